@@ -1,0 +1,93 @@
+"""From a YAML file and `--set key.path=value` to a validated configuration, with errors that name the key."""
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class ConfigError(ValueError):
+    """A setting that a user has to mend: the message names the file or option, the key and the remedy."""
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file. Raises ConfigError where it is missing, malformed or not a mapping."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such configuration file") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: not readable as YAML: {error}") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: a mapping of settings is due, found {type(content).__name__}")
+    return content
+
+
+def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
+    """`["index.alpha=0.5"]` → `{"index": {"alpha": 0.5}}`; values are read as YAML. Raises ConfigError."""
+    result: dict[str, Any] = {}
+    for assignment in assignments:
+        path, equals, value = assignment.partition("=")
+        keys = path.strip().split(".")
+        if not equals or not all(keys):
+            raise ConfigError(f"--set {assignment}: write key.path=value, for example --set index.alpha=0.5")
+        try:
+            parsed = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise ConfigError(f"--set {assignment}: the value is not valid YAML: {error}") from error
+        for key in reversed(keys):
+            parsed = {key: parsed}
+        result = merged(result, parsed)
+    return result
+
+
+def merged(base: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with `override` laid over it, section by section."""
+    result = dict(base)
+    for key, value in override.items():
+        old = result.get(key)
+        result[key] = merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return result
+
+
+def build(model: type[Model], *layers: Mapping[str, Any]) -> Model:
+    """Validate the layers, later ones winning. Raises ConfigError that names every wrong key and the nearest known."""
+    values: dict[str, Any] = {}
+    for layer in layers:
+        values = merged(values, layer)
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError("\n".join(explained(error, model))) from None
+
+
+def explained(error: ValidationError, model: type[BaseModel]) -> list[str]:
+    """One line per fault of a validation, in words, with the known keys where a key is unknown."""
+    return [_explain(fault, model) for fault in error.errors()]
+
+
+def _explain(fault: Any, model: type[BaseModel]) -> str:
+    path = [str(part) for part in fault["loc"]]
+    name = ".".join(path)
+    if fault["type"] == "extra_forbidden":
+        known = _known_keys(model, path[:-1])
+        close = get_close_matches(path[-1], known, n=1)
+        hint = f" (did you mean {'.'.join([*path[:-1], close[0]])!r}?)" if close else ""
+        return f"unknown setting {name!r}{hint}; known: {', '.join(known)}"
+    if fault["type"] == "missing":
+        return f"setting {name!r} is missing"
+    return f"setting {name!r}: {fault['msg']} (found {fault['input']!r})"
+
+
+def _known_keys(model: type[BaseModel], path: list[str]) -> list[str]:
+    for part in path:
+        annotation = model.model_fields[part].annotation if part in model.model_fields else None
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return []
+        model = annotation
+    return sorted(model.model_fields)

@@ -1,0 +1,88 @@
+"""What a user can set, as Pydantic models: the command line, YAML files and Prefect's forms all fill these in."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Unit = Literal["sentence", "passage"]
+ContextMode = Literal["exact", "passage", "late"]
+Layout = Literal["dual", "fused"]
+RunnerName = Literal["ray", "serial"]
+
+
+class Config(BaseModel):
+    """Base of every section: an unknown key is an error, and a loaded configuration does not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LoadConfig(Config):
+    """How source rows become passages and questions."""
+
+    shard_passages: int = Field(4096, ge=1, description="Passages in a shard, at most; memory follows it.")
+    max_chars: int = Field(200_000, ge=1, description="A longer passage goes to `rejects` (characters).")
+
+
+class SplitConfig(Config):
+    """How passages become sentences."""
+
+    splitter: str = Field("punkt", description="A splitter of `vitalfew methods`.")
+    sample_chars: int = Field(2_000_000, ge=1, description="Characters of the corpus the splitter is trained on.")
+
+
+class EncodeConfig(Config):
+    """How units become vectors."""
+
+    encoder: str = Field("minilm", description="An encoder of `vitalfew methods`, or module:Class.")
+    context: ContextMode = Field(
+        "passage",
+        description="Where a sentence's context vector comes from: exact (the paper: the passage's other sentences, "
+        "encoded together), passage (the passage's own vector), late (means over one forward pass).",
+    )
+    units: tuple[Unit, ...] = Field(
+        ("sentence", "passage"), min_length=1, description="What can be retrieved: sentences (ParetoRAG), passages."
+    )
+    precision: Literal["auto", "bf16", "fp32"] = Field(
+        "auto", description="auto: bf16 where the CPU or GPU computes it natively, else fp32."
+    )
+    batch_tokens: int | None = Field(
+        None, ge=16, description="Tokens in a batch, padding included, at most; default: 2048 on a CPU, 65536 on a GPU."
+    )
+
+
+class IndexConfig(Config):
+    """How vectors become a searchable index."""
+
+    layout: Layout = Field(
+        "dual", description="dual: core and context apart, any alpha; fused: one alpha, half the size."
+    )
+    alpha: float = Field(0.8, ge=0, le=1, description="Weight of the core vector in a fused index.")
+    shard_mb: int = Field(256, ge=1, description="Size of a FAISS shard, at most (MiB).")
+
+
+class Execution(Config):
+    """Where and how a flow runs. Nothing here changes a result."""
+
+    store: Path = Field(Path("store"), description="Directory of all artifacts.")
+    runner: RunnerName = Field("ray", description="ray: Prefect and Ray; serial: this process alone.")
+    workers: int | None = Field(None, ge=1, description="Parallel workers; default: one per CPU core.")
+
+
+class IndexCorpus(Execution):
+    """Parameters of the flow `index_corpus`."""
+
+    datasets: tuple[str, ...] = Field(min_length=1, description="FORMAT:PATH?option=value; together one corpus.")
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="The name that `search --index` takes.")
+    load: LoadConfig = LoadConfig()
+    split: SplitConfig = SplitConfig()
+    encode: EncodeConfig = EncodeConfig()
+    index: IndexConfig = IndexConfig()
+
+
+class Retrieve(Config):
+    """How questions find units."""
+
+    retriever: str = Field("core_context", description="A retriever of `vitalfew methods`.")
+    alpha: float = Field(0.8, ge=0, le=1, description="Weight of the core vector: score = a*core + (1-a)*context.")
+    top_k: int = Field(10, ge=1, description="Units retrieved per question.")

@@ -1,0 +1,93 @@
+"""What `vitalfew doctor` looks at."""
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Check:
+    """One finding; `needed` is False for what is only nice to have."""
+
+    what: str
+    fine: bool
+    found: str
+    needed: bool = True
+
+
+def checkup(store: Path) -> list[Check]:
+    """Every check, in the order in which things go wrong."""
+    return [_python(), *_libraries(), _weights(), _arithmetic(), _punkt(), _disk(store), *_store(store)]
+
+
+def _python() -> Check:
+    fine = sys.version_info >= (3, 11)
+    return Check("Python", fine, sys.version.split()[0] + ("" if fine else "; 3.11 or newer is due"))
+
+
+def _libraries() -> list[Check]:
+    checks = []
+    for package, purpose in {
+        "torch": "encodes",
+        "faiss-cpu": "searches",
+        "duckdb": "queries",
+        "prefect": "--runner ray",
+        "ray": "--runner ray",
+    }.items():
+        try:
+            checks.append(Check(package, True, f"{version(package)} ({purpose})"))
+        except PackageNotFoundError:
+            needed = purpose != "--runner ray"
+            checks.append(Check(package, False, f"not installed ({purpose}); pip install {package}", needed))
+    return checks
+
+
+def _weights() -> Check:
+    from tasks.encoders.minilm import MiniLM
+
+    try:
+        return Check("encoder minilm", True, str(MiniLM().model_directory()))
+    except FileNotFoundError as error:
+        return Check("encoder minilm", False, str(error))
+
+
+def _arithmetic() -> Check:
+    from tasks.encoders.transformer import native_bf16
+
+    fast = native_bf16()
+    found = "bf16, native" if fast else "float32: this machine has no native bf16, encoding is 3 to 4 times slower"
+    return Check("arithmetic", fast, found, needed=False)
+
+
+def _punkt() -> Check:
+    import nltk
+
+    try:
+        return Check("NLTK punkt_tab", True, str(nltk.data.find("tokenizers/punkt_tab/english")), needed=False)
+    except LookupError:
+        return Check("NLTK punkt_tab", False, "not installed: Punkt is trained on each corpus instead", needed=False)
+
+
+def _disk(store: Path) -> Check:
+    place = next(parent for parent in [store.resolve(), *store.resolve().parents] if parent.exists())
+    free = shutil.disk_usage(place).free / 2**30
+    return Check("free disk", free > 2, f"{free:,.1f} GiB at {place}" + ("" if free > 2 else "; make room"))
+
+
+def _store(store: Path) -> list[Check]:
+    if not store.is_dir():
+        return [Check("store", True, f"{store} does not exist yet; `vitalfew index` makes it", needed=False)]
+    from storage.runs import read_runs
+
+    writable = os.access(store, os.W_OK)
+    indexes = sorted(path.stem for path in (store / "indexes").glob("*.json"))
+    checks = [Check("store", writable, f"{store}" + ("" if writable else " is not writable"))]
+    checks.append(Check("indexes", True, ", ".join(indexes) or "none yet", needed=False))
+    interrupted = [run.name for run in read_runs(store) if run.state in ("interrupted", "failed")]
+    if interrupted:
+        remedy = "run the same command again: finished shards are kept"
+        checks.append(Check("unfinished runs", False, f"{', '.join(sorted(set(interrupted)))}; {remedy}", needed=False))
+    return checks

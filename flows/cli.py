@@ -1,0 +1,239 @@
+"""The command `vitalfew`. Heavy libraries are imported by the commands that need them: `--help` answers at once."""
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.logging import RichHandler
+from rich.table import Table
+
+from configs.loading import ConfigError, build, parse_assignments, read_yaml
+from configs.schema import IndexCorpus, Retrieve
+from flows import show
+from tasks.datasets.base import InputError
+from tasks.registry import METHODS, UnknownName
+
+app = typer.Typer(
+    name="vitalfew",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    help="Measure what retrieval-augmented generation gains from passing on [b]less[/b].\n\n"
+    "Start with [b]vitalfew index synthetic:passages=2000,questions=200 --name demo[/b], "
+    "then [b]vitalfew search QUESTION --index demo[/b].",
+)
+out = Console()
+err = Console(stderr=True)
+
+
+class Runner(StrEnum):
+    ray = "ray"
+    serial = "serial"
+
+
+class Format(StrEnum):
+    table = "table"
+    csv = "csv"
+    json = "json"
+
+
+StoreOption = Annotated[Path, typer.Option("--store", metavar="DIR", help="Directory of all artifacts.")]
+ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE.yaml", help="Settings from a YAML file.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY.PATH=VALUE", help="One setting, e.g. encode.context=late. Repeatable."),
+]
+WorkersOption = Annotated[int | None, typer.Option("--workers", min=1, help="Parallel workers; default: one per core.")]
+RunnerOption = Annotated[
+    Runner | None, typer.Option("--runner", help="ray: Prefect and Ray (default); serial: this process alone.")
+]
+VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="Say what is being done.")]
+DEFAULT_STORE = Path("store")
+
+
+@contextmanager
+def explained_errors() -> Iterator[None]:
+    """What a user can mend is one message and exit status 1; Ctrl-C is 130; anything else is a fault of ours."""
+    from storage.catalog import QueryError
+    from storage.runs import IndexNotFound
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        err.print("[yellow]Cancelled.[/] Finished shards are kept: the same command goes on from there.")
+        raise typer.Exit(130) from None
+    except (InputError, ConfigError, UnknownName, IndexNotFound, QueryError, OSError, ValueError) as error:
+        err.print(f"[bold red]Error:[/] {_escaped(str(error))}", highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from None
+
+
+def _escaped(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
+
+
+def _prepare(verbose: bool) -> None:
+    """Logging to the terminal, and libraries that neither phone home nor talk more than the user asked for."""
+    level = logging.INFO if verbose else logging.WARNING
+    handler = RichHandler(console=err, show_path=False, show_level=False)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler])
+    logging.getLogger("vitalfew").setLevel(level if sys.stderr.isatty() else logging.INFO)
+    quiet = {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_LOGGING_LEVEL": "INFO" if verbose else "WARNING",
+        "DO_NOT_TRACK": "1",
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_VERBOSITY": "error",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "OMP_NUM_THREADS": "1",
+        "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",  # one per shape of batch otherwise, some hundred megabytes in the end
+    }
+    for name, value in quiet.items():
+        os.environ.setdefault(name, value)
+
+
+def _layers(config: Path | None, assignments: list[str] | None, **given: Any) -> list[dict[str, Any]]:
+    """Settings from least to most specific: file, --set, options."""
+    file = read_yaml(config) if config else {}
+    options = {key: value for key, value in given.items() if value is not None}
+    return [file, parse_assignments(assignments or []), options]
+
+
+@app.command()
+def index(
+    datasets: Annotated[
+        list[str], typer.Argument(metavar="DATASET…", help="FORMAT:PATH?option=value; see `datasets`.")
+    ],
+    name: Annotated[str, typer.Option("--name", help="The index's name, for `search --index`.")],
+    store: StoreOption = DEFAULT_STORE,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    workers: WorkersOption = None,
+    runner: RunnerOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Make a corpus searchable: load → split → encode → index.
+
+    Several datasets form one corpus. What is already in the store is not done again: after a kill the same command
+    redoes only what was not finished; another layout reuses every vector.
+
+        vitalfew index hotpotqa:questions.json squad:dev-v1.1.json --name wiki --set encode.context=late
+    """
+    _prepare(verbose)
+    with explained_errors():
+        given = {"store": store, "workers": workers, "runner": runner and runner.value}
+        layers = _layers(config, assignments, datasets=datasets, name=name, **given)
+        parameters = build(IndexCorpus, *layers)
+        outcome = _run_index(parameters)
+    show.indexed(out, parameters, outcome)
+
+
+def _run_index(parameters: IndexCorpus) -> Any:
+    if parameters.runner == "serial":
+        from flows.steps import index_corpus, run_serially
+
+        return index_corpus(parameters, run_serially)
+    from flows.index_corpus import index_corpus as flow
+
+    return flow(parameters)
+
+
+@app.command()
+def search(
+    question: Annotated[str, typer.Argument(help="What to look for.")],
+    index: Annotated[str, typer.Option("--index", help="An index's name.")],
+    alpha: Annotated[float, typer.Option("--alpha", min=0, max=1, help="Weight of the core vector.")] = 0.8,
+    top_k: Annotated[int, typer.Option("--top-k", min=1, help="Units to show.")] = 10,
+    retriever: Annotated[str, typer.Option("--retriever", help="core_context (ParetoRAG) or passage (naive).")] = (
+        "core_context"
+    ),
+    as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+    store: StoreOption = DEFAULT_STORE,
+    verbose: VerboseOption = False,
+) -> None:
+    """Search an index: rank, score, its core and context parts, the sentence and the passage it comes from.
+
+    vitalfew search "Who founded the town of Velmar?" --index demo --alpha 0.8 --top-k 5
+    """
+    _prepare(verbose)
+    with explained_errors():
+        from tasks.retrieve import Searcher
+
+        request = build(Retrieve, {"retriever": retriever, "alpha": alpha, "top_k": top_k})
+        if not question.strip():
+            raise InputError("the question is empty")
+        hits = Searcher(store, index).hits(question, request)
+    if as_json:
+        print(json.dumps([vars(hit) for hit in hits], ensure_ascii=False, indent=1))
+    else:
+        show.hits(out, question, index, request, hits)
+
+
+@app.command()
+def sql(
+    query: Annotated[str, typer.Argument(help="One statement, e.g. SELECT * FROM costs LIMIT 5.")],
+    format: Annotated[Format, typer.Option("--format", help="How to print the rows.")] = Format.table,
+    store: StoreOption = DEFAULT_STORE,
+) -> None:
+    """Query every artifact with SQL (DuckDB), without a server. Read-only; reads nothing outside the store.
+
+        vitalfew sql "SELECT stage, sum(wall_seconds), sum(tokens) FROM costs GROUP BY 1"
+
+    Tables: passages, sentences, questions, vectors, rejects, costs, runs, artifacts. Columns: DESCRIBE passages.
+    """
+    with explained_errors():
+        from storage.catalog import query as run_query
+
+        show.rows(out, run_query(store, query), format.value)
+
+
+@app.command()
+def methods() -> None:
+    """List every method by kind, with what it does."""
+    from tasks.registry import resolve
+
+    table = Table("kind", "name", "what it does", box=None, header_style="bold", pad_edge=False)
+    for kind, names in METHODS.items():
+        for name in sorted(names) if kind != "dataset" else []:
+            table.add_row(kind, name, show.first_line(resolve(kind, name)))
+    out.print(table)
+    out.print("\nA method of your own: [b]module:Class[/b] in place of a name. Dataset formats: `vitalfew datasets`.")
+
+
+@app.command()
+def datasets() -> None:
+    """Describe the dataset formats, each with an example."""
+    from tasks.registry import resolve
+
+    for name in sorted(METHODS["dataset"]):
+        show.dataset_format(out, name, resolve("dataset", name))
+
+
+@app.command()
+def doctor(store: StoreOption = DEFAULT_STORE) -> None:
+    """Check this machine and this store, and say what to do about what is amiss."""
+    from flows.checkup import checkup
+
+    checks = checkup(store)
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for check in checks:
+        mark = "[green]ok[/]" if check.fine else "[red]no[/]" if check.needed else "[yellow]--[/]"
+        table.add_row(mark, check.what, _escaped(check.found))
+    out.print(table)
+    raise typer.Exit(0 if all(check.fine or not check.needed for check in checks) else 1)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,133 @@
+"""What the commands print."""
+
+import csv
+import inspect
+import json
+import sys
+from collections.abc import Sequence
+from datetime import date, datetime
+from typing import Any
+
+import duckdb
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from configs.schema import IndexCorpus, Retrieve
+from storage.artifacts import Manifest
+
+
+def indexed(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
+    """What an index run did, stage by stage, and what to do next."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("stage")
+    for column in ("rows", "tokens", "CPU s", "tokens/s", "peak MiB", "USD"):
+        table.add_column(column, justify="right")
+    table.add_column("artifact")
+    for manifest in outcome.manifests:
+        table.add_row(*_stage_row(manifest, manifest.stage in outcome.reused))
+    out.print(table)
+    load = outcome.manifests[0]
+    if rejected := load.rows.get("rejects", 0):
+        out.print(
+            f"[yellow]{rejected:,} of {load.rows_in:,} rows were not used[/] (copies included). Why: "
+            f'[b]vitalfew sql "SELECT reason, count(*) FROM rejects GROUP BY 1"{_store(parameters)}[/]'
+        )
+    if truncated := sum(manifest.note("truncated") for manifest in outcome.manifests):
+        out.print(f"[yellow]{truncated:,} texts are longer than the encoder takes[/] and were cut for it.")
+    if len(outcome.reused) == len(outcome.manifests):
+        out.print("Nothing to do: every artifact was there already.")
+    out.print(
+        f'Index [b]{parameters.name}[/] is ready:  vitalfew search "…" --index {parameters.name}{_store(parameters)}'
+    )
+
+
+def _stage_row(manifest: Manifest, reused: bool) -> list[str]:
+    costs = [record.cost for record in [manifest.preparation, *manifest.shards] if record]
+    rows = sum(manifest.rows.values())
+    if reused:
+        return [manifest.stage, f"{rows:,}", "", "", "", "", "", f"{manifest.artifact} (reused)"]
+    tokens = sum(cost.tokens for cost in costs)
+    wall = sum(cost.wall_seconds for cost in costs)
+    return [
+        manifest.stage,
+        f"{rows:,}",
+        f"{tokens:,}" if tokens else "",
+        f"{sum(cost.cpu_seconds for cost in costs):,.1f}",
+        f"{tokens / wall:,.0f}" if tokens else "",
+        f"{max(cost.peak_memory_bytes for cost in costs) >> 20:,}",
+        f"{sum(cost.usd for cost in costs):.5f}",
+        manifest.artifact,
+    ]
+
+
+def _store(parameters: IndexCorpus) -> str:
+    return "" if str(parameters.store) == "store" else f" --store {parameters.store}"
+
+
+def hits(out: Console, question: str, index: str, request: Retrieve, found: Sequence[Any]) -> None:
+    """Hits as a table; the sentence stands out in its passage."""
+    how = f"alpha {request.alpha:g}" if request.retriever == "core_context" else request.retriever
+    out.print(f"[b]{escape(question)}[/]  ({index}, {how})\n")
+    table = Table(box=None, header_style="bold", pad_edge=False, show_lines=False)
+    for column in ("#", "score", "core", "context"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("sentence, and its passage")
+    for hit in found:
+        context = "–" if hit.context is None else f"{hit.context:.3f}"
+        table.add_row(str(hit.rank), f"{hit.score:.3f}", f"{hit.core:.3f}", context, _in_passage(hit))
+    out.print(table)
+
+
+def _in_passage(hit: Any) -> Text:
+    text = Text()
+    text.append(f"{hit.title or 'untitled'} ", style="cyan")
+    text.append(f"[sentence {hit.position + 1}]\n", style="dim")
+    before, sentence, after = hit.passage.partition(hit.text)
+    text.append(before, style="dim")
+    text.append(sentence, style="bold")
+    text.append(after + "\n", style="dim")
+    return text
+
+
+def rows(out: Console, relation: duckdb.DuckDBPyRelation, format: str) -> None:
+    """The rows of a query; csv and json are streamed to standard output."""
+    if format == "table":
+        table = Table(*relation.columns, box=None, header_style="bold", pad_edge=False)
+        for row in relation.fetchall():
+            table.add_row(*(escape(_cell(value)) for value in row))
+        out.print(table)
+        return
+    writer = csv.writer(sys.stdout)
+    if format == "csv":
+        writer.writerow(relation.columns)
+    while batch := relation.fetchmany(1000):
+        for row in batch:
+            if format == "csv":
+                writer.writerow(row)
+            else:
+                print(json.dumps(dict(zip(relation.columns, row, strict=True)), default=_plain, ensure_ascii=False))
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
+    return "" if value is None else str(value)
+
+
+def _plain(value: Any) -> str:
+    return value.isoformat() if isinstance(value, (date, datetime)) else str(value)
+
+
+def first_line(method: type) -> str:
+    return (inspect.getdoc(method) or "").partition("\n")[0]
+
+
+def dataset_format(out: Console, name: str, method: Any) -> None:
+    """A format: what it reads, an example, its options."""
+    out.print(f"[b]{name}[/]  {escape(inspect.getdoc(method) or '')}")
+    out.print(f"    [green]vitalfew index {escape(repr(method.example))} --name mine[/]", highlight=False)
+    for key, field in method.Options.model_fields.items():
+        out.print(f"    {key} = {field.default!r}  {escape(field.description or '')}", highlight=False)
+    out.print()

@@ -1,0 +1,129 @@
+"""Stages as Prefect tasks, fanned out over their shards on Ray. No other file imports Prefect's tasks or Ray.
+
+A stage is one Prefect task that drives a pool of Ray actors over its shards: an actor loads its model once and keeps
+it, a shard costs no more than a Ray call, and an actor that is killed is started again and only its shard redone.
+Prefect's own caching stays off: what is done is known from the store, and from nothing else.
+"""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import ray
+from prefect import task
+from prefect.artifacts import create_progress_artifact, create_table_artifact, update_progress_artifact
+from prefect.cache_policies import NO_CACHE
+from ray.exceptions import RayTaskError
+from ray.util.actor_pool import ActorPool
+
+from configs.schema import Execution
+from flows.progress import StageProgress
+from flows.workers import Counter, Worker
+from storage.artifacts import Manifest
+from tasks.stage import Stage
+
+logger = logging.getLogger("vitalfew")
+
+OBJECT_STORE_BYTES = 80 << 20  # only small records travel between workers
+POLL_SECONDS = 0.3
+
+
+@contextmanager
+def ray_cluster(execution: Execution) -> Iterator[None]:
+    """The cluster at RAY_ADDRESS, or a local one that ends with the block."""
+    started = not ray.is_initialized()
+    if started:
+        local = {} if "RAY_ADDRESS" in os.environ else _local_ray(execution)
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, **local)
+    try:
+        yield
+    finally:
+        if started:
+            ray.shutdown()
+
+
+def _local_ray(execution: Execution) -> dict[str, Any]:
+    return {
+        "num_cpus": execution.workers or os.cpu_count() or 1,
+        "include_dashboard": False,
+        "_node_ip_address": "127.0.0.1",
+        "object_store_memory": OBJECT_STORE_BYTES,
+    }
+
+
+def run_on_ray(stage: Stage, run_id: str, progress: StageProgress, workers: int | None) -> Manifest:
+    """Do a stage on Ray actors and return its manifest. What an actor raises is raised here as it was."""
+    if manifest := stage.manifest():
+        return manifest
+    counter = ray.remote(num_cpus=0)(Counter).remote()
+    actor = ray.remote(num_cpus=1, num_gpus=int(stage.uses_gpu), max_restarts=-1, max_task_retries=3)(Worker)
+    first = actor.remote()
+    try:
+        _follow(first.prepare.remote(stage, run_id, counter), counter, progress)
+        progress.expect(stage.total_rows())
+        pending = stage.pending()
+        size = min(workers or int(ray.cluster_resources().get("CPU", 1)), len(pending))
+        pool = ActorPool([first, *(actor.remote() for _ in range(size - 1))])
+        for shard in pending:
+            pool.submit(lambda worker, number: worker.do.remote(stage, run_id, counter, number), shard)
+        while pool.has_next():
+            with suppress(TimeoutError):  # time to look at the counter
+                pool.get_next_unordered(timeout=POLL_SECONDS)
+            progress.add(*ray.get(counter.take.remote()))
+    except RayTaskError as error:
+        raise (error.cause if isinstance(error.cause, Exception) else error) from None
+    return stage.finish()
+
+
+def _follow(call: Any, counter: Any, progress: StageProgress) -> None:
+    waiting = [call]
+    while waiting:
+        _, waiting = ray.wait(waiting, timeout=POLL_SECONDS)
+        progress.add(*ray.get(counter.take.remote()))
+    ray.get(call)
+
+
+def _is_transient(task: Any, run: Any, state: Any) -> bool:
+    """Retry what may go otherwise next time (a lost worker, a full disk), not what the user has to mend."""
+    error = state.result(raise_on_failure=False)
+    return not isinstance(error, (ValueError, LookupError, TypeError, FileNotFoundError))
+
+
+@task(
+    task_run_name="{name}",
+    cache_policy=NO_CACHE,
+    persist_result=False,
+    retries=2,
+    retry_delay_seconds=5,
+    retry_condition_fn=_is_transient,
+    log_prints=False,
+)
+def run_stage(name: str, stage: Stage, run_id: str, workers: int | None) -> Manifest:
+    """One stage of a flow: live progress in the terminal and as an artifact of the run, its costs as a table."""
+    identifier = create_progress_artifact(0.0, description=f"{name}: starting")
+
+    def show(percent: float, line: str) -> None:
+        update_progress_artifact(identifier, min(percent, 100.0), description=f"{name}: {line}")
+
+    with StageProgress(name, show) as progress:
+        manifest = run_on_ray(stage, run_id, progress, workers)
+    create_table_artifact(cost_rows(manifest), key=f"costs-{name}", description=f"Costs of {manifest.artifact}")
+    return manifest
+
+
+def cost_rows(manifest: Manifest) -> list[dict[str, Any]]:
+    """The ledger of an artifact, a row per shard, for people."""
+    return [
+        {
+            "shard": record.shard,
+            "rows": sum(file.rows for file in record.files),
+            "tokens": record.cost.tokens,
+            "wall seconds": round(record.cost.wall_seconds, 2),
+            "CPU seconds": round(record.cost.cpu_seconds, 2),
+            "peak MiB": record.cost.peak_memory_bytes >> 20,
+            "USD": round(record.cost.usd, 6),
+        }
+        for record in manifest.shards
+    ]

@@ -1,0 +1,77 @@
+"""Which stages a flow has, and in which order. Plain Python: neither Prefect nor Ray is needed to run these."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from configs.schema import IndexCorpus
+from flows.progress import StageProgress
+from storage import catalog
+from storage.artifacts import Manifest
+from storage.runs import NamedIndex, Run, recorded_run, save_index
+from tasks.datasets.base import InputError
+from tasks.encode import Encode
+from tasks.index import Index
+from tasks.load import Load
+from tasks.split import Split
+from tasks.stage import Stage
+
+Execute = Callable[[Stage, str], Manifest]
+"""Does a stage for a run (its id) and returns the manifest: serially, or as a Prefect task on Ray workers."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a flow came to: the run, its manifests in order, and the stages of them that were already there."""
+
+    run: Run
+    manifests: list[Manifest]
+    reused: set[str]
+
+
+def index_stages(parameters: IndexCorpus) -> list[Stage]:
+    """load → split → encode → index; without split where whole passages are all that is to be retrieved.
+
+    Fingerprints follow from settings and inputs alone, so that all are known before anything runs.
+    """
+    store = parameters.store
+    load = Load(store, parameters.datasets, parameters.load)
+    if "sentence" in parameters.encode.units:
+        split = Split(store, load.artifact, parameters.split)
+        encode = Encode(store, split.artifact, parameters.encode)
+        return [load, split, encode, Index(store, split.artifact, encode.artifact, parameters.index)]
+    encode = Encode(store, load.artifact, parameters.encode)
+    return [load, encode, Index(store, load.artifact, encode.artifact, parameters.index)]
+
+
+def index_corpus(parameters: IndexCorpus, execute: Execute) -> Outcome:
+    """Make the index `parameters.name`. What is there already is not done again."""
+    stages = index_stages(parameters)
+    config = parameters.model_dump(mode="json")
+    try:
+        with recorded_run(parameters.store, "index_corpus", parameters.name, config) as run:
+            manifests = []
+            reused = {stage.name for stage in stages if stage.manifest()}
+            for stage in stages:
+                manifests.append(execute(stage, run.run_id))
+                run.fingerprints.append(stage.artifact.name)
+                if stage.name == "load" and not manifests[0].rows["passages"]:
+                    raise InputError(f"{', '.join(parameters.datasets)}: questions only, no passage to index")
+            artifacts = {stage.table: stage.artifact.name for stage in stages}
+            save_index(parameters.store, NamedIndex(parameters.name, run.run_id, artifacts, config))
+    finally:
+        catalog.build(parameters.store)
+    return Outcome(run, manifests, reused)
+
+
+def run_serially(stage: Stage, run_id: str) -> Manifest:
+    """Do a stage in this process alone, with the same result."""
+    if manifest := stage.manifest():
+        return manifest
+    with StageProgress(stage.name) as progress:
+        stage.run_preparation(run_id, progress.add)
+        progress.expect(stage.total_rows())
+        if pending := stage.pending():
+            stage.open()
+            for shard in pending:
+                stage.run_shard(shard, run_id, progress.add)
+    return stage.finish()

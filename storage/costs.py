@@ -1,0 +1,81 @@
+"""The ledger: what a shard of work took, and what that costs."""
+
+import resource
+import sys
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import yaml
+
+PRICES = Path(__file__).parent.parent / "configs" / "prices.yaml"
+_CLEAR_REFS = Path("/proc/self/clear_refs")
+_STATUS = Path("/proc/self/status")
+
+
+@dataclass
+class Cost:
+    """What one shard of one stage took. Units as in `schemas.COSTS`."""
+
+    started: str = ""
+    tokens: int = 0
+    wall_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    gpu_seconds: float = 0.0
+    peak_memory_bytes: int = 0
+    usd: float = 0.0
+
+
+class Meter:
+    """Measures the block it encloses: `with Meter() as meter: ...`, then `meter.cost`."""
+
+    def __init__(self, uses_gpu: bool = False) -> None:
+        self.cost = Cost()
+        self._uses_gpu = uses_gpu
+
+    def __enter__(self) -> Self:
+        _reset_peak_memory()
+        self.cost.started = datetime.now(UTC).isoformat()
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        cost = self.cost
+        cost.wall_seconds = time.perf_counter() - self._wall
+        cost.cpu_seconds = time.process_time() - self._cpu
+        cost.gpu_seconds = cost.wall_seconds if self._uses_gpu else 0.0
+        cost.peak_memory_bytes = peak_memory()
+        prices = read_prices()
+        cost.usd = (cost.cpu_seconds * prices["cpu_core_hour"] + cost.gpu_seconds * prices["gpu_hour"]) / 3600
+
+
+@cache
+def read_prices() -> dict[str, float]:
+    """USD per CPU-core hour and per GPU hour, from configs/prices.yaml."""
+    content = yaml.safe_load(PRICES.read_text(encoding="utf-8"))
+    return {name: float(content[name]) for name in ("cpu_core_hour", "gpu_hour")}
+
+
+def peak_memory() -> int:
+    """Peak resident memory of this process in bytes: since the last reset on Linux, else since its start."""
+    if _STATUS.exists():
+        for line in _STATUS.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    scale = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
+
+
+def _reset_peak_memory() -> None:
+    # Linux resets the high-water mark on request; a sandbox may forbid it, and then the peak is the process's own.
+    if _CLEAR_REFS.exists():
+        try:
+            _CLEAR_REFS.write_text("5")
+        except OSError:
+            return

@@ -1,0 +1,28 @@
+"""Ids that come from content: the same text has the same id in every corpus, on every machine."""
+
+from hashlib import blake2b
+
+_MASK = (1 << 63) - 1
+
+
+def content_id(*parts: str | int) -> int:
+    """A 63-bit id (fits a signed int64) of an ordered tuple of strings and integers.
+
+    Parts are length-prefixed, so ("ab", "c") and ("a", "bc") differ.
+    """
+    digest = blake2b(digest_size=8)
+    for part in parts:
+        raw = str(part).encode("utf-8", "surrogatepass")
+        digest.update(len(raw).to_bytes(8, "little"))
+        digest.update(raw)
+    return int.from_bytes(digest.digest(), "little") & _MASK
+
+
+def passage_id(text: str) -> int:
+    """The id of a passage: of its text alone, so that a text is one passage whatever its title."""
+    return content_id(text)
+
+
+def sentence_id(passage: int, start: int, end: int) -> int:
+    """The id of a core sentence: of its passage's content and its character span in it."""
+    return content_id(passage, start, end)

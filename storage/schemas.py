@@ -1,0 +1,119 @@
+"""The tables: their Arrow schemas, with the meaning and unit of every column as field metadata."""
+
+import pyarrow as pa
+
+
+def _field(name: str, kind: pa.DataType, about: str, nullable: bool = False) -> pa.Field:
+    return pa.field(name, kind, nullable, {"about": about})
+
+
+def _list(kind: pa.DataType) -> pa.DataType:
+    return pa.list_(pa.field("element", kind, nullable=False))
+
+
+SPAN = pa.struct(
+    [
+        pa.field("passage_id", pa.int64(), nullable=False),
+        pa.field("start", pa.int32(), nullable=False),
+        pa.field("end", pa.int32(), nullable=False),
+    ]
+)
+
+PASSAGES = pa.schema(
+    [
+        _field("passage_id", pa.int64(), "content id of the text"),
+        _field("source", pa.string(), "dataset it was first seen in, FORMAT:FILE"),
+        _field("source_id", pa.string(), "its name in the source"),
+        _field("title", pa.string(), "title as the source gives it, may be empty"),
+        _field("text", pa.string(), "the passage"),
+    ]
+)
+
+SENTENCES = pa.schema(
+    [
+        _field("sentence_id", pa.int64(), "content id of passage and span"),
+        _field("passage_id", pa.int64(), "the passage it is a part of"),
+        _field("position", pa.int32(), "place in the passage, from 0"),
+        _field("start", pa.int32(), "first character in the passage (code points)"),
+        _field("end", pa.int32(), "one past its last character (code points)"),
+        _field("text", pa.string(), "the core sentence with the white space behind it: joined they give the passage"),
+        _field("tokens", pa.int32(), "words and punctuation marks, whatever the model"),
+    ]
+)
+
+QUESTIONS = pa.schema(
+    [
+        _field("question_id", pa.int64(), "content id of question, answers and gold passages"),
+        _field("source", pa.string(), "dataset it was first seen in, FORMAT:FILE"),
+        _field("source_id", pa.string(), "its name in the source"),
+        _field("text", pa.string(), "the question"),
+        _field("answers", _list(pa.string()), "gold answers, any of them right"),
+        _field("gold_passages", _list(pa.int64()), "passage ids that hold the answer"),
+        _field("supporting_facts", _list(SPAN), "spans that support the answer (passage id, code points)"),
+    ]
+)
+
+REJECTS = pa.schema(
+    [
+        _field("stage", pa.string(), "stage that could not use the row"),
+        _field("source", pa.string(), "dataset, FORMAT:FILE"),
+        _field("offset", pa.int64(), "line or record number in the source, from 1"),
+        _field("reason", pa.string(), "machine-readable reason"),
+        _field("detail", pa.string(), "the reason in words"),
+    ]
+)
+
+COSTS = pa.schema(
+    [
+        _field("stage", pa.string(), "stage"),
+        _field("shard", pa.int32(), "shard number; -1 for the work before the first shard"),
+        _field("run_id", pa.string(), "the run that did the work and pays for it"),
+        _field("started", pa.timestamp("us", "UTC"), "when the work began"),
+        _field("rows", pa.int64(), "rows written to the stage's first table"),
+        _field("tokens", pa.int64(), "model tokens computed, padding apart"),
+        _field("wall_seconds", pa.float64(), "elapsed time (seconds)"),
+        _field("cpu_seconds", pa.float64(), "CPU time of the worker process, all threads (seconds)"),
+        _field("gpu_seconds", pa.float64(), "time a GPU was held (seconds)"),
+        _field("peak_memory_bytes", pa.int64(), "peak resident memory of the worker (bytes)"),
+        _field("usd", pa.float64(), "cost at configs/prices.yaml (USD)"),
+    ]
+)
+
+RUNS = pa.schema(
+    [
+        _field("run_id", pa.string(), "the run"),
+        _field("flow", pa.string(), "flow that ran"),
+        _field("name", pa.string(), "index or experiment it was for"),
+        _field("state", pa.string(), "running, completed, failed, cancelled or interrupted (its process is gone)"),
+        _field("started", pa.timestamp("us", "UTC"), "when it began"),
+        _field("ended", pa.timestamp("us", "UTC"), "when it ended", nullable=True),
+        _field("config", pa.string(), "parameters, JSON"),
+        _field("fingerprints", _list(pa.string()), "artifacts it made or used, TABLE/FINGERPRINT"),
+        _field("error", pa.string(), "why it failed, else empty"),
+    ]
+)
+
+VECTOR_KINDS = ("core", "context", "passage")
+
+
+def vectors(dimension: int) -> pa.Schema:
+    """The schema of `vectors` for one encoder: float32 lists of fixed size `dimension`."""
+    return pa.schema(
+        [
+            _field("id", pa.int64(), "sentence_id (core, context) or passage_id (passage)"),
+            _field("kind", pa.dictionary(pa.int8(), pa.string()), "core, context or passage"),
+            _field("vector", pa.list_(pa.field("element", pa.float32(), nullable=False), dimension), "embedding"),
+        ]
+    )
+
+
+# Every table of the catalog. `vectors` has a width of its own per encoder: 1 stands for "some".
+TABLES: dict[str, pa.Schema] = {
+    "passages": PASSAGES,
+    "sentences": SENTENCES,
+    "questions": QUESTIONS,
+    "vectors": vectors(1),
+    "rejects": REJECTS,
+    "costs": COSTS,
+    "runs": RUNS,
+}

@@ -1,0 +1,249 @@
+"""What the formats that read a file share: opening it, streaming its JSON, and checking its rows.
+
+Two kinds of fault are kept apart. A fault of the *file* (missing, empty, broken JSON) raises `InputError`, as nothing
+after it can be trusted. A fault of a *row* raises `RowError` in here, which the format turns into a `Reject`, and
+reading goes on.
+"""
+
+import difflib
+import json
+import os
+import stat
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+# The pure Python backend, by name: the C backend that `import ijson` prefers (yajl2_c 3.6) turns lone surrogates into
+# "?" in silence, and ends the process on an integer of more than 4,300 digits (crash) or deep nesting (memory).
+from ijson.backends import python as json_stream
+from ijson.common import IncompleteJSONError, JSONError
+
+from tasks.datasets.base import Dataset, InputError, Reject
+
+REASONS = {
+    "malformed_json": "the line is not JSON (JSON lines only: in a JSON array this is an error of the whole file)",
+    "wrong_type": "the row, or a value that is needed, is of another JSON type than the format expects",
+    "missing_column": "a key that the format, or an option of it, names is absent",
+    "empty_text": "a passage, a question or an answer is blank",
+    "invalid_unicode": "bytes that are not UTF-8, or a lone surrogate: text that cannot be stored as UTF-8",
+    "no_gold_passage": "no passage that could be read supports the question, although its source names one",
+}
+"""Every reason a dataset rejects a row for."""
+
+BOM = b"\xef\xbb\xbf"
+_CHUNK = 64 * 1024
+_PACKED = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
+
+
+class RowError(Exception):
+    """A row, or a part of one, that cannot be used. `reason` is a key of REASONS."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+
+    def reject(self, where: str = "") -> Reject:
+        """The Reject to yield; `where` names the part of the row. The detail can always be stored as UTF-8."""
+        detail = f"{where}: {self.detail}" if where else self.detail
+        return Reject(self.reason, detail.encode("utf-8", "backslashreplace").decode())
+
+
+class FileDataset(Dataset):
+    """A dataset that is one file."""
+
+    def source(self) -> Path:
+        """The path that was given. Raises InputError where there is none."""
+        if self.path is None:
+            raise InputError(f"this format reads a file: write its path after the colon, as in {self.example}")
+        return self.path
+
+    def files(self) -> list[Path]:
+        check_source(self.source())
+        return [self.source()]
+
+
+def check_source(path: Path) -> None:
+    """Raises InputError unless `path` is a file with something in it."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError) as error:
+        # A ValueError is a path no file system can hold (a NUL character).
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise InputError(f"{path} does not exist. {_remedy_for_missing(path)}") from error
+        raise InputError(f"{path} cannot be reached: {error}. Check the path and its permissions") from error
+    if stat.S_ISDIR(status.st_mode):
+        raise InputError(f"{path} is a directory, and this format reads one file: name a file in it")
+    if not stat.S_ISREG(status.st_mode):
+        raise InputError(
+            f"{path} is not a regular file: write its content to a file first, as it is read more than once"
+        )
+    if status.st_size == 0:
+        raise InputError(f"{path} is empty (0 bytes). Fetch or write it again")
+
+
+def _remedy_for_missing(path: Path) -> str:
+    """Names the nearest sibling, or the deepest folder of the path that does exist."""
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        existing = next(parent for parent in folder.parents if parent.is_dir())
+        return f"Check the path: {folder} is not a folder, {existing} is"
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in islice(entries, 10_000)]
+    except OSError:
+        return f"Check the path; {folder} cannot be listed"
+    close = difflib.get_close_matches(path.name, names, n=1)
+    if close:
+        return f"Did you mean {path.with_name(close[0])}?"
+    return f"Check the path; {folder} has no file of a similar name"
+
+
+def open_source(path: Path) -> BinaryIO:
+    """Open a file at its first byte of content, past a byte order mark. Raises InputError."""
+    check_source(path)
+    try:
+        source = open(path, "rb")  # noqa: SIM115 (the caller closes it)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}. Check its permissions") from error
+    start = source.read(8)
+    for magic, packer in _PACKED.items():
+        if start.startswith(magic):
+            source.close()
+            raise InputError(f"{path} is packed with {packer}. Unpack it first")
+    source.seek(len(BOM) if start.startswith(BOM) else 0)
+    return source
+
+
+def stream_json(path: Path, prefix: str, expects: str) -> Iterator[tuple[int, Any]]:
+    """Stream (record number, value) out of a JSON file, one value in memory at a time.
+
+    `prefix` is ijson's name of the records: "item" in a top-level array, "data.item" in {"data": [...]}.
+    `expects` says what the format expects, for messages. Raises InputError where the JSON breaks off or is broken.
+    """
+    number = 0
+    with open_source(path) as source:
+        _check_top_level(path, source, "[" if prefix == "item" else "{", expects)
+        rows = json_stream.items(source, prefix, buf_size=_CHUNK)
+        while True:
+            try:
+                row = next(rows)
+            except StopIteration:
+                return
+            except (JSONError, ValueError, RecursionError) as error:
+                raise _broken(path, number, source.tell(), error) from error
+            number += 1
+            yield number, row
+
+
+def _check_top_level(path: Path, source: BinaryIO, opening: str, expects: str) -> None:
+    """Raises InputError unless the first character that is not blank is `opening`; leaves `source` where it was."""
+    start = source.tell()
+    chunk = b" "
+    while chunk and not chunk.strip():
+        chunk = source.read(_CHUNK)
+    source.seek(start)
+    found = chunk.strip()[:1].decode("utf-8", "replace")
+    if found == opening:
+        return
+    what = {"": "only white space", "[": "a JSON array", "{": "a JSON object"}.get(found, f"no JSON ({found!r} first)")
+    hint = "; for one JSON object a line, use the format jsonl" if found == "{" else ""
+    raise InputError(f"{path} holds {what}, and this format expects {expects}{hint}")
+
+
+def _broken(path: Path, number: int, read: int, error: Exception) -> InputError:
+    """The error of a JSON file that cannot be read past record `number`, with the first `read` bytes consumed."""
+    cause = error.args[0] if error.args else error
+    if isinstance(cause, UnicodeDecodeError):
+        place = f"byte {read - len(cause.object) + cause.start}"
+        what, remedy = f"invalid UTF-8 ({cause.reason})", "Save the file as UTF-8"
+    elif isinstance(error, IncompleteJSONError):
+        place, what = f"byte {read}", "the file ends in the middle of a value"
+        remedy = "It was cut short, or a quote or bracket is not closed: fetch or write it again"
+    else:
+        place, what = f"the {_CHUNK // 1024} KiB before byte {read}", f"broken JSON ({str(error)[:120]})"
+        remedy = f"Mend the file; `python -m json.tool {path}` names the line"
+    return InputError(f"{path}: {what} after record {number}, at {place}. {remedy}")
+
+
+def parse_line(line: bytes) -> dict[str, Any]:
+    """The JSON object of one line. Raises RowError."""
+    try:
+        row = json.loads(line.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise RowError(
+            "invalid_unicode", f"not UTF-8 at byte {error.start + 1} of the line ({error.reason})"
+        ) from error
+    except json.JSONDecodeError as error:
+        found = error.doc[error.pos : error.pos + 30].strip()
+        raise RowError("malformed_json", f"{error.msg} at column {error.pos + 1}, found {found!r}") from error
+    except (ValueError, RecursionError) as error:
+        # An integer of too many digits, and nesting deeper than the interpreter's stack.
+        raise RowError("malformed_json", str(error)[:120]) from error
+    return object_of(row)
+
+
+def kind_of(value: object) -> str:
+    """What a JSON value is, for messages: its type, and the value itself where it is short."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    shown = repr(value) if isinstance(value, str) else str(value)
+    return f"a {'string' if isinstance(value, str) else 'number'} ({shown[:40]})"
+
+
+def object_of(row: object) -> dict[str, Any]:
+    """The row, where it is a JSON object. Raises RowError."""
+    if not isinstance(row, dict):
+        raise RowError("wrong_type", f"{kind_of(row)} where an object is due")
+    return row
+
+
+def value_of(row: dict[str, Any], key: str) -> Any:
+    """The value of a key that must be there. Raises RowError."""
+    if key not in row:
+        present = ", ".join(repr(name[:40]) for name in islice(row, 12)) or "none"
+        raise RowError("missing_column", f"no {key!r}; the keys present: {present}")
+    return row[key]
+
+
+def list_of(row: dict[str, Any], key: str) -> list[Any]:
+    """The list at a key. Raises RowError."""
+    value = value_of(row, key)
+    if not isinstance(value, list):
+        raise RowError("wrong_type", f"{key!r} is {kind_of(value)}, a list is due")
+    return value
+
+
+def text_of(row: dict[str, Any], key: str, *, blank: bool = False, strip: bool = True) -> str:
+    """The string at a key, without outer white space. Raises RowError, also for a blank one unless `blank`."""
+    return check_text(value_of(row, key), repr(key), blank=blank, strip=strip)
+
+
+def check_text(value: object, name: str, *, blank: bool = False, strip: bool = True) -> str:
+    """`value` as text that can be stored: a string of Unicode, not blank. Raises RowError, calling it `name`."""
+    if not isinstance(value, str):
+        raise RowError("wrong_type", f"{name} is {kind_of(value)}, a string is due")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        found = f"U+{ord(value[error.start]):04X}"
+        raise RowError("invalid_unicode", f"{name} has the lone surrogate {found} at {error.start}") from error
+    stripped = value.strip()
+    if not (stripped or blank):
+        raise RowError("empty_text", f"{name} is blank")
+    return stripped if strip else value
+
+
+def id_of(row: dict[str, Any], key: str) -> str:
+    """The name a row has in its source, a string or an integer; "" where it has none. Raises RowError."""
+    value = row.get(key)
+    if value is None:
+        return ""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return check_text(value, repr(key), blank=True)

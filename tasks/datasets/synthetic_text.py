@@ -1,0 +1,73 @@
+"""The notation in which synthetic_places.py and synthetic_people.py say what a passage can state and be asked.
+
+A block is a set of lines, and blocks are set apart by blank lines. Every line is a sign, a blank and a template:
+
+    = a first sentence, which names what the passage is about; a passage uses one of those in the block
+    - a later sentence, which does not name it; the lines of one block are phrasings of the same fact
+    ? FIELD: a question about the block's fact, whose answer is the value of FIELD
+    ~ a sentence that only names others of the same cluster, and is never asked about
+
+A template's fields are names that its cluster shares ({town}), references back to what the passage is about ({It}), or
+values drawn afresh for the sentence from synthetic_world.POOLS ({person}, {person2}).
+"""
+
+from dataclasses import dataclass
+from string import Formatter
+
+from tasks.datasets.synthetic_world import POOLS, Pool
+
+
+@dataclass(frozen=True, slots=True)
+class Phrasing:
+    """One way to say something. `drawn` is the fields of the template that are drawn, each with its pool."""
+
+    template: str
+    drawn: tuple[tuple[str, Pool], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something a passage can state, in several phrasings, with questions about it: (answer's field, template)."""
+
+    phrasings: tuple[Phrasing, ...]
+    questions: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """All that passages of one kind can say."""
+
+    naming: Fact
+    facts: tuple[Fact, ...]
+    asides: Fact
+
+
+def parse(notation: str) -> Texts:
+    """Read the notation above. Raises ValueError where a line has no known sign."""
+    naming, asides, facts = Fact((), ()), Fact((), ()), []
+    for block in notation.strip().split("\n\n"):
+        lines = [(line[:2], line[2:]) for line in block.splitlines()]
+        unknown = [sign for sign, _ in lines if sign not in ("= ", "- ", "? ", "~ ")]
+        if unknown:
+            raise ValueError(f"unknown sign {unknown[0]!r} in {block!r}")
+        phrasings = tuple(_phrasing(template) for sign, template in lines if sign != "? ")
+        questions = tuple(_question(template) for sign, template in lines if sign == "? ")
+        match lines[0][0]:
+            case "= ":
+                naming = Fact(phrasings, questions)
+            case "~ ":
+                asides = Fact(phrasings, ())
+            case _:
+                facts.append(Fact(phrasings, questions))
+    return Texts(naming, tuple(facts), asides)
+
+
+def _phrasing(template: str) -> Phrasing:
+    fields = dict.fromkeys(name for _, name, _, _ in Formatter().parse(template) if name)
+    drawn = tuple((name, POOLS[name.rstrip("2")]) for name in fields if name.rstrip("2") in POOLS)
+    return Phrasing(template, drawn)
+
+
+def _question(line: str) -> tuple[str, str]:
+    field, _, template = line.partition(": ")
+    return field, template

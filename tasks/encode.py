@@ -1,0 +1,127 @@
+"""encode: `sentences` (or `passages`) → `vectors`, a shard at a time.
+
+A shard of vectors holds, in this order, a `core` row per sentence in the order of its sentences shard, a `context`
+row per sentence that has one, and a `passage` row per passage: what `Layout` reads back without looking up an id.
+In context mode `passage` there are no context rows: a sentence's context is its passage's row.
+"""
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from configs.schema import EncodeConfig
+from storage import schemas
+from storage.artifacts import Artifact, Manifest
+from tasks.encoders.base import Encoder, Vectors
+from tasks.encoders.contexts import UnitVectors, encode_units
+from tasks.registry import resolve
+from tasks.stage import Progress, RowsLost, ShardResult, Stage
+
+
+class BadVectors(RuntimeError):
+    """An encoder gave NaN, infinity or another shape than it declares; the message names encoder and shard."""
+
+
+class Encode(Stage):
+    """Stage `encode`. `units` is `sentences`, or `passages` where only whole passages are to be retrieved."""
+
+    name: ClassVar[str] = "encode"
+    table: ClassVar[str] = "vectors"
+    config: EncodeConfig
+
+    def __init__(self, store: Path, units: Artifact, config: EncodeConfig) -> None:
+        self.encoder = make_encoder(config)
+        self.uses_gpu = self.encoder.uses_gpu
+        self.identity = self.encoder.identity()
+        super().__init__(store, {units.table: units}, config)
+        self.units = units
+
+    def method_identity(self) -> dict[str, Any]:
+        return {"encoder": self.config.encoder, **self.identity}
+
+    def config_identity(self) -> dict[str, Any]:
+        # Order is of no account, and precision is in the encoder's identity as what it came to on this machine.
+        return {"context": self.config.context, "units": sorted(self.config.units)}
+
+    def _manifest_of_units(self) -> Manifest:
+        manifest = self.units.recorded_manifest()
+        if manifest is None:
+            raise FileNotFoundError(f"{self.units.name} is not complete; it comes before encode")
+        return manifest
+
+    def shards(self) -> list[int]:
+        return [record.shard for record in self._manifest_of_units().shards]
+
+    def total_rows(self) -> int:
+        return self._manifest_of_units().rows[self.units.table]
+
+    def work(self, shard: int, progress: Progress) -> ShardResult:
+        ids, passage_ids, passages = self._read(shard)
+        rows = len(ids)
+        told = 0
+        done = 0.0
+
+        def tick(tokens: int, share: float) -> None:
+            nonlocal told, done
+            done += share
+            more = int(min(done, 1.0) * rows) - told
+            told += more
+            progress(more, tokens)
+
+        vectors = encode_units(self.encoder, passages, self.config.context, self.config.units, tick)
+        self._check(shard, vectors)
+        progress(rows - told, 0)
+        core_ids = ids if "sentence" in self.config.units else ids[:0]
+        table = _table(self.encoder.dimension, core_ids, passage_ids, vectors)
+        notes = {"truncated": vectors.truncated}
+        return ShardResult(rows, {"vectors": table}, tokens=vectors.tokens, notes=notes)
+
+    def _read(self, shard: int) -> tuple[np.ndarray, np.ndarray, list[list[str]]]:
+        """Ids of the units, ids of the passages, and every passage as its sentences (one where there are none)."""
+        path = self.units.path(shard)
+        if self.units.table == "passages":
+            table = pq.read_table(path, columns=["passage_id", "text"])
+            ids = table["passage_id"].to_numpy()
+            return ids, ids, [[text] for text in table["text"].to_pylist()]
+        table = pq.read_table(path, columns=["sentence_id", "passage_id", "position", "text"])
+        first = np.flatnonzero(table["position"].to_numpy() == 0)
+        texts = table["text"].to_pylist()
+        ends = [*first[1:], len(texts)]
+        passages = [texts[start:end] for start, end in zip(first, ends, strict=True)]
+        return table["sentence_id"].to_numpy(), table["passage_id"].to_numpy()[first], passages
+
+    def _check(self, shard: int, vectors: UnitVectors) -> None:
+        for kind in schemas.VECTOR_KINDS:
+            rows: Vectors = getattr(vectors, kind)
+            where = f"encoder {self.config.encoder!r}, shard {shard} of {self.artifact.name}, {kind} vectors"
+            if len(rows) and rows.shape[1] != self.encoder.dimension:
+                raise BadVectors(f"{where}: dimension {rows.shape[1]}, declared is {self.encoder.dimension}")
+            if not np.isfinite(rows).all():
+                raise BadVectors(f"{where}: {int((~np.isfinite(rows)).any(1).sum())} rows are not finite numbers")
+
+    def check(self, manifest: Manifest) -> None:
+        if manifest.rows_in != self.total_rows():
+            raise RowsLost(f"encode read {manifest.rows_in} of {self.total_rows()} rows")
+
+
+def make_encoder(config: EncodeConfig) -> Encoder:
+    """The encoder of a configuration; its weights are loaded by its first use."""
+    encoder: Encoder = resolve("encoder", config.encoder)(config.precision, config.batch_tokens)
+    return encoder
+
+
+def _table(dimension: int, sentence_ids: np.ndarray, passage_ids: np.ndarray, vectors: UnitVectors) -> pa.Table:
+    with_context = sentence_ids[vectors.has_context] if len(vectors.context) else sentence_ids[:0]
+    ids = [sentence_ids, with_context, passage_ids if len(vectors.passage) else passage_ids[:0]]
+    kinds = np.repeat(np.arange(len(schemas.VECTOR_KINDS), dtype=np.int8), [len(each) for each in ids])
+    flat = np.concatenate([vectors.core, vectors.context, vectors.passage]).reshape(-1)
+    schema = schemas.vectors(dimension)
+    columns = [
+        pa.array(np.concatenate(ids)),
+        pa.DictionaryArray.from_arrays(kinds, list(schemas.VECTOR_KINDS)),
+        pa.FixedSizeListArray.from_arrays(pa.array(flat), type=schema.field("vector").type),
+    ]
+    return pa.table(columns, schema=schema)

@@ -1,0 +1,246 @@
+"""load: source rows → `passages`, `questions`, `rejects`.
+
+Two steps, both in bounded memory. *Preparation* streams the sources once into chunks of some ten megabytes, each
+sorted by id. A *shard* is then a range of ids: its rows are gathered from all chunks, so that copies of a text meet in
+one shard however far apart they stood, and a passage stays in its shard wherever in a file it moves.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from configs.schema import LoadConfig
+from storage import schemas
+from storage.artifacts import Manifest
+from storage.ids import content_id, passage_id
+from storage.parquet import write_atomically, write_json
+from storage.sources import file_digest
+from tasks.datasets.base import Dataset, InputError, Passage, Question, Record, Reject
+from tasks.specification import parse_dataset
+from tasks.stage import Progress, RowsLost, ShardResult, Stage
+
+CHUNK_CHARS = 32 << 20
+CHUNK_ROWS = 100_000
+ID_BITS = 63
+
+_STAGED = [pa.field("key", pa.int64(), False), pa.field("ordinal", pa.int64(), False)]
+_ORIGIN = [pa.field("source", pa.string(), False), pa.field("offset", pa.int64(), False)]
+
+
+def _staged(schema: pa.Schema) -> pa.Schema:
+    """A table's columns with its sort key, its place among all records, and its origin for `rejects`."""
+    names = set(schema.names)
+    return pa.schema([*_STAGED, *schema, *(field for field in _ORIGIN if field.name not in names)])
+
+
+STAGED = {
+    "passages": _staged(schemas.PASSAGES),
+    "questions": _staged(schemas.QUESTIONS),
+    "rejects": _staged(schemas.REJECTS),
+}
+
+
+class Load(Stage):
+    """Stage `load` over one or several dataset specifications, which together form one corpus."""
+
+    name: ClassVar[str] = "load"
+    table: ClassVar[str] = "passages"
+
+    def __init__(self, store: Path, datasets: tuple[str, ...], config: LoadConfig) -> None:
+        self.datasets = [parse_dataset(specification) for specification in datasets]
+        self.sources = [_source_name(name, dataset) for name, dataset in self.datasets]
+        self.digests = [
+            {"format": name, "version": dataset.version, "options": dataset.options.model_dump(mode="json")}
+            | {"files": [file_digest(store, path) for path in dataset.files()]}
+            for name, dataset in self.datasets
+        ]
+        super().__init__(store, {}, config)
+
+    config: LoadConfig
+
+    def method_identity(self) -> dict[str, Any]:
+        return {"datasets": self.digests}
+
+    @property
+    def staging(self) -> Path:
+        return self.artifact.directory / "staging"
+
+    def prepare(self, progress: Progress) -> None:
+        done = _chunks(self.staging)
+        skip = done[-1]["records"] if done else 0
+        chunk = _Chunk(self.staging, len(done), skip)
+        for ordinal, (source, offset, record) in enumerate(self._records()):
+            if ordinal < skip:
+                continue
+            chunk.add(ordinal, source, offset, self._checked(record))
+            if chunk.is_full():
+                progress(chunk.size, 0)
+                chunk.write()
+                chunk = _Chunk(self.staging, chunk.number + 1, ordinal + 1)
+        progress(chunk.size, 0)
+        chunk.write()
+        counts = _chunks(self.staging)
+        passages = sum(chunk["passages"] for chunk in counts)
+        shards = 1
+        while passages > shards * self.config.shard_passages:
+            shards *= 2
+        write_json(self.staging / "plan.json", {"shards": shards, "rows": counts[-1]["records"]})
+
+    def is_prepared(self) -> bool:
+        return super().is_prepared() and (self.staging / "plan.json").exists()
+
+    def manifest(self) -> Manifest | None:
+        manifest = super().manifest()
+        if manifest and self.staging.exists():  # killed between the manifest and the removal
+            shutil.rmtree(self.staging)
+        return manifest
+
+    def _records(self) -> Iterator[tuple[str, int, Record]]:
+        for source, (_, dataset) in zip(self.sources, self.datasets, strict=True):
+            for offset, record in dataset.records():
+                yield source, offset, record
+
+    def _checked(self, record: Record) -> Record:
+        limit = self.config.max_chars
+        if isinstance(record, Passage) and len(record.text) > limit:
+            return Reject("over_long", f"{len(record.text):,} characters; load.max_chars is {limit:,}")
+        return record
+
+    def _plan(self) -> dict[str, int]:
+        return json.loads((self.staging / "plan.json").read_text(encoding="utf-8"))
+
+    def shards(self) -> list[int]:
+        return list(range(self._plan()["shards"]))
+
+    def total_rows(self) -> int:
+        return self._plan()["rows"]
+
+    def work(self, shard: int, progress: Progress) -> ShardResult:
+        gathered = {table: self._gather(table, shard) for table in STAGED}
+        rejects = [gathered["rejects"].select(schemas.REJECTS.names)]
+        tables: dict[str, pa.Table] = {}
+        for table, schema in (("passages", schemas.PASSAGES), ("questions", schemas.QUESTIONS)):
+            kept, duplicates = _without_copies(gathered[table])
+            tables[table] = kept.select(schema.names).cast(schema)
+            rejects.append(duplicates)
+        tables["rejects"] = pa.concat_tables(rejects).cast(schemas.REJECTS)
+        rows_in = sum(rows.num_rows for rows in gathered.values())
+        progress(rows_in, 0)
+        return ShardResult(rows_in, tables)
+
+    def _gather(self, table: str, shard: int) -> pa.Table:
+        """The shard's rows from every chunk, ordered by key, then by their place in the sources."""
+        width = (1 << ID_BITS) // self._plan()["shards"]
+        parts = [STAGED[table].empty_table()]
+        for path in sorted(self.staging.glob(f"*.{table}.arrow")):
+            with pa.memory_map(str(path)) as file:
+                rows = pa.ipc.open_file(file).read_all()
+                keys = rows["key"].to_numpy()
+                start = np.searchsorted(keys, shard * width, "left")
+                end = np.searchsorted(keys, shard * width + width - 1, "right")
+                parts.append(rows.slice(start, end - start))
+        return pa.concat_tables(parts).sort_by([("key", "ascending"), ("ordinal", "ascending")])
+
+    def check(self, manifest: Manifest) -> None:
+        rows_out = sum(manifest.rows.values())
+        if not manifest.rows_in == rows_out == self._plan()["rows"]:
+            raise RowsLost(f"load read {self._plan()['rows']} rows and wrote {rows_out}; its artifact is not complete")
+        if manifest.rows["passages"] + manifest.rows["questions"] == 0:
+            raise InputError(self._nothing_usable())
+
+    def _nothing_usable(self) -> str:
+        rejects = pa.concat_tables([self._gather("rejects", shard) for shard in self.shards()])
+        first = rejects.slice(0, 1).to_pylist()
+        where = f"; row {first[0]['offset']}: {first[0]['reason']} ({first[0]['detail']})" if first else ""
+        return f"{', '.join(self.sources)}: no usable passage or question in {rejects.num_rows} rows{where}"
+
+    def finish(self) -> Manifest:
+        manifest = super().finish()
+        shutil.rmtree(self.staging)
+        return manifest
+
+
+def _source_name(format_name: str, dataset: Dataset) -> str:
+    if dataset.path is not None:
+        return f"{format_name}:{dataset.path.name}"
+    return f"{format_name}:" + ",".join(f"{key}={value}" for key, value in dataset.options.model_dump().items())
+
+
+class _Chunk:
+    """Rows on their way from the sources to the chunk files."""
+
+    def __init__(self, staging: Path, number: int, records: int) -> None:
+        self.staging, self.number, self.records = staging, number, records
+        self.rows: dict[str, list[dict[str, Any]]] = {table: [] for table in STAGED}
+        self.chars = 0
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.rows.values()))
+
+    def is_full(self) -> bool:
+        return self.chars >= CHUNK_CHARS or self.size >= CHUNK_ROWS
+
+    def add(self, ordinal: int, source: str, offset: int, record: Record) -> None:
+        self.records = ordinal + 1
+        table, key, row = _row(source, offset, record)
+        self.chars += len(row.get("text", ""))
+        self.rows[table].append({"key": key, "ordinal": ordinal, "source": source, "offset": offset, **row})
+
+    def write(self) -> None:
+        for table, rows in self.rows.items():
+            if rows:
+                sorted_rows = sorted(rows, key=lambda row: (row["key"], row["ordinal"]))
+                content = pa.Table.from_pylist(sorted_rows, STAGED[table])
+                path = self.staging / f"{self.number:05d}.{table}.arrow"
+                write_atomically(path, lambda temporary, content=content: _write_ipc(temporary, content))
+        counts = {table: len(rows) for table, rows in self.rows.items()}
+        write_json(self.staging / f"chunk-{self.number:05d}.json", {"records": self.records, **counts})
+
+
+def _row(source: str, offset: int, record: Record) -> tuple[str, int, dict[str, Any]]:
+    """Table, sort key and columns of a record."""
+    match record:
+        case Passage(title, text, source_id):
+            key = passage_id(text)
+            return "passages", key, {"passage_id": key, "source_id": source_id, "title": title, "text": text}
+        case Question():
+            row = asdict(record)
+            key = content_id(record.text, *record.answers, "|", *record.gold_passages)
+            return "questions", key, {"question_id": key, **row}
+        case Reject(reason, detail):
+            return "rejects", content_id(source, offset), {"stage": "load", "reason": reason, "detail": detail}
+
+
+def _write_ipc(path: Path, rows: pa.Table) -> None:
+    with pa.ipc.new_file(str(path), rows.schema) as writer:
+        writer.write_table(rows)
+
+
+def _chunks(staging: Path) -> list[dict[str, int]]:
+    """The counts of the chunks that are written, in order."""
+    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(staging.glob("chunk-*.json"))]
+
+
+def _without_copies(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Rows sorted by (key, ordinal) → the first of each key, and rows of `rejects` for the others."""
+    keys = rows["key"].to_numpy()
+    first = np.ones(len(keys), dtype=bool)
+    first[1:] = keys[1:] != keys[:-1]
+    originals = rows.take(pa.array(np.maximum.accumulate(np.where(first, np.arange(len(keys)), 0))[~first]))
+    copies = rows.filter(pa.array(~first))
+    # Two texts with one id are kept apart by nothing downstream: the second is refused, and says so.
+    reasons = pc.if_else(pc.equal(copies["text"], originals["text"]), "duplicate", "id_collision")
+    places = pc.binary_join_element_wise(
+        "the same id as row", originals["offset"].cast(pa.string()), "of", originals["source"], " "
+    )
+    stage = pa.array(["load"] * copies.num_rows, pa.string())
+    columns = [stage, copies["source"], copies["offset"], reasons, places]
+    return rows.filter(pa.array(first)), pa.table(columns, schema=schemas.REJECTS)

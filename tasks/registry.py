@@ -1,0 +1,52 @@
+"""Where methods are found: kind → name → "module:Class", imported only when it is used."""
+
+import difflib
+from importlib import import_module
+from typing import Any
+
+METHODS: dict[str, dict[str, str]] = {
+    "dataset": {
+        "hotpotqa": "tasks.datasets.hotpotqa:HotpotQA",
+        "titletext": "tasks.datasets.titletext:TitleText",
+        "squad": "tasks.datasets.squad:Squad",
+        "jsonl": "tasks.datasets.jsonl:JsonLines",
+        "synthetic": "tasks.datasets.synthetic:Synthetic",
+    },
+    "splitter": {"punkt": "tasks.splitters.punkt:Punkt"},
+    "encoder": {"minilm": "tasks.encoders.minilm:MiniLM"},
+    "retriever": {
+        "core_context": "tasks.retrievers.core_context:CoreContext",
+        "passage": "tasks.retrievers.passage:Passage",
+    },
+}
+
+
+class UnknownName(ValueError):
+    """A name that is not known: the message lists the known ones and suggests the nearest."""
+
+    def __init__(self, what: str, name: str, known: list[str]) -> None:
+        super().__init__(f"unknown {what} {name!r}{nearest(name, known)}; known: {', '.join(known)}")
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """' (did you mean X?)' for the closest known name, or '' where none is close."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def resolve(kind: str, name: str) -> Any:
+    """The class registered as `name`, or the class at "module:Class" for a method of the user's own.
+
+    Raises UnknownName where neither is found.
+    """
+    known = METHODS[kind]
+    target = known.get(name, name if ":" in name else None)
+    if target is None:
+        raise UnknownName(kind, name, sorted(known))
+    module, _, attribute = target.partition(":")
+    try:
+        return getattr(import_module(module), attribute)
+    except (ModuleNotFoundError, AttributeError) as error:
+        if name in known:
+            raise
+        raise UnknownName(kind, name, sorted(known)) from error

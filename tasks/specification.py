@@ -1,0 +1,51 @@
+"""`FORMAT:PATH?option=value&option=value`, the way a user names a dataset."""
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from configs.loading import explained
+from tasks.datasets.base import Dataset, InputError
+from tasks.registry import METHODS, UnknownName, resolve
+
+
+def parse_dataset(specification: str) -> tuple[str, Dataset]:
+    """The format's name and the dataset, ready to stream. Raises InputError or UnknownName."""
+    name, colon, rest = specification.partition(":")
+    if not colon:
+        example = f"hotpotqa:{specification}" if Path(specification).exists() else "hotpotqa:questions.json"
+        raise InputError(
+            f"{specification!r} is not FORMAT:PATH; write for example {example!r}. "
+            f"Formats: {', '.join(sorted(METHODS['dataset']))}"
+        )
+    if name not in METHODS["dataset"]:
+        raise UnknownName("dataset format", name, sorted(METHODS["dataset"]))
+    method = resolve("dataset", name)
+    path, options = _split_options(rest, method.reads_path)
+    if method.reads_path and not path:
+        raise InputError(f"{specification!r} names no file; write for example {method.example!r}")
+    try:
+        checked = method.Options.model_validate(_pairs(options, specification))
+    except ValidationError as error:
+        faults = "; ".join(explained(error, method.Options))
+        raise InputError(f"{specification!r}: {faults}") from None
+    return name, method(Path(path).expanduser() if path else None, checked)
+
+
+def _split_options(rest: str, reads_path: bool) -> tuple[str, str]:
+    if not reads_path:
+        return "", rest.lstrip("?").replace(",", "&")
+    if Path(rest).exists():  # a file's own name may hold a question mark
+        return rest, ""
+    path, _, options = rest.rpartition("?") if "?" in rest else (rest, "", "")
+    return path, options
+
+
+def _pairs(options: str, specification: str) -> dict[str, str]:
+    result = {}
+    for option in filter(None, options.split("&")):
+        key, equals, value = option.partition("=")
+        if not equals:
+            raise InputError(f"{specification!r}: option {option!r} has no value; write {option}=VALUE")
+        result[key.strip()] = value
+    return result

@@ -1,0 +1,107 @@
+"""split: `passages` → `sentences`, by a splitter trained on a sample of the corpus itself."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from configs.schema import SplitConfig
+from storage import schemas
+from storage.artifacts import Artifact, Manifest
+from storage.ids import sentence_id
+from storage.parquet import write_json
+from tasks.registry import resolve
+from tasks.splitters.base import Splitter
+from tasks.stage import Progress, RowsLost, ShardResult, Stage
+
+TOKEN = r"[\p{L}\p{N}_]+|[^\p{L}\p{N}_\s]"
+"""A word or a punctuation mark: a count of tokens that depends on no model."""
+
+
+class Split(Stage):
+    """Stage `split`. The trained parameters lie beside the sentences, in `parameters.json`."""
+
+    name: ClassVar[str] = "split"
+    table: ClassVar[str] = "sentences"
+    config: SplitConfig
+
+    def __init__(self, store: Path, passages: Artifact, config: SplitConfig) -> None:
+        self.method: type[Splitter] = resolve("splitter", config.splitter)
+        super().__init__(store, {"passages": passages}, config)
+
+    def method_identity(self) -> dict[str, Any]:
+        return {"splitter": self.config.splitter, "version": self.method.version}
+
+    @property
+    def parameters(self) -> Path:
+        return self.artifact.directory / "parameters.json"
+
+    def is_prepared(self) -> bool:
+        return super().is_prepared() and self.parameters.exists()
+
+    def prepare(self, progress: Progress) -> None:
+        write_json(self.parameters, self.method().train(self._sample()))
+
+    def _sample(self) -> Iterator[str]:
+        """Texts from all shards alike, `sample_chars` at most."""
+        shards = self.shards()
+        budget = max(1, self.config.sample_chars // len(shards))
+        for shard in shards:
+            left = budget
+            for batch in pq.ParquetFile(self._passages(shard)).iter_batches(batch_size=256, columns=["text"]):
+                for text in batch["text"].to_pylist():
+                    if left <= 0:
+                        break
+                    yield text[:left]
+                    left -= len(text)
+
+    def _passages(self, shard: int) -> Path:
+        return self.inputs["passages"].path(shard)
+
+    def _manifest_of_passages(self) -> Manifest:
+        manifest = self.inputs["passages"].recorded_manifest()
+        if manifest is None:
+            raise FileNotFoundError(f"{self.inputs['passages'].name} is not complete; load comes before split")
+        return manifest
+
+    def shards(self) -> list[int]:
+        return [record.shard for record in self._manifest_of_passages().shards]
+
+    def total_rows(self) -> int:
+        return self._manifest_of_passages().rows["passages"]
+
+    def open(self) -> None:
+        self.splitter = self.method()
+        self.splitter.load(json.loads(self.parameters.read_text(encoding="utf-8")))
+
+    def work(self, shard: int, progress: Progress) -> ShardResult:
+        passages = pq.read_table(self._passages(shard), columns=["passage_id", "text"])
+        ids, texts = passages["passage_id"].to_pylist(), passages["text"].to_pylist()
+        rows = []
+        for number, (passage, text) in enumerate(zip(ids, texts, strict=True), 1):
+            spans = self.splitter.split(text)
+            if "".join(text[start:end] for start, end in spans) != text:
+                raise RowsLost(f"splitter {self.config.splitter} does not give back passage {passage}")
+            for position, (start, end) in enumerate(spans):
+                rows.append((sentence_id(passage, start, end), passage, position, start, end, text[start:end]))
+            if number % 256 == 0:
+                progress(256, 0)
+        progress(len(ids) % 256, 0)
+        return ShardResult(len(ids), {"sentences": _sentences(rows)})
+
+    def check(self, manifest: Manifest) -> None:
+        if manifest.rows_in != self.total_rows():
+            raise RowsLost(f"split read {manifest.rows_in} of {self.total_rows()} passages")
+
+
+def _sentences(rows: list[tuple[int, int, int, int, int, str]]) -> pa.Table:
+    columns: list[Any] = [np.array(column) for column in list(zip(*rows, strict=True))[:5]] if rows else [[]] * 5
+    texts = pa.array([row[5] for row in rows], pa.string())
+    tokens = pc.count_substring_regex(texts, TOKEN)
+    arrays = [pa.array(column) for column in columns]
+    return pa.table(dict(zip(schemas.SENTENCES.names, [*arrays, texts, tokens], strict=True))).cast(schemas.SENTENCES)

@@ -1,0 +1,160 @@
+"""The frame of a stage: fingerprint, preparation, shards, done-markers, manifest.
+
+A stage object is a description (store, inputs, configuration) that travels to workers; the model it needs is loaded
+there by `open`. A verb file subclasses `Stage` and says what a shard of its work is; a runner (flows/stages.py, or a
+plain loop) decides where each shard is done.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+from pydantic import BaseModel
+
+from storage import schemas
+from storage.artifacts import PREPARATION, Artifact, File, Manifest, ShardRecord, fingerprint
+from storage.costs import Meter
+from storage.parquet import write_table
+
+Progress = Callable[[int, int], None]
+"""Called with how many more rows and tokens are done."""
+
+
+@dataclass
+class ShardResult:
+    """What one shard came to: rows per table, files that are no tables, tokens computed, the stage's own counts."""
+
+    rows_in: int
+    tables: Mapping[str, pa.Table] = field(default_factory=dict)
+    files: list[File] = field(default_factory=list)
+    tokens: int = 0
+    notes: dict[str, int] = field(default_factory=dict)
+
+
+class RowsLost(RuntimeError):
+    """Rows in ≠ rows out + rejects: a fault of the program, never of the input."""
+
+
+class Stage(ABC):
+    """One box of the dataflow. `table` is its first output; its directory holds the markers and the manifest."""
+
+    name: ClassVar[str]
+    table: ClassVar[str]
+    version: ClassVar[str] = "1"
+    uses_gpu = False
+
+    def __init__(self, store: Path, inputs: Mapping[str, Artifact], config: BaseModel) -> None:
+        self.store = store
+        self.inputs = dict(inputs)
+        self.config = config
+        identity = fingerprint(
+            stage=self.name,
+            version=self.version,
+            inputs={role: artifact.name for role, artifact in self.inputs.items()},
+            config=self.config_identity(),
+            method=self.method_identity(),
+        )
+        self.artifact = Artifact(store, self.table, identity)
+
+    def config_identity(self) -> dict[str, Any]:
+        """The settings that change the result."""
+        return self.config.model_dump(mode="json")
+
+    @abstractmethod
+    def method_identity(self) -> dict[str, Any]:
+        """Name, version and weights of the method that does the work."""
+
+    @abstractmethod
+    def shards(self) -> list[int]:
+        """The shard numbers, known once the stage is prepared."""
+
+    @abstractmethod
+    def total_rows(self) -> int:
+        """Rows that all shards together will report to `Progress`, for the estimate of the time left."""
+
+    @abstractmethod
+    def work(self, shard: int, progress: Progress) -> ShardResult:
+        """Read one shard, call the method, return the rows."""
+
+    def open(self) -> None:
+        """Load what every shard needs. Called once in each worker."""
+
+    def prepare(self, progress: Progress) -> None:
+        """Do what has to be done once, before any shard. Called again after a kill; goes on where it was."""
+
+    def check(self, manifest: Manifest) -> None:
+        """Raise where the finished whole cannot be right or is of no use."""
+
+    def manifest(self) -> Manifest | None:
+        """The manifest if there is nothing to do."""
+        return self.artifact.manifest()
+
+    def pending(self) -> list[int]:
+        return [shard for shard in self.shards() if self.artifact.record(shard) is None]
+
+    def is_prepared(self) -> bool:
+        return self.artifact.record(PREPARATION) is not None
+
+    def run_preparation(self, run_id: str, progress: Progress) -> None:
+        if not self.is_prepared():
+            with Meter() as meter:
+                self.prepare(progress)
+            self.artifact.mark_done(ShardRecord(PREPARATION, run_id, [], 0, meter.cost))
+
+    def run_shard(self, shard: int, run_id: str, progress: Progress) -> ShardRecord:
+        """Do one shard and mark it done."""
+        with Meter(self.uses_gpu) as meter:
+            result = self.work(shard, progress)
+            files = [self.artifact.write(shard, table, rows) for table, rows in result.tables.items()]
+        meter.cost.tokens = result.tokens
+        record = ShardRecord(shard, run_id, files + result.files, result.rows_in, meter.cost, result.notes)
+        self.artifact.mark_done(record)
+        return record
+
+    def finish(self) -> Manifest:
+        """Write the ledger of the artifact and its manifest. Every shard must be done."""
+        records = [record for shard in self.shards() if (record := self.artifact.record(shard))]
+        if len(records) != len(self.shards()):
+            raise RuntimeError(f"{self.artifact.name}: {len(self.shards()) - len(records)} shards are not done")
+        rows: dict[str, int] = {}
+        for record in records:
+            for file in record.files:
+                rows[file.table] = rows.get(file.table, 0) + file.rows
+        manifest = Manifest(
+            stage=self.name,
+            artifact=self.artifact.name,
+            inputs={role: artifact.name for role, artifact in self.inputs.items()},
+            config=self.config.model_dump(mode="json"),
+            method=self.method_identity(),
+            code_version=version("vitalfew"),
+            completed=datetime.now(UTC).isoformat(),
+            rows_in=sum(record.rows_in for record in records),
+            rows=rows,
+            shards=records,
+            preparation=self.artifact.record(PREPARATION),
+        )
+        self.check(manifest)
+        self._write_costs(manifest)
+        self.artifact.complete(manifest)
+        return manifest
+
+    def _write_costs(self, manifest: Manifest) -> None:
+        records = ([manifest.preparation] if manifest.preparation else []) + manifest.shards
+        costs = [
+            {
+                **vars(record.cost),
+                "stage": self.name,
+                "shard": record.shard,
+                "run_id": record.run_id,
+                "started": datetime.fromisoformat(record.cost.started),
+                "rows": record.rows(self.table),
+            }
+            for record in records
+        ]
+        path = self.store / "costs" / self.artifact.fingerprint / "00000.parquet"
+        write_table(path, pa.Table.from_pylist(costs, schemas.COSTS))
