@@ -91,7 +91,7 @@ def _prepare(verbose: bool) -> None:
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "PREFECT_LOGGING_LEVEL": "INFO" if verbose else "WARNING",
+        "PREFECT_LOGGING_LEVEL": "INFO" if verbose else "CRITICAL",  # errors are told once, by this command
         "DO_NOT_TRACK": "1",
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_VERBOSITY": "error",
@@ -141,9 +141,10 @@ def index(
 
 
 def _run_index(parameters: IndexCorpus) -> Any:
-    if parameters.runner == "serial":
-        from flows.steps import index_corpus, run_serially
+    from flows.steps import index_corpus, index_stages, run_serially
 
+    index_stages(parameters)  # a wrong name or a missing file is told before a server is started
+    if parameters.runner == "serial":
         return index_corpus(parameters, run_serially)
     from flows.index_corpus import index_corpus as flow
 

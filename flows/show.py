@@ -99,15 +99,17 @@ def rows(out: Console, relation: duckdb.DuckDBPyRelation, format: str) -> None:
             table.add_row(*(escape(_cell(value)) for value in row))
         out.print(table)
         return
-    writer = csv.writer(sys.stdout)
+    batches = (batch.to_pylist() for batch in relation.arrow())
+    found = (row for batch in batches for row in batch)
     if format == "csv":
+        writer = csv.writer(sys.stdout)
         writer.writerow(relation.columns)
-    while batch := relation.fetchmany(1000):
-        for row in batch:
-            if format == "csv":
-                writer.writerow(row)
-            else:
-                print(json.dumps(dict(zip(relation.columns, row, strict=True)), default=_plain, ensure_ascii=False))
+        writer.writerows(row.values() for row in found)
+        return
+    print("[", end="")
+    for number, row in enumerate(found):
+        print(",\n" if number else "\n", json.dumps(row, default=_plain, ensure_ascii=False), sep="", end="")
+    print("\n]")
 
 
 def _cell(value: Any) -> str:

@@ -9,7 +9,8 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, cast
+from uuid import UUID
 
 import ray
 from prefect import task
@@ -57,8 +58,9 @@ def run_on_ray(stage: Stage, run_id: str, progress: StageProgress, workers: int 
     """Do a stage on Ray actors and return its manifest. What an actor raises is raised here as it was."""
     if manifest := stage.manifest():
         return manifest
-    counter = ray.remote(num_cpus=0)(Counter).remote()
-    actor = ray.remote(num_cpus=1, num_gpus=int(stage.uses_gpu), max_restarts=-1, max_task_retries=3)(Worker)
+    remote: Any = ray.remote
+    counter = remote(num_cpus=0)(Counter).remote()
+    actor = remote(num_cpus=1, num_gpus=int(stage.uses_gpu), max_restarts=-1, max_task_retries=3)(Worker)
     first = actor.remote()
     try:
         _follow(first.prepare.remote(stage, run_id, counter), counter, progress)
@@ -102,7 +104,7 @@ def _is_transient(task: Any, run: Any, state: Any) -> bool:
 )
 def run_stage(name: str, stage: Stage, run_id: str, workers: int | None) -> Manifest:
     """One stage of a flow: live progress in the terminal and as an artifact of the run, its costs as a table."""
-    identifier = create_progress_artifact(0.0, description=f"{name}: starting")
+    identifier = cast(UUID, create_progress_artifact(0.0, description=f"{name}: starting"))
 
     def show(percent: float, line: str) -> None:
         update_progress_artifact(identifier, min(percent, 100.0), description=f"{name}: {line}")

@@ -1,6 +1,7 @@
 """The catalog: one DuckDB view per table over every complete artifact of a store, for SQL without a server."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
@@ -31,14 +32,14 @@ def build(store: Path) -> Path:
             if file.table in files:
                 files[file.table].append(str(root / file.path))
         files["costs"].append(str(root / "costs" / artifact.fingerprint / "00000.parquet"))
-        run_ids = [record.run_id for record in manifest.shards]
-        artifacts.append((artifact.fingerprint, artifact.table, manifest.stage, max(run_ids), manifest.completed))
+        last = max(manifest.shards, key=lambda record: record.cost.started)
+        artifacts.append((artifact.fingerprint, artifact.table, manifest.stage, last.run_id, manifest.completed))
     path = store / CATALOG
     write_atomically(path, lambda temporary: _write(temporary, store, files, artifacts))
     return path
 
 
-def _write(path: Path, store: Path, files: dict[str, list[str]], artifacts: list[tuple[str, ...]]) -> None:
+def _write(path: Path, store: Path, files: dict[str, list[str]], artifacts: Sequence[tuple[str, ...]]) -> None:
     with duckdb.connect(str(path)) as connection:
         connection.execute("CREATE TABLE place AS SELECT ? AS root", [str(store.resolve())])
         connection.execute(
@@ -104,7 +105,7 @@ def is_stale(store: Path) -> bool:
     if any(source.stat().st_mtime_ns >= written for source in sources):
         return True
     try:
-        with duckdb.connect(str(path), read_only=True) as connection:
+        with _open(store) as connection:
             return connection.sql("SELECT root FROM place").fetchall() != [(str(store.resolve()),)]
     except duckdb.Error:  # written by another version, or damaged: it holds nothing that cannot be made again
         return True
@@ -118,12 +119,17 @@ def connect(store: Path) -> duckdb.DuckDBPyConnection:
         )
     if is_stale(store):
         build(store)
-    root = str(store.resolve())
+    return _open(store)
+
+
+def _open(store: Path) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(str(store / CATALOG), read_only=True)
-    connection.execute("SET TimeZone = 'UTC'")
-    connection.execute(f"SET allowed_directories = [{_quoted(root)}]")
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
+    # Connections of one process to one file share an instance, and with it a configuration that is locked already.
+    if connection.sql("SELECT current_setting('lock_configuration')").fetchall() != [(True,)]:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute(f"SET allowed_directories = [{_quoted(str(store.resolve()))}]")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
     return connection
 
 

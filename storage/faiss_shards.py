@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import faiss
 import numpy as np
@@ -40,7 +41,7 @@ class Shard:
     path: Path
 
     @cached_property
-    def index(self) -> faiss.IndexIDMap:
+    def index(self) -> Any:
         return faiss.read_index(str(self.path), faiss.IO_FLAG_MMAP_IFC)
 
     @cached_property

@@ -67,12 +67,12 @@ def recorded_run(store: Path, flow: str, name: str, config: dict[str, Any]) -> I
 def read_runs(store: Path) -> list[Run]:
     """All runs, oldest first. One that says 'running' while its process is gone was interrupted."""
     runs = []
-    for path in sorted((store / "runs").glob("*.json")):
+    for path in (store / "runs").glob("*.json"):
         run = Run(**json.loads(path.read_text(encoding="utf-8")))
         if run.state == "running" and run.host == socket.gethostname() and not process_exists(run.pid):
             run.state = "interrupted"
         runs.append(run)
-    return runs
+    return sorted(runs, key=lambda run: run.started)
 
 
 def _write_run(store: Path, run: Run) -> None:

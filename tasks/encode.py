@@ -89,7 +89,7 @@ class Encode(Stage):
         table = pq.read_table(path, columns=["sentence_id", "passage_id", "position", "text"])
         first = np.flatnonzero(table["position"].to_numpy() == 0)
         texts = table["text"].to_pylist()
-        ends = [*first[1:], len(texts)]
+        ends = np.append(first, len(texts))[1:]
         passages = [texts[start:end] for start, end in zip(first, ends, strict=True)]
         return table["sentence_id"].to_numpy(), table["passage_id"].to_numpy()[first], passages
 

@@ -113,7 +113,7 @@ class ShardVectors:
     def read(cls, path: Path) -> "ShardVectors":
         table = pq.read_table(path, memory_map=True)
         vectors = table["vector"].combine_chunks()
-        matrix = vectors.flatten().to_numpy().reshape(len(vectors), -1)
+        matrix = vectors.flatten().to_numpy().reshape(len(vectors), vectors.type.list_size)
         counts = [pc.sum(pc.equal(table["kind"], kind)).as_py() or 0 for kind in VECTOR_KINDS]
         core, context, passage = np.split(matrix, np.cumsum(counts)[:2])
         return cls(core, context, table["id"].to_numpy()[len(core) : len(core) + len(context)], passage)

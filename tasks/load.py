@@ -9,6 +9,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -200,7 +201,7 @@ class _Chunk:
                 sorted_rows = sorted(rows, key=lambda row: (row["key"], row["ordinal"]))
                 content = pa.Table.from_pylist(sorted_rows, STAGED[table])
                 path = self.staging / f"{self.number:05d}.{table}.arrow"
-                write_atomically(path, lambda temporary, content=content: _write_ipc(temporary, content))
+                write_atomically(path, partial(_write_ipc, content))
         counts = {table: len(rows) for table, rows in self.rows.items()}
         write_json(self.staging / f"chunk-{self.number:05d}.json", {"records": self.records, **counts})
 
@@ -219,7 +220,7 @@ def _row(source: str, offset: int, record: Record) -> tuple[str, int, dict[str, 
             return "rejects", content_id(source, offset), {"stage": "load", "reason": reason, "detail": detail}
 
 
-def _write_ipc(path: Path, rows: pa.Table) -> None:
+def _write_ipc(rows: pa.Table, path: Path) -> None:
     with pa.ipc.new_file(str(path), rows.schema) as writer:
         writer.write_table(rows)
 

@@ -102,10 +102,11 @@ class Searcher:
         return self._opened[unit]
 
     @cached_property
-    def _opened(self) -> dict[str, list[faiss_shards.Shard]]:
-        opened: dict[str, list[faiss_shards.Shard]] = {}
+    def _opened(self) -> dict[Unit, list[faiss_shards.Shard]]:
+        opened: dict[Unit, list[faiss_shards.Shard]] = {}
         for file in self.manifests["faiss"].files():
-            opened.setdefault(file.path.split(".")[-2], []).append(faiss_shards.Shard(self.store / file.path))
+            unit: Unit = "sentence" if file.path.endswith(".sentence.faiss") else "passage"
+            opened.setdefault(unit, []).append(faiss_shards.Shard(self.store / file.path))
         return opened
 
     def texts(self, found: Found, unit: Unit) -> list[list[dict[str, Any]]]:
@@ -169,9 +170,9 @@ class Searcher:
         return numbers[place], row - int(starts[place])
 
     @cached_property
-    def _coverage(self) -> dict[str, list[tuple[list[int], np.ndarray]]]:
+    def _coverage(self) -> dict[Unit, list[tuple[list[int], np.ndarray]]]:
         """Per unit and FAISS shard: the table shards it covers and the row each one starts at."""
-        coverage: dict[str, list[tuple[list[int], np.ndarray]]] = {}
+        coverage: dict[Unit, list[tuple[list[int], np.ndarray]]] = {}
         for unit in self._opened:
             table = table_of(unit)
             sizes = [record.rows(table) for record in self.manifests[table].shards]

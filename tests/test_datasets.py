@@ -1,6 +1,7 @@
 """The datasets that read files: on real data, on bad input, on arbitrary bytes and JSON."""
 
 import json
+import tracemalloc
 import warnings
 from itertools import islice
 from pathlib import Path
@@ -134,6 +135,17 @@ def test_hotpotqa_joins_sentences_and_keeps_spans_on_them(tmp_path: Path) -> Non
     assert question == Question("Who lit it?", ("Ada",), (passage,), (Span(passage, 8, 19),), "q1")
 
 
+def test_hotpotqa_adds_no_blank_where_there_is_one_and_takes_the_first_of_two_titles(tmp_path: Path) -> None:
+    context = [["Lamp", ["A lamp. ", "\tIt burns.", "Ada lit it.", "See."]], ["Lamp", ["x", "y", "z"]]]
+    records = read("hotpotqa", write(tmp_path, [hotpot(context=context)]))
+    text = only(Passage, records)[0].text
+    assert text == "A lamp. \tIt burns. Ada lit it. See."
+    (fact,) = only(Question, records)[0].supporting_facts
+    assert (fact.passage_id, text[fact.start : fact.end]) == (passage_id(text), "Ada lit it.")
+    (_, passage), *_ = read("hotpotqa", write(tmp_path, [hotpot(context=[["Lamp", ["A lamp. ", "On.", "Ada."]]])]))
+    assert passage == Passage("Lamp", "A lamp. On. Ada.", "Lamp")
+
+
 @pytest.mark.parametrize("noise", [["Lamp", 3], ["Lamp", -1], ["Lamp", 1], ["Candle", 0]])
 def test_hotpotqa_passes_over_facts_the_context_lacks(tmp_path: Path, noise: list[Any]) -> None:
     rows = [hotpot(supporting_facts=[["Lamp", 2], noise, ["Lamp", 2]]), hotpot(supporting_facts=[noise])]
@@ -194,7 +206,7 @@ def asked(*answers: Any, **changes: Any) -> dict[str, Any]:
 
 
 def test_squad_moves_spans_along_with_the_stripped_paragraph(tmp_path: Path) -> None:
-    qa = asked(("Ada", 2), ("Ada", 2), ("Ada lit", 2), (" lit ", 5), ("lit", -7), ("it", 99))
+    qa = asked(("Ada", 2), ("Ada", 2), ("Ada lit", 2), (" lit ", 5), ("lit", -9), ("it", 99))
     (_, passage), (_, question) = read("squad", write(tmp_path, squad("  Ada lit it.  ", qa)))
     assert isinstance(passage, Passage)
     assert isinstance(question, Question)
@@ -360,10 +372,17 @@ def test_what_is_no_readable_file_is_an_error(tmp_path: Path, name: str, monkeyp
         (b'[{"a": 1}, {"a"', r"in the middle of a value after record 1, at byte 15\. It was cut short"),
         (b'[{"a": 1}', r"in the middle of a value after record 1, at byte 9"),
         (b'[{"a": "b', r"in the middle of a value after record 0, at byte 9"),
-        (b'[{"a": 1} {"a": 2}]', r"broken JSON \(Unexpected symbol '{' at 10\) after record 1.*json\.tool"),
-        (b'[{"a": "\x01"}]', r"broken JSON \(Invalid control character"),
+        (
+            b'[{"a": 1} {"a": 2}]',
+            r"broken JSON \(',' or '\]' is due; found '{.*after record 1, at byte 10\. .*json\.tool",
+        ),
+        (b'[{"a": "\x01"}]', r"broken JSON \(Invalid control character at; .*at byte 8\."),
         (b'[{"a": "\\x"}]', r"broken JSON \(Invalid \\+escape"),
-        (b"[] []", r"Additional data found"),
+        (b'["\xc3\xa9\xc3\xa9", 1.]', r"broken JSON \(',' or '\]' is due; found '\.\]'\) after record 2, at byte 10\."),
+        (b"[1,]", r"broken JSON \(Expecting value; found '\]'\) after record 1, at byte 3\."),
+        (b"[] []", r"the document has ended before; found '\[\]'\) after record 0, at byte 3\."),
+        (b"[" * 100_000, r"broken JSON \(nested too deeply"),
+        (b"[" + b"9" * 5000 + b"]", r"broken JSON \(Exceeds the limit \(4300 digits\)"),
         (b'\xef\xbb\xbf["abc\xff"]', r"invalid UTF-8 \(invalid start byte\) after record 0, at byte 8\. Save the file"),
         (b'["abc\xc3', r"in the middle of a value after record 0, at byte 6"),
         (b'{"text": "a"}\n{"text": "b"}', r"holds a JSON object.*expects a JSON array of.*use the format jsonl"),
@@ -384,10 +403,20 @@ def test_records_before_the_break_are_given_and_the_place_is_exact(tmp_path: Pat
     given_before: list[tuple[int, Record]] = []
     with pytest.raises(InputError, match=f"at byte {len(whole) - 40}"):
         given_before.extend(records)
-    assert len(given_before) > 3000
+    assert len(given_before) == 4998  # the fault is in the last but one
     with warnings.catch_warnings():  # an abandoned stream closes its file and parser in silence
         warnings.simplefilter("error")
         assert len(list(islice(dataset("titletext", write(tmp_path, whole)).records(), 3))) == 3
+
+
+def test_memory_is_that_of_one_value(tmp_path: Path) -> None:
+    path = write(tmp_path, [{"title": str(number), "text": "x" * 50_000} for number in range(400)])
+    records = dataset("titletext", path).records()
+    next(records)
+    tracemalloc.start()
+    assert sum(1 for _ in records) == 399
+    assert tracemalloc.get_traced_memory()[1] < 1_500_000
+    tracemalloc.stop()
 
 
 def test_titletext_rows(tmp_path: Path) -> None:
@@ -451,12 +480,11 @@ def test_arbitrary_bytes_give_records_or_an_input_error(
 @settings(max_examples=300, deadline=None)
 @given(rows=ROWS)
 def test_arbitrary_rows_give_records(tmp_path_factory: pytest.TempPathFactory, rows: list[Any]) -> None:
-    """NaN and infinity are no JSON: the array formats may call the file broken, and nothing else."""
     folder = tmp_path_factory.getbasetemp()
     for name, content in (("hotpotqa", rows), ("titletext", rows), ("squad", {"data": rows})):
         records = read_or_refuse(name, write(folder, content))
         if isinstance(records, str):
-            assert not rows or any(word in json.dumps(rows) for word in ("NaN", "Infinity")), records
+            assert (name, rows) == ("squad", []), records
             continue
         check(records)
         assert {offset for offset, _ in records} <= set(range(1, len(rows) + 1))

@@ -14,12 +14,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-# The pure Python backend, by name: the C backend that `import ijson` prefers (yajl2_c 3.6) turns lone surrogates into
-# "?" in silence, and ends the process on an integer of more than 4,300 digits (crash) or deep nesting (memory).
-from ijson.backends import python as json_stream
-from ijson.common import IncompleteJSONError, JSONError
-
 from tasks.datasets.base import Dataset, InputError, Reject
+from tasks.datasets.json_stream import BrokenJson, JsonReader
 
 REASONS = {
     "malformed_json": "the line is not JSON (JSON lines only: in a JSON array this is an error of the whole file)",
@@ -32,12 +28,14 @@ REASONS = {
 """Every reason a dataset rejects a row for."""
 
 BOM = b"\xef\xbb\xbf"
-_CHUNK = 64 * 1024
 _PACKED = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
 
 
 class RowError(Exception):
-    """A row, or a part of one, that cannot be used. `reason` is a key of REASONS."""
+    """A row, or a part of one, that cannot be used. `reason` is a key of REASONS.
+
+    `detail` must be text that can be stored: strings of the source go into it through repr.
+    """
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -45,9 +43,8 @@ class RowError(Exception):
         self.detail = detail
 
     def reject(self, where: str = "") -> Reject:
-        """The Reject to yield; `where` names the part of the row. The detail can always be stored as UTF-8."""
-        detail = f"{where}: {self.detail}" if where else self.detail
-        return Reject(self.reason, detail.encode("utf-8", "backslashreplace").decode())
+        """The Reject to yield; `where` names the part of the row."""
+        return Reject(self.reason, f"{where}: {self.detail}" if where else self.detail)
 
 
 class FileDataset(Dataset):
@@ -116,55 +113,33 @@ def open_source(path: Path) -> BinaryIO:
     return source
 
 
-def stream_json(path: Path, prefix: str, expects: str) -> Iterator[tuple[int, Any]]:
+def stream_json(path: Path, expects: str, key: str | None = None) -> Iterator[tuple[int, Any]]:
     """Stream (record number, value) out of a JSON file, one value in memory at a time.
 
-    `prefix` is ijson's name of the records: "item" in a top-level array, "data.item" in {"data": [...]}.
-    `expects` says what the format expects, for messages. Raises InputError where the JSON breaks off or is broken.
+    The records are a top-level array, or the array at `key` of a top-level object. `expects` says what the format
+    expects, for messages. Raises InputError where the JSON breaks off or is broken.
     """
     number = 0
     with open_source(path) as source:
-        _check_top_level(path, source, "[" if prefix == "item" else "{", expects)
-        rows = json_stream.items(source, prefix, buf_size=_CHUNK)
-        while True:
-            try:
-                row = next(rows)
-            except StopIteration:
-                return
-            except (JSONError, ValueError, RecursionError) as error:
-                raise _broken(path, number, source.tell(), error) from error
-            number += 1
-            yield number, row
+        reader = JsonReader(source)
+        try:
+            _check_opening(path, reader.peek(), "{" if key else "[", expects)
+            for row in reader.array_at(key) if key else reader.array():
+                number += 1
+                yield number, row
+            reader.end()
+        except BrokenJson as error:
+            remedy = error.remedy.replace("FILE", str(path))
+            raise InputError(f"{path}: {error.what} after record {number}, at byte {error.byte}. {remedy}") from error
 
 
-def _check_top_level(path: Path, source: BinaryIO, opening: str, expects: str) -> None:
-    """Raises InputError unless the first character that is not blank is `opening`; leaves `source` where it was."""
-    start = source.tell()
-    chunk = b" "
-    while chunk and not chunk.strip():
-        chunk = source.read(_CHUNK)
-    source.seek(start)
-    found = chunk.strip()[:1].decode("utf-8", "replace")
-    if found == opening:
+def _check_opening(path: Path, found: str, due: str, expects: str) -> None:
+    """Raises InputError unless a document starts as it has to."""
+    if found == due:
         return
     what = {"": "only white space", "[": "a JSON array", "{": "a JSON object"}.get(found, f"no JSON ({found!r} first)")
     hint = "; for one JSON object a line, use the format jsonl" if found == "{" else ""
     raise InputError(f"{path} holds {what}, and this format expects {expects}{hint}")
-
-
-def _broken(path: Path, number: int, read: int, error: Exception) -> InputError:
-    """The error of a JSON file that cannot be read past record `number`, with the first `read` bytes consumed."""
-    cause = error.args[0] if error.args else error
-    if isinstance(cause, UnicodeDecodeError):
-        place = f"byte {read - len(cause.object) + cause.start}"
-        what, remedy = f"invalid UTF-8 ({cause.reason})", "Save the file as UTF-8"
-    elif isinstance(error, IncompleteJSONError):
-        place, what = f"byte {read}", "the file ends in the middle of a value"
-        remedy = "It was cut short, or a quote or bracket is not closed: fetch or write it again"
-    else:
-        place, what = f"the {_CHUNK // 1024} KiB before byte {read}", f"broken JSON ({str(error)[:120]})"
-        remedy = f"Mend the file; `python -m json.tool {path}` names the line"
-    return InputError(f"{path}: {what} after record {number}, at {place}. {remedy}")
 
 
 def parse_line(line: bytes) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class HotpotQA(FileDataset):
     example: ClassVar[str] = "hotpotqa:data/hotpot_dev_distractor_v1.json"
 
     def records(self) -> Iterator[tuple[int, Record]]:
-        for number, row in stream_json(self.source(), "item", _EXPECTS):
+        for number, row in stream_json(self.source(), _EXPECTS):
             for record in _records_of(row):
                 yield number, record
 

@@ -48,7 +48,7 @@ class Squad(FileDataset):
 
     def records(self) -> Iterator[tuple[int, Record]]:
         number = 0
-        for number, article in stream_json(self.source(), "data.item", _EXPECTS):
+        for number, article in stream_json(self.source(), _EXPECTS, "data"):
             for record in _records_of(article):
                 yield number, record
         if number == 0:

@@ -16,7 +16,7 @@ class TitleText(FileDataset):
     example: ClassVar[str] = "titletext:data/2wikimultihopqa_corpus.json"
 
     def records(self) -> Iterator[tuple[int, Record]]:
-        for number, row in stream_json(self.source(), "item", "a JSON array of {title, text}"):
+        for number, row in stream_json(self.source(), "a JSON array of {title, text}"):
             yield number, _passage(row)
 
 

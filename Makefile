@@ -1,0 +1,46 @@
+# One-word commands. Needs Python 3.11 and make; everything else goes into .venv.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+DEMO := synthetic:passages=2000,questions=200,seed=0
+
+.PHONY: help setup demo test lint types unit bench bench-encode bench-index clean
+
+help:  ## What there is
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
+
+setup: $(VENV)/.ready  ## Create .venv with every version pinned
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "vitalfew wants Python 3.11: make PYTHON=python3.11")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: setup  ## Index the built-in corpus and search it
+	$(BIN)/vitalfew index $(DEMO) --name demo
+	$(BIN)/vitalfew search "$$($(BIN)/vitalfew sql 'SELECT text FROM questions ORDER BY question_id LIMIT 1' --format csv | tail -n 1)" --index demo --top-k 3
+	$(BIN)/vitalfew sql "SELECT stage, sum(rows) AS rows, sum(tokens) AS tokens, sum(wall_seconds) AS seconds, sum(usd) AS usd FROM costs GROUP BY 1 ORDER BY seconds DESC"
+
+test: setup lint types unit  ## Lint, types, tests
+
+lint: setup  ## Style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup  ## Static types
+	$(BIN)/mypy
+
+unit: setup  ## Tests alone
+	$(BIN)/python -m pytest
+
+bench: bench-encode bench-index  ## All benchmarks (about 25 minutes)
+
+bench-encode: setup  ## Encoder against SentenceTransformer.encode(): prints "ratio N.NN"
+	$(BIN)/python -m benchmarks.encode
+
+bench-index: setup  ## Cost of ParetoRAG's index against naive RAG's, and recall by alpha
+	$(BIN)/python -m benchmarks.paretorag
+
+clean:  ## Remove what was built, but no store
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

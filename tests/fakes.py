@@ -1,0 +1,95 @@
+"""Stand-ins for what is slow or cannot be had in a test. Named in configurations as "tests.fakes:HashEncoder"."""
+
+import os
+import signal
+from collections.abc import Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tasks.encoders.base import Encoded, LateEncoded, Spans, Tick, Vectors
+
+DIMENSION = 32
+
+
+def _no_tick(tokens: int, share: float) -> None:
+    """Nobody watches."""
+
+
+@lru_cache(100_000)
+def _word(word: str) -> np.ndarray:
+    seed = int.from_bytes(blake2b(word.lower().encode(), digest_size=8).digest(), "little")
+    return np.random.default_rng(seed).standard_normal(DIMENSION).astype(np.float32)
+
+
+def _embed(text: str) -> np.ndarray:
+    total = np.sum([_word(word) for word in text.split()] or [np.ones(DIMENSION, np.float32)], axis=0)
+    return (total / np.linalg.norm(total)).astype(np.float32)
+
+
+class HashEncoder:
+    """A random projection of the bag of words: no model, the same everywhere, and alike for like texts."""
+
+    version: ClassVar[str] = "1"
+    dimension = DIMENSION
+    uses_gpu = False
+
+    def __init__(self, precision: str = "auto", batch_tokens: int | None = None) -> None:
+        self.encoded: list[str] = []
+
+    def identity(self) -> dict[str, Any]:
+        return {"class": type(self).__name__, "version": self.version, "files": {}}
+
+    def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
+        self.encoded += texts
+        vectors = np.array([_embed(text) for text in texts], np.float32).reshape(-1, DIMENSION)
+        tokens = sum(len(text.split()) for text in texts)
+        tick(tokens, 1.0)
+        return Encoded(vectors, tokens, 0)
+
+    def encode_questions(self, texts: Sequence[str]) -> Encoded:
+        return self.encode(texts)
+
+    def encode_late(self, passages: Sequence[str], spans: Sequence[Spans], tick: Tick = _no_tick) -> LateEncoded:
+        core = [_embed(text[start:end]) for text, each in zip(passages, spans, strict=True) for start, end in each]
+        context = [
+            _embed(text[:start] + text[end:]) if len(each) > 1 else np.zeros(DIMENSION, np.float32)
+            for text, each in zip(passages, spans, strict=True)
+            for start, end in each
+        ]
+        wholes = self.encode(passages, tick)
+        return LateEncoded(np.array(core), np.array(context), wholes.vectors, wholes.tokens)
+
+
+class NaNEncoder(HashEncoder):
+    """Gives numbers that are none."""
+
+    def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
+        encoded = super().encode(texts, tick)
+        encoded.vectors[0] = np.nan
+        return encoded
+
+
+class WideEncoder(HashEncoder):
+    """Gives vectors of another dimension than it declares."""
+
+    def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
+        encoded = super().encode(texts, tick)
+        return Encoded(np.tile(encoded.vectors, 2), encoded.tokens, 0)
+
+
+class MortalEncoder(HashEncoder):
+    """Kills its own process the first time it encodes anywhere, as the kernel kills one that is out of memory.
+
+    The file that VITALFEW_TEST_MARK names says that it has happened.
+    """
+
+    def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
+        mark = Path(os.environ["VITALFEW_TEST_MARK"])
+        if not mark.exists():
+            mark.write_text("killed")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().encode(texts, tick)
