@@ -98,7 +98,6 @@ def _prepare(verbose: bool) -> None:
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
         "TOKENIZERS_PARALLELISM": "false",
         "OMP_NUM_THREADS": "1",
-        "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",  # one per shape of batch otherwise, some hundred megabytes in the end
     }
     for name, value in quiet.items():
         os.environ.setdefault(name, value)
@@ -141,10 +140,10 @@ def index(
 
 
 def _run_index(parameters: IndexCorpus) -> Any:
-    from flows.steps import index_corpus, index_stages, run_serially
+    from flows.steps import index_corpus, is_indexed, run_serially
 
-    index_stages(parameters)  # a wrong name or a missing file is told before a server is started
-    if parameters.runner == "serial":
+    # Asked before a server and workers are started: a wrong name or a missing file is told at once.
+    if is_indexed(parameters) or parameters.runner == "serial":
         return index_corpus(parameters, run_serially)
     from flows.index_corpus import index_corpus as flow
 

@@ -1,5 +1,7 @@
 """The flow `index-corpus`: load → split → encode → index, on Prefect and Ray."""
 
+from contextlib import nullcontext
+
 from prefect import flow
 
 from configs.schema import IndexCorpus
@@ -17,5 +19,5 @@ def index_corpus(parameters: IndexCorpus) -> steps.Outcome:
         manifest: Manifest = run_stage(stage.name, stage, run_id, parameters.workers)
         return manifest
 
-    with ray_cluster(parameters):
+    with nullcontext() if steps.is_indexed(parameters) else ray_cluster(parameters):
         return steps.index_corpus(parameters, execute)

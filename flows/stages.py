@@ -16,7 +16,7 @@ import ray
 from prefect import task
 from prefect.artifacts import create_progress_artifact, create_table_artifact, update_progress_artifact
 from prefect.cache_policies import NO_CACHE
-from ray.exceptions import RayTaskError
+from ray.exceptions import RayError, RayTaskError
 from ray.util.actor_pool import ActorPool
 
 from configs.schema import Execution
@@ -90,7 +90,7 @@ def _follow(call: Any, counter: Any, progress: StageProgress) -> None:
 def _is_transient(task: Any, run: Any, state: Any) -> bool:
     """Retry what may go otherwise next time (a lost worker, a full disk), not what the user has to mend."""
     error = state.result(raise_on_failure=False)
-    return not isinstance(error, (ValueError, LookupError, TypeError, FileNotFoundError))
+    return isinstance(error, (RayError, OSError, MemoryError)) and not isinstance(error, FileNotFoundError)
 
 
 @task(

@@ -43,6 +43,11 @@ def index_stages(parameters: IndexCorpus) -> list[Stage]:
     return [load, encode, Index(store, load.artifact, encode.artifact, parameters.index)]
 
 
+def is_indexed(parameters: IndexCorpus) -> bool:
+    """Whether every artifact is there already, so that no workers need to be started."""
+    return all(stage.manifest() for stage in index_stages(parameters))
+
+
 def index_corpus(parameters: IndexCorpus, execute: Execute) -> Outcome:
     """Make the index `parameters.name`. What is there already is not done again."""
     stages = index_stages(parameters)

@@ -40,7 +40,7 @@ class File:
 
 @dataclass(frozen=True)
 class ShardRecord:
-    """What a done-marker says. `rows_in` counts the rows the shard was made from; `notes` are the stage's own counts."""
+    """What a done-marker says. `rows_in`: rows the shard was made from; `notes`: the stage's own counts."""
 
     shard: int
     run_id: str

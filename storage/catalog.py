@@ -68,13 +68,14 @@ def _write(path: Path, store: Path, files: dict[str, list[str]], artifacts: Sequ
 
 
 def _select(table: str, paths: list[str]) -> str:
-    """Rows with the fingerprint of their artifact and the run that completed it (`costs` names the paying run itself)."""
+    """Rows with their artifact's fingerprint and the run that completed it (`costs` names the paying run itself)."""
     if not paths:
         columns = [f"NULL::{_sql_type(field.type)} AS {_name(field.name)}" for field in schemas.TABLES[table]]
         extra = [] if table == "costs" else ["NULL::VARCHAR AS run_id"]
         return f"SELECT {', '.join([*columns, 'NULL::VARCHAR AS fingerprint', *extra])} WHERE false"
     listed = ", ".join(map(_quoted, sorted(paths)))
-    rows = f"SELECT * EXCLUDE (filename), split_part(filename, '/', -2) AS fingerprint FROM read_parquet([{listed}], filename = true)"
+    fingerprint = "split_part(filename, '/', -2) AS fingerprint"
+    rows = f"SELECT * EXCLUDE (filename), {fingerprint} FROM read_parquet([{listed}], filename = true)"
     if table == "costs":
         return rows
     return f"SELECT rows.*, artifacts.run_id FROM ({rows}) AS rows JOIN artifacts USING (fingerprint)"

@@ -21,7 +21,7 @@ from tasks.registry import resolve
 from tasks.stage import Progress, RowsLost, ShardResult, Stage
 
 
-class BadVectors(RuntimeError):
+class BadVectors(ValueError):
     """An encoder gave NaN, infinity or another shape than it declares; the message names encoder and shard."""
 
 

@@ -46,7 +46,7 @@ class Hit:
 
 
 class Searcher:
-    """An index opened for searching: the encoder is loaded once, shards are mapped and texts read as they are needed."""
+    """An index opened for searching: the encoder is loaded once, shards and texts are read as they are needed."""
 
     def __init__(self, store: Path, index: str) -> None:
         """Raises IndexNotFound, and IndexMismatch where its artifacts or its encoder are not what they were."""
@@ -74,8 +74,8 @@ class Searcher:
         found = encoder.identity()
         if indexed["files"] != found["files"]:
             raise IndexMismatch(
-                f"index {self.index.name!r} was encoded by {indexed['encoder']!r} with other weights than those installed "
-                "now; questions encoded by these would find nothing true. Index the corpus again"
+                f"index {self.index.name!r} was encoded by {indexed['encoder']!r} with other weights than those "
+                "installed now; questions encoded by these would find nothing true. Index the corpus again"
             )
         return encoder
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tasks.encoders.base import Encoded, LateEncoded, Spans, Tick, Vectors
+from tasks.encoders.base import Encoded, LateEncoded, Spans, Tick
 
 DIMENSION = 32
 

@@ -178,7 +178,10 @@ def test_kill_9_at_random_moments(tmp_path: Path) -> None:
     moments = random.Random(0)
     for _ in range(5):
         process = subprocess.Popen(
-            [*command, "--store", str(tmp_path / "killed")], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [*command, "--store", str(tmp_path / "killed")],
+            cwd=ROOT,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         time.sleep(moments.uniform(1.0, 4.0))
         process.send_signal(signal.SIGKILL)
@@ -245,8 +248,20 @@ def test_ray_and_prefect_give_the_same_bytes_even_if_a_worker_is_killed(
 ) -> None:
     """One run of the flow, in a process of its own as a user's is, with a worker that dies in the middle of it."""
     encoder = "tests.fakes:MortalEncoder"
-    environment = {**os.environ, "VITALFEW_TEST_MARK": str(tmp_path / "mark"), "PREFECT_HOME": str(tmp_path / "prefect")}
-    command = [sys.executable, "-m", "flows.cli", "index", "synthetic:passages=60,questions=10,seed=3", "--name", "test"]
+    environment = {
+        **os.environ,
+        "VITALFEW_TEST_MARK": str(tmp_path / "mark"),
+        "PREFECT_HOME": str(tmp_path / "prefect"),
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "flows.cli",
+        "index",
+        "synthetic:passages=60,questions=10,seed=3",
+        "--name",
+        "test",
+    ]
     command += ["--set", f"encode.encoder={encoder}", "--set", "load.shard_passages=20", "--workers", "2"]
     done = subprocess.run(
         [*command, "--store", str(tmp_path / "ray")], cwd=ROOT, env=environment, capture_output=True, text=True

@@ -102,7 +102,7 @@ def test_what_an_index_cannot_answer(tmp_path: Path) -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(0, 9), min_size=1, max_size=5), st.integers(1, 12))
 def test_shards_together_are_one_index(tmp_path_factory, seed: int, sizes: list[int], k: int) -> None:
-    """Merged top-k over shards, some of them empty, is the top-k of all vectors; files are plain FAISS with int64 ids."""
+    """Merged top-k over shards, some of them empty, is the top-k of all vectors; files are plain FAISS, ids int64."""
     folder = tmp_path_factory.mktemp("shards")
     random = np.random.default_rng(seed)
     vectors = random.standard_normal((sum(sizes), 8)).astype(np.float32)

@@ -58,7 +58,7 @@ class Reject:
 Record = Passage | Question | Reject
 
 
-class Options(BaseModel):
+class DatasetOptions(BaseModel):
     """Base of a format's `?option=value` settings; an unknown option is an error."""
 
     model_config = ConfigDict(extra="forbid")
@@ -73,9 +73,9 @@ class Dataset(ABC):
     """False for a generator, whose specification has its options in the place of the path."""
     version: ClassVar[str] = "1"
     """Part of the fingerprint: raise it when the same file would give other records."""
-    Options: ClassVar[type[Options]] = Options
+    Options: ClassVar[type[DatasetOptions]] = DatasetOptions
 
-    def __init__(self, path: Path | None, options: Options) -> None:
+    def __init__(self, path: Path | None, options: DatasetOptions) -> None:
         self.path = path
         self.options = options
 

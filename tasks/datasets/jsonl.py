@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from tasks.datasets.base import Options, Passage, Question, Record
+from tasks.datasets.base import DatasetOptions, Passage, Question, Record
 from tasks.datasets.files import (
     FileDataset,
     RowError,
@@ -20,7 +20,7 @@ from tasks.datasets.files import (
 )
 
 
-class JsonLinesOptions(Options):
+class JsonLinesOptions(DatasetOptions):
     """Which columns hold what. A column that is named here must be in every row."""
 
     text: str = Field(default="text", min_length=1, description="column of the passage's text")
@@ -63,7 +63,7 @@ class JsonLines(FileDataset):
     """
 
     example: ClassVar[str] = "jsonl:data/NQ-open.dev.jsonl?question=question&answers=answer"
-    Options: ClassVar[type[Options]] = JsonLinesOptions
+    Options: ClassVar[type[DatasetOptions]] = JsonLinesOptions
     options: JsonLinesOptions
 
     def __init__(self, path: Path | None, options: JsonLinesOptions) -> None:

@@ -15,7 +15,7 @@ from typing import ClassVar, Self
 from pydantic import Field, model_validator
 
 from storage.ids import passage_id
-from tasks.datasets.base import Dataset, Options, Passage, Question, Record, Span
+from tasks.datasets.base import Dataset, DatasetOptions, Passage, Question, Record, Span
 from tasks.datasets.synthetic_articles import Article, Encyclopaedia
 from tasks.datasets.synthetic_world import Draw, coprime_step
 
@@ -23,7 +23,7 @@ _GOLDEN = 0.6180339887498949
 """Steps of the golden section of a range spread over it evenly, however many are taken."""
 
 
-class SyntheticOptions(Options):
+class SyntheticOptions(DatasetOptions):
     """How much of the world to write down."""
 
     passages: int = Field(default=2000, ge=0, le=10**12, description="number of passages")
@@ -49,7 +49,7 @@ class Synthetic(Dataset):
 
     example: ClassVar[str] = "synthetic:passages=2000,questions=200,seed=0"
     reads_path: ClassVar[bool] = False
-    Options: ClassVar[type[Options]] = SyntheticOptions
+    Options: ClassVar[type[DatasetOptions]] = SyntheticOptions
     options: SyntheticOptions
 
     def __init__(self, path: Path | None, options: SyntheticOptions) -> None:

@@ -24,7 +24,7 @@ class Encoded:
 
 @dataclass(frozen=True)
 class LateEncoded:
-    """One forward pass per passage, pooled thrice: `core` and `context` float32 (sentences, d), `passage` (passages, d).
+    """One forward pass per passage, pooled thrice, float32: `core`, `context` (sentences, d), `passage` (passages, d).
 
     The context of a passage's only sentence is a zero vector.
     """

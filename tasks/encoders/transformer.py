@@ -2,13 +2,14 @@
 
 Fast on a CPU for three reasons, each measured by `make bench-encode`: bf16 matrix products, batches without padding
 to speak of (texts sorted by length in windows, filled up to a number of tokens small enough for the CPU's cache), and
-tokenisation of the next window on another thread while the model computes. Pooling and normalisation are done in
-float32, which keeps the cosine to a float32 model above 0.9995.
+tokenisation of the next window on another thread while the model computes. Everything but the matrix products is done
+in float32, pooling and normalisation among it, which keeps the cosine to a float32 model above 0.9995.
 
 `late` is ParetoRAG's core/context split (arXiv 2502.08178, section 3) with late chunking's pooling (arXiv 2409.04701):
 the paper encodes core and context apart; here both are means over the token states of one pass over the passage.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -88,11 +89,18 @@ class TransformerEncoder:
     def model(self) -> torch.nn.Module:
         # One thread: parallelism comes from workers, and a result must not depend on the number of cores.
         torch.set_num_threads(1)
-        # PyTorch's fused attention is the slower one for bf16 on CPUs (4 to 12 % of a whole pass, `make bench-encode`).
+        # oneDNN keeps a compiled kernel per shape of batch: 1024 of them, by default, are some hundred megabytes.
+        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
+        # PyTorch's fused attention is the slower one for bf16 on CPUs (by a tenth of a whole pass, passages of SQuAD).
         attention = "eager" if self.dtype == torch.bfloat16 and not self.uses_gpu else "sdpa"
         model = AutoModel.from_pretrained(
-            self.model_directory(), dtype=self.dtype, attn_implementation=attention, use_safetensors=True
+            self.model_directory(), dtype=torch.float32, attn_implementation=attention, use_safetensors=True
         )
+        # Only matrix products are done in `dtype` (autocast, in _forward, does the rest in float32): as fast as a model
+        # that is bf16 throughout, and half as far from float32.
+        for module in model.modules():
+            if isinstance(module, torch.nn.Linear):
+                module.to(self.dtype)
         return model.to(self.device).eval()
 
     def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
@@ -117,8 +125,9 @@ class TransformerEncoder:
     def encode_late(self, passages: Sequence[str], spans: Sequence[Spans], tick: Tick = _no_tick) -> LateEncoded:
         counts = np.array([len(each) for each in spans])
         first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        sums = np.zeros((int(first[-1]), self.dimension), dtype=np.float32)
-        totals = np.zeros((len(passages), self.dimension), dtype=np.float32)
+        # One row more than there are sentences, for the tokens that belong to none.
+        sums = torch.zeros((int(first[-1]) + 1, self.dimension), device=self.device)
+        totals = torch.zeros((len(passages), self.dimension), device=self.device)
         tokens = 0
         for start, encodings in self._tokenised(passages):
             windows = [
@@ -133,9 +142,10 @@ class TransformerEncoder:
                 done = sum(len(windows[row].ids) for row in batch)
                 tick(done, share * done / window_tokens)
         of_sentence = np.repeat(np.arange(len(passages)), counts)
-        context = totals[of_sentence] - sums
+        core, whole = sums[:-1].cpu().numpy(), totals.cpu().numpy()
+        context = whole[of_sentence] - core
         context[np.repeat(counts == 1, counts)] = 0
-        return LateEncoded(_unit_rows(sums), _unit_rows(context), _unit_rows(totals), tokens)
+        return LateEncoded(_unit_rows(core), _unit_rows(context), _unit_rows(whole), tokens)
 
     def _tokenised(self, texts: Sequence[str]) -> Iterator[tuple[int, list[Encoding]]]:
         """(first row, encodings) of each window of texts; the next one is tokenised while this one is being used."""
@@ -160,7 +170,8 @@ class TransformerEncoder:
             padded[row, : len(tokens)] = tokens
             mask[row, : len(tokens)] = 1
         padding = torch.from_numpy(mask).to(self.device)
-        with torch.inference_mode():
+        half = torch.autocast(self.device.type, dtype=self.dtype, enabled=self.dtype != torch.float32)
+        with torch.inference_mode(), half:
             states = self.model(
                 input_ids=torch.from_numpy(padded).to(self.device),
                 attention_mask=None if mask.all() else padding,  # without one, attention has a faster path
@@ -190,14 +201,14 @@ class TransformerEncoder:
             if begin >= len(tokens):
                 return windows
 
-    def _pool_late(self, windows: Sequence[Window], sums: Vectors, totals: Vectors) -> None:
+    def _pool_late(self, windows: Sequence[Window], sums: torch.Tensor, totals: torch.Tensor) -> None:
         """Add the token states of the windows to their sentences' and their passages' sums."""
         states, mask = self._forward([window.ids for window in windows])
-        kept = states[mask.bool()].cpu().numpy()
-        owners = np.concatenate([window.sentences for window in windows])
+        kept = states[mask.bool()]
+        sentences = np.concatenate([window.sentences for window in windows])
         passages = np.repeat([window.passage for window in windows], [len(window.ids) for window in windows])
-        _add_runs(sums, owners, kept)
-        _add_runs(totals, passages, kept)
+        sums.index_add_(0, torch.from_numpy(sentences).to(self.device) % len(sums), kept)
+        totals.index_add_(0, torch.from_numpy(passages).to(self.device), kept)
 
 
 def native_bf16() -> bool:
@@ -226,14 +237,6 @@ def _batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         size = max(1, budget // max(1, lengths[order[start]]))
         yield order[start : start + size]
         start += size
-
-
-def _add_runs(sums: Vectors, owners: np.ndarray, states: Vectors) -> None:
-    """sums[owner] += the states of each run of equal owners; runs of owner -1 are left out."""
-    starts = np.flatnonzero(np.concatenate([[True], owners[1:] != owners[:-1]]))
-    runs = np.add.reduceat(states, starts, axis=0)
-    kept = owners[starts] >= 0
-    np.add.at(sums, owners[starts][kept], runs[kept])
 
 
 def _unit_rows(vectors: Vectors) -> Vectors:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, Protocol
 
 Parameters = dict[str, Any]
-"""What a splitter has learnt, as plain JSON, so that it is stored beside the sentences and the split is reproducible."""
+"""What a splitter has learnt, as plain JSON: stored beside the sentences, it makes the split reproducible."""
 
 
 class Splitter(Protocol):
