@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO := synthetic:passages=2000,questions=200,seed=0
 
-.PHONY: help setup demo test lint types unit bench bench-encode bench-index clean
+.PHONY: help setup demo test lint types unit bench bench-split bench-encode bench-index clean
 
 help:  ## What there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
@@ -34,7 +34,10 @@ types: setup  ## Static types
 unit: setup  ## Tests alone
 	$(BIN)/python -m pytest
 
-bench: bench-encode bench-index  ## All benchmarks (about 25 minutes)
+bench: bench-split bench-encode bench-index  ## All benchmarks (about 25 minutes)
+
+bench-split: setup  ## Splitter: boundary F1 and MB/s
+	$(BIN)/python -m benchmarks.split
 
 bench-encode: setup  ## Encoder against SentenceTransformer.encode(): prints "ratio N.NN"
 	$(BIN)/python -m benchmarks.encode

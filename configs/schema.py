@@ -86,3 +86,9 @@ class Retrieve(Config):
     retriever: str = Field("core_context", description="A retriever of `vitalfew methods`.")
     alpha: float = Field(0.8, ge=0, le=1, description="Weight of the core vector: score = a*core + (1-a)*context.")
     top_k: int = Field(10, ge=1, description="Units retrieved per question.")
+
+
+class Search(Config):
+    """Settings of the command `search`."""
+
+    retrieve: Retrieve = Retrieve()

@@ -86,8 +86,8 @@ def _store(store: Path) -> list[Check]:
     indexes = sorted(path.stem for path in (store / "indexes").glob("*.json"))
     checks = [Check("store", writable, f"{store}" + ("" if writable else " is not writable"))]
     checks.append(Check("indexes", True, ", ".join(indexes) or "none yet", needed=False))
-    interrupted = [run.name for run in read_runs(store) if run.state in ("interrupted", "failed")]
-    if interrupted:
+    latest = {run.name: run.state for run in read_runs(store)}
+    if unfinished := sorted(name for name, state in latest.items() if state not in ("completed", "running")):
         remedy = "run the same command again: finished shards are kept"
-        checks.append(Check("unfinished runs", False, f"{', '.join(sorted(set(interrupted)))}; {remedy}", needed=False))
+        checks.append(Check("unfinished runs", False, f"{', '.join(unfinished)}; {remedy}", needed=False))
     return checks

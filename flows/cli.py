@@ -16,7 +16,7 @@ from rich.logging import RichHandler
 from rich.table import Table
 
 from configs.loading import ConfigError, build, parse_assignments, read_yaml
-from configs.schema import IndexCorpus, Retrieve
+from configs.schema import IndexCorpus, Search
 from flows import show
 from tasks.datasets.base import InputError
 from tasks.registry import METHODS, UnknownName
@@ -110,10 +110,10 @@ def _layers(config: Path | None, assignments: list[str] | None, **given: Any) ->
     return [file, parse_assignments(assignments or []), options]
 
 
-@app.command()
+@app.command(epilog=show.settings_help(IndexCorpus))
 def index(
     datasets: Annotated[
-        list[str], typer.Argument(metavar="DATASET…", help="FORMAT:PATH?option=value; see `datasets`.")
+        list[str], typer.Argument(metavar="DATASET", help="FORMAT:PATH?option=value; see `datasets`.")
     ],
     name: Annotated[str, typer.Option("--name", help="The index's name, for `search --index`.")],
     store: StoreOption = DEFAULT_STORE,
@@ -150,17 +150,19 @@ def _run_index(parameters: IndexCorpus) -> Any:
     return flow(parameters)
 
 
-@app.command()
+@app.command(epilog=show.settings_help(Search))
 def search(
     question: Annotated[str, typer.Argument(help="What to look for.")],
     index: Annotated[str, typer.Option("--index", help="An index's name.")],
-    alpha: Annotated[float, typer.Option("--alpha", min=0, max=1, help="Weight of the core vector.")] = 0.8,
-    top_k: Annotated[int, typer.Option("--top-k", min=1, help="Units to show.")] = 10,
-    retriever: Annotated[str, typer.Option("--retriever", help="core_context (ParetoRAG) or passage (naive).")] = (
-        "core_context"
-    ),
+    alpha: Annotated[float | None, typer.Option("--alpha", help="Weight of the core vector, 0 to 1 [0.8].")] = None,
+    top_k: Annotated[int | None, typer.Option("--top-k", help="Units to show [10].")] = None,
+    retriever: Annotated[
+        str | None, typer.Option("--retriever", help="core_context (ParetoRAG) or passage (naive) [core_context].")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
     store: StoreOption = DEFAULT_STORE,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
     verbose: VerboseOption = False,
 ) -> None:
     """Search an index: rank, score, its core and context parts, the sentence and the passage it comes from.
@@ -171,7 +173,9 @@ def search(
     with explained_errors():
         from tasks.retrieve import Searcher
 
-        request = build(Retrieve, {"retriever": retriever, "alpha": alpha, "top_k": top_k})
+        given = {"retriever": retriever, "alpha": alpha, "top_k": top_k}
+        options = {"retrieve": {key: value for key, value in given.items() if value is not None}}
+        request = build(Search, *_layers(config, assignments), options).retrieve
         if not question.strip():
             raise InputError("the question is empty")
         hits = Searcher(store, index).hits(question, request)

@@ -9,6 +9,7 @@ from datetime import date, datetime
 from typing import Any
 
 import duckdb
+from pydantic import BaseModel
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -120,6 +121,17 @@ def _cell(value: Any) -> str:
 
 def _plain(value: Any) -> str:
     return value.isoformat() if isinstance(value, (date, datetime)) else str(value)
+
+
+def settings_help(model: type[BaseModel]) -> str:
+    """Every `--set` key of the model's sections with its default and meaning, for a command's help."""
+    lines = ["[b]Settings[/b] (--set, --config):"]
+    for section, outer in model.model_fields.items():
+        if isinstance(outer.annotation, type) and issubclass(outer.annotation, BaseModel):
+            for key, field in outer.annotation.model_fields.items():
+                default = json.dumps(field.get_default(call_default_factory=True))
+                lines.append(f"[cyan]{section}.{key}[/cyan] = {escape(default)}  {escape(field.description or '')}")
+    return "\n\n".join(lines)
 
 
 def first_line(method: type) -> str:

@@ -85,14 +85,15 @@ class Load(Stage):
                 progress(chunk.size, 0)
                 chunk.write()
                 chunk = _Chunk(self.staging, chunk.number + 1, ordinal + 1)
-        progress(chunk.size, 0)
-        chunk.write()
+        if chunk.size:
+            progress(chunk.size, 0)
+            chunk.write()
         counts = _chunks(self.staging)
         passages = sum(chunk["passages"] for chunk in counts)
         shards = 1
         while passages > shards * self.config.shard_passages:
             shards *= 2
-        write_json(self.staging / "plan.json", {"shards": shards, "rows": counts[-1]["records"]})
+        write_json(self.staging / "plan.json", {"shards": shards, "rows": counts[-1]["records"] if counts else 0})
 
     def is_prepared(self) -> bool:
         return super().is_prepared() and (self.staging / "plan.json").exists()

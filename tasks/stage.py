@@ -101,7 +101,7 @@ class Stage(ABC):
         return self.artifact.record(PREPARATION) is not None
 
     def run_preparation(self, run_id: str, progress: Progress) -> None:
-        if not self.is_prepared():
+        if type(self).prepare is not Stage.prepare and not self.is_prepared():
             with Meter() as meter:
                 self.prepare(progress)
             self.artifact.mark_done(ShardRecord(PREPARATION, run_id, [], 0, meter.cost))

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from flows.steps import index_corpus, index_stages, run_serially
 from storage.artifacts import Artifact, ShardRecord
 from storage.runs import read_runs
+from tasks import load
 from tasks.datasets.base import InputError
 from tasks.encode import BadVectors
 from tasks.stage import Stage
@@ -164,10 +165,33 @@ def test_a_run_that_ends_anywhere_goes_on_there(tmp_path: Path, monkeypatch: pyt
             break
         except Interrupted:
             assert len(written) == attempt + 1
-    assert len(written) == 4 + 4 + 4 + 1 + 4  # shards of load, split, encode, index, and four preparations
+    assert len(written) == 4 + 4 + 4 + 1 + 2  # shards of load, split, encode, index; preparations of load and split
     assert contents(tmp_path / "broken") == contents(tmp_path / "whole")
     states = [run.state for run in read_runs(tmp_path / "broken")]
     assert states == ["failed"] * len(written) + ["completed"]
+
+
+def test_reading_a_source_goes_on_after_the_last_whole_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "CHUNK_ROWS", 9)
+    index(tmp_path / "whole")
+    write = load._Chunk.write
+    numbers: list[int] = []
+
+    def end_after_writing(self: load._Chunk) -> None:
+        write(self)
+        numbers.append(self.number)
+        raise Interrupted
+
+    monkeypatch.setattr(load._Chunk, "write", end_after_writing)
+    for _ in range(100):
+        try:
+            index(tmp_path / "broken")
+            break
+        except Interrupted:
+            continue
+    assert numbers == list(range(8))  # 70 records, 9 in a chunk, none twice
+    assert contents(tmp_path / "broken") == contents(tmp_path / "whole")
+    assert not list((tmp_path / "broken").glob("*/*/staging"))
 
 
 def test_kill_9_at_random_moments(tmp_path: Path) -> None:
@@ -272,7 +296,7 @@ def test_ray_and_prefect_give_the_same_bytes_even_if_a_worker_is_killed(
     index(tmp_path / "serial", encode={"encoder": encoder})
     assert contents(tmp_path / "ray") == contents(tmp_path / "serial")
     shards = sql(tmp_path / "ray", "SELECT shard, count(*) FROM costs WHERE stage = 'encode' GROUP BY 1 ORDER BY 1")
-    assert shards == [(-1, 1), (0, 1), (1, 1), (2, 1), (3, 1)]
+    assert shards == [(0, 1), (1, 1), (2, 1), (3, 1)]
 
 
 def test_every_stage_can_be_run_by_a_plain_call(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ class JsonLines(FileDataset):
     passed over.
     """
 
-    example: ClassVar[str] = "jsonl:data/NQ-open.dev.jsonl?question=question&answers=answer"
+    example: ClassVar[str] = "jsonl:data/notes.jsonl?text=body&title=headline"
     Options: ClassVar[type[DatasetOptions]] = JsonLinesOptions
     options: JsonLinesOptions
 

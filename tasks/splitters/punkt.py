@@ -193,7 +193,10 @@ class _Orthography(dict[str, int]):
 
 
 class Punkt:
-    """The splitter `punkt`. `load` before `split`; `train` needs neither."""
+    """NLTK's Punkt, trained without supervision on a sample of the corpus itself.
+
+    Call `load` before `split`; `train` needs neither.
+    """
 
     version: ClassVar[str] = "1"
 

@@ -1,0 +1,75 @@
+"""`make bench-split`: boundary F1 of `punkt` against HotpotQA's gold sentences, and its speed on one core.
+
+Trained as the pipeline trains it, on a sample of the corpus. A boundary is a place between two sentences of a passage,
+white space apart. Without the real data there is no gold split of other hands, and only the speed is measured.
+"""
+
+import json
+import time
+from itertools import accumulate
+
+from benchmarks.corpus import REAL, describe, specifications
+from configs.schema import SplitConfig
+from tasks.datasets.base import Passage
+from tasks.specification import parse_dataset
+from tasks.splitters.punkt import Punkt
+
+
+def passages() -> list[str]:
+    texts = (
+        record.text
+        for specification in specifications()
+        for _, record in parse_dataset(specification)[1].records()
+        if isinstance(record, Passage)
+    )
+    return list(dict.fromkeys(texts))
+
+
+def boundaries(sentences: list[str]) -> set[int]:
+    """Places between sentences, counted in characters that are not white space."""
+    return set(accumulate(len("".join(sentence.split())) for sentence in sentences[:-1]))
+
+
+def gold() -> dict[str, list[str]]:
+    """HotpotQA's passages (white space taken out) and their gold sentences."""
+    questions = json.loads(REAL["hotpotqa"].read_text(encoding="utf-8"))
+    splits = [sentences for question in questions for _, sentences in question["context"]]
+    return {"".join("".join(sentences).split()): sentences for sentences in splits}
+
+
+def main() -> None:
+    texts = passages()
+    parameters = Punkt().train(texts_up_to(texts, SplitConfig().sample_chars))
+    punkt = Punkt()
+    punkt.load(parameters)
+    began = time.process_time()
+    split = {text: [text[start:end] for start, end in punkt.split(text)] for text in texts}
+    seconds = time.process_time() - began
+    print(f"punkt, trained on {SplitConfig().sample_chars:,} characters of {describe()}")
+    print(f"{sum(len(text.encode()) for text in texts) / 1e6 / seconds:.1f} MB/s on one core")
+    if REAL["hotpotqa"].exists():
+        report(split)
+
+
+def texts_up_to(texts: list[str], chars: int) -> list[str]:
+    """Texts drawn evenly over the corpus, `chars` characters in all."""
+    step = max(1, sum(map(len, texts)) // chars)
+    return texts[::step]
+
+
+def report(split: dict[str, list[str]]) -> None:
+    truth = gold()
+    found = {"".join(text.split()): sentences for text, sentences in split.items()}
+    right = wrong = missed = 0
+    for key, sentences in truth.items():
+        expected, ours = boundaries(sentences), boundaries(found[key])
+        right += len(expected & ours)
+        wrong += len(ours - expected)
+        missed += len(expected - ours)
+    precision, recall = right / (right + wrong), right / (right + missed)
+    f1 = 2 * precision * recall / (precision + recall)
+    print(f"boundaries of {len(truth)} passages: precision {precision:.4f}, recall {recall:.4f}, F1 {f1:.4f}")
+
+
+if __name__ == "__main__":
+    main()
