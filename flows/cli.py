@@ -112,9 +112,7 @@ def _layers(config: Path | None, assignments: list[str] | None, **given: Any) ->
 
 @app.command(epilog=show.settings_help(IndexCorpus))
 def index(
-    datasets: Annotated[
-        list[str], typer.Argument(metavar="DATASET", help="FORMAT:PATH?option=value; see `datasets`.")
-    ],
+    datasets: Annotated[list[str], typer.Argument(metavar="DATASET", help="FORMAT:PATH?option=value; see `datasets`.")],
     name: Annotated[str, typer.Option("--name", help="The index's name, for `search --index`.")],
     store: StoreOption = DEFAULT_STORE,
     config: ConfigOption = None,

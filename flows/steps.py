@@ -33,7 +33,7 @@ def index_stages(parameters: IndexCorpus) -> list[Stage]:
 
     Fingerprints follow from settings and inputs alone, so that all are known before anything runs.
     """
-    store = parameters.store
+    store = parameters.store.absolute()  # a worker may have another working directory
     load = Load(store, parameters.datasets, parameters.load)
     if "sentence" in parameters.encode.units:
         split = Split(store, load.artifact, parameters.split)

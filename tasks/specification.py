@@ -29,7 +29,7 @@ def parse_dataset(specification: str) -> tuple[str, Dataset]:
     except ValidationError as error:
         faults = "; ".join(explained(error, method.Options))
         raise InputError(f"{specification!r}: {faults}") from None
-    return name, method(Path(path).expanduser() if path else None, checked)
+    return name, method(Path(path).expanduser().absolute() if path else None, checked)
 
 
 def _split_options(rest: str, reads_path: bool) -> tuple[str, str]:

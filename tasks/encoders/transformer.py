@@ -10,6 +10,7 @@ the paper encodes core and context apart; here both are means over the token sta
 """
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -42,7 +43,7 @@ class Window:
     sentences: list[int]
 
 
-class TransformerEncoder:
+class TransformerEncoder(ABC):
     """A model directory with weights (safetensors) and `tokenizer.json`; mean pooling, unit length.
 
     A preset is a subclass that says where its model is and how many tokens it takes.
@@ -57,9 +58,9 @@ class TransformerEncoder:
         self.dtype = torch.bfloat16 if precision == "bf16" or (precision == "auto" and native_bf16()) else torch.float32
         self.batch_tokens = batch_tokens or (65_536 if self.uses_gpu else 2048)
 
+    @abstractmethod
     def model_directory(self) -> Path:
         """Where the model lies. Raises FileNotFoundError that says how to provide it."""
-        raise NotImplementedError
 
     def identity(self) -> dict[str, Any]:
         directory = self.model_directory()
