@@ -3,11 +3,13 @@
 import json
 import logging
 import os
+import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -57,6 +59,7 @@ RunnerOption = Annotated[
 ]
 VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="Say what is being done.")]
 DEFAULT_STORE = Path("store")
+CANCELLED = "[yellow]Cancelled.[/] Finished shards are kept: the same command goes on from there."
 
 
 @contextmanager
@@ -68,7 +71,7 @@ def explained_errors() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        err.print("[yellow]Cancelled.[/] Finished shards are kept: the same command goes on from there.")
+        err.print(CANCELLED)
         raise typer.Exit(130) from None
     except (InputError, ConfigError, UnknownName, IndexNotFound, QueryError, OSError, ValueError) as error:
         err.print(f"[bold red]Error:[/] {_escaped(str(error))}", highlight=False, soft_wrap=True)
@@ -145,7 +148,36 @@ def _run_index(parameters: IndexCorpus) -> Any:
         return index_corpus(parameters, run_serially)
     from flows.index_corpus import index_corpus as flow
 
+    _end_at_once_on_interrupt(parameters.store)
     return flow(parameters)
+
+
+def _end_at_once_on_interrupt(store: Path) -> None:
+    """Let Ctrl-C end the run, its workers and its server within seconds.
+
+    A terminal interrupts the whole group of processes, Prefect's temporary server among them, and an exception would
+    find Prefect calling for that server for minutes.
+    """
+
+    def end(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        cancel_own_runs(store)
+        err.show_cursor()
+        err.print(f"\n{CANCELLED}")
+        children = psutil.Process().children(recursive=True)
+        for child in children:
+            with suppress(psutil.NoSuchProcess):
+                child.terminate()
+        for child in psutil.wait_procs(children, timeout=2)[1]:
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
+        os._exit(130)
+
+    import psutil
+
+    from storage.runs import cancel_own_runs
+
+    signal.signal(signal.SIGINT, end)
 
 
 @app.command(epilog=show.settings_help(Search))

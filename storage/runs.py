@@ -75,6 +75,14 @@ def read_runs(store: Path) -> list[Run]:
     return sorted(runs, key=lambda run: run.started)
 
 
+def cancel_own_runs(store: Path) -> None:
+    """Record that this process ends on its user's wish: for where it has no time to unwind."""
+    for run in read_runs(store):
+        if run.state == "running" and run.pid == os.getpid() and run.host == socket.gethostname():
+            run.state, run.ended = "cancelled", datetime.now(UTC).isoformat()
+            _write_run(store, run)
+
+
 def _write_run(store: Path, run: Run) -> None:
     write_json(store / "runs" / f"{run.run_id}.json", asdict(run))
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
@@ -93,3 +94,12 @@ class MortalEncoder(HashEncoder):
             mark.write_text("killed")
             os.kill(os.getpid(), signal.SIGKILL)
         return super().encode(texts, tick)
+
+
+class EndlessEncoder(HashEncoder):
+    """Never comes to an end; the file that VITALFEW_TEST_MARK names says that it has begun."""
+
+    def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
+        Path(os.environ["VITALFEW_TEST_MARK"]).write_text("begun")
+        while True:
+            time.sleep(1)

@@ -21,7 +21,7 @@ from tasks import load
 from tasks.datasets.base import InputError
 from tasks.encode import BadVectors
 from tasks.stage import Stage
-from tests.indexing import contents, index, parameters, sql, table
+from tests.indexing import SYNTHETIC, contents, index, parameters, sql, table
 from tests.real_data import real_data
 
 ROOT = Path(__file__).parent.parent
@@ -297,6 +297,33 @@ def test_ray_and_prefect_give_the_same_bytes_even_if_a_worker_is_killed(
     assert contents(tmp_path / "ray") == contents(tmp_path / "serial")
     shards = sql(tmp_path / "ray", "SELECT shard, count(*) FROM costs WHERE stage = 'encode' GROUP BY 1 ORDER BY 1")
     assert shards == [(0, 1), (1, 1), (2, 1), (3, 1)]
+
+
+def test_ctrl_c_ends_the_run_and_its_workers_within_seconds(tmp_path: Path) -> None:
+    """A terminal's Ctrl-C: the whole group of processes is interrupted, workers and Prefect's server among them."""
+    mark, store = tmp_path / "mark", tmp_path / "store"
+    environment = {**os.environ, "VITALFEW_TEST_MARK": str(mark), "PREFECT_HOME": str(tmp_path / "prefect")}
+    command = [sys.executable, "-m", "flows.cli", "index", SYNTHETIC, "--name", "test", "--store", str(store)]
+    command += [
+        "--set",
+        "encode.encoder=tests.fakes:EndlessEncoder",
+        "--set",
+        "load.shard_passages=20",
+        "--workers",
+        "1",
+    ]
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    deadline = time.monotonic() + 120
+    while not mark.exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.2)
+    os.killpg(process.pid, signal.SIGINT)
+    _, told = process.communicate(timeout=30)
+    assert process.returncode == 130, told
+    assert "Cancelled" in told
+    assert [run.state for run in read_runs(store)] == ["cancelled"]
+    assert index(store).reused == {"load", "split"}
 
 
 def test_every_stage_can_be_run_by_a_plain_call(tmp_path: Path) -> None:
