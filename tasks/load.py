@@ -6,6 +6,7 @@ one shard however far apart they stood, and a passage stays in its shard whereve
 """
 
 import json
+import math
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -30,6 +31,9 @@ from tasks.stage import Progress, RowsLost, ShardResult, Stage
 CHUNK_CHARS = 32 << 20
 CHUNK_ROWS = 100_000
 ID_BITS = 63
+# A small corpus is spread over this many shards, of this many passages at least, so that workers share its work.
+FEW_SHARDS = 8
+SMALL_SHARD = 256
 
 _STAGED = [pa.field("key", pa.int64(), False), pa.field("ordinal", pa.int64(), False)]
 _ORIGIN = [pa.field("source", pa.string(), False), pa.field("offset", pa.int64(), False)]
@@ -90,9 +94,9 @@ class Load(Stage):
             chunk.write()
         counts = _chunks(self.staging)
         passages = sum(chunk["passages"] for chunk in counts)
-        shards = 1
-        while passages > shards * self.config.shard_passages:
-            shards *= 2
+        # A power of two, so that a shard of a corpus that has grown is a half of one it had before.
+        wanted = max(passages / self.config.shard_passages, min(FEW_SHARDS, passages / SMALL_SHARD), 1)
+        shards = 1 << math.ceil(math.log2(wanted))
         write_json(self.staging / "plan.json", {"shards": shards, "rows": counts[-1]["records"] if counts else 0})
 
     def is_prepared(self) -> bool:
