@@ -109,7 +109,7 @@ def run_stage(name: str, stage: Stage, run_id: str, workers: int | None) -> Mani
     def show(percent: float, line: str) -> None:
         update_progress_artifact(identifier, min(percent, 100.0), description=f"{name}: {line}")
 
-    with StageProgress(name, show) as progress:
+    with stage.artifact.locked(), StageProgress(name, show) as progress:
         manifest = run_on_ray(stage, run_id, progress, workers)
     create_table_artifact(cost_rows(manifest), key=f"costs-{name}", description=f"Costs of {manifest.artifact}")
     return manifest

@@ -70,13 +70,13 @@ def index_corpus(parameters: IndexCorpus, execute: Execute) -> Outcome:
 
 def run_serially(stage: Stage, run_id: str) -> Manifest:
     """Do a stage in this process alone, with the same result."""
-    if manifest := stage.manifest():
-        return manifest
-    with StageProgress(stage.name) as progress:
+    with stage.artifact.locked(), StageProgress(stage.name) as progress:
+        if manifest := stage.manifest():
+            return manifest
         stage.run_preparation(run_id, progress.add)
         progress.expect(stage.total_rows())
         if pending := stage.pending():
             stage.open()
             for shard in pending:
                 stage.run_shard(shard, run_id, progress.add)
-    return stage.finish()
+        return stage.finish()

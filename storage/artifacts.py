@@ -5,8 +5,10 @@ counts and checksums, and the manifest last of all. So whatever instant a run is
 whole, and the next run redoes the rest only.
 """
 
+import fcntl
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -108,6 +110,14 @@ class Artifact:
     def path(self, shard: int, table: str | None = None, suffix: str = "parquet") -> Path:
         """Where a shard of one of the artifact's tables lies."""
         return self.store / (table or self.table) / self.fingerprint / f"{shard:05d}.{suffix}"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Wait until no other run works on this artifact; a process that dies lets go of it."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with (self.directory / "lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
     def write(self, shard: int, table: str, rows: pa.Table) -> File:
         path = self.path(shard, table)

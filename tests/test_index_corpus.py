@@ -216,6 +216,16 @@ def test_kill_9_at_random_moments(tmp_path: Path) -> None:
     assert read_runs(tmp_path / "killed")[-1].state == "completed"
 
 
+def test_two_runs_of_one_corpus_at_once(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "flows.cli", "index", "synthetic:passages=1200,questions=40,seed=3", "--name", "k"]
+    command += ["--runner", "serial", "--store", str(tmp_path), "--set", "encode.encoder=tests.fakes:HashEncoder"]
+    both = [subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [(process.communicate()[1], process.returncode)[1] for process in both] == [0, 0]
+    assert sql(tmp_path, "SELECT state, count(*) FROM runs GROUP BY 1") == [("completed", 2)]
+    # every shard was paid for once
+    assert sql(tmp_path, "SELECT count(*) FROM costs GROUP BY stage, shard HAVING count(*) > 1") == []
+
+
 def test_a_missing_shard_is_done_again_and_nothing_else(tmp_path: Path) -> None:
     index(tmp_path)
     before = contents(tmp_path)
