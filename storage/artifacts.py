@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -31,13 +32,43 @@ def fingerprint(**parts: Any) -> str:
 
 @dataclass(frozen=True)
 class File:
-    """A file of a shard: its table, its path below the store, its rows, bytes and checksum (BLAKE2b-128)."""
+    """A file of a shard: its table, its path below the store, its rows, bytes and checksum (BLAKE2b-128).
+
+    `modified_ns` is the date it was given when it was written: while that and the size hold, it is not read again to be
+    checked (`vitalfew store verify` reads it all the same).
+    """
 
     table: str
     path: str
     rows: int
     bytes: int
     checksum: str
+    modified_ns: int = 0
+
+    def damage(self, store: Path) -> str | None:
+        """What is wrong with the file in this store, in words; None where it is as it was written."""
+        try:
+            status = (store / self.path).stat()
+        except FileNotFoundError:
+            return f"{self.path} is missing"
+        if status.st_size != self.bytes:
+            return f"{self.path} has {status.st_size:,} bytes and was written with {self.bytes:,}"
+        if status.st_mtime_ns == self.modified_ns:
+            return None
+        return self.corruption(store)
+
+    def corruption(self, store: Path) -> str | None:
+        """The same by reading every byte. Raises FileNotFoundError."""
+        path = store / self.path
+        if _checksum(path, path.stat().st_size, path.stat().st_mtime_ns) != self.checksum:
+            return f"{self.path} has other bytes than those that were written (checksum)"
+        return None
+
+
+@lru_cache(100_000)
+def _checksum(path: Path, size: int, modified_ns: int) -> str:
+    """A file's checksum, taken once per process while size and date hold: a copied store has new dates throughout."""
+    return checksum(path)
 
 
 @dataclass(frozen=True)
@@ -125,18 +156,29 @@ class Artifact:
         return self.describe(path, table, rows.num_rows)
 
     def describe(self, path: Path, table: str, rows: int) -> File:
-        return File(table, str(path.relative_to(self.store)), rows, path.stat().st_size, checksum(path))
+        status = path.stat()
+        name = str(path.relative_to(self.store))
+        return File(table, name, rows, status.st_size, checksum(path), status.st_mtime_ns)
+
+    def begin(self, description: Mapping[str, Any]) -> None:
+        """Say what is being made, so that an unfinished artifact can be understood, and its vectors found again."""
+        write_json(self.directory / "stage.json", description)
+
+    def description(self) -> dict[str, Any] | None:
+        """What `begin` was told; None where nothing was begun."""
+        path = self.directory / "stage.json"
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
     def mark_done(self, record: ShardRecord) -> None:
         write_json(self._marker(record.shard), asdict(record))
 
     def record(self, shard: int) -> ShardRecord | None:
-        """The shard's done-marker, or None where it has to be done (again: a file is missing or has another size)."""
+        """The shard's done-marker, or None where it has to be done (again: a file of it is missing or was changed)."""
         marker = self._marker(shard)
         if not marker.exists():
             return None
         record = ShardRecord.from_json(json.loads(marker.read_text(encoding="utf-8")))
-        return record if all(self._is_there(file) for file in record.files) else None
+        return None if any(file.damage(self.store) for file in record.files) else record
 
     def complete(self, manifest: Manifest) -> None:
         for table in {file.table for file in manifest.files()}:
@@ -144,9 +186,13 @@ class Artifact:
         write_json(self.directory / "manifest.json", asdict(manifest))
 
     def manifest(self) -> Manifest | None:
-        """The manifest, or None where the artifact is not complete (any more: a file is missing)."""
+        """The manifest, or None where the artifact is not complete (any more: see `damage`)."""
         manifest = self.recorded_manifest()
-        return manifest if manifest and all(self._is_there(file) for file in manifest.files()) else None
+        return None if manifest is None or self.damage(manifest) else manifest
+
+    def damage(self, manifest: Manifest) -> str | None:
+        """What became of the first file that is not as it was written, in words."""
+        return next(filter(None, (file.damage(self.store) for file in manifest.files())), None)
 
     def recorded_manifest(self) -> Manifest | None:
         """The manifest as it was written, whatever became of the files since."""
@@ -155,10 +201,6 @@ class Artifact:
 
     def _marker(self, shard: int) -> Path:
         return self.directory / "done" / f"{'preparation' if shard == PREPARATION else format(shard, '05d')}.json"
-
-    def _is_there(self, file: File) -> bool:
-        path = self.store / file.path
-        return path.exists() and path.stat().st_size == file.bytes
 
 
 def complete_artifacts(store: Path) -> Iterator[tuple[Artifact, Manifest]]:

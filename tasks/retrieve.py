@@ -59,11 +59,12 @@ class Searcher:
         self._groups: OrderedDict[tuple[Path, int], pa.Table] = OrderedDict()
 
     def _complete(self, artifact: Artifact) -> Manifest:
-        manifest = artifact.manifest()
-        if manifest is None:
+        manifest = artifact.recorded_manifest()
+        damage = artifact.damage(manifest) if manifest else f"{artifact.name} is missing or not complete"
+        if manifest is None or damage:
             raise IndexMismatch(
-                f"index {self.index.name!r} needs {artifact.name}, which is missing or not whole in {self.store}; "
-                "run the same `vitalfew index` again: it redoes only what is missing"
+                f"index {self.index.name!r}: {damage} (store {self.store}); "
+                "run the same `vitalfew index` again: it redoes only what is missing or was changed"
             )
         return manifest
 

@@ -100,7 +100,19 @@ class Stage(ABC):
     def is_prepared(self) -> bool:
         return self.artifact.record(PREPARATION) is not None
 
+    def description(self) -> dict[str, Any]:
+        """What the artifact is made of, by what, and how: the part of the manifest that is known beforehand."""
+        return {
+            "stage": self.name,
+            "artifact": self.artifact.name,
+            "inputs": {role: artifact.name for role, artifact in self.inputs.items()},
+            "config": self.config.model_dump(mode="json"),
+            "method": self.method_identity(),
+            "code_version": version("vitalfew"),
+        }
+
     def run_preparation(self, run_id: str, progress: Progress) -> None:
+        self.artifact.begin(self.description())
         if type(self).prepare is not Stage.prepare and not self.is_prepared():
             with Meter() as meter:
                 self.prepare(progress)
@@ -126,12 +138,7 @@ class Stage(ABC):
             for file in record.files:
                 rows[file.table] = rows.get(file.table, 0) + file.rows
         manifest = Manifest(
-            stage=self.name,
-            artifact=self.artifact.name,
-            inputs={role: artifact.name for role, artifact in self.inputs.items()},
-            config=self.config.model_dump(mode="json"),
-            method=self.method_identity(),
-            code_version=version("vitalfew"),
+            **self.description(),
             completed=datetime.now(UTC).isoformat(),
             rows_in=sum(record.rows_in for record in records),
             rows=rows,

@@ -20,6 +20,7 @@ from storage.runs import read_runs
 from tasks import load
 from tasks.datasets.base import InputError
 from tasks.encode import BadVectors
+from tasks.retrieve import IndexMismatch, Searcher
 from tasks.stage import Stage
 from tests.indexing import SYNTHETIC, contents, index, parameters, sql, table
 from tests.real_data import real_data
@@ -235,6 +236,21 @@ def test_a_missing_shard_is_done_again_and_nothing_else(tmp_path: Path) -> None:
     index(tmp_path)
     assert contents(tmp_path) == before
     assert lost.with_name("00001.parquet").stat().st_mtime_ns == untouched
+
+
+@pytest.mark.parametrize("table", ["passages", "sentences", "vectors", "faiss"])
+def test_changed_bytes_are_refused_by_name_and_rebuilt(tmp_path: Path, table: str) -> None:
+    index(tmp_path)
+    before = contents(tmp_path)
+    changed = sorted((tmp_path / table).glob("*/00000.*"))[-1]
+    content = bytearray(changed.read_bytes())
+    content[len(content) // 2] ^= 1
+    changed.write_bytes(content)
+    with pytest.raises(IndexMismatch, match=rf"{changed.relative_to(tmp_path)} has other bytes"):
+        Searcher(tmp_path, "test")
+    outcome = index(tmp_path)
+    assert contents(tmp_path) == before
+    assert len(outcome.reused) == 3
 
 
 @pytest.mark.parametrize(
