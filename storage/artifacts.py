@@ -96,6 +96,7 @@ class Manifest:
     """Says that an artifact is complete, what it holds and what it was made from."""
 
     stage: str
+    version: str
     artifact: str
     inputs: dict[str, str]
     config: dict[str, Any]
@@ -111,7 +112,7 @@ class Manifest:
     def from_json(cls, value: Mapping[str, Any]) -> "Manifest":
         shards = [ShardRecord.from_json(shard) for shard in value["shards"]]
         preparation = value["preparation"] and ShardRecord.from_json(value["preparation"])
-        return cls(**{**value, "shards": shards, "preparation": preparation})
+        return cls(**{"version": "1", **value, "shards": shards, "preparation": preparation})
 
     def files(self) -> Iterator[File]:
         for shard in self.shards:
@@ -179,6 +180,10 @@ class Artifact:
             return None
         record = ShardRecord.from_json(json.loads(marker.read_text(encoding="utf-8")))
         return None if any(file.damage(self.store) for file in record.files) else record
+
+    def marked(self, shard: int) -> bool:
+        """Whether the shard was done once; `record` looks whether its files are still as they were."""
+        return self._marker(shard).exists()
 
     def complete(self, manifest: Manifest) -> None:
         for table in {file.table for file in manifest.files()}:

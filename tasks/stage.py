@@ -104,6 +104,7 @@ class Stage(ABC):
         """What the artifact is made of, by what, and how: the part of the manifest that is known beforehand."""
         return {
             "stage": self.name,
+            "version": self.version,
             "artifact": self.artifact.name,
             "inputs": {role: artifact.name for role, artifact in self.inputs.items()},
             "config": self.config.model_dump(mode="json"),

@@ -103,3 +103,7 @@ class EndlessEncoder(HashEncoder):
         Path(os.environ["VITALFEW_TEST_MARK"]).write_text("begun")
         while True:
             time.sleep(1)
+
+
+class OtherEncoder(HashEncoder):
+    """The same by another name: to the store it is another encoder."""
