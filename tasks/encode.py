@@ -19,13 +19,12 @@ import pyarrow.parquet as pq
 from configs.schema import EncodeConfig
 from storage import schemas
 from storage.artifacts import Artifact, Manifest
-from tasks.encoders.base import Encoder, Vectors
 from storage.parquet import write_json
 from tasks import reuse
+from tasks.encoders.base import Encoder, Vectors
 from tasks.encoders.contexts import UnitVectors, encode_units, wants_passages
 from tasks.registry import resolve
 from tasks.stage import Progress, RowsLost, ShardResult, Stage
-
 
 SAMPLE_UNITS = 1000
 """Units by which it is judged how much of a corpus an earlier artifact holds."""
