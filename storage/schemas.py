@@ -79,6 +79,23 @@ COSTS = pa.schema(
     ]
 )
 
+QUOTES = pa.schema(
+    [
+        _field("stage", pa.string(), "stage"),
+        _field("quoted", pa.timestamp("us", "UTC"), "when it was quoted"),
+        _field("runner", pa.string(), "ray or serial"),
+        _field("workers", pa.int32(), "parallel workers it was quoted for"),
+        _field("rows", pa.int64(), "rows of the stage's first table"),
+        _field("tokens", pa.int64(), "model tokens to compute, padding apart"),
+        _field("wall_seconds", pa.float64(), "elapsed time of the stage, workers side by side (seconds)"),
+        _field("cpu_seconds", pa.float64(), "CPU time of all workers (seconds)"),
+        _field("gpu_seconds", pa.float64(), "time GPUs are held (seconds)"),
+        _field("peak_memory_bytes", pa.int64(), "peak resident memory of a worker (bytes)"),
+        _field("disk_bytes", pa.int64(), "size of what stays on the disk (bytes)"),
+        _field("usd", pa.float64(), "cost at configs/prices.yaml (USD)"),
+    ]
+)
+
 RUNS = pa.schema(
     [
         _field("run_id", pa.string(), "the run"),
@@ -115,5 +132,6 @@ TABLES: dict[str, pa.Schema] = {
     "vectors": vectors(1),
     "rejects": REJECTS,
     "costs": COSTS,
+    "quotes": QUOTES,
     "runs": RUNS,
 }

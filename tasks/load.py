@@ -94,9 +94,7 @@ class Load(Stage):
             chunk.write()
         counts = _chunks(self.staging)
         passages = sum(chunk["passages"] for chunk in counts)
-        # A power of two, so that a shard of a corpus that has grown is a half of one it had before.
-        wanted = max(passages / self.config.shard_passages, min(FEW_SHARDS, passages / SMALL_SHARD), 1)
-        shards = 1 << math.ceil(math.log2(wanted))
+        shards = shard_count(passages, self.config)
         write_json(self.staging / "plan.json", {"shards": shards, "rows": counts[-1]["records"] if counts else 0})
 
     def is_prepared(self) -> bool:
@@ -171,6 +169,12 @@ class Load(Stage):
         manifest = super().finish()
         shutil.rmtree(self.staging)
         return manifest
+
+
+def shard_count(passages: float, config: LoadConfig) -> int:
+    """A power of two, so that a shard of a corpus that has grown is a half of one it had before."""
+    wanted = max(passages / config.shard_passages, min(FEW_SHARDS, passages / SMALL_SHARD), 1)
+    return 1 << math.ceil(math.log2(wanted))
 
 
 def _source_name(format_name: str, dataset: Dataset) -> str:

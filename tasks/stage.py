@@ -124,7 +124,7 @@ class Stage(ABC):
         with Meter(self.uses_gpu) as meter:
             result = self.work(shard, progress)
             files = [self.artifact.write(shard, table, rows) for table, rows in result.tables.items()]
-        meter.cost.tokens = result.tokens
+            meter.cost.tokens = result.tokens
         record = ShardRecord(shard, run_id, files + result.files, result.rows_in, meter.cost, result.notes)
         self.artifact.mark_done(record)
         return record

@@ -83,6 +83,10 @@ class Dataset(ABC):
     def files(self) -> list[Path]:
         """Every file that is read, for the fingerprint. Raises InputError where one is missing or not a file."""
 
+    def total_records(self) -> int | None:
+        """How many records there are, where that is known without reading them all."""
+        return None
+
     @abstractmethod
     def records(self) -> Iterator[tuple[int, Record]]:
         """Stream the records in source order, in bounded memory. Raises InputError."""

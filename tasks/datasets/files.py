@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 
 from tasks.datasets.base import Dataset, InputError, Reject
 from tasks.datasets.json_stream import BrokenJson, JsonReader
+from tasks.datasets.reading import open_counted
 
 REASONS = {
     "malformed_json": "the line is not JSON (JSON lines only: in a JSON array this is an error of the whole file)",
@@ -101,7 +102,7 @@ def open_source(path: Path) -> BinaryIO:
     """Open a file at its first byte of content, past a byte order mark. Raises InputError."""
     check_source(path)
     try:
-        source = open(path, "rb")  # noqa: SIM115 (the caller closes it)
+        source = open_counted(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}. Check its permissions") from error
     start = source.read(8)
