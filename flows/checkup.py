@@ -86,7 +86,7 @@ def _store(store: Path) -> list[Check]:
     indexes = sorted(path.stem for path in (store / "indexes").glob("*.json"))
     checks = [Check("store", writable, f"{store}" + ("" if writable else " is not writable"))]
     checks.append(Check("indexes", True, ", ".join(indexes) or "none yet", needed=False))
-    latest = {run.name: run.state for run in read_runs(store)}
+    latest = {run.name: run.state for run in read_runs(store) if run.name}
     if unfinished := sorted(name for name, state in latest.items() if state not in ("completed", "running")):
         remedy = "run the same command again: finished shards are kept"
         checks.append(Check("unfinished runs", False, f"{', '.join(unfinished)}; {remedy}", needed=False))

@@ -5,23 +5,24 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.logging import RichHandler
+from rich.markup import escape
 from rich.table import Table
 
-from configs.loading import ConfigError, build, parse_assignments, read_yaml
+from configs.loading import build, parse_assignments, read_yaml
 from configs.schema import IndexCorpus, Search
 from flows import show
+from flows.store_cli import store_app
+from flows.terminal import CANCELLED, DEFAULT_STORE, StoreOption, err, explained_errors, out
 from tasks.datasets.base import InputError
-from tasks.registry import METHODS, UnknownName
+from tasks.registry import METHODS
 
 app = typer.Typer(
     name="vitalfew",
@@ -32,8 +33,7 @@ app = typer.Typer(
     "Start with [b]vitalfew index synthetic:passages=2000,questions=200 --name demo[/b], "
     "then [b]vitalfew search QUESTION --index demo[/b].",
 )
-out = Console()
-err = Console(stderr=True)
+app.add_typer(store_app)
 
 
 class Runner(StrEnum):
@@ -47,7 +47,6 @@ class Format(StrEnum):
     json = "json"
 
 
-StoreOption = Annotated[Path, typer.Option("--store", metavar="DIR", help="Directory of all artifacts.")]
 ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE.yaml", help="Settings from a YAML file.")]
 SetOption = Annotated[
     list[str] | None,
@@ -58,30 +57,6 @@ RunnerOption = Annotated[
     Runner | None, typer.Option("--runner", help="ray: Prefect and Ray (default); serial: this process alone.")
 ]
 VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="Say what is being done.")]
-DEFAULT_STORE = Path("store")
-CANCELLED = "[yellow]Cancelled.[/] Finished shards are kept: the same command goes on from there."
-
-
-@contextmanager
-def explained_errors() -> Iterator[None]:
-    """What a user can mend is one message and exit status 1; Ctrl-C is 130; anything else is a fault of ours."""
-    from storage.catalog import QueryError
-    from storage.runs import IndexNotFound
-
-    try:
-        yield
-    except KeyboardInterrupt:
-        err.print(CANCELLED)
-        raise typer.Exit(130) from None
-    except (InputError, ConfigError, UnknownName, IndexNotFound, QueryError, OSError, ValueError) as error:
-        err.print(f"[bold red]Error:[/] {_escaped(str(error))}", highlight=False, soft_wrap=True)
-        raise typer.Exit(1) from None
-
-
-def _escaped(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)
 
 
 def _prepare(verbose: bool) -> None:
@@ -264,7 +239,7 @@ def doctor(store: StoreOption = DEFAULT_STORE) -> None:
     table = Table(box=None, show_header=False, pad_edge=False)
     for check in checks:
         mark = "[green]ok[/]" if check.fine else "[red]no[/]" if check.needed else "[yellow]--[/]"
-        table.add_row(mark, check.what, _escaped(check.found))
+        table.add_row(mark, check.what, escape(check.found))
     out.print(table)
     raise typer.Exit(0 if all(check.fine or not check.needed for check in checks) else 1)
 

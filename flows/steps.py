@@ -1,7 +1,11 @@
 """Which stages a flow has, and in which order. Plain Python: neither Prefect nor Ray is needed to run these."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
 
 from configs.schema import IndexCorpus
 from flows.progress import StageProgress
@@ -14,6 +18,8 @@ from tasks.index import Index
 from tasks.load import Load
 from tasks.split import Split
 from tasks.stage import Stage
+
+logger = logging.getLogger("vitalfew")
 
 Execute = Callable[[Stage, str], Manifest]
 """Does a stage for a run (its id) and returns the manifest: serially, or as a Prefect task on Ray workers."""
@@ -52,20 +58,28 @@ def index_corpus(parameters: IndexCorpus, execute: Execute) -> Outcome:
     """Make the index `parameters.name`. What is there already is not done again."""
     stages = index_stages(parameters)
     config = parameters.model_dump(mode="json")
+    names = [stage.artifact.name for stage in stages]
     try:
-        with recorded_run(parameters.store, "index_corpus", parameters.name, config) as run:
+        with recorded_run(parameters.store, "index_corpus", parameters.name, config, names) as run:
             manifests = []
             reused = {stage.name for stage in stages if stage.manifest()}
             for stage in stages:
                 manifests.append(execute(stage, run.run_id))
-                run.fingerprints.append(stage.artifact.name)
                 if stage.name == "load" and not manifests[0].rows["passages"]:
                     raise InputError(f"{', '.join(parameters.datasets)}: questions only, no passage to index")
             artifacts = {stage.table: stage.artifact.name for stage in stages}
             save_index(parameters.store, NamedIndex(parameters.name, run.run_id, artifacts, config))
     finally:
-        catalog.build(parameters.store)
+        _refresh_catalog(parameters.store)
     return Outcome(run, manifests, reused)
+
+
+def _refresh_catalog(store: Path) -> None:
+    """A catalog that cannot be written fails no run and hides no error: the next query makes it anew."""
+    try:
+        catalog.build(store)
+    except (OSError, duckdb.Error) as error:
+        logger.warning("the catalog is out of date: %s", error)
 
 
 def run_serially(stage: Stage, run_id: str) -> Manifest:

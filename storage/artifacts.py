@@ -5,20 +5,23 @@ counts and checksums, and the manifest last of all. So whatever instant a run is
 whole, and the next run redoes the rest only.
 """
 
-import fcntl
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from storage.costs import Cost
-from storage.parquet import checksum, remove_leftovers, write_json, write_table
+from storage.costs import Cost, write_ledger
+from storage.locks import locked
+from storage.parquet import DamagedRecord, checksum, read_json, remove_leftovers, write_json, write_table
+
+Record = TypeVar("Record")
 
 PREPARATION = -1
 """The shard number of what a stage does once, before its shards."""
@@ -45,24 +48,32 @@ class File:
     checksum: str
     modified_ns: int = 0
 
-    def damage(self, store: Path) -> str | None:
-        """What is wrong with the file in this store, in words; None where it is as it was written."""
+    def misfit(self, store: Path) -> str | None:
+        """What is wrong with the file in this store as far as its size tells, in words; None where nothing is."""
         try:
-            status = (store / self.path).stat()
-        except FileNotFoundError:
+            size = (store / self.path).stat().st_size
+        except (FileNotFoundError, NotADirectoryError):
             return f"{self.path} is missing"
-        if status.st_size != self.bytes:
-            return f"{self.path} has {status.st_size:,} bytes and was written with {self.bytes:,}"
-        if status.st_mtime_ns == self.modified_ns:
-            return None
-        return self.corruption(store)
+        return None if size == self.bytes else f"{self.path} has {size:,} bytes and was written with {self.bytes:,}"
 
-    def corruption(self, store: Path) -> str | None:
-        """The same by reading every byte. Raises FileNotFoundError."""
+    def damage(self, store: Path) -> str | None:
+        """The same, and where its date is another than it was given, by its checksum."""
+        if fault := self.misfit(store):
+            return fault
         path = store / self.path
-        if _checksum(path, path.stat().st_size, path.stat().st_mtime_ns) != self.checksum:
-            return f"{self.path} has other bytes than those that were written (checksum)"
-        return None
+        modified_ns = path.stat().st_mtime_ns
+        if modified_ns == self.modified_ns or _checksum(path, self.bytes, modified_ns) == self.checksum:
+            return None
+        return self._changed()
+
+    def corruption(self, store: Path, progress: Callable[[int], Any] = lambda read: None) -> str | None:
+        """The same by reading every byte, whatever its date; `progress` is told how many more are read."""
+        if fault := self.misfit(store):
+            return fault
+        return None if checksum(store / self.path, progress) == self.checksum else self._changed()
+
+    def _changed(self) -> str:
+        return f"{self.path} has other bytes than those that were written (checksum)"
 
 
 @lru_cache(100_000)
@@ -143,13 +154,13 @@ class Artifact:
         """Where a shard of one of the artifact's tables lies."""
         return self.store / (table or self.table) / self.fingerprint / f"{shard:05d}.{suffix}"
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
+    @property
+    def lock(self) -> Path:
+        return self.directory / "lock"
+
+    def locked(self) -> AbstractContextManager[bool]:
         """Wait until no other run works on this artifact; a process that dies lets go of it."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        with (self.directory / "lock").open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+        return locked(self.lock)
 
     def write(self, shard: int, table: str, rows: pa.Table) -> File:
         path = self.path(shard, table)
@@ -166,20 +177,50 @@ class Artifact:
         write_json(self.directory / "stage.json", description)
 
     def description(self) -> dict[str, Any] | None:
-        """What `begin` was told; None where nothing was begun."""
-        path = self.directory / "stage.json"
-        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+        """What `begin` was told; None where nothing was begun, or the file is damaged."""
+        return _read(self.directory / "stage.json", dict)
 
     def mark_done(self, record: ShardRecord) -> None:
         write_json(self._marker(record.shard), asdict(record))
 
     def record(self, shard: int) -> ShardRecord | None:
-        """The shard's done-marker, or None where it has to be done (again: a file of it is missing or was changed)."""
-        marker = self._marker(shard)
-        if not marker.exists():
-            return None
-        record = ShardRecord.from_json(json.loads(marker.read_text(encoding="utf-8")))
-        return None if any(file.damage(self.store) for file in record.files) else record
+        """The shard's done-marker, or None where it has to be done (again: it or a file of it is damaged)."""
+        record = _read(self._marker(shard), ShardRecord.from_json)
+        return None if record is None or any(file.damage(self.store) for file in record.files) else record
+
+    def records(self) -> Iterator[ShardRecord]:
+        """Every done-marker that can be read, whatever became of the files."""
+        for path in sorted((self.directory / "done").glob("*.json")):
+            if record := _read(path, ShardRecord.from_json):
+                yield record
+
+    def inputs(self) -> list[str]:
+        """The artifacts it was made from. Raises DamagedRecord where it says so, and that cannot be read."""
+        described = self.recorded_manifest() or self.description()
+        if isinstance(described, Manifest):
+            return list(described.inputs.values())
+        if described is None and any((self.directory / name).exists() for name in ("manifest.json", "stage.json")):
+            raise DamagedRecord(f"{self.directory}: neither manifest.json nor stage.json can be read")
+        return list(described["inputs"].values()) if described else []
+
+    def add_costs(self, stage: str, records: Iterable[ShardRecord]) -> None:
+        """Enter shards in the ledger. What was paid before for shards that were lost since stays in it."""
+        rows = [
+            {
+                **vars(record.cost),
+                "stage": stage,
+                "shard": record.shard,
+                "run_id": record.run_id,
+                "started": datetime.fromisoformat(record.cost.started),
+                "rows": record.rows(self.table),
+            }
+            for record in records
+        ]
+        write_ledger(self.ledger, rows)
+
+    @property
+    def ledger(self) -> Path:
+        return self.store / "costs" / self.fingerprint / "00000.parquet"
 
     def marked(self, shard: int) -> bool:
         """Whether the shard was done once; `record` looks whether its files are still as they were."""
@@ -200,12 +241,26 @@ class Artifact:
         return next(filter(None, (file.damage(self.store) for file in manifest.files())), None)
 
     def recorded_manifest(self) -> Manifest | None:
-        """The manifest as it was written, whatever became of the files since."""
-        path = self.directory / "manifest.json"
-        return Manifest.from_json(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+        """The manifest, whatever became of the files since; None where it is missing or damaged."""
+        return _read(self.directory / "manifest.json", Manifest.from_json)
 
     def _marker(self, shard: int) -> Path:
         return self.directory / "done" / f"{'preparation' if shard == PREPARATION else format(shard, '05d')}.json"
+
+
+def read_record(path: Path, kind: Callable[[dict[str, Any]], Record]) -> Record:
+    """A record of the store. Raises FileNotFoundError, and DamagedRecord where it is not as it was written."""
+    value = read_json(path)
+    try:
+        return kind(value)
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise DamagedRecord(f"{path} is damaged: {type(error).__name__} {error}") from error
+
+
+def _read(path: Path, kind: Callable[[dict[str, Any]], Record]) -> Record | None:
+    with suppress(FileNotFoundError, NotADirectoryError, DamagedRecord):
+        return read_record(path, kind)
+    return None
 
 
 def complete_artifacts(store: Path) -> Iterator[tuple[Artifact, Manifest]]:

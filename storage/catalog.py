@@ -1,15 +1,20 @@
 """The catalog: one DuckDB view per table over every complete artifact of a store, for SQL without a server."""
 
 import json
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from storage import runs, schemas
 from storage.artifacts import complete_artifacts
-from storage.parquet import write_atomically
+from storage.parquet import NotWritten, write_atomically
+
+logger = logging.getLogger("vitalfew")
 
 CATALOG = "catalog.duckdb"
 
@@ -24,22 +29,25 @@ def build(store: Path) -> Path:
     Views name files by absolute path (DuckDB checks those against the directories it may read), and the catalog knows
     where it was written, so that a store that was moved gets another one.
     """
-    root = store.resolve()
-    files: dict[str, list[str]] = {table: [] for table in schemas.TABLES}
-    artifacts = []
-    for artifact, manifest in complete_artifacts(store):
-        for file in manifest.files():
-            if file.table in files:
-                files[file.table].append(str(root / file.path))
-        files["costs"].append(str(root / "costs" / artifact.fingerprint / "00000.parquet"))
-        last = max(manifest.shards, key=lambda record: record.cost.started)
-        artifacts.append((artifact.fingerprint, artifact.table, manifest.stage, last.run_id, manifest.completed))
     path = store / CATALOG
-    write_atomically(path, lambda temporary: _write(temporary, store, files, artifacts))
+    write_atomically(path, lambda temporary: _write(temporary, store))
     return path
 
 
-def _write(path: Path, store: Path, files: dict[str, list[str]], artifacts: Sequence[tuple[str, ...]]) -> None:
+def _write(path: Path, store: Path) -> None:
+    root = store.resolve()
+    files: dict[str, list[str]] = {table: [] for table in schemas.TABLES}
+    files["costs"] = [str(root / path.relative_to(store)) for path in _ledgers(store)]
+    artifacts = []
+    for artifact, manifest in complete_artifacts(store):
+        if fault := next(filter(None, (file.misfit(store) for file in manifest.files())), None):
+            logger.warning("%s is left out of the tables: %s", artifact.name, fault)
+            continue
+        for file in manifest.files():
+            if file.table in files:
+                files[file.table].append(str(root / file.path))
+        last = max(manifest.shards, key=lambda record: record.cost.started)
+        artifacts.append((artifact.fingerprint, artifact.table, manifest.stage, last.run_id, manifest.completed))
     with duckdb.connect(str(path)) as connection:
         connection.execute("CREATE TABLE place AS SELECT ? AS root", [str(store.resolve())])
         connection.execute(
@@ -65,6 +73,17 @@ def _write(path: Path, store: Path, files: dict[str, list[str]], artifacts: Sequ
             for field in schema:
                 about = (field.metadata or {}).get(b"about", b"").decode()
                 connection.execute(f"COMMENT ON COLUMN {table}.{_name(field.name)} IS {_quoted(about)}")
+
+
+def _ledgers(store: Path) -> Iterator[Path]:
+    """The ledgers of all artifacts, those that were removed since among them: money that was spent stays spent."""
+    for path in sorted(store.glob("costs/*/*.parquet")):
+        try:
+            pq.read_metadata(path)
+        except (pa.ArrowInvalid, OSError) as error:
+            logger.warning("%s is left out of the costs: %s", path, error)
+        else:
+            yield path
 
 
 def _select(table: str, paths: list[str]) -> str:
@@ -97,7 +116,7 @@ def _name(identifier: str) -> str:
 
 
 def is_stale(store: Path) -> bool:
-    """Whether the catalog is missing, older than an artifact or a run, or of a store that has been moved since."""
+    """Whether the catalog is missing, lacks an artifact or a run, lists what is gone, or is of another place."""
     path = store / CATALOG
     if not path.exists():
         return True
@@ -106,8 +125,11 @@ def is_stale(store: Path) -> bool:
     if any(source.stat().st_mtime_ns >= written for source in sources):
         return True
     try:
-        with _open(store) as connection:
-            return connection.sql("SELECT root FROM place").fetchall() != [(str(store.resolve()),)]
+        with _open(path, store) as connection:
+            if connection.sql("SELECT root FROM place").fetchall() != [(str(store.resolve()),)]:
+                return True
+            listed = connection.sql("SELECT table_name || '/' || fingerprint FROM artifacts").fetchall()
+            return not all((store / name / "manifest.json").exists() for (name,) in listed)  # some were removed
     except duckdb.Error:  # written by another version, or damaged: it holds nothing that cannot be made again
         return True
 
@@ -118,13 +140,18 @@ def connect(store: Path) -> duckdb.DuckDBPyConnection:
         raise FileNotFoundError(
             f"no store at {store}; `vitalfew index DATASET --name NAME` makes one, or give --store DIR"
         )
-    if is_stale(store):
-        build(store)
-    return _open(store)
+    if not is_stale(store):
+        return _open(store / CATALOG, store)
+    try:
+        return _open(build(store), store)
+    except NotWritten:  # a store on read-only media can be queried all the same
+        with TemporaryDirectory(prefix="vitalfew-") as folder:
+            _write(Path(folder) / CATALOG, store)
+            return _open(Path(folder) / CATALOG, store)
 
 
-def _open(store: Path) -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(str(store / CATALOG), read_only=True)
+def _open(path: Path, store: Path) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(str(path), read_only=True)
     # Connections of one process to one file share an instance, and with it a configuration that is locked already.
     if connection.sql("SELECT current_setting('lock_configuration')").fetchall() != [(True,)]:
         connection.execute("SET TimeZone = 'UTC'")

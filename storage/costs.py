@@ -3,14 +3,20 @@
 import resource
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import yaml
+
+from storage import schemas
+from storage.parquet import write_table
 
 PRICES = Path(__file__).parent.parent / "configs" / "prices.yaml"
 _CLEAR_REFS = Path("/proc/self/clear_refs")
@@ -59,6 +65,20 @@ def charge(cpu_seconds: float, gpu_seconds: float, tokens: float) -> float:
     prices = read_prices()
     hours = cpu_seconds * prices["cpu_core_hour"] + gpu_seconds * prices["gpu_hour"]
     return hours / 3600 + tokens * prices["million_tokens"] / 1e6
+
+
+def write_ledger(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Enter rows of `schemas.COSTS`; rows that are there for other shards or other runs stay."""
+    paid = {(row["shard"], row["run_id"]) for row in rows}
+    before = [row for row in _ledger(path) if (row["shard"], row["run_id"]) not in paid]
+    write_table(path, pa.Table.from_pylist([*before, *rows], schemas.COSTS))
+
+
+def _ledger(path: Path) -> list[dict[str, Any]]:
+    try:
+        return pq.read_table(path).to_pylist() if path.exists() else []
+    except (pa.ArrowInvalid, OSError):  # damaged: what it said is lost, what is being paid now is not
+        return []
 
 
 @cache

@@ -1,22 +1,29 @@
 """Runs and named indexes: who did what, and what a name stands for."""
 
-import json
 import os
+import re
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from storage.parquet import process_exists, write_json
+from storage.artifacts import read_record
+from storage.parquet import DamagedRecord, process_exists, write_json
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+UNREADABLE = "unreadable"
 
 
 @dataclass
 class Run:
-    """One execution of a flow. `state`: running, completed, failed, cancelled, interrupted (killed)."""
+    """One execution of a flow, with the artifacts it makes or uses (all of them known before it begins).
+
+    `state`: running, completed, failed, cancelled, interrupted (killed), or unreadable where its record is damaged.
+    """
 
     run_id: str
     flow: str
@@ -46,33 +53,42 @@ class IndexNotFound(LookupError):
 
 
 @contextmanager
-def recorded_run(store: Path, flow: str, name: str, config: dict[str, Any]) -> Iterator[Run]:
+def recorded_run(store: Path, flow: str, name: str, config: dict[str, Any], artifacts: Sequence[str]) -> Iterator[Run]:
     """Keep `runs/<run_id>.json` true while the enclosed block works; a run that is killed stays 'running' there."""
     started = datetime.now(UTC)
-    run = Run(f"{started:%Y%m%d-%H%M%S}-{token_hex(3)}", flow, name, config, started.isoformat())
+    identity = f"{started:%Y%m%d-%H%M%S}-{token_hex(3)}"
+    run = Run(identity, flow, name, config, started.isoformat(), fingerprints=[*artifacts])
     _write_run(store, run)
     try:
         yield run
     except BaseException as error:
         run.state = "cancelled" if isinstance(error, KeyboardInterrupt) else "failed"
         run.error = f"{type(error).__name__}: {error}"
-        raise
-    else:
-        run.state = "completed"
-    finally:
         run.ended = datetime.now(UTC).isoformat()
-        _write_run(store, run)
+        with suppress(OSError):  # the disk may be full, and it is the first error that tells
+            _write_run(store, run)
+        raise
+    run.state, run.ended = "completed", datetime.now(UTC).isoformat()
+    _write_run(store, run)
 
 
 def read_runs(store: Path) -> list[Run]:
     """All runs, oldest first. One that says 'running' while its process is gone was interrupted."""
     runs = []
     for path in (store / "runs").glob("*.json"):
-        run = Run(**json.loads(path.read_text(encoding="utf-8")))
+        run = _read_run(path)
         if run.state == "running" and run.host == socket.gethostname() and not process_exists(run.pid):
             run.state = "interrupted"
         runs.append(run)
     return sorted(runs, key=lambda run: run.started)
+
+
+def _read_run(path: Path) -> Run:
+    try:
+        return read_record(path, lambda value: Run(**value))
+    except DamagedRecord as error:
+        modified = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat()
+        return Run(path.stem, "", "", {}, modified, UNREADABLE, error=str(error), host="", pid=0)
 
 
 def cancel_own_runs(store: Path) -> None:
@@ -91,11 +107,28 @@ def save_index(store: Path, index: NamedIndex) -> None:
     write_json(store / "indexes" / f"{index.name}.json", asdict(index))
 
 
+def index_names(store: Path) -> list[str]:
+    return sorted(path.stem for path in (store / "indexes").glob("*.json"))
+
+
 def find_index(store: Path, name: str) -> NamedIndex:
-    """Raises IndexNotFound."""
+    """Raises IndexNotFound, and DamagedRecord where what is known of it is not as it was written."""
+    path = _index_path(store, name)
+    try:
+        return read_record(path, lambda value: NamedIndex(**value))
+    except DamagedRecord as error:
+        raise DamagedRecord(f"{error}; the same `vitalfew index` writes it anew") from error
+
+
+def remove_index(store: Path, name: str) -> None:
+    """Forget a name, and nothing else: `store gc` removes what nothing refers to. Raises IndexNotFound."""
+    _index_path(store, name).unlink()
+
+
+def _index_path(store: Path, name: str) -> Path:
     path = store / "indexes" / f"{name}.json"
-    if not path.exists():
-        known = sorted(other.stem for other in path.parent.glob("*.json"))
+    if not _NAME.fullmatch(name) or not path.exists():
+        known = index_names(store)
         remedy = f"there are: {', '.join(known)}" if known else "make one with `vitalfew index DATASET --name NAME`"
         raise IndexNotFound(f"no index {name!r} in {store}; {remedy}")
-    return NamedIndex(**json.loads(path.read_text(encoding="utf-8")))
+    return path

@@ -101,11 +101,11 @@ RUNS = pa.schema(
         _field("run_id", pa.string(), "the run"),
         _field("flow", pa.string(), "flow that ran"),
         _field("name", pa.string(), "index or experiment it was for"),
-        _field("state", pa.string(), "running, completed, failed, cancelled or interrupted (its process is gone)"),
+        _field("state", pa.string(), "running, completed, failed, cancelled, interrupted (it is gone) or unreadable"),
         _field("started", pa.timestamp("us", "UTC"), "when it began"),
         _field("ended", pa.timestamp("us", "UTC"), "when it ended", nullable=True),
         _field("config", pa.string(), "parameters, JSON"),
-        _field("fingerprints", _list(pa.string()), "artifacts it made or used, TABLE/FINGERPRINT"),
+        _field("fingerprints", _list(pa.string()), "artifacts it makes or uses, TABLE/FINGERPRINT"),
         _field("error", pa.string(), "why it failed, else empty"),
     ]
 )

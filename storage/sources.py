@@ -1,20 +1,54 @@
 """The identity of source files: their content, whatever their name or date."""
 
-import json
 from pathlib import Path
+from typing import Any
 
-from storage.parquet import checksum, write_json
+from storage.artifacts import read_record
+from storage.parquet import DamagedRecord, checksum, write_json
+
+
+class SourceChanged(ValueError):
+    """A source is not what it was a moment ago: the message names it."""
+
+
+def file_key(path: Path) -> str:
+    """What changes with a file's content: size, date and inode. Raises SourceChanged where the file is gone."""
+    try:
+        status = path.stat()
+    except FileNotFoundError as error:
+        raise SourceChanged(f"{path} was removed while it was read") from error
+    return f"{status.st_size}-{status.st_mtime_ns}-{status.st_ino}"
 
 
 def file_digest(store: Path, path: Path) -> str:
-    """Checksum of a file's content; looked up in the store while size, date and inode are those it was taken with."""
+    """Checksum of a file's content; looked up in the store while size, date and inode are those it was taken with.
+
+    Raises SourceChanged.
+    """
+    key = file_key(path)
     status = path.stat()
-    key = f"{status.st_size}-{status.st_mtime_ns}-{status.st_ino}"
     cache = store / "sources" / f"{status.st_dev}-{status.st_ino}.json"
-    if cache.exists():
-        known = json.loads(cache.read_text(encoding="utf-8"))
-        if known["key"] == key:
-            return known["checksum"]
+    known = _entry(cache)
+    if known and known["key"] == key:
+        return known["checksum"]
     digest = checksum(path)
+    if file_key(path) != key:
+        raise SourceChanged(f"{path} was changed while it was read; run again when it is whole")
     write_json(cache, {"key": key, "path": str(path.resolve()), "checksum": digest})
     return digest
+
+
+def is_stale(cache: Path) -> bool:
+    """Whether a remembered checksum is of a file that has been changed or removed since."""
+    known = _entry(cache)
+    try:
+        return known is None or file_key(Path(known["path"])) != known["key"]
+    except (SourceChanged, OSError):
+        return True
+
+
+def _entry(cache: Path) -> dict[str, Any] | None:
+    try:
+        return read_record(cache, lambda value: {name: value[name] for name in ("key", "path", "checksum")})
+    except (FileNotFoundError, DamagedRecord):
+        return None

@@ -5,7 +5,6 @@ sorted by id. A *shard* is then a range of ids: its rows are gathered from all c
 one shard however far apart they stood, and a passage stays in its shard wherever in a file it moves.
 """
 
-import json
 import math
 import shutil
 from collections.abc import Iterator
@@ -22,8 +21,8 @@ from configs.schema import LoadConfig
 from storage import schemas
 from storage.artifacts import Manifest
 from storage.ids import content_id, passage_id
-from storage.parquet import write_atomically, write_json
-from storage.sources import file_digest
+from storage.parquet import DamagedRecord, read_json, write_atomically, write_json
+from storage.sources import SourceChanged, file_digest, file_key
 from tasks.datasets.base import Dataset, InputError, Passage, Question, Record, Reject
 from tasks.specification import parse_dataset
 from tasks.stage import Progress, RowsLost, ShardResult, Stage
@@ -61,6 +60,7 @@ class Load(Stage):
     def __init__(self, store: Path, datasets: tuple[str, ...], config: LoadConfig) -> None:
         self.datasets = [parse_dataset(specification) for specification in datasets]
         self.sources = [_source_name(name, dataset) for name, dataset in self.datasets]
+        self.files = [path for _, dataset in self.datasets for path in dataset.files()]
         self.digests = [
             {"format": name, "version": dataset.version, "options": dataset.options.model_dump(mode="json")}
             | {"files": [file_digest(store, path) for path in dataset.files()]}
@@ -78,27 +78,49 @@ class Load(Stage):
         return self.artifact.directory / "staging"
 
     def prepare(self, progress: Progress) -> None:
+        keys = self._fingerprinted_files()
         done = _chunks(self.staging)
         skip = done[-1]["records"] if done else 0
         chunk = _Chunk(self.staging, len(done), skip)
-        for ordinal, (source, offset, record) in enumerate(self._records()):
-            if ordinal < skip:
-                continue
-            chunk.add(ordinal, source, offset, self._checked(record))
-            if chunk.is_full():
-                progress(chunk.size, 0)
-                chunk.write()
-                chunk = _Chunk(self.staging, chunk.number + 1, ordinal + 1)
+        try:
+            for ordinal, (source, offset, record) in enumerate(self._records()):
+                if ordinal < skip:
+                    continue
+                chunk.add(ordinal, source, offset, self._checked(record))
+                if chunk.is_full():
+                    _check_unchanged(keys)
+                    progress(chunk.size, 0)
+                    chunk.write()
+                    chunk = _Chunk(self.staging, chunk.number + 1, ordinal + 1)
+        except InputError:  # a file that breaks off may be one that is being replaced
+            _check_unchanged(keys)
+            raise
+        _check_unchanged(keys)
         if chunk.size:
             progress(chunk.size, 0)
             chunk.write()
+        self._write_plan()
+
+    def _fingerprinted_files(self) -> dict[Path, str]:
+        """Size, date and inode of the files, which have the content that the fingerprint says. Raises InputError."""
+        keys = {path: file_key(path) for path in self.files}
+        digests = [digest for dataset in self.digests for digest in dataset["files"]]
+        for path, digest in zip(self.files, digests, strict=True):
+            if file_digest(self.store, path) != digest:
+                raise InputError(f"{path} was changed since this run began; run again when it is whole")
+        return keys
+
+    def _write_plan(self) -> None:
         counts = _chunks(self.staging)
         passages = sum(chunk["passages"] for chunk in counts)
         shards = shard_count(passages, self.config)
         write_json(self.staging / "plan.json", {"shards": shards, "rows": counts[-1]["records"] if counts else 0})
 
     def is_prepared(self) -> bool:
-        return super().is_prepared() and (self.staging / "plan.json").exists()
+        try:
+            return super().is_prepared() and bool(self._plan())
+        except (FileNotFoundError, DamagedRecord):
+            return False
 
     def manifest(self) -> Manifest | None:
         manifest = super().manifest()
@@ -118,7 +140,7 @@ class Load(Stage):
         return record
 
     def _plan(self) -> dict[str, int]:
-        return json.loads((self.staging / "plan.json").read_text(encoding="utf-8"))
+        return read_json(self.staging / "plan.json")
 
     def shards(self) -> list[int]:
         return list(range(self._plan()["shards"]))
@@ -175,6 +197,20 @@ def shard_count(passages: float, config: LoadConfig) -> int:
     """A power of two, so that a shard of a corpus that has grown is a half of one it had before."""
     wanted = max(passages / config.shard_passages, min(FEW_SHARDS, passages / SMALL_SHARD), 1)
     return 1 << math.ceil(math.log2(wanted))
+
+
+def _check_unchanged(keys: dict[Path, str]) -> None:
+    """What was read goes by the fingerprint of the content that the files had. Raises InputError."""
+    for path, key in keys.items():
+        try:
+            same = file_key(path) == key
+        except SourceChanged:
+            same = False
+        if not same:
+            raise InputError(
+                f"{path} was changed or replaced while it was read, and what was read since is not kept; "
+                "run again when it is whole"
+            )
 
 
 def _source_name(format_name: str, dataset: Dataset) -> str:
@@ -235,8 +271,14 @@ def _write_ipc(rows: pa.Table, path: Path) -> None:
 
 
 def _chunks(staging: Path) -> list[dict[str, int]]:
-    """The counts of the chunks that are written, in order."""
-    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(staging.glob("chunk-*.json"))]
+    """The counts of the chunks that are written, in order, up to the first that cannot be read (any more)."""
+    chunks = []
+    for path in sorted(staging.glob("chunk-*.json")):
+        try:
+            chunks.append(read_json(path))
+        except DamagedRecord:
+            break
+    return chunks
 
 
 def _without_copies(rows: pa.Table) -> tuple[pa.Table, pa.Table]:

@@ -1,6 +1,5 @@
 """split: `passages` → `sentences`, by a splitter trained on a sample of the corpus itself."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,7 +13,7 @@ from configs.schema import SplitConfig
 from storage import schemas
 from storage.artifacts import Artifact, Manifest
 from storage.ids import sentence_id
-from storage.parquet import write_json
+from storage.parquet import DamagedRecord, read_json, write_json
 from tasks.registry import resolve
 from tasks.splitters.base import Splitter
 from tasks.stage import Progress, RowsLost, ShardResult, Stage
@@ -42,7 +41,10 @@ class Split(Stage):
         return self.artifact.directory / "parameters.json"
 
     def is_prepared(self) -> bool:
-        return super().is_prepared() and self.parameters.exists()
+        try:
+            return super().is_prepared() and bool(read_json(self.parameters))
+        except (FileNotFoundError, DamagedRecord):
+            return False
 
     def prepare(self, progress: Progress) -> None:
         write_json(self.parameters, self.method().train(self._sample()))
@@ -77,7 +79,7 @@ class Split(Stage):
 
     def open(self) -> None:
         self.splitter = self.method()
-        self.splitter.load(json.loads(self.parameters.read_text(encoding="utf-8")))
+        self.splitter.load(read_json(self.parameters))
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         passages = pq.read_table(self._passages(shard), columns=["passage_id", "text"])

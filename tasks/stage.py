@@ -16,10 +16,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pydantic import BaseModel
 
-from storage import schemas
 from storage.artifacts import PREPARATION, Artifact, File, Manifest, ShardRecord, fingerprint
 from storage.costs import Meter
-from storage.parquet import write_table
 
 Progress = Callable[[int, int], None]
 """Called with how many more rows and tokens are done."""
@@ -92,7 +90,10 @@ class Stage(ABC):
 
     def manifest(self) -> Manifest | None:
         """The manifest if there is nothing to do."""
-        return self.artifact.manifest()
+        manifest = self.artifact.manifest()
+        if manifest and not self.artifact.ledger.exists():
+            self._write_costs(manifest)
+        return manifest
 
     def pending(self) -> list[int]:
         return [shard for shard in self.shards() if self.artifact.record(shard) is None]
@@ -118,6 +119,7 @@ class Stage(ABC):
             with Meter() as meter:
                 self.prepare(progress)
             self.artifact.mark_done(ShardRecord(PREPARATION, run_id, [], 0, meter.cost))
+        self.artifact.begin({**self.description(), "shards": len(self.shards())})
 
     def run_shard(self, shard: int, run_id: str, progress: Progress) -> ShardRecord:
         """Do one shard and mark it done."""
@@ -152,17 +154,5 @@ class Stage(ABC):
         return manifest
 
     def _write_costs(self, manifest: Manifest) -> None:
-        records = ([manifest.preparation] if manifest.preparation else []) + manifest.shards
-        costs = [
-            {
-                **vars(record.cost),
-                "stage": self.name,
-                "shard": record.shard,
-                "run_id": record.run_id,
-                "started": datetime.fromisoformat(record.cost.started),
-                "rows": record.rows(self.table),
-            }
-            for record in records
-        ]
-        path = self.store / "costs" / self.artifact.fingerprint / "00000.parquet"
-        write_table(path, pa.Table.from_pylist(costs, schemas.COSTS))
+        preparation = [manifest.preparation] if manifest.preparation else []
+        self.artifact.add_costs(self.name, [*preparation, *manifest.shards])

@@ -1,4 +1,4 @@
-"""Files that count what is read of them, so that a look at the first part of a source can tell how large a part it is."""
+"""Files that count what is read of them, so that a look at the start of a source tells how large a part it is."""
 
 import io
 from pathlib import Path

@@ -1,0 +1,37 @@
+"""From the stored configuration of a run back to the command that gave it."""
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from configs.schema import IndexCorpus
+
+
+def changed_settings(config: Mapping[str, Any]) -> list[str]:
+    """`key.path=value` of every setting of an index that is not the default, as `--set` takes them."""
+    return [*_changed(config, IndexCorpus, "")]
+
+
+def _changed(config: Mapping[str, Any], model: type[BaseModel], prefix: str) -> Iterator[str]:
+    for key, field in model.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from _changed(config.get(key, {}), kind, f"{key}.")
+        elif prefix and key in config:
+            default = json.loads(json.dumps(field.get_default(call_default_factory=True), default=str))
+            if config[key] != default:
+                yield f"{prefix}{key}={json.dumps(config[key]) if not isinstance(config[key], str) else config[key]}"
+
+
+def index_command(config: Mapping[str, Any], store: Path) -> str:
+    """`vitalfew index …`, ready for a shell: what it finds whole it does not do again."""
+    words = ["vitalfew", "index", *config["datasets"], "--name", config["name"], "--store", str(store)]
+    if config.get("runner") == "serial":
+        words += ["--runner", "serial"]
+    for setting in changed_settings(config):
+        words += ["--set", setting]
+    return shlex.join(words)

@@ -1,0 +1,233 @@
+"""What is in a store, and what refers to it.
+
+An artifact is *referred to*, and kept by `store gc`, when
+
+- an index's name stands for it; of the completed runs of such a name, `keep_runs` keep theirs, the latest one included;
+- a run that is running makes or uses it, or a process holds its lock. A run on another machine cannot be looked at:
+  it is believed until nothing of it has been written for SILENCE;
+- a run that did not complete would go on from it: one that no completed run of its name has followed, for
+  `unfinished_days` after it ended;
+- an artifact that is referred to was made from it.
+
+Old runs refer to nothing: their records and what they cost are history and stay, their artifacts do not.
+"""
+
+import os
+import re
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from storage import runs
+from storage.artifacts import Artifact, File, ShardRecord
+from storage.parquet import DamagedRecord
+from storage.runs import Run
+
+SILENCE = timedelta(days=7)
+HOMES = ("manifest.json", "stage.json", "done", "lock")
+"""What the directory of an artifact's first table has, and those of its other tables have not."""
+_OTHERS = {"costs", "indexes", "runs", "sources"}
+_FINGERPRINT = re.compile(r"[0-9a-f]{16}")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What `gc` keeps for its own sake: completed runs per name, and days an unfinished run can be gone on with."""
+
+    keep_runs: int = 1
+    unfinished_days: float = 30
+
+
+@dataclass
+class Entry:
+    """An artifact as found. `bytes` of all its files; `modified` (POSIX seconds); `usd` what its shards took."""
+
+    artifact: Artifact
+    stage: str
+    state: str
+    fault: str
+    shards_done: int
+    shards: int | None
+    rows: int
+    bytes: int
+    modified: float
+    usd: float
+    made_by: list[str]
+    used_by: list[str] = field(default_factory=list)
+    indexes: list[str] = field(default_factory=list)
+
+
+class UnknownReferences(ValueError):
+    """It cannot be told what is referred to: the message names the record that cannot be read, and the remedy."""
+
+
+def check_store(store: Path) -> None:
+    """Raises FileNotFoundError where there is none."""
+    if not store.is_dir():
+        raise FileNotFoundError(
+            f"no store at {store}; `vitalfew index DATASET --name NAME` makes one, or give --store DIR"
+        )
+
+
+def tables(store: Path) -> list[Path]:
+    """The directories that hold artifacts; the ledger's is none of them."""
+    folders = (path for path in sorted(store.iterdir()) if path.name not in _OTHERS and not path.name.startswith("."))
+    return [path for path in folders if path.is_dir()]
+
+
+def directories(store: Path) -> Iterator[Path]:
+    """Every `<table>/<fingerprint>`."""
+    for table in tables(store):
+        yield from (path for path in sorted(table.iterdir()) if _FINGERPRINT.fullmatch(path.name) and path.is_dir())
+
+
+def is_home(directory: Path) -> bool:
+    """Whether an artifact's records lie here."""
+    return any((directory / name).exists() for name in HOMES)
+
+
+def artifacts(store: Path) -> list[Artifact]:
+    return [Artifact(store, path.parent.name, path.name) for path in directories(store) if is_home(path)]
+
+
+def parts(artifact: Artifact) -> list[Path]:
+    """The directories of an artifact: that of its records first, then those of its other tables."""
+    others = [table / artifact.fingerprint for table in tables(artifact.store) if table.name != artifact.table]
+    return [artifact.directory, *(path for path in others if path.is_dir() and not is_home(path))]
+
+
+def tree_bytes(directory: Path) -> int:
+    """Bytes of all files below; what a symbolic link leads to is not counted."""
+    total = 0
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(folder, name)).st_size
+            except FileNotFoundError:  # a run works here
+                continue
+    return total
+
+
+def survey(store: Path) -> list[Entry]:
+    """Every artifact, from records and sizes alone: no table is read."""
+    entries = [_entry(artifact) for artifact in artifacts(store)]
+    by_name = {entry.artifact.name: entry for entry in entries}
+    for run in runs.read_runs(store):
+        for name in run.fingerprints:
+            if name in by_name:
+                by_name[name].used_by.append(run.run_id)
+    for name in runs.index_names(store):
+        try:
+            used = runs.find_index(store, name).artifacts.values()
+        except DamagedRecord:
+            continue
+        for artifact in used:
+            if artifact in by_name:
+                by_name[artifact].indexes.append(name)
+    return entries
+
+
+def _entry(artifact: Artifact) -> Entry:
+    manifest = artifact.recorded_manifest()
+    records = [*filter(None, [manifest.preparation]), *manifest.shards] if manifest else list(artifact.records())
+    done = [record for record in records if record.shard >= 0]
+    description = artifact.description() or {}
+    fault = next(filter(None, (file.misfit(artifact.store) for file in files(done))), "")
+    if not manifest and (artifact.directory / "manifest.json").exists():
+        fault = "manifest.json is damaged"
+    return Entry(
+        artifact=artifact,
+        stage=manifest.stage if manifest else description.get("stage", "?"),
+        state="damaged" if fault else "complete" if manifest else "unfinished",
+        fault=fault,
+        shards_done=len(done),
+        shards=len(done) if manifest else description.get("shards"),
+        rows=sum(record.rows(artifact.table) for record in done),
+        bytes=sum(map(tree_bytes, parts(artifact))),
+        modified=last_sign(artifact),
+        usd=sum(record.cost.usd for record in records),
+        made_by=sorted({record.run_id for record in records}),
+    )
+
+
+def files(records: list[ShardRecord]) -> Iterator[File]:
+    for record in records:
+        yield from record.files
+
+
+def last_sign(artifact: Artifact) -> float:
+    """When something was last written for an artifact (POSIX seconds)."""
+    places = [artifact.directory, artifact.directory / "done", artifact.directory / "staging"]
+    return max((place.stat().st_mtime for place in places if place.exists()), default=0.0)
+
+
+def references(store: Path, policy: Policy) -> dict[str, str]:
+    """The artifacts that are referred to, each with why, in words. Raises UnknownReferences."""
+    reasons: dict[str, str] = {}
+    recorded = runs.read_runs(store)
+    if unreadable := [run for run in recorded if run.state == runs.UNREADABLE]:
+        raise UnknownReferences(
+            f"{unreadable[0].error}; it may be of a run that is working. Where none is, remove that file"
+        )
+    for run in recorded:
+        if reason := _run_reason(store, run, recorded, policy):
+            for name in run.fingerprints:
+                reasons.setdefault(name, reason)
+    for name in runs.index_names(store):
+        _refer_to_index(store, name, recorded, policy, reasons)
+    _refer_to_inputs(store, reasons)
+    return reasons
+
+
+def _run_reason(store: Path, run: Run, recorded: list[Run], policy: Policy) -> str | None:
+    if run.state == "completed":
+        return None
+    if run.state == "running" and not _is_silent(store, run):
+        return f"run {run.run_id} is running on {run.host}"
+    followed = any(
+        other.name == run.name and other.state == "completed" and other.started > run.started for other in recorded
+    )
+    ended = _last_of(store, run) if run.ended is None else datetime.fromisoformat(run.ended)
+    if followed or datetime.now(UTC) - ended >= timedelta(days=policy.unfinished_days):
+        return None
+    return f"run {run.run_id} ({run.state}) can go on from it"
+
+
+def _is_silent(store: Path, run: Run) -> bool:
+    return run.host != socket.gethostname() and datetime.now(UTC) - _last_of(store, run) > SILENCE
+
+
+def _last_of(store: Path, run: Run) -> datetime:
+    """The last sign of life of a run whose end nobody recorded."""
+    signs = [last_sign(Artifact(store, *name.split("/"))) for name in run.fingerprints]
+    began = datetime.fromisoformat(run.started)
+    return max([began, *(datetime.fromtimestamp(sign, UTC) for sign in signs)])
+
+
+def _refer_to_index(store: Path, name: str, recorded: list[Run], policy: Policy, reasons: dict[str, str]) -> None:
+    try:
+        index = runs.find_index(store, name)
+    except DamagedRecord as error:
+        raise UnknownReferences(f"{error}, or give it up with `vitalfew store rm {name}`") from error
+    completed = [run for run in recorded if run.name == name and run.state == "completed"]
+    for run in completed[max(0, len(completed) - policy.keep_runs) :]:
+        for artifact in run.fingerprints:
+            reasons.setdefault(artifact, f"run {run.run_id} is among the last {policy.keep_runs} of {name}")
+    for artifact in index.artifacts.values():
+        reasons[artifact] = f"index {name}"
+
+
+def _refer_to_inputs(store: Path, reasons: dict[str, str]) -> None:
+    waiting = list(reasons)
+    while waiting:
+        name = waiting.pop()
+        try:
+            inputs = Artifact(store, *name.split("/")).inputs()
+        except DamagedRecord as error:
+            raise UnknownReferences(f"{error}: what it needs is unknown; see `vitalfew store verify`") from error
+        for other in inputs:
+            if other not in reasons:
+                reasons[other] = f"input of {name}"
+                waiting.append(other)
