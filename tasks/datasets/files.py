@@ -18,12 +18,14 @@ from tasks.datasets.base import Dataset, InputError, Reject
 from tasks.datasets.json_stream import BrokenJson, JsonReader
 
 REASONS = {
-    "malformed_json": "the line is not JSON (JSON lines only: in a JSON array this is an error of the whole file)",
+    "malformed_json": "a line, or a column of JSON, is not JSON (a JSON array that breaks is an error of the file)",
     "wrong_type": "the row, or a value that is needed, is of another JSON type than the format expects",
     "missing_column": "a key that the format, or an option of it, names is absent",
     "empty_text": "a passage, a question or an answer is blank",
     "invalid_unicode": "bytes that are not UTF-8, or a lone surrogate: text that cannot be stored as UTF-8",
     "no_gold_passage": "no passage that could be read supports the question, although its source names one",
+    "unknown_label": "the gold label is none of the labels that the format, or the row itself, offers",
+    "left_out": "an option of the format leaves such rows out",
 }
 """Every reason a dataset rejects a row for."""
 
