@@ -7,17 +7,8 @@ from typing import Any, ClassVar, Self
 from pydantic import Field, model_validator
 
 from tasks.datasets.base import DatasetOptions, Passage, Question, Record
-from tasks.datasets.files import (
-    FileDataset,
-    RowError,
-    check_text,
-    id_of,
-    kind_of,
-    open_source,
-    parse_line,
-    text_of,
-    value_of,
-)
+from tasks.datasets.files import FileDataset, check_text, id_of, text_of, value_of
+from tasks.datasets.rows import answers_of, json_lines, records_of
 
 
 class JsonLinesOptions(DatasetOptions):
@@ -70,20 +61,12 @@ class JsonLines(FileDataset):
         super().__init__(path, options)
 
     def records(self) -> Iterator[tuple[int, Record]]:
-        with open_source(self.source()) as source:
-            for number, line in enumerate(source, start=1):
-                if line.isspace():
-                    continue
-                try:
-                    yield number, self._record(parse_line(line))
-                except RowError as error:
-                    yield number, error.reject()
+        return records_of(json_lines(self.source()), self._records)
 
-    def _record(self, row: dict[str, Any]) -> Passage | Question:
+    def _records(self, row: dict[str, Any]) -> Iterator[Record]:
         """The record of one row. Raises RowError."""
-        if self.options.question is None:
-            return self._passage(row)
-        return self._question(row, self.options.question)
+        column = self.options.question
+        yield self._passage(row) if column is None else self._question(row, column)
 
     def _passage(self, row: dict[str, Any]) -> Passage:
         text = text_of(row, self.options.text)
@@ -97,7 +80,7 @@ class JsonLines(FileDataset):
     def _question(self, row: dict[str, Any], column: str) -> Question:
         text = text_of(row, column)
         answers = _optional(row, self.options.answers, "answers")
-        return Question(text=text, answers=_answers(answers), source_id=self._id(row))
+        return Question(text=text, answers=answers_of(answers), source_id=self._id(row))
 
     def _id(self, row: dict[str, Any]) -> str:
         if self.options.id is not None:
@@ -108,14 +91,3 @@ class JsonLines(FileDataset):
 def _optional(row: dict[str, Any], named: str | None, usual: str) -> Any:
     """The value of the column the user named, which must be there, or of the usual one; null and absent are None."""
     return row.get(usual) if named is None else value_of(row, named)
-
-
-def _answers(value: object) -> tuple[str, ...]:
-    """The gold answers, unique and in order. Raises RowError."""
-    if value is None:
-        return ()
-    if isinstance(value, str):
-        return (check_text(value, "the answer"),)
-    if not isinstance(value, list):
-        raise RowError("wrong_type", f"the answers are {kind_of(value)}, a string or a list of strings is due")
-    return tuple(dict.fromkeys(check_text(answer, f"answer {index}") for index, answer in enumerate(value)))
