@@ -349,7 +349,7 @@ def test_a_missing_file_is_named_with_its_nearest_sibling(tmp_path: Path, name: 
 @pytest.mark.parametrize("name", FILE_FORMATS)
 def test_what_is_no_readable_file_is_an_error(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert dataset(name, write(tmp_path, "[]")).files() == [tmp_path / "source.json"]
-    for content, message in ((b"", "is empty"), (b"\x1f\x8b\x08\x00", "is packed with gzip. Unpack it first")):
+    for content, message in ((b"", "is empty"), (b"\x1f\x8b\x08\x00", "is packed with gzip and cut short or broken")):
         with pytest.raises(InputError, match=message):
             read(name, write(tmp_path, content))
     with pytest.raises(InputError, match="is a directory, and this format reads one file"):

@@ -10,12 +10,14 @@ import json
 import os
 import stat
 from collections.abc import Iterator
+from io import BufferedReader
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from tasks.datasets.base import Dataset, InputError, Reject
 from tasks.datasets.json_stream import BrokenJson, JsonReader
+from tasks.datasets.unpack import open_file
 
 REASONS = {
     "malformed_json": "a line, or a column of JSON, is not JSON (a JSON array that breaks is an error of the file)",
@@ -23,6 +25,8 @@ REASONS = {
     "missing_column": "a key that the format, or an option of it, names is absent",
     "empty_text": "a passage, a question or an answer is blank",
     "invalid_unicode": "bytes that are not UTF-8, or a lone surrogate: text that cannot be stored as UTF-8",
+    "malformed_row": "a row of a delimited file whose quotes do not match, or with more or fewer fields than columns",
+    "over_long": "a line, row or file that is longer than the format reads at once",
     "no_gold_passage": "no passage that could be read supports the question, although its source names one",
     "unknown_label": "the gold label is none of the labels that the format, or the row itself, offers",
     "left_out": "an option of the format leaves such rows out",
@@ -30,7 +34,6 @@ REASONS = {
 """Every reason a dataset rejects a row for."""
 
 BOM = b"\xef\xbb\xbf"
-_PACKED = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
 
 
 class RowError(Exception):
@@ -99,19 +102,21 @@ def _remedy_for_missing(path: Path) -> str:
     return f"Check the path; {folder} has no file of a similar name"
 
 
-def open_source(path: Path) -> BinaryIO:
-    """Open a file at its first byte of content, past a byte order mark. Raises InputError."""
+def open_source(path: Path) -> BufferedReader:
+    """Open a file, unpacking it where it is packed, at its first byte of content, past a byte order mark.
+
+    Raises InputError, also while it is read where a packed file is cut short or broken.
+    """
     check_source(path)
+    source = open_file(path)
     try:
-        source = open(path, "rb")  # noqa: SIM115 (the caller closes it)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}. Check its permissions") from error
-    start = source.read(8)
-    for magic, packer in _PACKED.items():
-        if start.startswith(magic):
-            source.close()
-            raise InputError(f"{path} is packed with {packer}. Unpack it first")
-    source.seek(len(BOM) if start.startswith(BOM) else 0)
+        start = source.peek(len(BOM))
+        if not start:
+            raise InputError(f"{path} is empty when unpacked. Fetch or write it again")
+        source.read(len(BOM) if start.startswith(BOM) else 0)
+    except BaseException:
+        source.close()
+        raise
     return source
 
 
