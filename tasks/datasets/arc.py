@@ -37,7 +37,8 @@ class Arc(FileDataset):
     One JSON object a line: {"id", "question": {"stem", "choices": [{"text", "label"}, ...]}, "answerKey"}, or flat,
     {"id", "question", "choices": {"text": [...], "label": [...]}, "answerKey"}. The text of a question is its stem and
     then one line for each option, "A: its text". The gold answers are the right option's text and its whole line,
-    never the label alone. The offset is the line.
+    never the label alone, which containment would find everywhere: prompts should ask for the option's words. The
+    offset is the line.
     """
 
     example: ClassVar[str] = "arc:data/ARC-Challenge-Test.jsonl"

@@ -1,10 +1,12 @@
 """What the formats that give one row after another share: JSON lines, a record a row, gold answers."""
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tasks.datasets.base import Record, Reject
+from tasks.datasets.delimited import QUOTED_TSV, delimited_rows
 from tasks.datasets.files import RowError, check_text, kind_of, open_source, parse_line
 
 
@@ -21,6 +23,17 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
                 yield number, parse_line(line)
             except RowError as error:
                 yield number, error.reject()
+
+
+def tsv_or_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
+    """Stream (line number, row) out of JSON lines, or of a TSV whose first line names the columns.
+
+    A file is JSON lines where its first line that is not blank starts with "{". Raises InputError.
+    """
+    with open_source(path) as source:
+        # In pieces, as a file without line breaks is one line.
+        first = next((part for part in iter(partial(source.readline, 1024), b"") if not part.isspace()), b"")
+    return json_lines(path) if first.lstrip().startswith(b"{") else delimited_rows(path, QUOTED_TSV)
 
 
 def records_of(
