@@ -1,7 +1,7 @@
 """NQ-open: questions that people asked Google, with short answers.
 
 Format: the `NQ-open.*.jsonl` files of google-research-datasets/natural-questions, the open-domain subset of Natural
-Questions that Lee et al. made (ACL 2019, arXiv 1906.00300, section 5).
+Questions that Lee et al. made (ACL 2019, arXiv 1906.00300).
 """
 
 from collections.abc import Iterator
