@@ -18,8 +18,11 @@ from tasks.datasets.files import REASONS
 from tasks.registry import METHODS, resolve
 from tests.real_data import real_data
 
-FILE_FORMATS = [name for name in METHODS["dataset"] if resolve("dataset", name).reads_path]
-JSON_FORMATS = [name for name in FILE_FORMATS if name != "jsonl"]
+FILE_FORMATS = [
+    name for name in METHODS["dataset"] if (cls := resolve("dataset", name)).reads_path and not cls.takes_name
+]
+FOLDER_FORMATS = ["beir", "msmarco", "parquet", "folder"]
+ONE_FILE_FORMATS = [name for name in FILE_FORMATS if name not in FOLDER_FORMATS]
 Kind = TypeVar("Kind", Passage, Question, Reject)
 
 
@@ -346,7 +349,7 @@ def test_a_missing_file_is_named_with_its_nearest_sibling(tmp_path: Path, name: 
         dataset(name, tmp_path / "nul\0").files()
 
 
-@pytest.mark.parametrize("name", FILE_FORMATS)
+@pytest.mark.parametrize("name", ONE_FILE_FORMATS)
 def test_what_is_no_readable_file_is_an_error(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert dataset(name, write(tmp_path, "[]")).files() == [tmp_path / "source.json"]
     for content, message in ((b"", "is empty"), (b"\x1f\x8b\x08\x00", "is packed with gzip and cut short or broken")):

@@ -78,7 +78,7 @@ def _header(path: Path, rows: Iterator[tuple[int, list[str] | RowError]], dialec
 
 def _plain_rows(source: BufferedReader, dialect: Dialect) -> Iterator[tuple[int, list[str] | RowError]]:
     """Rows that are lines."""
-    for number, line, fault in _lines(source):
+    for number, line, fault in lines_of(source):
         content = line.rstrip("\r\n")
         if fault:
             yield number, fault
@@ -86,13 +86,15 @@ def _plain_rows(source: BufferedReader, dialect: Dialect) -> Iterator[tuple[int,
             yield number, content.split(dialect.delimiter)
 
 
-class _Line(NamedTuple):
+class Line(NamedTuple):
+    """A line with its end; `fault` where it is not UTF-8 or too long."""
+
     number: int
     text: str
     fault: RowError | None = None
 
 
-def _lines(source: BufferedReader) -> Iterator[_Line]:
+def lines_of(source: BufferedReader) -> Iterator[Line]:
     """The lines of a file, in bounded memory whatever it holds. One with a fault has what text there is."""
     number = 0
     while raw := source.readline(ROW_LIMIT):
@@ -100,13 +102,13 @@ def _lines(source: BufferedReader) -> Iterator[_Line]:
         if len(raw) == ROW_LIMIT and not raw.endswith(b"\n"):
             while (raw := source.readline(ROW_LIMIT)) and not raw.endswith(b"\n"):
                 pass
-            yield _Line(number, "", RowError("over_long", f"line {number} is longer than {ROW_LIMIT:,} bytes"))
+            yield Line(number, "", RowError("over_long", f"line {number} is longer than {ROW_LIMIT:,} bytes"))
             continue
         try:
-            yield _Line(number, raw.decode())
+            yield Line(number, raw.decode())
         except UnicodeDecodeError as error:
             fault = RowError("invalid_unicode", f"not UTF-8 at byte {error.start + 1} of line {number}")
-            yield _Line(number, raw.decode(errors="replace"), fault)
+            yield Line(number, raw.decode(errors="replace"), fault)
 
 
 def _quoted_rows(source: BufferedReader, dialect: Dialect) -> Iterator[tuple[int, list[str] | RowError]]:
@@ -142,9 +144,9 @@ class _RowLines:
     """The lines of a file for csv.reader, which remembers those of the row that is being read."""
 
     def __init__(self, source: BufferedReader) -> None:
-        self._fresh = _lines(source)
-        self._again: deque[_Line] = deque()
-        self._row: list[_Line] = []
+        self._fresh = lines_of(source)
+        self._again: deque[Line] = deque()
+        self._row: list[Line] = []
         self._size = 0
         self._credit = 0
 
@@ -160,7 +162,7 @@ class _RowLines:
             raise RowError("malformed_row", f"a quote is not closed within {ROW_LIMIT:,} characters")
         return line.text
 
-    def _read(self) -> _Line:
+    def _read(self) -> Line:
         line = next(self._fresh, None)
         if line is not None:
             self._credit += _REREADING * len(line.text)

@@ -28,6 +28,10 @@ REASONS = {
     "malformed_row": "a row of a delimited file whose quotes do not match, or with more or fewer fields than columns",
     "over_long": "a line, row or file that is longer than the format reads at once",
     "no_gold_passage": "no passage that could be read supports the question, although its source names one",
+    "outside_folder": "a symbolic link that leads out of the folder that was given",
+    "unreadable_file": "a file of a folder that cannot be opened, or is an archive or broken",
+    "binary_file": "a file of a folder that is not text",
+    "unknown_question": "relevance judgements of a question that is not among the questions, or was rejected",
     "unknown_label": "the gold label is none of the labels that the format, or the row itself, offers",
     "left_out": "an option of the format leaves such rows out",
 }
@@ -167,15 +171,16 @@ def parse_line(line: bytes) -> dict[str, Any]:
 
 
 def kind_of(value: object) -> str:
-    """What a JSON value is, for messages: its type, and the value itself where it is short."""
+    """What a value of JSON or of a table is, for messages: its type, and the value itself where it is short."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):
         return f"a list of {len(value)}"
-    shown = repr(value) if isinstance(value, str) else str(value)
-    return f"a {'string' if isinstance(value, str) else 'number'} ({shown[:40]})"
+    if isinstance(value, int | float):
+        return f"a number ({str(value)[:40]})"
+    return f"a {'string' if isinstance(value, str) else type(value).__name__} ({repr(value)[:40]})"
 
 
 def object_of(row: object) -> dict[str, Any]:
