@@ -63,7 +63,7 @@ class Load(Stage):
         self.files = [path for _, dataset in self.datasets for path in dataset.files()]
         self.digests = [
             {"format": name, "version": dataset.version, "options": dataset.options.model_dump(mode="json")}
-            | {"files": [file_digest(store, path) for path in dataset.files()]}
+            | {"files": [file_digest(store, path) for path in dataset.files()], **dataset.identity()}
             for name, dataset in self.datasets
         ]
         super().__init__(store, {}, config)
