@@ -24,15 +24,17 @@ from tasks.encoders.contexts import Known, is_late
 Ids = Mapping[str, NDArray[np.int64]]
 """The ids of some units by kind of vector."""
 
+ID_RANGE = 1 << 63
 MOST_BASES = 4
 """Earlier artifacts to look in: each costs a look at its ids, and a nightly job leaves hundreds."""
 
 
 @dataclass(frozen=True)
 class Base:
-    """An earlier `vectors` artifact, `of` shards, of which `shards` were whole when it was chosen."""
+    """An earlier `vectors` artifact of some `units`, `of` shards, of which `shards` were whole when it was chosen."""
 
     artifact: Artifact
+    units: Artifact
     of: int
     shards: frozenset[int]
 
@@ -42,11 +44,13 @@ class Base:
         return (number for number in range(first, last + 1) if number in self.shards)
 
     def to_json(self) -> dict[str, Any]:
-        return {"fingerprint": self.artifact.fingerprint, "of": self.of, "shards": sorted(self.shards)}
+        names = {"artifact": self.artifact.name, "units": self.units.name}
+        return {**names, "of": self.of, "shards": sorted(self.shards)}
 
     @classmethod
     def from_json(cls, store: Path, value: Mapping[str, Any]) -> "Base":
-        return cls(Artifact(store, "vectors", value["fingerprint"]), value["of"], frozenset(value["shards"]))
+        artifact, units = (Artifact(store, *value[name].split("/")) for name in ("artifact", "units"))
+        return cls(artifact, units, value["of"], frozenset(value["shards"]))
 
 
 def candidates(own: Artifact, description: Mapping[str, Any]) -> list[Base]:
@@ -57,12 +61,13 @@ def candidates(own: Artifact, description: Mapping[str, Any]) -> list[Base]:
         other = artifact.description()
         if artifact == own or other is None or _encoding(other) != _encoding(description):
             continue
-        units = next(name for role, name in other["inputs"].items() if role in ("sentences", "passages"))
-        manifest = Artifact(own.store, *units.split("/")).recorded_manifest()
+        name = next(name for role, name in other["inputs"].items() if role in ("sentences", "passages"))
+        units = Artifact(own.store, *name.split("/"))
+        manifest = units.recorded_manifest()
         if manifest is not None:
             numbers = [record.shard for record in manifest.shards]
             whole = frozenset(number for number in numbers if artifact.marked(number))
-            bases.append(Base(artifact, len(numbers), whole))
+            bases.append(Base(artifact, units, len(numbers), whole))
     return bases
 
 
@@ -92,6 +97,21 @@ def _ids_of(base: Base, shards: Sequence[int], of: int) -> dict[str, NDArray[np.
     numbers = sorted({number for shard in shards for number in base.covering(shard, of)})
     parts = [_read_ids(base.artifact.path(number)) for number in numbers if base.artifact.record(number)]
     return {kind: np.concatenate([np.empty(0, np.int64), *(part[kind][0] for part in parts)]) for kind in VECTOR_KINDS}
+
+
+def share_known(bases: Iterable[Base], passages: NDArray[np.int64]) -> float:
+    """The share of some passages, the ones with the smallest ids of a corpus, that the bases know."""
+    if not len(passages):
+        return 0.0
+    known = []
+    for base in bases:
+        held = [np.empty(0, np.int64)]
+        for shard in range(int(passages.max()) * base.of // ID_RANGE + 1):
+            if shard in base.shards and base.units.record(shard):
+                held.append(pq.read_table(base.units.path(shard), columns=["passage_id"])["passage_id"].to_numpy())
+        known.append(np.isin(passages, np.concatenate(held)))
+    best = sorted(known, key=lambda each: -each.sum())[:MOST_BASES]
+    return float(np.any(best, axis=0).mean()) if best else 0.0
 
 
 def find(bases: Iterable[Base], ids: Ids, shard: int, of: int, dimension: int) -> dict[str, Known]:

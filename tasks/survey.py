@@ -17,8 +17,8 @@ from storage.ids import passage_id
 from tasks.datasets.base import Dataset, Passage, Question, Record
 from tasks.datasets.reading import bytes_read
 
-SKETCH = 8192
-"""Ids kept for counting: a standard error of 1.1 % where there are more."""
+SKETCH = 1 << 16
+"""Ids kept for counting: up to so many are counted exactly, more with a standard error of 0.4 %."""
 ID_RANGE = 1 << 63
 
 Value = TypeVar("Value")

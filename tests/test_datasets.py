@@ -363,7 +363,9 @@ def test_what_is_no_readable_file_is_an_error(tmp_path: Path, name: str, monkeyp
     def refuse(*_: Any) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("tasks.datasets.unpack.open_counted", refuse)  # as tests may run as root, whom no file mode stops
+    monkeypatch.setattr(
+        "tasks.datasets.unpack.open_counted", refuse
+    )  # as tests may run as root, whom no file mode stops
     with pytest.raises(InputError, match=r"cannot be read: Permission denied\. Check its permissions"):
         read(name, tmp_path / "source.json")
 
