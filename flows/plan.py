@@ -26,7 +26,7 @@ from configs.schema import IndexCorpus
 from flows.steps import do_stage, index_stages
 from storage.artifacts import Manifest
 from storage.costs import charge
-from storage.quotes import Quote, save
+from storage.quotes import Quote, find, save
 from tasks import reuse
 from tasks.datasets.base import InputError
 from tasks.load import Load, shard_count
@@ -43,6 +43,9 @@ START_RAY = 14.0
 START_STAGE = 4.0
 # Bytes of a staged row besides its text and title.
 STAGED_ROW = 90
+# A disk is ample that has this many times the size of the sources, packed as they may be. Indexes of dimension 384 came
+# to 40 times the text; a source that only knows its number of records is taken to have such long ones (bytes).
+AMPLE, RECORD = 500, 1000
 # Copies of a shard's rows that a worker holds at once, as a multiple of the bytes it writes.
 COPIES = 3.0
 
@@ -132,13 +135,21 @@ class Plan:
     def wall_seconds(self) -> float:
         return self.start_seconds + sum(quote.wall_seconds for quote in self.stages)
 
-    @property
-    def fits(self) -> bool:
-        return self.disk_bytes <= self.free_bytes
+    def check(self) -> None:
+        """Raises DoesNotFit."""
+        if self.disk_bytes > self.free_bytes:
+            raise DoesNotFit(_no_room(self.disk_bytes, self.free_bytes))
 
 
-class DoesNotFit(OSError):
+class DoesNotFit(ValueError):
     """The disk has less room than the run will need."""
+
+
+def _no_room(due: float, free: int) -> str:
+    return (
+        f"about {due / 2**30:,.2f} GiB are needed and the disk has {free / 2**30:,.2f} GiB free: make room, point "
+        "--store at another disk, or keep less (--set index.layout=fused, index.type=sq8, encode.units=[sentence])"
+    )
 
 
 def plan(parameters: IndexCorpus) -> Plan:
@@ -167,6 +178,30 @@ def plan(parameters: IndexCorpus) -> Plan:
         staging_bytes=0.0 if load.name in there else staging,
         free_bytes=free_bytes(parameters.store),
     )
+
+
+def check_room(parameters: IndexCorpus) -> None:
+    """Refuse to start a run whose artifacts the disk has no room for. Raises DoesNotFit.
+
+    Where the disk is large for the sources there is nothing to ask. Else the quotes tell, and where there are none, a
+    plan is made.
+    """
+    stages = index_stages(parameters)
+    free = free_bytes(parameters.store)
+    load = next(stage for stage in stages if isinstance(stage, Load))
+    sources = sum(path.stat().st_size for path in load.files)
+    records = sum(dataset.total_records() or 0 for _, dataset in load.datasets)
+    if free > AMPLE * (sources + records * RECORD):
+        return
+    missing = [stage for stage in stages if not stage.manifest()]
+    quotes = [find(parameters.store, stage.artifact.fingerprint) for stage in missing]
+    if all(quotes):
+        due = sum(quote.disk_bytes for quote in quotes if quote)
+        done = sum(file.bytes for stage in missing for record in stage.artifact.records() for file in record.files)
+        if due - done > free:
+            raise DoesNotFit(_no_room(due - done, free))
+    else:
+        plan(parameters).check()
 
 
 def free_bytes(store: Path) -> int:
