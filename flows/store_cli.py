@@ -1,9 +1,11 @@
 """`vitalfew store`: what is in a store, whether it is as it was written, and removal of what nothing refers to."""
 
 import json
+import shlex
 import shutil
 import sys
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -128,7 +130,7 @@ def verify(
         if not names and not indexes:
             faults += verify_records(store)
         for fault in faults:
-            remedy = fault.remedy or _remake(store, fault.artifact)
+            remedy = fault.remedy or _remake(store, fault.artifact, fault.remove)
             out.print(f"[red]{escape(fault.what)}[/]\n    {escape(remedy)}", highlight=False, soft_wrap=True)
     told = f"{len(faults)} faults in" if faults else "No fault in"
     out.print(f"{told} {len(chosen)} artifacts, {decimal(size)} read.", highlight=False)
@@ -140,20 +142,20 @@ def _bar(size: int) -> Progress:
     return Progress(*columns, TimeRemainingColumn(), console=err, disable=not (sys.stderr.isatty() and size))
 
 
-def _remake(store: Path, artifact: str) -> str:
-    """The command that makes an artifact again, from the index or the run that used it last."""
+def _remake(store: Path, artifact: str, remove: Path | None) -> str:
+    """The command that makes an artifact again, from the index or else the run that used it last."""
     from storage.parquet import DamagedRecord
     from storage.runs import find_index, index_names, read_runs
 
     configs = [run.config for run in read_runs(store) if run.flow == "index_corpus" and artifact in run.fingerprints]
     for name in index_names(store):
-        try:
+        with suppress(DamagedRecord):
             index = find_index(store, name)
-        except DamagedRecord:
-            continue
-        if artifact in index.artifacts.values():
-            configs.append(index.config)
-    return index_command(configs[-1], store) if configs else "nothing uses it: `vitalfew store gc --delete` removes it"
+            configs += [index.config] if artifact in index.artifacts.values() else []
+    if not configs:
+        return "nothing uses it: `vitalfew store gc --delete` removes it"
+    first = f"rm {shlex.quote(str(remove))} && " if remove else ""
+    return first + index_command(configs[-1], store)
 
 
 @store_app.command()

@@ -45,6 +45,9 @@ FROM quotes JOIN truth USING (fingerprint) LEFT JOIN artifacts USING (fingerprin
 """
 
 
+_READING = ([duckdb.StatementType.SELECT], [duckdb.StatementType.MULTI])  # the latter is PIVOT
+
+
 class QueryError(ValueError):
     """SQL that DuckDB refused: the message is DuckDB's own, and where it helps names the tables there are."""
 
@@ -193,15 +196,28 @@ def _open(path: Path, store: Path) -> duckdb.DuckDBPyConnection:
 
 
 def query(store: Path, sql: str) -> duckdb.DuckDBPyRelation:
-    """Run one statement. Raises QueryError."""
+    """Run one statement that only reads. Raises QueryError."""
     connection = connect(store)
     try:
-        relation = connection.sql(sql)
+        _check_only_reads(connection, sql)
+        return connection.sql(sql)
     except duckdb.Error as error:
         raise QueryError(str(error)) from None
-    if relation is None:
-        raise QueryError("the statement gives no rows; the catalog is read-only: write a SELECT")
-    return relation
+
+
+def _check_only_reads(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    """Raises QueryError, or DuckDB's own.
+
+    That the database is read-only and confined does not keep COPY … TO and EXPORT from overwriting files of the store.
+    COPY can also stand in a WITH clause; DuckDB's function `query` refuses that, and all that is not one SELECT.
+    """
+    statements = duckdb.extract_statements(sql)
+    if [statement.type for statement in statements] not in _READING:
+        raise QueryError("one statement that only reads: SELECT, FROM, DESCRIBE, SHOW, SUMMARIZE or PIVOT … IN (…)")
+    try:
+        connection.sql(f"EXPLAIN FROM query({_quoted(sql)})")
+    except duckdb.Error as error:
+        raise QueryError(str(error).partition("\n\nLINE ")[0]) from None  # which would show the line above
 
 
 def _quoted(text: str) -> str:

@@ -19,11 +19,12 @@ TABLE_FILES = {".parquet", ".faiss"}
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong, in words. `remedy` is empty where making `artifact` again is the remedy."""
+    """What is wrong, in words, and its remedy: in words, or else that `artifact` is made again, without `remove`."""
 
     what: str
     artifact: str = ""
     remedy: str = ""
+    remove: Path | None = None
 
 
 def bytes_to_read(found: Sequence[Artifact]) -> int:
@@ -54,7 +55,9 @@ def verify(found: Sequence[Artifact], progress: Callable[[int], Any]) -> Iterato
         for record in _records(artifact):
             for file in record.files:
                 if fault := file.corruption(artifact.store, progress):
-                    yield Fault(fault, artifact.name)
+                    # A run believes a file that has the size and the date it was written with.
+                    unseen = file.damage(artifact.store) is None
+                    yield Fault(fault, artifact.name, remove=artifact.store / file.path if unseen else None)
         if manifest := artifact.recorded_manifest():
             yield from _faults_of_complete(artifact, manifest)
 
@@ -87,8 +90,7 @@ def _faults_of_complete(artifact: Artifact, manifest: Manifest) -> Iterator[Faul
     except FileNotFoundError:
         yield Fault(f"{_below(artifact.ledger)} is missing", artifact.name)
     except (pa.ArrowInvalid, OSError) as error:
-        remedy = f"rm {artifact.ledger}; then the command that made {artifact.name} writes it anew"
-        yield Fault(f"{_below(artifact.ledger)} is damaged: {error}", artifact.name, remedy)
+        yield Fault(f"{_below(artifact.ledger)} is damaged: {error}", artifact.name, remove=artifact.ledger)
     recorded = {artifact.store / file.path for file in manifest.files()}
     for part in parts(artifact):
         for path in sorted(part.iterdir()):
