@@ -108,6 +108,8 @@ class HuggingFace(FileDataset):
         readers = {name[2] for each in type(builder).__mro__ if len(name := each.__module__.split(".")) > 3}
         if not readers & _READERS:
             raise InputError(f"{self.source()} is {', '.join(sorted(readers))}: only {', '.join(_READERS)} are read")
+        if not self._is_local and builder.repo_id is None:
+            raise InputError(f"{source} is a reader of the library and no dataset: name a dataset or a folder")
         return builder
 
     def _remedy(self) -> str:
