@@ -12,6 +12,7 @@ METHODS: dict[str, dict[str, str]] = {
         "jsonl": "tasks.datasets.jsonl:JsonLines",
         "csv": "tasks.datasets.csv:Csv",
         "parquet": "tasks.datasets.parquet:Parquet",
+        "huggingface": "tasks.datasets.huggingface:HuggingFace",
         "folder": "tasks.datasets.folder:Folder",
         "beir": "tasks.datasets.beir:Beir",
         "msmarco": "tasks.datasets.msmarco:MSMarco",

@@ -12,19 +12,25 @@ BATCH_ROWS = 1_000
 
 
 def rows_of(batch: pa.RecordBatch | pa.Table) -> Iterator[dict[str, Any] | Reject]:
-    """The rows of a batch; a Reject for one with a value that Python has none for, as bytes that are not UTF-8."""
+    """The rows of a batch; a Reject for one with a value that is broken, or for which Python has none."""
     try:
-        rows = batch.to_pylist()
+        rows = _rows(batch)
     except (ValueError, OverflowError, pa.ArrowException):
-        rows = [_row(batch.slice(position, 1)) for position in range(batch.num_rows)]
+        rows = [_row_or_reject(batch.slice(position, 1)) for position in range(batch.num_rows)]
     yield from rows
 
 
-def _row(batch: pa.RecordBatch | pa.Table) -> dict[str, Any] | Reject:
+def _rows(batch: pa.RecordBatch | pa.Table) -> list[Any]:
+    """The rows of a batch. Raises ValueError (of which ArrowInvalid is one), OverflowError or ArrowException."""
+    # Arrow believes the buffers of a file: an offset that leads out of them would crash the process.
+    batch.validate(full=True)
+    return batch.to_pylist()
+
+
+def _row_or_reject(batch: pa.RecordBatch | pa.Table) -> dict[str, Any] | Reject:
     try:
-        row: dict[str, Any] = batch.to_pylist()[0]
-    except UnicodeDecodeError as error:
-        return Reject("invalid_unicode", f"a string of the row is not UTF-8 at its byte {error.start + 1}")
+        row: dict[str, Any] = _rows(batch)[0]
     except (ValueError, OverflowError, pa.ArrowException) as error:
-        return Reject("wrong_type", f"a value of the row cannot be read: {str(error)[:120]!r}")
+        reason = "invalid_unicode" if "UTF8" in str(error) else "wrong_type"
+        return Reject(reason, f"a value of the row cannot be read: {ascii(str(error))[1:-1][:120]}")
     return row

@@ -128,7 +128,7 @@ def _quoted_rows(source: BufferedReader, dialect: Dialect) -> Iterator[tuple[int
             yield lines.give_up(RowError("malformed_row", _explained(error)))
         else:
             number, fault = lines.take()
-            if fields:
+            if fault or fields:
                 yield number, fault or fields
 
 

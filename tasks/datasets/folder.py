@@ -112,7 +112,7 @@ class Folder(FileDataset):
     def _passages(self, name: str) -> Iterator[Passage]:
         """The passages of a file. Raises RowError."""
         text = _text_of(self._root / name)
-        title = (_heading(text) if _MARKDOWN.search(name) else "") or name.rpartition("/")[2]
+        title = (_heading(text) if _MARKDOWN.search(name) else "") or name.rpartition("/")[2].strip()
         for passage in cut(text, self.options.words):
             yield Passage(title, passage, name)
 
