@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from configs.schema import EncodeConfig
 from tasks.encoders.base import Encoded, LateEncoded, Spans, Tick
 
 DIMENSION = 32
@@ -37,8 +38,9 @@ class HashEncoder:
     version: ClassVar[str] = "1"
     dimension = DIMENSION
     uses_gpu = False
+    supports_late = True
 
-    def __init__(self, precision: str = "auto", batch_tokens: int | None = None) -> None:
+    def __init__(self, config: EncodeConfig | None = None) -> None:
         self.encoded: list[str] = []
 
     def identity(self) -> dict[str, Any]:
