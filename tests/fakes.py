@@ -84,6 +84,17 @@ class WideEncoder(HashEncoder):
         return Encoded(np.tile(encoded.vectors, 2), encoded.tokens, 0)
 
 
+class GpuEncoder(HashEncoder):
+    """Says that it computes on a GPU; the file that VITALFEW_TEST_MARK names tells which ones its process was given."""
+
+    uses_gpu = True
+
+    def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
+        with Path(os.environ["VITALFEW_TEST_MARK"]).open("a") as mark:
+            print(os.getpid(), os.environ.get("CUDA_VISIBLE_DEVICES"), file=mark)
+        return super().encode(texts, tick)
+
+
 class MortalEncoder(HashEncoder):
     """Kills its own process the first time it encodes anywhere, as the kernel kills one that is out of memory.
 

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
-from huggingface_hub import snapshot_download
-from huggingface_hub.constants import HF_HUB_CACHE
+from huggingface_hub import constants, snapshot_download
 from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
 from storage.parquet import checksum
@@ -35,7 +34,7 @@ def find_model(name: str, setting: str) -> Path:
         found = None
     if found is None or (not (found / "config.json").exists() and not (found / "modules.json").exists()):
         raise FileNotFoundError(
-            f"the model {name} is not on this machine (looked in {HF_HUB_CACHE}; nothing is downloaded on the way). "
+            f"the model {name} is not on this machine (looked in {constants.HF_HUB_CACHE}; nothing is downloaded on the way). "
             f"Get it with `hf download {name}` where there is internet, or point to a copy of it: "
             f"--set {setting}=/path/to/directory"
         )

@@ -150,10 +150,11 @@ class Tower:
         return dpr.bert_model, [dpr.encode_proj] if dpr.projection_dim > 0 else []
 
     def _class(self) -> Any:
+        architecture = (self.config.architectures or [""])[0]
         if self.config.model_type == "dpr":  # AutoModel takes every DPR model for a question encoder
-            context = "DPRContextEncoder" in (self.config.architectures or [])
-            return DPRContextEncoder if context else DPRQuestionEncoder
-        return AutoModelForTextEncoding if self.config.is_encoder_decoder else AutoModel
+            return DPRContextEncoder if architecture == "DPRContextEncoder" else DPRQuestionEncoder
+        half = self.config.is_encoder_decoder or architecture.endswith("EncoderModel")  # T5 without its decoder
+        return AutoModelForTextEncoding if half else AutoModel
 
     def states(self, ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """Token states float32 (n, longest, d) and mask float32 (n, longest). Padding is on the right."""

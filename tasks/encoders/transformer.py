@@ -48,7 +48,7 @@ class TransformerEncoder:
         name = self.config.model or self.preset.model
         if name is None:
             raise ConfigError(
-                f"encoder {self.config.encoder!r} needs a model: --set encode.model=NAME (on Hugging Face) or a directory"
+                f"encoder {self.config.encoder!r} needs a model: --set encode.model=NAME (Hugging Face) or a directory"
             )
         return find_model(name, "encode.model")
 
