@@ -5,6 +5,8 @@ from typing import Literal
 
 import torch
 
+from configs.loading import ConfigError
+
 logger = logging.getLogger("vitalfew")
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
@@ -40,7 +42,7 @@ def require_device(device: torch.device, dtype: torch.dtype) -> None:
     if device.type != "cuda":
         return
     if not torch.cuda.is_available():
-        raise RuntimeError(
+        raise ConfigError(
             "encode.device is cuda, and this process sees no GPU (or its PyTorch was built without CUDA). Start the "
             "run with --runner ray on a cluster whose nodes have GPUs, or say --set encode.device=cpu"
         )

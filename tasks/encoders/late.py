@@ -29,11 +29,10 @@ class Window:
 
 
 class Sums:
-    """Sums of token states float32 (rows, hidden) and their number, for as many sentences or passages."""
+    """Sums of token states, float32 (rows, hidden), and how many there are: of sentences, or of passages."""
 
-    def __init__(self, rows: int, tower: Tower) -> None:
-        self.states = torch.zeros((rows, tower.hidden), device=tower.device)
-        self.tokens = torch.zeros(rows, device=tower.device)
+    def __init__(self, zeros: Tensor) -> None:
+        self.states, self.tokens = zeros, zeros.new_zeros(len(zeros))
 
     def add(self, rows: np.ndarray, states: Tensor) -> None:
         of = torch.from_numpy(rows).to(self.states.device)
@@ -49,7 +48,7 @@ def encode_late(
     first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     prompt = tower.recipe.passage_prompt
     # One row more than there are sentences, for the tokens that belong to none.
-    of_sentences, of_passages = Sums(int(first[-1]) + 1, tower), Sums(len(passages), tower)
+    of_sentences, of_passages = Sums(tower.zeros(int(first[-1]) + 1)), Sums(tower.zeros(len(passages)))
     tokens = 0
     for start, encodings in tokenised(tower, prompt, passages):
         windows = []

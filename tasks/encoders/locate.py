@@ -34,9 +34,9 @@ def find_model(name: str, setting: str) -> Path:
         found = None
     if found is None or (not (found / "config.json").exists() and not (found / "modules.json").exists()):
         raise FileNotFoundError(
-            f"the model {name} is not on this machine (looked in {constants.HF_HUB_CACHE}; nothing is downloaded on the way). "
-            f"Get it with `hf download {name}` where there is internet, or point to a copy of it: "
-            f"--set {setting}=/path/to/directory"
+            f"the model {name} is not on this machine (looked in {constants.HF_HUB_CACHE}; nothing is "
+            f"downloaded on the way). Get it with `hf download {name}` where there is internet, or point to a copy of "
+            f"it: --set {setting}=/path/to/directory"
         )
     return found
 

@@ -96,13 +96,17 @@ def read_config(folder: Path) -> PretrainedConfig:
 
 def read_json(path: Path) -> dict[str, Any]:
     """A file's object; an empty one where there is no such file."""
+    content = _parse(path) if path.exists() else {}
+    if not isinstance(content, dict):
+        raise UnsupportedModel(f"{path}: a JSON object is due, found {type(content).__name__}")
+    return content
+
+
+def _parse(path: Path) -> Any:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
+        return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UnsupportedModel(f"{path}: not readable as JSON: {error}") from None
-    return content if isinstance(content, dict) else {}
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,10 @@ def _modules(directory: Path) -> _Modules:
     path = directory / "modules.json"
     if not path.exists():
         return _Modules()
-    chain = [(str(module["type"]), str(module["path"])) for module in json.loads(path.read_text(encoding="utf-8"))]
+    try:
+        chain = [(str(module["type"]), str(module["path"])) for module in _parse(path)]
+    except (KeyError, TypeError):
+        raise UnsupportedModel(f"{path}: a list of modules with type and path is due") from None
     names = [kind.rpartition(".")[2] if kind.startswith("sentence_transformers.") else kind for kind, _ in chain]
     for place, name in enumerate(names):
         due = ("Transformer", "Pooling")[place : place + 1] or ("Dense", "LayerNorm", "Normalize")

@@ -158,6 +158,7 @@ class Tower:
 
     def states(self, ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """Token states float32 (n, longest, d) and mask float32 (n, longest). Padding is on the right."""
+        model = self.model  # before any tensor: a worker without its GPU is told so
         longest = max(map(len, ids))
         padded = np.full((len(ids), longest), self.padding, dtype=np.int64)
         mask = np.zeros((len(ids), longest), dtype=np.int64)
@@ -167,11 +168,15 @@ class Tower:
         padding = torch.from_numpy(mask).to(self.device)
         half = torch.autocast(self.device.type, dtype=self.dtype, enabled=self.dtype != torch.float32)
         with torch.inference_mode(), half:
-            states = self.model(
+            states = model(
                 input_ids=torch.from_numpy(padded).to(self.device),
                 attention_mask=None if mask.all() else padding,  # without one, attention has a faster path
             ).last_hidden_state
         return states.float(), padding.float()
+
+    def zeros(self, rows: int) -> Tensor:
+        """float32 (rows, hidden), where the model computes."""
+        return torch.zeros((rows, self.hidden), device=next(self.model.parameters()).device)
 
     def vectors(self, ids: Sequence[Sequence[int]]) -> Vectors:
         """Vectors of texts given as token ids, float32 (n, d)."""
