@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 Unit = Literal["sentence", "passage"]
 ContextMode = Literal["exact", "passage", "late"]
@@ -43,12 +43,42 @@ class EncodeConfig(Config):
     units: tuple[Unit, ...] = Field(
         ("sentence", "passage"), min_length=1, description="What can be retrieved: sentences (ParetoRAG), passages."
     )
-    precision: Literal["auto", "bf16", "fp32"] = Field(
-        "auto", description="auto: bf16 where the CPU or GPU computes it natively, else fp32."
+    model: str | None = Field(
+        None, description="The encoder's model, a Hugging Face name or a directory; default: the encoder's own."
+    )
+    question_model: str | None = Field(
+        None, description="A second model for questions, where the encoder has two (dpr)."
+    )
+    pooling: Literal["auto", "mean", "cls", "last"] = Field(
+        "auto", description="Token states to vector; auto: as the encoder or the model's files say, else mean."
+    )
+    similarity: Literal["auto", "cosine", "dot"] = Field(
+        "auto",
+        description="cosine: vectors of length 1; dot: as the model gives them; auto: as the model was made for.",
+    )
+    question_prompt: str | None = Field(None, description="Put before every question; default: the model's own.")
+    passage_prompt: str | None = Field(
+        None, description="Put before every passage, sentence and context; default: the model's own."
+    )
+    max_tokens: int | None = Field(
+        None, ge=8, description="A text is cut here (tokens); default: the model's own limit."
+    )
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="auto: the GPU where the machine that starts the run has one. cuda: the workers' GPUs."
+    )
+    precision: Literal["auto", "bf16", "fp16", "fp32"] = Field(
+        "auto", description="auto: bf16 where it is native, else fp16 on a GPU and fp32 on a CPU."
     )
     batch_tokens: int | None = Field(
         None, ge=16, description="Tokens in a batch, padding included, at most; default: 2048 on a CPU, 65536 on a GPU."
     )
+
+    @field_validator("model", "question_model")
+    @classmethod
+    def _absolute(cls, model: str | None) -> str | None:
+        # A worker, or a later search, may have another working directory.
+        path = Path(model).expanduser() if model else None
+        return str(path.absolute()) if path and path.is_dir() else model
 
 
 class IndexConfig(Config):
@@ -67,6 +97,9 @@ class Execution(Config):
     store: Path = Field(Path("store"), description="Directory of all artifacts.")
     runner: RunnerName = Field("ray", description="ray: Prefect and Ray; serial: this process alone.")
     workers: int | None = Field(None, ge=1, description="Parallel workers; default: one per CPU core.")
+    num_gpus: float | None = Field(
+        None, gt=0, le=1, description="GPU of each worker that encodes, 0.25: four share one; default: 1 on GPUs."
+    )
 
 
 class IndexCorpus(Execution):

@@ -8,10 +8,11 @@ from typing import Any
 
 import duckdb
 
+from configs.loading import ConfigError
 from configs.schema import IndexCorpus
 from flows.progress import StageProgress
 from storage import catalog
-from storage.artifacts import Manifest
+from storage.artifacts import Artifact, Manifest
 from storage.runs import NamedIndex, Run, recorded_run, save_index
 from tasks.datasets.base import InputError
 from tasks.encode import Encode
@@ -44,10 +45,22 @@ def index_stages(parameters: IndexCorpus) -> list[Stage]:
     load = Load(store, parameters.datasets, parameters.load)
     if "sentence" in parameters.encode.units:
         split = Split(store, load.artifact, parameters.split)
-        encode = Encode(store, split.artifact, parameters.encode)
+        encode = _encode(store, split.artifact, parameters)
         return [load, split, encode, Index(store, split.artifact, encode.artifact, parameters.index)]
-    encode = Encode(store, load.artifact, parameters.encode)
+    encode = _encode(store, load.artifact, parameters)
     return [load, encode, Index(store, load.artifact, encode.artifact, parameters.index)]
+
+
+def _encode(store: Path, units: Artifact, parameters: IndexCorpus) -> Encode:
+    stage = Encode(store, units, parameters.encode)
+    if parameters.num_gpus is not None:
+        if not stage.num_gpus:
+            raise ConfigError(
+                f"num_gpus={parameters.num_gpus:g}, but the encoder computes on the CPU: no GPU is seen here. "
+                "Where the workers have one, say --set encode.device=cuda"
+            )
+        stage.num_gpus = parameters.num_gpus
+    return stage
 
 
 def is_indexed(parameters: IndexCorpus) -> bool:

@@ -39,9 +39,10 @@ class Cost:
 class Meter:
     """Measures the block it encloses: `with Meter() as meter: ...`, then `meter.cost`."""
 
-    def __init__(self, uses_gpu: bool = False) -> None:
+    def __init__(self, num_gpus: float = 0.0) -> None:
+        """`num_gpus`: the share of a GPU that is taken."""
         self.cost = Cost()
-        self._uses_gpu = uses_gpu
+        self._num_gpus = num_gpus
 
     def __enter__(self) -> Self:
         _reset_peak_memory()
@@ -55,7 +56,7 @@ class Meter:
         cost = self.cost
         cost.wall_seconds = time.perf_counter() - self._wall
         cost.cpu_seconds = time.process_time() - self._cpu
-        cost.gpu_seconds = cost.wall_seconds if self._uses_gpu else 0.0
+        cost.gpu_seconds = cost.wall_seconds * self._num_gpus
         cost.peak_memory_bytes = peak_memory()
         cost.usd = charge(cost.cpu_seconds, cost.gpu_seconds, cost.tokens)
 

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from configs.loading import ConfigError
 from configs.schema import EncodeConfig
 from storage import schemas
 from storage.artifacts import Artifact, Manifest
@@ -43,7 +44,12 @@ class Encode(Stage):
 
     def __init__(self, store: Path, units: Artifact, config: EncodeConfig) -> None:
         self.encoder = make_encoder(config)
-        self.uses_gpu = self.encoder.uses_gpu
+        if config.context == "late" and "sentence" in config.units and not self.encoder.supports_late:
+            raise ConfigError(
+                f"encode.context=late takes means over token states, and encoder {config.encoder!r} does not pool by "
+                "the mean; say --set encode.context=passage or exact"
+            )
+        self.num_gpus = 1.0 if self.encoder.uses_gpu else 0.0
         self.identity = self.encoder.identity()
         super().__init__(store, {units.table: units}, config)
         self.units = units
@@ -52,7 +58,7 @@ class Encode(Stage):
         return {"encoder": self.config.encoder, **self.identity}
 
     def config_identity(self) -> dict[str, Any]:
-        # Order is of no account, and precision is in the encoder's identity as what it came to on this machine.
+        # Order is of no account; what concerns the encoder is in its identity, as what it came to.
         return {"context": self.config.context, "units": sorted(self.config.units)}
 
     def _manifest_of_units(self) -> Manifest:
@@ -158,7 +164,7 @@ class Encode(Stage):
 
 def make_encoder(config: EncodeConfig) -> Encoder:
     """The encoder of a configuration; its weights are loaded by its first use."""
-    encoder: Encoder = resolve("encoder", config.encoder)(config.precision, config.batch_tokens)
+    encoder: Encoder = resolve("encoder", config.encoder)(config)
     return encoder
 
 

@@ -26,7 +26,13 @@ METHODS: dict[str, dict[str, str]] = {
         "synthetic": "tasks.datasets.synthetic:Synthetic",
     },
     "splitter": {"punkt": "tasks.splitters.punkt:Punkt"},
-    "encoder": {"minilm": "tasks.encoders.minilm:MiniLM"},
+    "encoder": {
+        "minilm": "tasks.encoders.minilm:MiniLM",
+        "contriever": "tasks.encoders.contriever:Contriever",
+        "ance": "tasks.encoders.ance:ANCE",
+        "dpr": "tasks.encoders.dpr:DPR",
+        "huggingface": "tasks.encoders.huggingface:HuggingFace",
+    },
     "retriever": {
         "core_context": "tasks.retrievers.core_context:CoreContext",
         "passage": "tasks.retrievers.passage:Passage",

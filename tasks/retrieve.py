@@ -70,7 +70,8 @@ class Searcher:
 
     @cached_property
     def encoder(self) -> Any:
-        encoder = make_encoder(self.encoding)
+        # Questions are encoded here, on whatever the passages were.
+        encoder = make_encoder(self.encoding.model_copy(update={"device": "auto"}))
         indexed = self.manifests["vectors"].method
         found = encoder.identity()
         if indexed["files"] != found["files"]:

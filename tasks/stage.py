@@ -44,7 +44,8 @@ class Stage(ABC):
     name: ClassVar[str]
     table: ClassVar[str]
     version: ClassVar[str] = "1"
-    uses_gpu = False
+    num_gpus: float = 0.0
+    """Of one worker: what the ledger counts, and Ray reserves."""
 
     def __init__(self, store: Path, inputs: Mapping[str, Artifact], config: BaseModel) -> None:
         self.store = store
@@ -123,7 +124,7 @@ class Stage(ABC):
 
     def run_shard(self, shard: int, run_id: str, progress: Progress) -> ShardRecord:
         """Do one shard and mark it done."""
-        with Meter(self.uses_gpu) as meter:
+        with Meter(self.num_gpus) as meter:
             result = self.work(shard, progress)
             files = [self.artifact.write(shard, table, rows) for table, rows in result.tables.items()]
             meter.cost.tokens = result.tokens

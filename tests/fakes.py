@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from configs.schema import EncodeConfig
 from tasks.encoders.base import Encoded, LateEncoded, Spans, Tick
 
 DIMENSION = 32
@@ -37,8 +38,9 @@ class HashEncoder:
     version: ClassVar[str] = "1"
     dimension = DIMENSION
     uses_gpu = False
+    supports_late = True
 
-    def __init__(self, precision: str = "auto", batch_tokens: int | None = None) -> None:
+    def __init__(self, config: EncodeConfig | None = None) -> None:
         self.encoded: list[str] = []
 
     def identity(self) -> dict[str, Any]:
@@ -80,6 +82,17 @@ class WideEncoder(HashEncoder):
     def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
         encoded = super().encode(texts, tick)
         return Encoded(np.tile(encoded.vectors, 2), encoded.tokens, 0)
+
+
+class GpuEncoder(HashEncoder):
+    """Says that it computes on a GPU; the file that VITALFEW_TEST_MARK names tells which ones its process was given."""
+
+    uses_gpu = True
+
+    def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
+        with Path(os.environ["VITALFEW_TEST_MARK"]).open("a") as mark:
+            print(os.getpid(), os.environ.get("CUDA_VISIBLE_DEVICES"), file=mark)
+        return super().encode(texts, tick)
 
 
 class MortalEncoder(HashEncoder):
