@@ -8,6 +8,7 @@ A shard is four arrays, memory-mapped: those of a `bm25s` index (a sparse matrix
 `indptr`), and `terms`, the sorted ids of its terms, whose places are the matrix's columns.
 """
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ METHOD = "lucene"
 """score = ln(1 + (N - n + ½) / (n + ½)) · tf / (k1 (1 - b + b · length / mean length) + tf); n of N units have the term
 (Kamphuis et al., Which BM25 Do You Mean?, ECIR 2020: "Lucene (accurate)")."""
 MERGED_AT_ONCE = 64
+
+logging.getLogger("bm25s").setLevel(logging.WARNING)  # by itself it tells of every shard
 
 
 @dataclass(frozen=True)

@@ -90,10 +90,12 @@ class Recipe:
             index.cp.min_points_per_centroid = 1  # `nlist` sees to it: no warning on standard error
         if isinstance(index, faiss.IndexIVFPQ):
             index.pq.cp.min_points_per_centroid = 1
+            index.do_polysemous_training = False  # minutes of annealing for a filter that no search here uses
         if index.is_trained:
             return index
+        enough = np.resize(sample, (max(2, len(sample)), self.dimension))  # a code of one bit takes two
         with one_thread():
-            index.train(np.ascontiguousarray(sample, dtype=np.float32))
+            index.train(np.ascontiguousarray(enough, dtype=np.float32))
         return index
 
 

@@ -12,7 +12,7 @@ MEMORY = "512MB"
 
 
 def merge(paths: Sequence[Path], unit: str, vocabulary: Path) -> None:
-    """Write `term, documents` of one unit, sorted by term, over all shards. What does not fit into memory is spilled."""
+    """Write one unit's `term, documents`, by term, over all shards; what does not fit into memory is spilled."""
     sources = ", ".join(_quoted(path) for path in paths)
     rows = f"SELECT term, sum(documents)::BIGINT AS documents FROM read_parquet([{sources}]) WHERE unit = '{unit}'"
 

@@ -200,10 +200,10 @@ class OpenIndex:
         return Found(found.ids, found.scores, shards, rows)
 
     def _effort(self, unit: Unit) -> int:
-        kind, chosen = self.searcher.config.type, self.searcher.efforts[unit]
+        kind = self.searcher.config.type
         if kind.startswith("ivf"):
-            return self.request.nprobe or chosen
-        return self.request.ef_search or chosen if kind == "hnsw" else 0
+            return self.request.nprobe or self.searcher.efforts[unit]
+        return self.request.ef_search or self.searcher.efforts[unit] if kind == "hnsw" else 0
 
     def matching(self, unit: Unit, texts: Sequence[str], k: int) -> Found:
         found = bm25_shards.search(self.searcher.bm25[unit], words(texts), k)
