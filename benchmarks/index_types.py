@@ -8,14 +8,18 @@ distance to the centre that falls off along its axes as a power law. That is as 
 of SQuAD, HotpotQA and 2WikiMultihopQA 0.46 with one and 0.95 with 48. Queries are drawn as the vectors are and are none
 of them. Vectors are drawn batch by batch: no more than one shard is in memory, and the sample an index is trained on.
 One thread; recall@10 and queries per second are those of `storage.faiss_shards.search` on memory-mapped files, for
-batches of one query and of a hundred, over several shards; "1 index" is the same index in one file.
+batches of one query and of a hundred, over several shards. `nprobe` and `efSearch` are chosen on one half of the
+queries as `vitalfew index` chooses them, and all that is told is of the other half. What shards together cost is
+measured against the same index in one file, in turns, and the median taken, as other work may share the machine.
 """
 
 import argparse
 import os
 import shutil
+import statistics
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -28,6 +32,7 @@ from storage import faiss_shards
 from storage.faiss_shards import Shard
 from storage.faiss_types import Recipe, efforts
 from storage.found import Found, merged
+from tasks.recall import Recall, chosen
 
 DIMENSION = 384
 TOPICS, CENTRES = 512, 16_384
@@ -35,7 +40,7 @@ SPREAD = 1.2
 BATCH = 16_384
 QUERIES = 500
 K = 10
-SECONDS = 3.0
+ROUNDS, SECONDS = 7, 1.0
 BUILD = Path("build/bench-faiss")
 
 
@@ -101,7 +106,7 @@ def built(corpus: Corpus, recipe: Recipe, name: str, shards: int, template: Path
             drawing[0] += time.perf_counter() - start
             yield vectors
 
-    for number, (start, end) in enumerate(zip(ends, ends[1:], strict=False)):
+    for number, (start, end) in enumerate(pairwise(ends)):
         path = BUILD / f"{name}.{shards}.{number}.faiss"
         numbers = range(start, end)
         faiss_shards.build(path, faiss.read_index(str(template)), corpus.ids(numbers), timed(numbers))
@@ -109,30 +114,69 @@ def built(corpus: Corpus, recipe: Recipe, name: str, shards: int, template: Path
     return files, time.perf_counter() - began - drawing[0]
 
 
-def queries_per_second(shards: list[Shard], queries: np.ndarray, batch: int, effort: int) -> float:
-    """Over at least SECONDS, after a first round that maps the files in; queries in turn, so that caches are honest."""
+def rates(variants: list[list[Shard]], queries: np.ndarray, batch: int, effort: int) -> list[float]:
+    """Queries per second of each variant of an index: the median of rounds, in which they take turns."""
     parts = [queries[start : start + batch] for start in range(0, len(queries) - batch + 1, batch)]
-    faiss_shards.search(shards, parts[0], K, effort)
-    done, began = 0, time.perf_counter()
-    while done < len(parts) or time.perf_counter() - began < SECONDS:
-        faiss_shards.search(shards, parts[done % len(parts)], K, effort)
-        done += 1
-        if time.perf_counter() - began > 10 * SECONDS:
-            break
-    return done * batch / (time.perf_counter() - began)
+    measured: list[list[float]] = [[] for _ in variants]
+    for _ in range(ROUNDS):
+        for shards, results in zip(variants, measured, strict=True):
+            faiss_shards.search(shards, parts[0], K, effort)
+            done, began = 0, time.perf_counter()
+            while not done or time.perf_counter() - began < SECONDS:
+                faiss_shards.search(shards, parts[done % len(parts)], K, effort)
+                done += 1
+            results.append(done * batch / (time.perf_counter() - began))
+    return [statistics.median(results) for results in measured]
 
 
-def recall(found: np.ndarray, truth: np.ndarray) -> float:
-    return float(np.mean([len(set(a) & set(b)) / K for a, b in zip(found.tolist(), truth.tolist(), strict=True)]))
+def recall(found: np.ndarray, truth: np.ndarray) -> Recall:
+    return Recall.of([set(row) for row in found.tolist()], [set(row) for row in truth.tolist()])
 
 
-def chosen_effort(shards: list[Shard], queries: np.ndarray, truth: np.ndarray, target: float) -> tuple[int, float]:
-    """The least effort that reaches the target on these queries, or the greatest there is, and the recall."""
-    for effort in efforts(shards[0].inner, K):
-        reached = recall(faiss_shards.search(shards, queries, K, effort).ids, truth)
-        if reached >= target:
-            break
-    return effort, reached
+class Trial:
+    """One type: built in shards and in one file, its effort chosen, its figures taken."""
+
+    def __init__(self, corpus: Corpus, name: str, shards: int) -> None:
+        self.corpus, self.name = corpus, name
+        config = IndexConfig(type=name)
+        total = int(corpus.starts[-1])
+        size = min(total, (config.shard_mb << 20) // (4 * DIMENSION))
+        self.recipe = Recipe(config, DIMENSION, total, size)
+        sample = np.concatenate(list(corpus.batches(range(-(-size // BATCH)))))[:size] if name != "flat" else None
+        began = time.perf_counter()
+        template = BUILD / f"{name}.template"
+        faiss_shards.write(template, self.recipe.template(sample))
+        self.training = time.perf_counter() - began
+        self.shards, self.building = built(corpus, self.recipe, name, shards, template)
+        self.together, _ = built(corpus, self.recipe, name, 1, template)
+
+    def choose(self, truth: np.ndarray) -> tuple[int, float]:
+        """The effort that half of the queries choose, and the recall of the others."""
+        half = QUERIES // 2
+        found = {
+            effort: faiss_shards.search(self.shards, self.corpus.queries, K, effort).ids
+            for effort in efforts(self.shards[0].inner, K)
+        }
+        recalls = {effort: recall(ids[:half], truth[:half]) for effort, ids in found.items()}
+        effort = chosen(recalls, self.recipe.config.recall)
+        return effort, recall(found[effort][half:], truth[half:]).mean
+
+    def row(self, truth: np.ndarray, flat: dict[int, float]) -> str:
+        """A row of the table; the first trial's rates become those of `flat`."""
+        effort, reached = self.choose(truth)
+        queries = self.corpus.queries[QUERIES // 2 :]
+        cells, costs = [], []
+        for batch in (1, 100):
+            rate, whole = rates([self.shards, self.together], queries, batch, effort)
+            cells += [f"{rate:,.1f}", f"{rate / flat.setdefault(batch, rate):.1f}"]
+            costs.append(f"{whole / rate:.2f}")
+        size = sum(shard.path.stat().st_size for shard in self.shards) / int(self.corpus.starts[-1])
+        figures = [f"{reached:.3f}", f"{size:,.0f}", f"{self.training:.0f}", f"{self.building:.0f}", *cells, *costs]
+        return f"| {self.name} ({self.recipe.factory()}) | {effort or '–'} | {' | '.join(figures)} |"
+
+    def remove(self) -> None:
+        for shard in [*self.shards, *self.together]:
+            shard.path.unlink()
 
 
 def main() -> None:
@@ -140,50 +184,19 @@ def main() -> None:
     options.add_argument("--vectors", type=int, default=1_000_000)
     options.add_argument("--types", default="flat,sq8,sqfp16,ivf_flat,ivf_sq8,ivf_pq")
     options.add_argument("--shards", type=int, default=6)
-    options.add_argument("--recall", type=float, default=0.95)
     given = options.parse_args()
-    faiss.omp_set_num_threads(1)
     shutil.rmtree(BUILD, ignore_errors=True)
     corpus = Corpus(given.vectors)
     truth = corpus.truth()
-    half = QUERIES // 2  # the setting is chosen on one half, all that is told is of the other
-    print(f"{given.vectors:,} vectors of {DIMENSION} numbers, {given.shards} shards, one thread, recall@{K}")
-    print(
-        "| type | effort | recall@10 | bytes/vector | train s | build s | q/s, 1 | q/s, 100 | of flat, 1 | of flat, 100 |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|---|", flush=True)
+    columns = ["type", "nprobe / efSearch", f"recall@{K}", "bytes/vector", "train s", "build s"]
+    columns += ["q/s, batch 1", "× flat", "q/s, batch 100", "× flat", "shards / 1 index, batch 1", "batch 100"]
+    print(f"{given.vectors:,} vectors of {DIMENSION} numbers, {given.shards} shards, one thread\n")
+    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
     flat: dict[int, float] = {}
     for name in given.types.split(","):
-        shape = IndexConfig(type=name)
-        size = min(given.vectors, (shape.shard_mb << 20) // (4 * DIMENSION))
-        recipe = Recipe(shape, DIMENSION, given.vectors, size)
-        began = time.perf_counter()
-        sample = np.concatenate(list(corpus.batches(range(-(-size // BATCH)))))[:size] if name != "flat" else None
-        drawn = time.perf_counter()
-        template = BUILD / f"{name}.template"
-        faiss_shards.write(template, recipe.template(sample))
-        training = time.perf_counter() - drawn
-        shards, building = built(corpus, recipe, name, given.shards, template)
-        effort, _ = chosen_effort(shards, corpus.queries[:half], truth[:half], given.recall)
-        reached = recall(faiss_shards.search(shards, corpus.queries[half:], K, effort).ids, truth[half:])
-        rates = {batch: queries_per_second(shards, corpus.queries[half:], batch, effort) for batch in (1, 100)}
-        flat = flat or rates
-        size = sum(shard.path.stat().st_size for shard in shards) / given.vectors
-        ratios = " | ".join(f"{rates[batch] / flat[batch]:.1f}" for batch in rates)
-        speeds = " | ".join(f"{rate:,.1f}" for rate in rates.values())
-        print(
-            f"| {name} ({recipe.factory()}) | {effort or '–'} | {reached:.3f} | {size:,.0f} | {training:.0f} "
-            f"| {building:.0f} | {speeds} | {ratios} |",
-            flush=True,
-        )
-        if name in ("flat", "ivf_sq8"):
-            together, _ = built(corpus, recipe, name, 1, template)
-            whole = {batch: queries_per_second(together, corpus.queries[half:], batch, effort) for batch in (1, 100)}
-            cost = ", ".join(f"{whole[batch] / rates[batch]:.2f} (batch of {batch})" for batch in whole)
-            print(f"<!-- {name}: {given.shards} shards together cost {cost} of one index -->", flush=True)
-            together[0].path.unlink()
-        for shard in shards:
-            shard.path.unlink()
+        trial = Trial(corpus, name, given.shards)
+        print(trial.row(truth, flat), flush=True)
+        trial.remove()
 
 
 if __name__ == "__main__":
