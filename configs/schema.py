@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 Unit = Literal["sentence", "passage"]
 ContextMode = Literal["exact", "passage", "late"]
 Layout = Literal["dual", "fused"]
+IndexType = Literal["flat", "sq8", "sqfp16", "hnsw", "ivf_flat", "ivf_sq8", "ivf_pq"]
 RunnerName = Literal["ray", "serial"]
 
 
@@ -84,11 +85,38 @@ class EncodeConfig(Config):
 class IndexConfig(Config):
     """How vectors become a searchable index."""
 
+    type: IndexType = Field(
+        "flat",
+        description="flat: exact; sq8, sqfp16: one or two bytes a number; hnsw: a graph; ivf_flat, ivf_sq8, ivf_pq: "
+        "lists of like vectors, of which a search reads a few.",
+    )
     layout: Layout = Field(
         "dual", description="dual: core and context apart, any alpha; fused: one alpha, half the size."
     )
     alpha: float = Field(0.8, ge=0, le=1, description="Weight of the core vector in a fused index.")
-    shard_mb: int = Field(256, ge=1, description="Size of a FAISS shard, at most (MiB).")
+    shard_mb: int = Field(256, ge=1, description="Size of a FAISS shard, and of the training sample, at most (MiB).")
+    recall: float = Field(
+        0.95, gt=0, le=1, description="Recall@10 against flat that nprobe or ef_search are chosen for, on a sample."
+    )
+    nlist: int | None = Field(None, ge=1, description="ivf: lists; default: 4 * sqrt(vectors).")
+    pq_m: int | None = Field(None, ge=1, description="ivf_pq: bytes of a code; default: a quarter of the dimension.")
+    hnsw_m: int = Field(32, ge=2, le=256, description="hnsw: links of a vector.")
+    ef_construction: int = Field(80, ge=1, description="hnsw: candidates looked at to link a vector.")
+
+    def idle(self) -> set[str]:
+        """The settings that have no part in an index of this type and layout."""
+        lists, graph = self.type.startswith("ivf"), self.type == "hnsw"
+        parts = {"alpha": self.layout == "fused", "nlist": lists, "pq_m": self.type == "ivf_pq"}
+        parts |= {"hnsw_m": graph, "ef_construction": graph, "recall": lists or graph}
+        return {name for name, has_part in parts.items() if not has_part}
+
+
+class BM25Config(Config):
+    """Keyword search (BM25) over the same units."""
+
+    enabled: bool = Field(False, description="Build it, for the retrievers bm25 and hybrid.")
+    k1: float = Field(0.9, ge=0, description="How much a word's repetition counts.")
+    b: float = Field(0.4, ge=0, le=1, description="How much a long unit is discounted.")
 
 
 class Execution(Config):
@@ -111,6 +139,7 @@ class IndexCorpus(Execution):
     split: SplitConfig = SplitConfig()
     encode: EncodeConfig = EncodeConfig()
     index: IndexConfig = IndexConfig()
+    bm25: BM25Config = BM25Config()
 
 
 class Retrieve(Config):
@@ -119,6 +148,11 @@ class Retrieve(Config):
     retriever: str = Field("core_context", description="A retriever of `vitalfew methods`.")
     alpha: float = Field(0.8, ge=0, le=1, description="Weight of the core vector: score = a*core + (1-a)*context.")
     top_k: int = Field(10, ge=1, description="Units retrieved per question.")
+    unit: Unit = Field(
+        "sentence", description="What bm25 and hybrid search; other retrievers have a unit of their own."
+    )
+    nprobe: int | None = Field(None, ge=1, description="Lists of an ivf index to read; default: chosen when built.")
+    ef_search: int | None = Field(None, ge=1, description="hnsw: candidates to look at; default: chosen when built.")
 
 
 class Search(Config):

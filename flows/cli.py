@@ -196,7 +196,8 @@ def search(
     alpha: Annotated[float | None, typer.Option("--alpha", help="Weight of the core vector, 0 to 1 [0.8].")] = None,
     top_k: Annotated[int | None, typer.Option("--top-k", help="Units to show [10].")] = None,
     retriever: Annotated[
-        str | None, typer.Option("--retriever", help="core_context (ParetoRAG) or passage (naive) [core_context].")
+        str | None,
+        typer.Option("--retriever", help="core_context (ParetoRAG), passage (naive), bm25 or hybrid [core_context]."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
     store: StoreOption = DEFAULT_STORE,
@@ -234,7 +235,8 @@ def sql(
 
         vitalfew sql "SELECT stage, sum(wall_seconds), sum(tokens) FROM costs GROUP BY 1"
 
-    Tables: passages, sentences, questions, vectors, rejects, costs, runs, artifacts. Columns: DESCRIBE passages.
+    Tables: passages, sentences, questions, vectors, index_quality, neighbours, terms, rejects, costs, runs, artifacts.
+    Columns: DESCRIBE passages.
     """
     with explained_errors():
         from storage.catalog import query as run_query

@@ -6,9 +6,11 @@ import json
 import sys
 from collections.abc import Sequence
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow.parquet as pq
 from pydantic import BaseModel
 from rich.console import Console
 from rich.markup import escape
@@ -42,6 +44,9 @@ def indexed(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
         out.print(f"{known:,} of {vectors:,} vectors were in the store already and not encoded again.")
     if truncated := sum(manifest.note("truncated") for manifest in outcome.manifests):
         out.print(f"[yellow]{truncated:,} texts are longer than the encoder takes[/] and were cut for it.")
+    for manifest in outcome.manifests:
+        if manifest.stage == "index":
+            _quality(out, parameters.store, manifest)
     if len(outcome.reused) == len(outcome.manifests):
         out.print("Nothing to do: every artifact was there already.")
     _quote_and_truth(out, parameters, outcome)
@@ -118,9 +123,21 @@ def _short(value: float) -> str:
     return f"{value:,.3g}" if isinstance(value, float) else f"{value:,}"
 
 
+def _quality(out: Console, store: Path, manifest: Manifest) -> None:
+    """Recall and size of each unit's index, as a search uses it."""
+    tables = [pq.read_table(store / file.path) for file in manifest.whole if file.table == "index_quality"]
+    for row in (row for table in tables for row in table.to_pylist() if row["chosen"]):
+        setting = {"h": "ef_search", "i": "nprobe"}.get(row["type"][0], "")
+        with_setting = f" with {setting} {row['effort']}" if row["effort"] else ""
+        how = f"{row['recall_at_10']:.3f}{with_setting}, measured on {row['probes']} of the {row['unit']}s"
+        recall = how if row["probes"] else "1 by definition"
+        size = f"{row['bytes_per_vector']:,.0f} bytes/vector"
+        out.print(f"{row['unit']}: {row['type']}, {row['vectors']:,} vectors, {size}, recall@10 {recall}")
+
+
 def _stage_row(manifest: Manifest, reused: bool) -> list[str]:
     costs = [record.cost for record in [manifest.preparation, *manifest.shards] if record]
-    rows = sum(manifest.rows.values())
+    rows = sum(count for table, count in manifest.rows.items() if table != "neighbours")  # those are a sample's
     if reused:
         return [manifest.stage, f"{rows:,}", "", "", "", "", "", f"{manifest.artifact} (reused)"]
     tokens = sum(cost.tokens for cost in costs)
@@ -151,7 +168,7 @@ def hits(out: Console, question: str, index: str, request: Retrieve, found: Sequ
     table.add_column("sentence, and its passage")
     for hit in found:
         context = "–" if hit.context is None else f"{hit.context:.3f}"
-        table.add_row(str(hit.rank), f"{hit.score:.3f}", f"{hit.core:.3f}", context, _in_passage(hit))
+        table.add_row(str(hit.rank), f"{hit.score:.4g}", f"{hit.core:.3f}", context, _in_passage(hit))
     out.print(table)
 
 

@@ -9,17 +9,19 @@ from typing import Any
 import duckdb
 
 from configs.loading import ConfigError
-from configs.schema import IndexCorpus
+from configs.schema import IndexCorpus, Unit
 from flows.progress import StageProgress
 from storage import catalog
 from storage.artifacts import Artifact, Manifest
 from storage.runs import NamedIndex, Run, recorded_run, save_index
+from tasks.bm25 import BM25
 from tasks.datasets.base import InputError
 from tasks.encode import Encode
 from tasks.index import Index
 from tasks.load import Load
 from tasks.split import Split
 from tasks.stage import Progress, Stage
+from tasks.terms import Terms
 
 logger = logging.getLogger("vitalfew")
 
@@ -37,7 +39,8 @@ class Outcome:
 
 
 def index_stages(parameters: IndexCorpus) -> list[Stage]:
-    """load → split → encode → index; without split where whole passages are all that is to be retrieved.
+    """load → split → encode → index; without split where whole passages are all that is to be retrieved; terms → bm25
+    where keywords are to be searched too.
 
     Fingerprints follow from settings and inputs alone, so that all are known before anything runs.
     """
@@ -46,9 +49,21 @@ def index_stages(parameters: IndexCorpus) -> list[Stage]:
     if "sentence" in parameters.encode.units:
         split = Split(store, load.artifact, parameters.split)
         encode = _encode(store, split.artifact, parameters)
-        return [load, split, encode, Index(store, split.artifact, encode.artifact, parameters.index)]
+        stages: list[Stage] = [load, split, encode, Index(store, split.artifact, encode.artifact, parameters.index)]
+        return stages + _keyword_stages(parameters, {"sentence": split.artifact, "passage": load.artifact})
     encode = _encode(store, load.artifact, parameters)
-    return [load, encode, Index(store, load.artifact, encode.artifact, parameters.index)]
+    stages = [load, encode, Index(store, load.artifact, encode.artifact, parameters.index)]
+    return stages + _keyword_stages(parameters, {"passage": load.artifact})
+
+
+def _keyword_stages(parameters: IndexCorpus, tables: dict[Unit, Artifact]) -> list[Stage]:
+    """terms → bm25, over the same units, where they are wanted."""
+    if not parameters.bm25.enabled:
+        return []
+    store = parameters.store.absolute()
+    texts = {unit: table for unit, table in tables.items() if unit in parameters.encode.units}
+    terms = Terms(store, texts, parameters.bm25)
+    return [terms, BM25(store, texts, terms.artifact, parameters.bm25)]
 
 
 def _encode(store: Path, units: Artifact, parameters: IndexCorpus) -> Encode:

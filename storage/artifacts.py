@@ -104,7 +104,7 @@ class ShardRecord:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Says that an artifact is complete, what it holds and what it was made from."""
+    """Says that an artifact is complete, what it holds and what it was made from. `whole`: files about all shards."""
 
     stage: str
     version: str
@@ -118,14 +118,18 @@ class Manifest:
     rows: dict[str, int]
     shards: list[ShardRecord]
     preparation: ShardRecord | None = None
+    whole: list[File] = field(default_factory=list)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Manifest":
         shards = [ShardRecord.from_json(shard) for shard in value["shards"]]
         preparation = value["preparation"] and ShardRecord.from_json(value["preparation"])
-        return cls(**{"version": "1", **value, "shards": shards, "preparation": preparation})
+        whole = [File(**file) for file in value.get("whole", [])]
+        records = {"shards": shards, "preparation": preparation, "whole": whole}
+        return cls(**{"version": "1", **value, **records})
 
     def files(self) -> Iterator[File]:
+        yield from self.whole
         for shard in self.shards:
             yield from shard.files
 

@@ -142,7 +142,8 @@ def _sql_type(kind: pa.DataType) -> str:
         return f"{_sql_type(kind.value_type)}[]"
     if pa.types.is_timestamp(kind):
         return "TIMESTAMPTZ"
-    return {"int64": "BIGINT", "int32": "INTEGER", "float": "FLOAT", "double": "DOUBLE"}.get(str(kind), "VARCHAR")
+    names = {"int64": "BIGINT", "int32": "INTEGER", "float": "FLOAT", "double": "DOUBLE", "bool": "BOOLEAN"}
+    return names.get(str(kind), "VARCHAR")
 
 
 def _name(identifier: str) -> str:

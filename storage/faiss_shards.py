@@ -2,6 +2,8 @@
 
 A file is an `IndexIDMap` over its vectors, so that plain FAISS opens it and answers with the int64 ids of the tables.
 Here the inner index is searched: it answers with rows, from which texts and vectors are found without a look-up by id.
+Files are mapped with IO_FLAG_MMAP_IFC, which for every type leaves the vectors, codes and links on the disk until a
+search touches them (IO_FLAG_MMAP copies flat and scalar-quantized ones); ids alone are read into memory.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,24 +16,42 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
+from storage.faiss_types import Vectors, one_thread
+from storage.found import NOTHING, Found, merged
 from storage.parquet import write_atomically
 
-Vectors = NDArray[np.float32]
+MERGED_AT_ONCE = 64
+"""Shards whose findings wait to be merged, at most."""
+
+
+def write(path: Path, index: faiss.Index) -> None:
+    write_atomically(path, lambda temporary: faiss.write_index(index, str(temporary)))
+
+
+def read(path: Path) -> faiss.Index:
+    """The whole of a file in memory, to be changed."""
+    return faiss.read_index(str(path))
+
+
+def build(path: Path, template: faiss.Index, ids: NDArray[np.int64], batches: Iterable[Vectors]) -> None:
+    """Write a shard; `batches` hold float32 (n_i, d), as many rows as ids. `template`, empty and trained, is filled."""
+    if isinstance(template, faiss.IndexFlatCodes):
+        # Reserves: grown step by step, the vectors would for a moment be in memory twice.
+        template.codes.resize(len(ids) * template.code_size)
+        template.codes.resize(0)
+    index = faiss.IndexIDMap(template)
+    with one_thread():
+        for vectors in batches:
+            known = ids[index.ntotal : index.ntotal + len(vectors)]
+            index.add_with_ids(np.ascontiguousarray(vectors, dtype=np.float32), known)
+    if index.ntotal != len(ids):
+        raise ValueError(f"{path.name}: {index.ntotal} vectors for {len(ids)} ids")
+    write(path, index)
 
 
 def build_flat(path: Path, ids: NDArray[np.int64], batches: Iterable[Vectors], dimension: int) -> None:
-    """Write a shard of exact inner-product search; `batches` hold float32 (n_i, dimension), as many rows as ids."""
-    flat = faiss.IndexFlatIP(dimension)
-    # Reserves: grown step by step, the vectors would for a moment be in memory twice.
-    flat.codes.resize(len(ids) * flat.code_size)
-    flat.codes.resize(0)
-    index = faiss.IndexIDMap(flat)
-    for vectors in batches:
-        known = ids[index.ntotal : index.ntotal + len(vectors)]
-        index.add_with_ids(np.ascontiguousarray(vectors, dtype=np.float32), known)
-    if index.ntotal != len(ids):
-        raise ValueError(f"{path.name}: {index.ntotal} vectors for {len(ids)} ids")
-    write_atomically(path, lambda temporary: faiss.write_index(index, str(temporary)))
+    """Write a shard of exact inner-product search."""
+    build(path, faiss.IndexFlatIP(dimension), ids, batches)
 
 
 @dataclass(frozen=True)
@@ -45,45 +65,62 @@ class Shard:
         return faiss.read_index(str(self.path), faiss.IO_FLAG_MMAP_IFC)
 
     @cached_property
-    def inner(self) -> faiss.Index:
+    def inner(self) -> Any:
         return faiss.downcast_index(self.index.index)
 
     @cached_property
     def ids(self) -> NDArray[np.int64]:
-        return faiss.vector_to_array(self.index.id_map)
+        """A view of the index's own."""
+        if not self.inner.ntotal:
+            return np.empty(0, np.int64)
+        return faiss.rev_swig_ptr(self.index.id_map.data(), self.inner.ntotal)
 
-    def vectors(self, rows: NDArray[np.int64]) -> Vectors:
-        """float32 (len(rows), d), as the index keeps them."""
-        return self.inner.reconstruct_batch(rows) if len(rows) else np.empty((0, self.inner.d), np.float32)
+    def search(self, queries: Vectors, k: int, effort: int, lists: "Lists | None") -> tuple[Vectors, NDArray[np.int64]]:
+        """Scores and rows, each (n, ≤ k); row −1 where fewer were found."""
+        if lists is not None:
+            self.inner.nprobe = lists.numbers.shape[1]
+            return self.inner.search_preassigned(queries, k, lists.numbers, lists.scores)
+        if effort:
+            self.inner.hnsw.efSearch = max(effort, k)
+        return self.inner.search(queries, min(k, max(1, self.inner.ntotal)))
 
 
 @dataclass(frozen=True)
-class Found:
-    """The best units of each question, best first, each array (questions, k): `ids` int64 (−1: none), `scores`
-    float32, and where a unit lies: `shards`, `rows`."""
+class Lists:
+    """The lists of an IVF index to look into for each query, nearest first: `numbers` int64, `scores` float32."""
 
-    ids: NDArray[np.int64]
+    numbers: NDArray[np.int64]
     scores: Vectors
-    shards: NDArray[np.int64]
-    rows: NDArray[np.int64]
 
 
-def search(shards: Sequence[Shard], queries: Vectors, k: int) -> Found:
-    """The k units of greatest inner product with each query, over all shards. `queries` float32 (n, d)."""
-    questions = len(queries)
-    best = Found(*(np.empty((questions, 0), kind) for kind in (np.int64, np.float32, np.int64, np.int64)))
+def search(shards: Sequence[Shard], queries: Vectors, k: int, effort: int = 0) -> Found:
+    """The k units of greatest inner product with each query, over all shards of one index.
+
+    `queries` float32 (n, d). `effort`: nprobe of an IVF index, efSearch of an HNSW graph, else 0. Shards of an IVF
+    index share their coarse quantizer, so that the lists to look into are found once for all of them.
+    """
+    queries = np.ascontiguousarray(queries, dtype=np.float32)
+    lists = _nearest_lists(shards, queries, effort)
+    parts = [Found(*(np.empty((len(queries), 0), kind) for kind in (np.int64, np.float32, np.int64, np.int64)))]
     for number, shard in enumerate(shards):
-        scores, rows = shard.inner.search(queries, min(k, max(1, shard.inner.ntotal)))
-        ids = np.where(rows >= 0, shard.ids[rows], -1) if shard.inner.ntotal else np.full_like(rows, -1)
-        best = _merge(best, Found(ids, scores, np.full_like(rows, number), rows), k)
-    return best
+        scores, rows = shard.search(queries, k, effort, lists)
+        parts.append(Found(rows, scores, np.where(rows >= 0, number, NOTHING), rows))
+        if len(parts) > MERGED_AT_ONCE:
+            parts = [merged(parts, k)]
+    return _with_ids(merged(parts, k), shards)
 
 
-def _merge(one: Found, other: Found, k: int) -> Found:
-    columns = [
-        np.concatenate([getattr(one, name), getattr(other, name)], axis=1)
-        for name in ("ids", "scores", "shards", "rows")
-    ]
-    # Stable, so that equal scores keep the order of their shards whatever k is.
-    order = np.argsort(-columns[1], axis=1, kind="stable")[:, :k]
-    return Found(*(np.take_along_axis(column, order, axis=1) for column in columns))
+def _nearest_lists(shards: Sequence[Shard], queries: Vectors, effort: int) -> Lists | None:
+    if not shards or not isinstance(shards[0].inner, faiss.IndexIVF):
+        return None
+    index = shards[0].inner
+    scores, numbers = index.quantizer.search(queries, max(1, min(effort or index.nprobe, index.nlist)))
+    return Lists(numbers, scores)
+
+
+def _with_ids(found: Found, shards: Sequence[Shard]) -> Found:
+    ids = np.full_like(found.rows, NOTHING)
+    for number in np.unique(found.shards[found.rows >= 0]):
+        here = (found.shards == number) & (found.rows >= 0)
+        ids[here] = shards[number].ids[found.rows[here]]
+    return Found(ids, found.scores, found.shards, found.rows)

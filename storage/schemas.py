@@ -124,12 +124,48 @@ def vectors(dimension: int) -> pa.Schema:
     )
 
 
+NEIGHBOURS = pa.schema(
+    [
+        _field("unit", pa.string(), "sentence or passage"),
+        _field("effort", pa.int32(), "-1: exact search; nprobe of an ivf index, ef_search of hnsw, else 0"),
+        _field("probe", pa.int32(), "number of the sample query"),
+        _field("id", pa.int64(), "a unit near it in this shard; -1: there are no more"),
+        _field("score", pa.float32(), "its inner product with the query, as the index has it"),
+    ]
+)
+
+INDEX_QUALITY = pa.schema(
+    [
+        _field("unit", pa.string(), "sentence or passage"),
+        _field("type", pa.string(), "index.type"),
+        _field("vectors", pa.int64(), "vectors in the index"),
+        _field("bytes_per_vector", pa.float64(), "bytes of the index files per vector, ids and all"),
+        _field("effort", pa.int32(), "nprobe of an ivf index, ef_search of hnsw, else 0"),
+        _field("recall_at_10", pa.float64(), "share of the exact top 10 that the index finds with this effort"),
+        _field("standard_error", pa.float64(), "of recall_at_10, over the probes"),
+        _field("probes", pa.int32(), "sample queries it was measured with; 0: exact by definition"),
+        _field("chosen", pa.bool_(), "whether a search takes this effort if not told otherwise"),
+    ]
+)
+
+TERMS = pa.schema(
+    [
+        _field("unit", pa.string(), "sentence or passage"),
+        _field("term", pa.string(), "a word as BM25 counts it: lower case, stemmed"),
+        _field("documents", pa.int32(), "units of this shard that it stands in"),
+        _field("occurrences", pa.int32(), "times that it stands in this shard"),
+    ]
+)
+
 # Every table of the catalog. `vectors` has a width of its own per encoder: 1 stands for "some".
 TABLES: dict[str, pa.Schema] = {
     "passages": PASSAGES,
     "sentences": SENTENCES,
     "questions": QUESTIONS,
     "vectors": vectors(1),
+    "index_quality": INDEX_QUALITY,
+    "neighbours": NEIGHBOURS,
+    "terms": TERMS,
     "rejects": REJECTS,
     "costs": COSTS,
     "quotes": QUOTES,

@@ -36,6 +36,8 @@ METHODS: dict[str, dict[str, str]] = {
     "retriever": {
         "core_context": "tasks.retrievers.core_context:CoreContext",
         "passage": "tasks.retrievers.passage:Passage",
+        "bm25": "tasks.retrievers.bm25:BM25",
+        "hybrid": "tasks.retrievers.hybrid:Hybrid",
     },
 }
 

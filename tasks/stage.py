@@ -6,7 +6,7 @@ plain loop) decides where each shard is done.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -86,6 +86,10 @@ class Stage(ABC):
     def prepare(self, progress: Progress) -> None:
         """Do what has to be done once, before any shard. Called again after a kill; goes on where it was."""
 
+    def conclude(self, records: Sequence[ShardRecord]) -> Mapping[str, pa.Table]:
+        """Tables about the whole, made of what its shards left behind. None by default."""
+        return {}
+
     def check(self, manifest: Manifest) -> None:
         """Raise where the finished whole cannot be right or is of no use."""
 
@@ -137,6 +141,7 @@ class Stage(ABC):
         records = [record for shard in self.shards() if (record := self.artifact.record(shard))]
         if len(records) != len(self.shards()):
             raise RuntimeError(f"{self.artifact.name}: {len(self.shards()) - len(records)} shards are not done")
+        whole = [self.artifact.write(0, table, content) for table, content in self.conclude(records).items()]
         rows: dict[str, int] = {}
         for record in records:
             for file in record.files:
@@ -148,6 +153,7 @@ class Stage(ABC):
             rows=rows,
             shards=records,
             preparation=self.artifact.record(PREPARATION),
+            whole=whole,
         )
         self.check(manifest)
         self._write_costs(manifest)
