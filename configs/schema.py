@@ -55,7 +55,7 @@ class EncodeConfig(Config):
     )
     similarity: Literal["auto", "cosine", "dot"] = Field(
         "auto",
-        description="cosine: vectors of length 1; dot: as the model gives them; auto: as the model was made for.",
+        description="cosine: vectors of length 1; dot: as long as they come; auto: as the model was made for.",
     )
     question_prompt: str | None = Field(None, description="Put before every question; default: the model's own.")
     passage_prompt: str | None = Field(

@@ -1,6 +1,7 @@
 """Encoders of other models: as sentence-transformers and transformers compute them, or refused with a reason."""
 
 import json
+import pickle
 import shutil
 from pathlib import Path
 from typing import Any
@@ -44,8 +45,12 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     prompts = {"query": "the question: ", "document": "the passage: "}
     context, question = tiny_models.dpr_pair(root)
     projected, projected_question = tiny_models.dpr_pair(root / "projected", projection=16)
+    old = saved(roberta, root / "old")
+    _edit("sentence_bert_config.json", do_lower_case=True, max_seq_length=32)(old)
+    (old / "sentence_bert_config.json").rename(old / "sentence_roberta_config.json")
     return {
         "bert": bert,
+        "old": old,
         "roberta": roberta,
         "ance": saved(roberta, root / "ance", *ance, pooling="cls"),
         "prompts": saved(bert, root / "prompts", Dense(32, 16), Normalize(), prompts=prompts, max_seq_length=40),
@@ -84,6 +89,7 @@ def cosines(found: np.ndarray, reference: np.ndarray) -> np.ndarray:
         ("huggingface", "prompts", True),
         ("huggingface", "decoder", True),
         ("huggingface", "t5", True),
+        ("huggingface", "old", True),
     ],
 )
 def test_float32_is_sentence_transformers(models: dict[str, Path], name: str, model: str, unit: bool) -> None:
@@ -400,7 +406,8 @@ def _module(kind: str) -> Any:
         (_edit("config_sentence_transformers.json", model_type="SparseEncoder"), "a SparseEncoder"),
         (_edit("config_sentence_transformers.json", truncate_dim=8), "truncate_dim"),
         (_edit("sentence_bert_config.json", transformer_task="fill-mask"), "only token states"),
-        (_edit("config.json", model_type="unheard-of", auto_map={"AutoModel": "x.Y"}), r"config\.json"),
+        (_edit("config.json", model_type="unheard-of", auto_map={"AutoConfig": "x.Y"}), "never run here"),
+        (_edit("config.json", model_type="unheard-of"), r"config\.json: .*unheard-of"),
         (_edit("config.json", num_hidden_layers=3), "weights of BertModel are missing"),
         (lambda directory: (directory / "adapter_config.json").write_text("{}"), "an adapter"),
         (lambda directory: tiny_weights_gone(directory / "2_Dense"), r"2_Dense has its weights as pytorch_model\.bin"),
@@ -435,6 +442,15 @@ def test_limits_that_do_not_fit_are_refused(models: dict[str, Path]) -> None:
         encoder("huggingface", models["roberta"], max_tokens=65).identity()
     with pytest.raises(ConfigError, match="leaves no room"):
         encoder("huggingface", models["bert"], passage_prompt="much too long " * 50).encode(TEXTS)
+
+
+def test_a_worker_that_has_no_such_directory_says_so(tmp_path: Path, models: dict[str, Path]) -> None:
+    copy = shutil.copytree(models["bert"], tmp_path / "copy")
+    ours = encoder("contriever", copy)
+    ours.identity()  # as the driver does, which then sends the encoder to a worker on another machine
+    copy.rename(tmp_path / "elsewhere")
+    with pytest.raises(FileNotFoundError, match="every worker needs the model at the same path"):
+        pickle.loads(pickle.dumps(ours)).encode(TEXTS)
 
 
 def test_two_models_of_different_width_do_not_belong_together(models: dict[str, Path]) -> None:

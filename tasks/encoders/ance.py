@@ -1,7 +1,7 @@
 """`ance`: ANCE (arXiv 2007.00808), first passage variant, in sentence-transformers' conversion of the authors' weights.
 
 RoBERTa, the state of the first token, a linear layer and a layer norm after it (read from the model's own files), inner
-product. Deviation: the conversion cuts every text at the same number of tokens, the paper questions at 64.
+product. Deviation: every text is cut at the same number of tokens, where the authors' code cuts questions at 64.
 """
 
 from typing import ClassVar

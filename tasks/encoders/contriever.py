@@ -1,6 +1,6 @@
 """`contriever`: Contriever (arXiv 2112.09118), one BERT for questions and passages.
 
-Mean over the token states and inner product, as in section 3.1 of the paper. No deviation. The fine-tuned model is
+Mean over the token states and inner product, as in section 3 of the paper. No deviation. The fine-tuned model is
 `encode.model=facebook/contriever-msmarco`.
 """
 

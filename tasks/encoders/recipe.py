@@ -48,8 +48,10 @@ class Preset:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one model is used. `transformer` and `layers` (after pooling: kind, folder) lie in the model's directory."""
+    """How one model is used. Folders are under the model's directory: `folders` all that say something about it, among
+    them `transformer` and those of `layers` (after pooling: kind, folder)."""
 
+    folders: tuple[str, ...]
     transformer: str
     layers: tuple[tuple[str, str], ...]
     pooling: Pooling
@@ -75,6 +77,7 @@ def read_recipe(directory: Path, preset: Preset, config: EncodeConfig) -> Recipe
     if any(prompts) and not includes_prompt:
         raise UnsupportedModel(f"{directory}: pooling without the prompt's tokens (include_prompt) is not supported")
     return Recipe(
+        folders=modules.folders,
         transformer=modules.transformer,
         layers=modules.layers,
         pooling=pooling,
@@ -91,7 +94,11 @@ def read_config(folder: Path) -> PretrainedConfig:
     try:
         return AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except ValueError as error:
-        raise UnsupportedModel(f"{folder / 'config.json'}: {str(error).splitlines()[0]}") from None
+        foreign = "trust_remote_code" in str(error)
+        reason = (
+            "needs code that comes with the model, which is never run here" if foreign else str(error).splitlines()[0]
+        )
+        raise UnsupportedModel(f"{folder / 'config.json'}: {reason}") from None
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -111,6 +118,7 @@ def _parse(path: Path) -> Any:
 
 @dataclass(frozen=True)
 class _Modules:
+    folders: tuple[str, ...] = ("",)
     transformer: str = ""
     pooling: str | None = None
     layers: tuple[tuple[str, str], ...] = ()
@@ -137,9 +145,9 @@ def _modules(directory: Path) -> _Modules:
     if len(chain) < 2:
         raise UnsupportedModel(f"{path}: no Pooling module, so that a text would have no vector")
     normalised = names[-1] == "Normalize"
-    folders = [folder for _, folder in chain]
+    folders = tuple(folder for _, folder in chain)
     layers = tuple(zip(names, folders, strict=True))[2 : len(chain) - normalised]
-    return _Modules(folders[0], folders[1], layers, normalised)
+    return _Modules(("", *folders), folders[0], folders[1], layers, normalised)
 
 
 def _transformer_options(folder: Path) -> dict[str, Any]:

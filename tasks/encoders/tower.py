@@ -5,6 +5,7 @@ to a float32 model above 0.9995.
 """
 
 import os
+import platform
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cached_property
@@ -55,12 +56,21 @@ class Tower:
 
     def identity(self) -> dict[str, Any]:
         """What the vectors depend on: the recipe, and the checksums of all files it was read from."""
-        folders = {self.directory, self.folder, *self._layer_folders(), *self.directory.glob("*_Pooling")}
-        return {**asdict(self.recipe), "files": digests(folders, self.directory)}
+        folders = {self.directory / folder for folder in self.recipe.folders}
+        return {**asdict(self.recipe), "files": digests(filter(Path.is_dir, folders), self.directory)}
+
+    def _existing(self) -> Path:
+        """The transformer's folder. Raises FileNotFoundError on a machine that has none there."""
+        if not self.folder.is_dir():
+            raise FileNotFoundError(
+                f"{self.folder} is not there on {platform.node()}: every worker needs the model at the same path. "
+                f"Put it where all of them see it, and say --set {self.setting}=/path/to/it"
+            )
+        return self.folder
 
     @cached_property
     def config(self) -> PretrainedConfig:
-        return read_config(self.folder)
+        return read_config(self._existing())
 
     @cached_property
     def dimension(self) -> int:
@@ -76,7 +86,7 @@ class Tower:
 
     @cached_property
     def _tokenizer(self) -> PreTrainedTokenizerFast:
-        found = AutoTokenizer.from_pretrained(self.folder, trust_remote_code=False, local_files_only=True)
+        found = AutoTokenizer.from_pretrained(self._existing(), trust_remote_code=False, local_files_only=True)
         if not isinstance(found, PreTrainedTokenizerFast):
             raise UnsupportedModel(f"{self.folder}: no tokenizer.json, nor a vocabulary that one can be made of")
         return found
@@ -129,7 +139,7 @@ class Tower:
         # PyTorch's fused attention is the slower one for bf16 on CPUs (by a tenth of a whole pass, passages of SQuAD).
         eager = self.dtype != torch.float32 and self.device.type == "cpu"
         model, report = self._class().from_pretrained(
-            self.folder,
+            self._existing(),
             dtype=torch.float32,
             use_safetensors=True,
             trust_remote_code=False,
