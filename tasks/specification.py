@@ -13,6 +13,9 @@ from tasks.registry import METHODS, UnknownName, resolve
 
 def parse_dataset(specification: str) -> tuple[str, Dataset]:
     """The format's name and the dataset, ready to stream. Raises InputError or UnknownName."""
+    if specification != specification.encode(errors="replace").decode():
+        shown = specification.encode(errors="backslashreplace").decode()
+        raise InputError(f"{shown}: the path is not UTF-8, and could not be stored. Rename the file, or link to it")
     name, colon, rest = specification.partition(":")
     if not colon:
         example = f"hotpotqa:{specification}" if os.path.exists(specification) else "hotpotqa:questions.json"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from storage.ids import passage_id
+from tasks.datasets import rows
 from tasks.datasets.base import Dataset, InputError, Passage, Question, Record, Reject, Span
 from tasks.datasets.files import REASONS
 from tasks.registry import METHODS, resolve
@@ -293,6 +294,17 @@ def test_jsonl_gives_every_line_its_own_verdict(tmp_path: Path) -> None:
         (13, "empty_text"),
     ]
     assert "no 'text'; the keys present: 'body'" in only(Reject, records)[3].detail
+
+
+def test_jsonl_a_line_without_end_is_a_reject(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "LINE_LIMIT", 100)
+    lines = ['{"text": "' + "x" * size + '"}' for size in (87, 88, 500, 1)]
+    records = read("jsonl", write(tmp_path, "\n".join(lines)))
+    assert [(number, len(record.text)) for number, record in records if isinstance(record, Passage)] == [
+        (1, 87),
+        (4, 1),
+    ]
+    assert [reject.reason for reject in only(Reject, records)] == ["over_long"] * 2
 
 
 def test_jsonl_columns_can_be_named_and_are_then_required(tmp_path: Path) -> None:

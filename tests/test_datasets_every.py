@@ -77,6 +77,19 @@ def test_packed_copies_give_the_same_records(tmp_path: Path, name: str, packer: 
         (tmp_path / "packed" / file).write_bytes(content)
 
 
+@pytest.mark.parametrize(
+    ("specification", "message"),
+    [
+        ("jsonl:/tmp/n\udcff.jsonl", r"n\\udcff\.jsonl: the path is not UTF-8"),
+        ("jsonl:" + "x" * 5000, r"cannot be reached: .*File name too long"),
+        ("folder:" + "x" * 5000, r"cannot be reached: .*File name too long"),
+    ],
+)
+def test_paths_that_no_file_can_have_are_errors(specification: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        parse_dataset(specification)[1].files()
+
+
 @pytest.mark.parametrize("archive", ["zip", "tar", "gztar"])
 @pytest.mark.parametrize("name", ["jsonl", "squad", "csv"])
 def test_archives_are_refused_with_a_remedy(tmp_path: Path, name: str, archive: str) -> None:

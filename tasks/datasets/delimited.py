@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tasks.datasets.base import InputError, Reject
-from tasks.datasets.files import RowError, open_source
+from tasks.datasets.files import RowError, bounded_lines, open_source
 
 ROW_LIMIT = 4 << 20
 """Bytes of a line, and characters of a row: more is taken for a quote that is never closed."""
@@ -96,12 +96,8 @@ class Line(NamedTuple):
 
 def lines_of(source: BufferedReader) -> Iterator[Line]:
     """The lines of a file, in bounded memory whatever it holds. One with a fault has what text there is."""
-    number = 0
-    while raw := source.readline(ROW_LIMIT):
-        number += 1
-        if len(raw) == ROW_LIMIT and not raw.endswith(b"\n"):
-            while (raw := source.readline(ROW_LIMIT)) and not raw.endswith(b"\n"):
-                pass
+    for number, raw in enumerate(bounded_lines(source, ROW_LIMIT), start=1):
+        if raw is None:
             yield Line(number, "", RowError("over_long", f"line {number} is longer than {ROW_LIMIT:,} bytes"))
             continue
         try:

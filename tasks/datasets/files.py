@@ -124,6 +124,17 @@ def open_source(path: Path) -> BufferedReader:
     return source
 
 
+def bounded_lines(source: BufferedReader, limit: int) -> Iterator[bytes | None]:
+    """The lines of a file; None for one of `limit` bytes or more, which is passed over without being held."""
+    while line := source.readline(limit):
+        if len(line) < limit or line.endswith(b"\n"):
+            yield line
+            continue
+        while (rest := source.readline(limit)) and not rest.endswith(b"\n"):
+            pass
+        yield None
+
+
 def stream_json(path: Path, expects: str, key: str | None = None) -> Iterator[tuple[int, Any]]:
     """Stream (record number, value) out of a JSON file, one value in memory at a time.
 

@@ -7,7 +7,10 @@ from typing import Any
 
 from tasks.datasets.base import Record, Reject
 from tasks.datasets.delimited import QUOTED_TSV, delimited_rows
-from tasks.datasets.files import RowError, check_text, kind_of, open_source, parse_line
+from tasks.datasets.files import RowError, bounded_lines, check_text, kind_of, open_source, parse_line
+
+LINE_LIMIT = 64 << 20
+"""Bytes of a JSON line, at most: a file without line breaks is not read into memory as a whole."""
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
@@ -16,7 +19,10 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
     Blank lines are passed over. Raises InputError where the file cannot be read.
     """
     with open_source(path) as source:
-        for number, line in enumerate(source, start=1):
+        for number, line in enumerate(bounded_lines(source, LINE_LIMIT), start=1):
+            if line is None:
+                yield number, Reject("over_long", f"the line is longer than {LINE_LIMIT:,} bytes")
+                continue
             if line.isspace():
                 continue
             try:
