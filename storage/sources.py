@@ -46,7 +46,7 @@ def file_digest(store: Path, path: Path) -> str:
 
 def is_stale(cache: Path) -> bool:
     """Whether a remembered checksum is of a file that has been changed or removed since."""
-    known = _entry(cache) if status.st_size >= _SMALL else None
+    known = _entry(cache)
     try:
         return known is None or file_key(Path(known["path"])) != known["key"]
     except (SourceChanged, OSError):
