@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from configs.schema import IndexCorpus, Retrieve
+from flows.terminal import printable
 from storage.artifacts import Manifest
 from storage.catalog import query
 from storage.quotes import find
@@ -161,7 +162,7 @@ def _store(parameters: IndexCorpus) -> str:
 def hits(out: Console, question: str, index: str, request: Retrieve, found: Sequence[Any]) -> None:
     """Hits as a table; the sentence stands out in its passage."""
     how = f"alpha {request.alpha:g}" if request.retriever == "core_context" else request.retriever
-    out.print(f"[b]{escape(question)}[/]  ({index}, {how})\n")
+    out.print(f"[b]{escape(printable(question))}[/]  ({index}, {how})\n")
     table = Table(box=None, header_style="bold", pad_edge=False, show_lines=False)
     for column in ("#", "score", "core", "context"):
         table.add_column(column, justify="right", no_wrap=True)
@@ -174,12 +175,12 @@ def hits(out: Console, question: str, index: str, request: Retrieve, found: Sequ
 
 def _in_passage(hit: Any) -> Text:
     text = Text()
-    text.append(f"{hit.title or 'untitled'} ", style="cyan")
+    text.append(f"{printable(hit.title) or 'untitled'} ", style="cyan")
     text.append(f"[sentence {hit.position + 1}]\n", style="dim")
     before, sentence, after = hit.passage.partition(hit.text)
-    text.append(before, style="dim")
-    text.append(sentence, style="bold")
-    text.append(after + "\n", style="dim")
+    text.append(printable(before), style="dim")
+    text.append(printable(sentence), style="bold")
+    text.append(printable(after) + "\n", style="dim")
     return text
 
 
@@ -207,7 +208,7 @@ def rows(out: Console, relation: duckdb.DuckDBPyRelation, format: str) -> None:
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
-    return "" if value is None else str(value)
+    return "" if value is None else printable(str(value))
 
 
 def _plain(value: Any) -> str:

@@ -1,12 +1,9 @@
 """Which stages a flow has, and in which order. Plain Python: neither Prefect nor Ray is needed to run these."""
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import duckdb
 
 from configs.loading import ConfigError
 from configs.schema import IndexCorpus, Unit
@@ -22,8 +19,6 @@ from tasks.load import Load
 from tasks.split import Split
 from tasks.stage import Progress, Stage
 from tasks.terms import Terms
-
-logger = logging.getLogger("vitalfew")
 
 Execute = Callable[[Stage, str], Manifest]
 """Does a stage for a run (its id) and returns the manifest: serially, or as a Prefect task on Ray workers."""
@@ -99,16 +94,8 @@ def index_corpus(parameters: IndexCorpus, execute: Execute) -> Outcome:
             artifacts = {stage.table: stage.artifact.name for stage in stages}
             save_index(parameters.store, NamedIndex(parameters.name, run.run_id, artifacts, config))
     finally:
-        _refresh_catalog(parameters.store)
+        catalog.refresh(parameters.store)  # fails no run and hides no error
     return Outcome(run, manifests, reused)
-
-
-def _refresh_catalog(store: Path) -> None:
-    """A catalog that cannot be written fails no run and hides no error: the next query makes it anew."""
-    try:
-        catalog.build(store)
-    except (OSError, duckdb.Error) as error:
-        logger.warning("the catalog is out of date: %s", error)
 
 
 def run_serially(stage: Stage, run_id: str) -> Manifest:

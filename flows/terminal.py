@@ -19,6 +19,13 @@ err = Console(stderr=True)
 StoreOption = Annotated[Path, typer.Option("--store", metavar="DIR", help="Directory of all artifacts.")]
 DEFAULT_STORE = Path("store")
 CANCELLED = "[yellow]Cancelled.[/] Finished shards are kept: the same command goes on from there."
+_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"} | {0x7F: 0x2421}
+_PICTURES |= dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
+
+
+def printable(text: str) -> str:
+    """Text of a corpus for a terminal: control characters, which might command it, as their pictures."""
+    return text.translate(_PICTURES)
 
 
 @contextmanager
@@ -35,5 +42,5 @@ def explained_errors() -> Iterator[None]:
         err.print(CANCELLED)
         raise typer.Exit(130) from None
     except (InputError, ConfigError, UnknownName, IndexNotFound, QueryError, QueryFailed, OSError, ValueError) as error:
-        err.print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        err.print(f"[bold red]Error:[/] {escape(printable(str(error)))}", highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None

@@ -52,13 +52,23 @@ class QueryError(ValueError):
     """SQL that DuckDB refused: the message is DuckDB's own, and where it helps names the tables there are."""
 
 
+def refresh(store: Path) -> None:
+    """Write the catalog anew; where that fails, say so and leave it to the next query."""
+    try:
+        build(store)
+    except (OSError, duckdb.Error) as error:
+        logger.warning("the catalog is out of date: %s", error)
+
+
 def build(store: Path) -> Path:
     """Write the catalog anew. Readers of the old file go on; the next to open sees the new one.
 
     Views name files by absolute path (DuckDB checks those against the directories it may read), and the catalog knows
-    where it was written, so that a store that was moved gets another one.
+    where it was written, so that a store that was moved gets another one. Raises NotWritten.
     """
     path = store / CATALOG
+    if "?" in str(path):
+        raise NotWritten(f"{path}: DuckDB takes the question mark for its own; rename the directory")
     write_atomically(path, lambda temporary: _write(temporary, store))
     return path
 
@@ -179,7 +189,7 @@ def connect(store: Path) -> duckdb.DuckDBPyConnection:
         return _open(store / CATALOG, store)
     try:
         return _open(build(store), store)
-    except NotWritten:  # a store on read-only media can be queried all the same
+    except NotWritten:  # a store on read-only media, say, can be queried all the same
         with TemporaryDirectory(prefix="vitalfew-") as folder:
             _write(Path(folder) / CATALOG, store)
             return _open(Path(folder) / CATALOG, store)

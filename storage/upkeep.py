@@ -120,7 +120,7 @@ def remove(store: Path, removals: Sequence[Removal], policy: Policy) -> Iterator
         for removal in removals:
             yield removal, _remove(store, removal, referred)
     finally:
-        catalog.build(store)
+        catalog.refresh(store)
 
 
 def _latest_references(store: Path, policy: Policy) -> Callable[[], dict[str, str]]:

@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 
 from configs.schema import LoadConfig
 from storage import schemas
-from storage.artifacts import Manifest
+from storage.artifacts import Manifest, read_record
 from storage.ids import content_id, passage_id
-from storage.parquet import DamagedRecord, read_json, write_atomically, write_json
+from storage.parquet import DamagedRecord, write_atomically, write_json
 from storage.sources import SourceChanged, file_digest, file_key
 from tasks.datasets.base import Dataset, InputError, Passage, Question, Record, Reject
 from tasks.specification import parse_dataset
@@ -140,7 +140,8 @@ class Load(Stage):
         return record
 
     def _plan(self) -> dict[str, int]:
-        return read_json(self.staging / "plan.json")
+        plan = self.staging / "plan.json"
+        return read_record(plan, lambda value: {name: int(value[name]) for name in ("shards", "rows")})
 
     def shards(self) -> list[int]:
         return list(range(self._plan()["shards"]))
@@ -275,7 +276,7 @@ def _chunks(staging: Path) -> list[dict[str, int]]:
     chunks = []
     for path in sorted(staging.glob("chunk-*.json")):
         try:
-            chunks.append(read_json(path))
+            chunks.append(read_record(path, lambda value: {name: int(value[name]) for name in ("records", "passages")}))
         except DamagedRecord:
             break
     return chunks

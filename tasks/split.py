@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 
 from configs.schema import SplitConfig
 from storage import schemas
-from storage.artifacts import Artifact, Manifest
+from storage.artifacts import Artifact, Manifest, read_record
 from storage.ids import sentence_id
-from storage.parquet import DamagedRecord, read_json, write_json
+from storage.parquet import DamagedRecord, write_json
 from tasks.registry import resolve
 from tasks.splitters.base import Splitter
 from tasks.stage import Progress, RowsLost, ShardResult, Stage
@@ -42,7 +42,7 @@ class Split(Stage):
 
     def is_prepared(self) -> bool:
         try:
-            return super().is_prepared() and bool(read_json(self.parameters))
+            return super().is_prepared() and bool(self._trained())
         except (FileNotFoundError, DamagedRecord):
             return False
 
@@ -78,8 +78,17 @@ class Split(Stage):
         return self._manifest_of_passages().rows["passages"]
 
     def open(self) -> None:
-        self.splitter = self.method()
-        self.splitter.load(read_json(self.parameters))
+        self.splitter = self._trained()
+
+    def _trained(self) -> Splitter:
+        """Raises FileNotFoundError, and DamagedRecord where the parameters are not as they were written."""
+
+        def loaded(parameters: dict[str, Any]) -> Splitter:
+            splitter = self.method()
+            splitter.load(parameters)
+            return splitter
+
+        return read_record(self.parameters, loaded)
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         passages = pq.read_table(self._passages(shard), columns=["passage_id", "text"])
