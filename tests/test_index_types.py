@@ -77,9 +77,13 @@ def test_ids_recall_and_size(tmp_path: Path, kind: str) -> None:
     assert size <= shards[0].path.stat().st_size / 1000 <= size + overhead
 
 
+@pytest.mark.parametrize("waiting", [1, 10**6])
 @pytest.mark.parametrize("kind", [kind for kind in TYPES if kind != "hnsw"])
-def test_shards_together_are_one_index(tmp_path: Path, kind: str) -> None:
-    """For all but a graph, which is another one in every shard."""
+def test_shards_together_are_one_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, waiting: int
+) -> None:
+    """For all but a graph, which is another one in every shard; merged at once, or shard by shard."""
+    monkeypatch.setattr(faiss_shards, "WAITING", waiting)
     vectors, queries = clustered(2000), clustered(20, seed=1)
     ids = np.arange(2000, dtype=np.int64) + 2**40
     several, one = (built(tmp_path, kind, vectors, ids, shards) for shards in (7, 1))
