@@ -122,7 +122,8 @@ def _search_some(
     rows = np.empty(scores.shape, np.int64)
     for number, shard in enumerate(shards):
         shard.search(queries, effort, lists, scores[number], rows[number])
-    all_scores, all_rows = (column.swapaxes(0, 1).reshape(len(queries), -1) for column in (scores, rows))
+    all_scores = scores.swapaxes(0, 1).reshape(len(queries), -1)
+    all_rows = rows.swapaxes(0, 1).reshape(len(queries), -1)
     order = best_first(all_scores, all_rows, k)
     each = np.arange(len(queries))[:, None]
     best_rows = all_rows[each, order]
