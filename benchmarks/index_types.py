@@ -14,6 +14,7 @@ measured against the same index in one file, in turns, and the median taken, as 
 """
 
 import argparse
+import math
 import os
 import shutil
 import statistics
@@ -136,12 +137,13 @@ def recall(found: np.ndarray, truth: np.ndarray) -> Recall:
 class Trial:
     """One type: built in shards and in one file, its effort chosen, its figures taken."""
 
-    def __init__(self, corpus: Corpus, name: str, shards: int) -> None:
+    def __init__(self, corpus: Corpus, name: str, shards: int | None) -> None:
         self.corpus, self.name = corpus, name
         config = IndexConfig(type=name)
         total = int(corpus.starts[-1])
         size = min(total, (config.shard_mb << 20) // (4 * DIMENSION))
         self.recipe = Recipe(config, DIMENSION, total, size)
+        shards = shards or math.ceil(total * self.recipe.bytes_per_vector() / (config.shard_mb << 20))
         sample = np.concatenate(list(corpus.batches(range(-(-size // BATCH)))))[:size] if name != "flat" else None
         began = time.perf_counter()
         template = BUILD / f"{name}.template"
@@ -172,7 +174,9 @@ class Trial:
             costs.append(f"{whole / rate:.2f}")
         size = sum(shard.path.stat().st_size for shard in self.shards) / int(self.corpus.starts[-1])
         figures = [f"{reached:.3f}", f"{size:,.0f}", f"{self.training:.0f}", f"{self.building:.0f}", *cells, *costs]
-        return f"| {self.name} ({self.recipe.factory()}) | {effort or '–'} | {' | '.join(figures)} |"
+        return (
+            f"| {self.name} ({self.recipe.factory()}) | {len(self.shards)} | {effort or '–'} | {' | '.join(figures)} |"
+        )
 
     def remove(self) -> None:
         for shard in [*self.shards, *self.together]:
@@ -183,14 +187,14 @@ def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--vectors", type=int, default=1_000_000)
     options.add_argument("--types", default="flat,sq8,sqfp16,ivf_flat,ivf_sq8,ivf_pq")
-    options.add_argument("--shards", type=int, default=6)
+    options.add_argument("--shards", type=int, help="default: as many as `vitalfew index` makes of each type")
     given = options.parse_args()
     shutil.rmtree(BUILD, ignore_errors=True)
     corpus = Corpus(given.vectors)
     truth = corpus.truth()
-    columns = ["type", "nprobe / efSearch", f"recall@{K}", "bytes/vector", "train s", "build s"]
+    columns = ["type", "shards", "nprobe / efSearch", f"recall@{K}", "bytes/vector", "train s", "build s"]
     columns += ["q/s, batch 1", "× flat", "q/s, batch 100", "× flat", "shards / 1 index, batch 1", "batch 100"]
-    print(f"{given.vectors:,} vectors of {DIMENSION} numbers, {given.shards} shards, one thread\n")
+    print(f"{given.vectors:,} vectors of {DIMENSION} numbers, one thread\n")
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
     flat: dict[int, float] = {}
     for name in given.types.split(","):

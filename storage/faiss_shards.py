@@ -17,11 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storage.faiss_types import Vectors, one_thread
-from storage.found import NOTHING, Found, merged
+from storage.found import NOTHING, Found, best_first, merged
 from storage.parquet import write_atomically
 
-MERGED_AT_ONCE = 64
-"""Shards whose findings wait to be merged, at most."""
+Rows = NDArray[np.int64]
+
+WAITING = 4_000_000
+"""Findings that wait to be merged, at most: what memory follows when there are many shards."""
 
 
 def write(path: Path, index: faiss.Index) -> None:
@@ -33,7 +35,7 @@ def read(path: Path) -> faiss.Index:
     return faiss.read_index(str(path))
 
 
-def build(path: Path, template: faiss.Index, ids: NDArray[np.int64], batches: Iterable[Vectors]) -> None:
+def build(path: Path, template: faiss.Index, ids: Rows, batches: Iterable[Vectors]) -> None:
     """Write a shard; `batches` hold float32 (n_i, d), as many rows as ids. `template`, empty and trained, is filled."""
     if isinstance(template, faiss.IndexFlatCodes):
         # Reserves: grown step by step, the vectors would for a moment be in memory twice.
@@ -49,7 +51,7 @@ def build(path: Path, template: faiss.Index, ids: NDArray[np.int64], batches: It
     write(path, index)
 
 
-def build_flat(path: Path, ids: NDArray[np.int64], batches: Iterable[Vectors], dimension: int) -> None:
+def build_flat(path: Path, ids: Rows, batches: Iterable[Vectors], dimension: int) -> None:
     """Write a shard of exact inner-product search."""
     build(path, faiss.IndexFlatIP(dimension), ids, batches)
 
@@ -69,27 +71,30 @@ class Shard:
         return faiss.downcast_index(self.index.index)
 
     @cached_property
-    def ids(self) -> NDArray[np.int64]:
+    def ids(self) -> Rows:
         """A view of the index's own."""
         if not self.inner.ntotal:
             return np.empty(0, np.int64)
         return faiss.rev_swig_ptr(self.index.id_map.data(), self.inner.ntotal)
 
-    def search(self, queries: Vectors, k: int, effort: int, lists: "Lists | None") -> tuple[Vectors, NDArray[np.int64]]:
-        """Scores and rows, each (n, ≤ k); row −1 where fewer were found."""
+    def search(self, queries: Vectors, effort: int, lists: "Lists | None", scores: Vectors, rows: Rows) -> None:
+        """Fill `scores` and `rows`, each (n, k) and contiguous; row −1 where fewer were found."""
         if lists is not None:
             self.inner.nprobe = lists.numbers.shape[1]
-            return self.inner.search_preassigned(queries, k, lists.numbers, lists.scores)
+            asked = [faiss.swig_ptr(each) for each in (queries, lists.numbers, lists.scores, scores, rows)]
+            # The wrapper of the same name checks and converts on every call; shards are many and searches short.
+            self.inner.search_preassigned_c(len(queries), asked[0], rows.shape[1], *asked[1:], False)
+            return
         if effort:
-            self.inner.hnsw.efSearch = max(effort, k)
-        return self.inner.search(queries, min(k, max(1, self.inner.ntotal)))
+            self.inner.hnsw.efSearch = max(effort, rows.shape[1])
+        self.inner.search(queries, rows.shape[1], D=scores, I=rows)
 
 
 @dataclass(frozen=True)
 class Lists:
     """The lists of an IVF index to look into for each query, nearest first: `numbers` int64, `scores` float32."""
 
-    numbers: NDArray[np.int64]
+    numbers: Rows
     scores: Vectors
 
 
@@ -101,17 +106,33 @@ def search(shards: Sequence[Shard], queries: Vectors, k: int, effort: int = 0) -
     """
     queries = np.ascontiguousarray(queries, dtype=np.float32)
     lists = _nearest_lists(shards, queries, effort)
-    parts = [Found(*(np.empty((len(queries), 0), kind) for kind in (np.int64, np.float32, np.int64, np.int64)))]
+    at_once = max(1, WAITING // max(1, len(queries) * k))
+    parts = [
+        _search_some(shards[start : start + at_once], start, queries, k, effort, lists)
+        for start in range(0, len(shards), at_once)
+    ]
+    return _with_ids(parts[0] if len(parts) == 1 else merged(parts, k), shards)
+
+
+def _search_some(
+    shards: Sequence[Shard], first: int, queries: Vectors, k: int, effort: int, lists: Lists | None
+) -> Found:
+    """Search these shards, numbered from `first`; ids are not known yet, and −1."""
+    scores = np.empty((len(shards), len(queries), k), np.float32)
+    rows = np.empty(scores.shape, np.int64)
     for number, shard in enumerate(shards):
-        scores, rows = shard.search(queries, k, effort, lists)
-        parts.append(Found(rows, scores, np.where(rows >= 0, number, NOTHING), rows))
-        if len(parts) > MERGED_AT_ONCE:
-            parts = [merged(parts, k)]
-    return _with_ids(merged(parts, k), shards)
+        shard.search(queries, effort, lists, scores[number], rows[number])
+    all_scores = scores.swapaxes(0, 1).reshape(len(queries), -1)
+    all_rows = rows.swapaxes(0, 1).reshape(len(queries), -1)
+    order = best_first(all_scores, all_rows, k)
+    each = np.arange(len(queries))[:, None]
+    best_rows = all_rows[each, order]
+    numbers = np.where(best_rows >= 0, first + order // k, NOTHING)
+    return Found(np.full_like(best_rows, NOTHING), all_scores[each, order], numbers, best_rows)
 
 
 def _nearest_lists(shards: Sequence[Shard], queries: Vectors, effort: int) -> Lists | None:
-    if not shards or not isinstance(shards[0].inner, faiss.IndexIVF):
+    if not isinstance(shards[0].inner, faiss.IndexIVF):
         return None
     index = shards[0].inner
     scores, numbers = index.quantizer.search(queries, max(1, min(effort or index.nprobe, index.nlist)))
@@ -120,7 +141,7 @@ def _nearest_lists(shards: Sequence[Shard], queries: Vectors, effort: int) -> Li
 
 def _with_ids(found: Found, shards: Sequence[Shard]) -> Found:
     ids = np.full_like(found.rows, NOTHING)
-    for number in np.unique(found.shards[found.rows >= 0]):
-        here = (found.shards == number) & (found.rows >= 0)
+    for number in set(found.shards.ravel().tolist()) - {NOTHING}:
+        here = found.shards == number
         ids[here] = shards[number].ids[found.rows[here]]
     return Found(ids, found.scores, found.shards, found.rows)

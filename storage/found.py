@@ -24,10 +24,14 @@ class Found:
         return [self.ids, self.scores, self.shards, self.rows]
 
 
+def best_first(scores: NDArray[np.float32], rows: NDArray[np.int64], k: int) -> NDArray[np.int64]:
+    """The places (n, ≤ k) of the k best of each line. Equal scores keep their order; what was not found is last."""
+    return np.argsort(np.where(rows >= 0, -scores, np.inf), axis=1, kind="stable")[:, :k]
+
+
 def merged(parts: Sequence[Found], k: int) -> Found:
-    """The k best of all parts. Equal scores keep the order of the parts, whatever k is; what was not found is last."""
-    ids, scores, shards, rows = (
-        np.concatenate(columns, axis=1) for columns in zip(*(part.columns() for part in parts), strict=True)
-    )
-    order = np.argsort(np.where(rows >= 0, -scores, np.inf), axis=1, kind="stable")[:, :k]
-    return Found(*(np.take_along_axis(column, order, axis=1) for column in (ids, scores, shards, rows)))
+    """The k best of all parts. Equal scores keep the order of the parts, whatever k is."""
+    columns = [np.concatenate(each, axis=1) for each in zip(*(part.columns() for part in parts), strict=True)]
+    order = best_first(columns[1], columns[3], k)
+    each = np.arange(len(order))[:, None]
+    return Found(*(column[each, order] for column in columns))

@@ -1,14 +1,10 @@
 """Index types: what each finds, that shards are one index, that bytes repeat, and that what is reported is true."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import get_args
 
 import faiss
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,7 +19,6 @@ from tasks.recall import Recall, chosen
 from tasks.retrieve import Searcher
 from tests.indexing import contents, index, sql, table
 
-ROOT = Path(__file__).parent.parent
 TYPES = get_args(IndexType)
 LISTS = [kind for kind in TYPES if kind.startswith("ivf")]
 QUESTION = "When was the observatory opened?"
@@ -77,9 +72,13 @@ def test_ids_recall_and_size(tmp_path: Path, kind: str) -> None:
     assert size <= shards[0].path.stat().st_size / 1000 <= size + overhead
 
 
+@pytest.mark.parametrize("waiting", [1, 10**6])
 @pytest.mark.parametrize("kind", [kind for kind in TYPES if kind != "hnsw"])
-def test_shards_together_are_one_index(tmp_path: Path, kind: str) -> None:
-    """For all but a graph, which is another one in every shard."""
+def test_shards_together_are_one_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, waiting: int
+) -> None:
+    """For all but a graph, which is another one in every shard; merged at once, or shard by shard."""
+    monkeypatch.setattr(faiss_shards, "WAITING", waiting)
     vectors, queries = clustered(2000), clustered(20, seed=1)
     ids = np.arange(2000, dtype=np.int64) + 2**40
     several, one = (built(tmp_path, kind, vectors, ids, shards) for shards in (7, 1))
@@ -242,23 +241,3 @@ def test_a_lost_file_is_made_again_and_nothing_else(tmp_path: Path) -> None:
         path.unlink()
         index(tmp_path, **given)
         assert pattern.startswith("faiss/*/sentence.template") or contents(tmp_path) == before, pattern
-
-
-def test_ray_gives_the_same_bytes(tmp_path: Path) -> None:
-    arguments = ["--set", "index.type=ivf_sq8", "--set", "bm25.enabled=true", "--set", "load.shard_passages=20"]
-    arguments += ["--set", "encode.encoder=tests.fakes:HashEncoder", "--workers", "2", "--store", str(tmp_path / "ray")]
-    command = [
-        sys.executable,
-        "-m",
-        "flows.cli",
-        "index",
-        "synthetic:passages=60,questions=10,seed=3",
-        "--name",
-        "test",
-    ]
-    environment = {**os.environ, "PREFECT_HOME": str(tmp_path / "prefect")}
-    done = subprocess.run([*command, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    index(tmp_path / "serial", index={"type": "ivf_sq8"}, bm25={"enabled": True})
-    assert contents(tmp_path / "ray") == contents(tmp_path / "serial")
-    assert pq.read_table(next((tmp_path / "ray" / "index_quality").glob("*/*.parquet"))).num_rows > 5
