@@ -90,23 +90,12 @@ class Recipe:
             index.cp.min_points_per_centroid = 1  # `nlist` sees to it: no warning on standard error
         if isinstance(index, faiss.IndexIVFPQ):
             index.pq.cp.min_points_per_centroid = 1
-<<<<<<< HEAD
-            index.do_polysemous_training = False  # type: ignore[attr-defined]  # minutes of annealing for a filter that no search here uses
-        if index.is_trained:
-            return index
-        if sample is None:
-            raise ValueError(f"an index of type {self.config.type} is trained on a sample")
-        enough = np.resize(sample, (max(2, len(sample)), self.dimension))  # a code of one bit takes two
-        with one_thread():
-            index.train(np.ascontiguousarray(enough, dtype=np.float32))
-=======
             # Minutes of annealing, for a filter that no search here uses.
             index.do_polysemous_training = False  # type: ignore[attr-defined]
         if not index.is_trained and sample is not None:
             points = np.ascontiguousarray(sample if len(sample) > 1 else np.repeat(sample, 2, axis=0), np.float32)
             with one_thread():
                 index.train(points)  # a code of one bit takes two points
->>>>>>> 4527588e1ace5727c188bf72ca21d5b19b285286
         return index
 
 
