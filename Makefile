@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO := synthetic:passages=2000,questions=200,seed=0
 
-.PHONY: help setup demo test lint types unit bench bench-split bench-encode bench-index bench-faiss clean
+.PHONY: bench-scale bench-runners help setup demo test lint types unit bench bench-split bench-encode bench-index bench-faiss clean
 
 help:  ## What there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
@@ -47,6 +47,12 @@ bench-index: setup  ## Cost of ParetoRAG's index against naive RAG's, and recall
 
 bench-faiss: setup  ## Index types: recall, size and queries per second against flat, at a million vectors
 	$(BIN)/python -m benchmarks.index_types
+
+bench-scale: setup  ## Memory and time from 10^4 to 10^6 generated passages (half an hour, 30 GB of disk)
+	$(BIN)/python -m benchmarks.scale
+
+bench-runners: setup  ## One process against one and two Ray workers
+	$(BIN)/python -m benchmarks.runners
 
 clean:  ## Remove what was built, but no store
 	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

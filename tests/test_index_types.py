@@ -225,8 +225,8 @@ def test_a_run_that_ends_anywhere_goes_on_there(tmp_path: Path, monkeypatch: pyt
             break
         except Interrupted:
             continue
-    # shards of load, split, encode, index, terms, bm25; preparations of load, split, index and bm25
-    assert len(written) == 4 + 4 + 4 + 1 + 4 + 4 + 4
+    # shards of load, split, encode, index, terms, bm25; preparations of load, split, encode, index and bm25
+    assert len(written) == 4 + 4 + 4 + 1 + 4 + 4 + 5
     assert contents(tmp_path / "broken") == contents(tmp_path / "whole")
 
 
