@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO := synthetic:passages=2000,questions=200,seed=0
 
-.PHONY: help setup demo test lint types unit bench bench-split bench-encode bench-index clean
+.PHONY: help setup demo test lint types unit bench bench-split bench-encode bench-index bench-faiss clean
 
 help:  ## What there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
@@ -44,6 +44,9 @@ bench-encode: setup  ## Encoder against SentenceTransformer.encode(): prints "ra
 
 bench-index: setup  ## Cost of ParetoRAG's index against naive RAG's, and recall by alpha
 	$(BIN)/python -m benchmarks.paretorag
+
+bench-faiss: setup  ## Index types: recall, size and queries per second against flat, at a million vectors
+	$(BIN)/python -m benchmarks.index_types
 
 clean:  ## Remove what was built, but no store
 	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

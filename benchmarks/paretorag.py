@@ -68,7 +68,7 @@ def sample_questions(store: Path, passages: str) -> list[dict]:
 
 
 def recalls(searcher: Searcher, questions: list[dict], vectors: np.ndarray, request: Retrieve) -> dict[str, float]:
-    found = searcher.search_vectors(vectors, request)
+    found = searcher.search([question["text"] for question in questions], request, vectors)
     units = searcher.texts(found, "passage" if request.retriever == "passage" else "sentence")
     ranks: dict[str, list[float]] = {"passage": [], "answer": []}
     for question, rows in zip(questions, units, strict=True):
@@ -100,7 +100,8 @@ def main() -> None:
         searcher = Searcher(BUILD / mode, mode)
         questions = sample_questions(BUILD / mode, searcher.index.artifacts["passages"])
         began = time.perf_counter()
-        vectors = searcher.encoder.encode_questions([question["text"] for question in questions]).vectors
+        texts = [question["text"] for question in questions]
+        vectors = searcher.encoder.encode_questions(texts).vectors
         encoding = time.perf_counter() - began
         retriever = "passage" if mode == "naive" else "core_context"
         for alpha in ALPHAS if mode != "naive" else [1.0]:
@@ -109,7 +110,7 @@ def main() -> None:
             print(f"| {mode} | {alpha if mode != 'naive' else '–'} | {' | '.join(f'{row[h]:.3f}' for h in header)} |")
         began = time.perf_counter()
         searcher.texts(
-            searcher.search_vectors(vectors, Retrieve(retriever=retriever, top_k=10)),
+            searcher.search(texts, Retrieve(retriever=retriever, top_k=10), vectors),
             "sentence" if mode != "naive" else "passage",
         )
         seconds = encoding + time.perf_counter() - began

@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 Unit = Literal["sentence", "passage"]
 ContextMode = Literal["exact", "passage", "late"]
 Layout = Literal["dual", "fused"]
+IndexType = Literal["flat", "sq8", "sqfp16", "hnsw", "ivf_flat", "ivf_sq8", "ivf_pq"]
 RunnerName = Literal["ray", "serial"]
 
 
@@ -43,22 +44,79 @@ class EncodeConfig(Config):
     units: tuple[Unit, ...] = Field(
         ("sentence", "passage"), min_length=1, description="What can be retrieved: sentences (ParetoRAG), passages."
     )
-    precision: Literal["auto", "bf16", "fp32"] = Field(
-        "auto", description="auto: bf16 where the CPU or GPU computes it natively, else fp32."
+    model: str | None = Field(
+        None, description="The encoder's model, a Hugging Face name or a directory; default: the encoder's own."
+    )
+    question_model: str | None = Field(
+        None, description="A second model for questions, where the encoder has two (dpr)."
+    )
+    pooling: Literal["auto", "mean", "cls", "last"] = Field(
+        "auto", description="Token states to vector; auto: as the encoder or the model's files say, else mean."
+    )
+    similarity: Literal["auto", "cosine", "dot"] = Field(
+        "auto",
+        description="cosine: vectors of length 1; dot: as long as they come; auto: as the model was made for.",
+    )
+    question_prompt: str | None = Field(None, description="Put before every question; default: the model's own.")
+    passage_prompt: str | None = Field(
+        None, description="Put before every passage, sentence and context; default: the model's own."
+    )
+    max_tokens: int | None = Field(
+        None, ge=8, description="A text is cut here (tokens); default: the model's own limit."
+    )
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="auto: the GPU where the machine that starts the run has one. cuda: the workers' GPUs."
+    )
+    precision: Literal["auto", "bf16", "fp16", "fp32"] = Field(
+        "auto", description="auto: bf16 where it is native, else fp16 on a GPU and fp32 on a CPU."
     )
     batch_tokens: int | None = Field(
         None, ge=16, description="Tokens in a batch, padding included, at most; default: 2048 on a CPU, 65536 on a GPU."
     )
 
+    @field_validator("model", "question_model")
+    @classmethod
+    def _absolute(cls, model: str | None) -> str | None:
+        # A worker, or a later search, may have another working directory.
+        path = Path(model).expanduser() if model else None
+        return str(path.absolute()) if path and path.is_dir() else model
+
 
 class IndexConfig(Config):
     """How vectors become a searchable index."""
 
+    type: IndexType = Field(
+        "flat",
+        description="flat: exact; sq8, sqfp16: one or two bytes a number; hnsw: a graph; ivf_flat, ivf_sq8, ivf_pq: "
+        "lists of like vectors, of which a search reads a few.",
+    )
     layout: Layout = Field(
         "dual", description="dual: core and context apart, any alpha; fused: one alpha, half the size."
     )
     alpha: float = Field(0.8, ge=0, le=1, description="Weight of the core vector in a fused index.")
-    shard_mb: int = Field(256, ge=1, description="Size of a FAISS shard, at most (MiB).")
+    shard_mb: int = Field(256, ge=1, description="Size of a FAISS shard, and of the training sample, at most (MiB).")
+    recall: float = Field(
+        0.95, gt=0, le=1, description="Recall@10 against flat that nprobe or ef_search are chosen for, on a sample."
+    )
+    nlist: int | None = Field(None, ge=1, description="ivf: lists; default: 4 * sqrt(vectors).")
+    pq_m: int | None = Field(None, ge=1, description="ivf_pq: bytes of a code; default: a quarter of the dimension.")
+    hnsw_m: int = Field(32, ge=2, le=256, description="hnsw: links of a vector.")
+    ef_construction: int = Field(80, ge=1, description="hnsw: candidates looked at to link a vector.")
+
+    def idle(self) -> set[str]:
+        """The settings that have no part in an index of this type and layout."""
+        lists, graph = self.type.startswith("ivf"), self.type == "hnsw"
+        parts = {"alpha": self.layout == "fused", "nlist": lists, "pq_m": self.type == "ivf_pq"}
+        parts |= {"hnsw_m": graph, "ef_construction": graph, "recall": lists or graph}
+        return {name for name, has_part in parts.items() if not has_part}
+
+
+class BM25Config(Config):
+    """Keyword search (BM25) over the same units."""
+
+    enabled: bool = Field(False, description="Build it, for the retrievers bm25 and hybrid.")
+    k1: float = Field(0.9, ge=0, description="How much a word's repetition counts.")
+    b: float = Field(0.4, ge=0, le=1, description="How much a long unit is discounted.")
 
 
 class Execution(Config):
@@ -67,6 +125,9 @@ class Execution(Config):
     store: Path = Field(Path("store"), description="Directory of all artifacts.")
     runner: RunnerName = Field("ray", description="ray: Prefect and Ray; serial: this process alone.")
     workers: int | None = Field(None, ge=1, description="Parallel workers; default: one per CPU core.")
+    num_gpus: float | None = Field(
+        None, gt=0, le=1, description="GPU of each worker that encodes, 0.25: four share one; default: 1 on GPUs."
+    )
 
 
 class IndexCorpus(Execution):
@@ -78,6 +139,7 @@ class IndexCorpus(Execution):
     split: SplitConfig = SplitConfig()
     encode: EncodeConfig = EncodeConfig()
     index: IndexConfig = IndexConfig()
+    bm25: BM25Config = BM25Config()
 
 
 class Retrieve(Config):
@@ -86,6 +148,11 @@ class Retrieve(Config):
     retriever: str = Field("core_context", description="A retriever of `vitalfew methods`.")
     alpha: float = Field(0.8, ge=0, le=1, description="Weight of the core vector: score = a*core + (1-a)*context.")
     top_k: int = Field(10, ge=1, description="Units retrieved per question.")
+    unit: Unit = Field(
+        "sentence", description="What bm25 and hybrid search; other retrievers have a unit of their own."
+    )
+    nprobe: int | None = Field(None, ge=1, description="Lists of an ivf index to read; default: chosen when built.")
+    ef_search: int | None = Field(None, ge=1, description="hnsw: candidates to look at; default: chosen when built.")
 
 
 class Search(Config):

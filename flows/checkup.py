@@ -20,7 +20,7 @@ class Check:
 
 def checkup(store: Path) -> list[Check]:
     """Every check, in the order in which things go wrong."""
-    return [_python(), *_libraries(), _weights(), _arithmetic(), _punkt(), _disk(store), *_store(store)]
+    return [_python(), *_libraries(), *_models(), _arithmetic(), _punkt(), _disk(store), *_store(store)]
 
 
 def _python() -> Check:
@@ -45,17 +45,26 @@ def _libraries() -> list[Check]:
     return checks
 
 
-def _weights() -> Check:
-    from tasks.encoders.minilm import MiniLM
+def _models() -> list[Check]:
+    """The weights of every encoder that has a model of its own; `minilm` is the default, the others may be missing."""
+    from configs.schema import EncodeConfig
+    from tasks.registry import METHODS, resolve
 
-    try:
-        return Check("encoder minilm", True, str(MiniLM().model_directory()))
-    except FileNotFoundError as error:
-        return Check("encoder minilm", False, str(error))
+    checks = []
+    for name in METHODS["encoder"]:
+        if name == "huggingface":  # whatever model a run names
+            continue
+        encoder = resolve("encoder", name)(EncodeConfig(encoder=name))
+        try:
+            directories = dict.fromkeys([str(encoder.passages.directory), str(encoder.questions.directory)])
+            checks.append(Check(f"encoder {name}", True, ", ".join(directories)))
+        except (FileNotFoundError, ValueError) as error:
+            checks.append(Check(f"encoder {name}", False, str(error), needed=name == "minilm"))
+    return checks
 
 
 def _arithmetic() -> Check:
-    from tasks.encoders.transformer import native_bf16
+    from tasks.encoders.device import native_bf16
 
     fast = native_bf16()
     found = "bf16, native" if fast else "float32: this machine has no native bf16, encoding is 3 to 4 times slower"

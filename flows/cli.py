@@ -112,14 +112,48 @@ def index(
         layers = _layers(config, assignments, datasets=datasets, name=name, **given)
         parameters = build(IndexCorpus, *layers)
         outcome = _run_index(parameters)
-    show.indexed(out, parameters, outcome)
+        show.indexed(out, parameters, outcome)
+
+
+@app.command(epilog=show.settings_help(IndexCorpus))
+def plan(
+    datasets: Annotated[list[str], typer.Argument(metavar="DATASET", help="FORMAT:PATH?option=value; see `datasets`.")],
+    store: StoreOption = DEFAULT_STORE,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    workers: WorkersOption = None,
+    runner: RunnerOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Quote what `index` would take, stage by stage: rows, tokens, time, memory, disk, USD.
+
+    Looks through the sources for some seconds and runs the stages on a sample of some hundred passages. Exit status 1
+    where the disk has not the room. After the run, `index` shows quote and truth side by side (SQL: `ledger`).
+
+        vitalfew plan dpr_wiki:psgs_w100.tsv.gz --set encode.context=late --workers 16
+    """
+    _prepare(verbose)
+    with explained_errors():
+        from flows.plan import plan as quote
+
+        given = {"store": store, "workers": workers, "runner": runner and runner.value, "name": "planned"}
+        parameters = build(IndexCorpus, *_layers(config, assignments, datasets=datasets, **given))
+        with err.status("Looking through the sources and trying a sample …"):
+            made = quote(parameters)
+        show.planned(out, parameters, made)
+        made.check()
 
 
 def _run_index(parameters: IndexCorpus) -> Any:
     from flows.steps import index_corpus, is_indexed, run_serially
 
     # Asked before a server and workers are started: a wrong name or a missing file is told at once.
-    if is_indexed(parameters) or parameters.runner == "serial":
+    if is_indexed(parameters):
+        return index_corpus(parameters, run_serially)
+    from flows.plan import check_room
+
+    check_room(parameters)
+    if parameters.runner == "serial":
         return index_corpus(parameters, run_serially)
     from flows.index_corpus import index_corpus as flow
 
@@ -162,7 +196,8 @@ def search(
     alpha: Annotated[float | None, typer.Option("--alpha", help="Weight of the core vector, 0 to 1 [0.8].")] = None,
     top_k: Annotated[int | None, typer.Option("--top-k", help="Units to show [10].")] = None,
     retriever: Annotated[
-        str | None, typer.Option("--retriever", help="core_context (ParetoRAG) or passage (naive) [core_context].")
+        str | None,
+        typer.Option("--retriever", help="core_context (ParetoRAG), passage (naive), bm25 or hybrid [core_context]."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
     store: StoreOption = DEFAULT_STORE,
@@ -200,7 +235,8 @@ def sql(
 
         vitalfew sql "SELECT stage, sum(wall_seconds), sum(tokens) FROM costs GROUP BY 1"
 
-    Tables: passages, sentences, questions, vectors, rejects, costs, runs, artifacts. Columns: DESCRIBE passages.
+    Tables: passages, sentences, questions, vectors, index_quality, neighbours, terms, rejects, costs, runs, artifacts.
+    Columns: DESCRIBE passages.
     """
     with explained_errors():
         from storage.catalog import query as run_query

@@ -6,9 +6,11 @@ import json
 import sys
 from collections.abc import Sequence
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow.parquet as pq
 from pydantic import BaseModel
 from rich.console import Console
 from rich.markup import escape
@@ -18,6 +20,8 @@ from rich.text import Text
 from configs.schema import IndexCorpus, Retrieve
 from flows.terminal import printable
 from storage.artifacts import Manifest
+from storage.catalog import query
+from storage.quotes import find
 
 
 def indexed(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
@@ -36,18 +40,105 @@ def indexed(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
             f"[yellow]{rejected:,} of {load.rows_in:,} rows were not used[/] (copies included). Why: "
             f'[b]vitalfew sql "SELECT reason, count(*) FROM rejects GROUP BY 1"{_store(parameters)}[/]'
         )
+    if known := sum(manifest.note("reused") for manifest in outcome.manifests if manifest.stage not in outcome.reused):
+        vectors = sum(manifest.rows.get("vectors", 0) for manifest in outcome.manifests)
+        out.print(f"{known:,} of {vectors:,} vectors were in the store already and not encoded again.")
     if truncated := sum(manifest.note("truncated") for manifest in outcome.manifests):
         out.print(f"[yellow]{truncated:,} texts are longer than the encoder takes[/] and were cut for it.")
+    for manifest in outcome.manifests:
+        if manifest.stage == "index":
+            _quality(out, parameters.store, manifest)
     if len(outcome.reused) == len(outcome.manifests):
         out.print("Nothing to do: every artifact was there already.")
+    _quote_and_truth(out, parameters, outcome)
     out.print(
         f'Index [b]{parameters.name}[/] is ready:  vitalfew search "…" --index {parameters.name}{_store(parameters)}'
     )
 
 
+def planned(out: Console, parameters: IndexCorpus, plan: Any) -> None:
+    """A quote, stage by stage, with what it rests on."""
+    survey = plan.survey
+    read = "all" if survey.complete else f"{survey.share:.1%}"
+    about = "" if survey.complete else "about "
+    out.print(f"Read {read} of the sources: {about}{survey.passages:,.0f} passages, {survey.questions:,.0f} questions.")
+    if plan.known:
+        out.print(f"The store has the vectors of {plan.known:.1%} of the passages already: they are not encoded again.")
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("stage")
+    for column in ("rows", "tokens", "wall s", "CPU s", "peak MiB", "disk MiB", "USD"):
+        table.add_column(column, justify="right")
+    for quote in plan.stages:
+        if quote.stage in plan.there:
+            table.add_row(quote.stage, "there already")
+        else:
+            table.add_row(
+                quote.stage,
+                f"{quote.rows:,}",
+                f"{quote.tokens:,}" if quote.tokens else "",
+                f"{quote.wall_seconds:,.1f}",
+                f"{quote.cpu_seconds:,.1f}",
+                f"{quote.peak_memory_bytes >> 20:,}",
+                f"{quote.disk_bytes / 2**20:,.1f}",
+                f"{quote.usd:.5f}",
+            )
+    out.print(table)
+    workers = plan.stages[0].workers
+    out.print(
+        f"With {workers} {'worker' if workers == 1 else 'workers'} ({parameters.runner}): "
+        f"{_duration(plan.wall_seconds)}, start-up of {plan.start_seconds:,.0f} s included; "
+        f"{sum(quote.usd for quote in plan.stages):.4f} USD at configs/prices.yaml; "
+        f"{plan.disk_bytes / 2**30:,.2f} GiB of the {plan.free_bytes / 2**30:,.1f} GiB that are free."
+    )
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:,.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours:,} h {minutes} min" if hours else f"{minutes} min"
+
+
+def _quote_and_truth(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
+    """The ledger's rows of what this run made, where it was quoted."""
+    made = [manifest.artifact.split("/")[1] for manifest in outcome.manifests if manifest.stage not in outcome.reused]
+    if not any(find(parameters.store, fingerprint) for fingerprint in made):
+        return
+    measures = ("rows", "tokens", "wall_seconds", "cpu_seconds", "peak_memory_bytes", "disk_bytes", "usd")
+    columns = ", ".join(f"quoted_{name}, {name}" for name in measures)
+    listed = ", ".join(f"'{fingerprint}'" for fingerprint in made)
+    rows = query(
+        parameters.store, f"SELECT fingerprint, stage, {columns} FROM ledger WHERE fingerprint IN ({listed})"
+    ).fetchall()
+    table = Table("quoted → truth", *(name.replace("_", " ") for name in measures), box=None, header_style="bold")
+    for row in sorted(rows, key=lambda row: made.index(row[0])):
+        pairs = zip(row[2::2], row[3::2], strict=True)
+        table.add_row(row[1], *(f"{_short(quoted)} → {_short(true)}" if true else "" for quoted, true in pairs))
+    out.print(table)
+
+
+def _short(value: float) -> str:
+    for size, unit in ((2**30, "G"), (2**20, "M")):
+        if isinstance(value, int) and value >= size:
+            return f"{value / size:,.1f}{unit}"
+    return f"{value:,.3g}" if isinstance(value, float) else f"{value:,}"
+
+
+def _quality(out: Console, store: Path, manifest: Manifest) -> None:
+    """Recall and size of each unit's index, as a search uses it."""
+    tables = [pq.read_table(store / file.path) for file in manifest.whole if file.table == "index_quality"]
+    for row in (row for table in tables for row in table.to_pylist() if row["chosen"]):
+        setting = {"h": "ef_search", "i": "nprobe"}.get(row["type"][0], "")
+        with_setting = f" with {setting} {row['effort']}" if row["effort"] else ""
+        how = f"{row['recall_at_10']:.3f}{with_setting}, measured on {row['probes']} of the {row['unit']}s"
+        recall = how if row["probes"] else "1 by definition"
+        size = f"{row['bytes_per_vector']:,.0f} bytes/vector"
+        out.print(f"{row['unit']}: {row['type']}, {row['vectors']:,} vectors, {size}, recall@10 {recall}")
+
+
 def _stage_row(manifest: Manifest, reused: bool) -> list[str]:
     costs = [record.cost for record in [manifest.preparation, *manifest.shards] if record]
-    rows = sum(manifest.rows.values())
+    rows = sum(count for table, count in manifest.rows.items() if table != "neighbours")  # those are a sample's
     if reused:
         return [manifest.stage, f"{rows:,}", "", "", "", "", "", f"{manifest.artifact} (reused)"]
     tokens = sum(cost.tokens for cost in costs)
@@ -78,7 +169,7 @@ def hits(out: Console, question: str, index: str, request: Retrieve, found: Sequ
     table.add_column("sentence, and its passage")
     for hit in found:
         context = "–" if hit.context is None else f"{hit.context:.3f}"
-        table.add_row(str(hit.rank), f"{hit.score:.3f}", f"{hit.core:.3f}", context, _in_passage(hit))
+        table.add_row(str(hit.rank), f"{hit.score:.4g}", f"{hit.core:.3f}", context, _in_passage(hit))
     out.print(table)
 
 

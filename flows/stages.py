@@ -7,7 +7,7 @@ Prefect's own caching stays off: what is done is known from the store, and from 
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, cast
 from uuid import UUID
@@ -19,6 +19,7 @@ from prefect.cache_policies import NO_CACHE
 from ray.exceptions import RayError, RayTaskError
 from ray.util.actor_pool import ActorPool
 
+from configs.loading import ConfigError
 from configs.schema import Execution
 from flows.progress import StageProgress
 from flows.workers import Counter, Worker
@@ -58,16 +59,16 @@ def run_on_ray(stage: Stage, run_id: str, progress: StageProgress, workers: int 
     """Do a stage on Ray actors and return its manifest. What an actor raises is raised here as it was."""
     if manifest := stage.manifest():
         return manifest
+    limit = most_workers(stage, workers, ray.cluster_resources())
     remote: Any = ray.remote
     counter = remote(num_cpus=0)(Counter).remote()
-    actor = remote(num_cpus=1, num_gpus=int(stage.uses_gpu), max_restarts=-1, max_task_retries=3)(Worker)
+    actor = remote(num_cpus=1, num_gpus=stage.num_gpus, max_restarts=-1, max_task_retries=3)(Worker)
     first = actor.remote()
     try:
         _follow(first.prepare.remote(stage, run_id, counter), counter, progress)
         progress.expect(stage.total_rows())
         pending = stage.pending()
-        size = min(workers or int(ray.cluster_resources().get("CPU", 1)), len(pending))
-        pool = ActorPool([first, *(actor.remote() for _ in range(size - 1))])
+        pool = ActorPool([first, *(actor.remote() for _ in range(min(limit, len(pending)) - 1))])
         for shard in pending:
             pool.submit(lambda worker, number: worker.do.remote(stage, run_id, counter, number), shard)
         while pool.has_next():
@@ -77,6 +78,24 @@ def run_on_ray(stage: Stage, run_id: str, progress: StageProgress, workers: int 
     except RayTaskError as error:
         raise (error.cause if isinstance(error.cause, Exception) else error) from None
     return stage.finish()
+
+
+def most_workers(stage: Stage, workers: int | None, resources: Mapping[str, float]) -> int:
+    """How many workers of a stage the cluster has room for, `workers` at most.
+
+    Raises ConfigError where it has no GPU for a stage that needs one: Ray would wait for it for ever.
+    """
+    most = workers or int(resources.get("CPU", 1))
+    if not stage.num_gpus:
+        return most
+    gpus = resources.get("GPU", 0)
+    if gpus < stage.num_gpus:
+        raise ConfigError(
+            f"stage {stage.name} wants {stage.num_gpus:g} GPU per worker and this Ray cluster has {gpus:g}; "
+            "join one that has (RAY_ADDRESS), or say --set encode.device=cpu"
+        )
+    # Whole workers per GPU: Ray does not spread one over two.
+    return min(most, int(gpus) * int(1 / stage.num_gpus + 1e-9))
 
 
 def _follow(call: Any, counter: Any, progress: StageProgress) -> None:

@@ -2,18 +2,23 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from configs.schema import IndexCorpus
+from configs.loading import ConfigError
+from configs.schema import IndexCorpus, Unit
 from flows.progress import StageProgress
 from storage import catalog
-from storage.artifacts import Manifest
+from storage.artifacts import Artifact, Manifest
 from storage.runs import NamedIndex, Run, recorded_run, save_index
+from tasks.bm25 import BM25
 from tasks.datasets.base import InputError
 from tasks.encode import Encode
 from tasks.index import Index
 from tasks.load import Load
 from tasks.split import Split
-from tasks.stage import Stage
+from tasks.stage import Progress, Stage
+from tasks.terms import Terms
 
 Execute = Callable[[Stage, str], Manifest]
 """Does a stage for a run (its id) and returns the manifest: serially, or as a Prefect task on Ray workers."""
@@ -29,7 +34,8 @@ class Outcome:
 
 
 def index_stages(parameters: IndexCorpus) -> list[Stage]:
-    """load → split → encode → index; without split where whole passages are all that is to be retrieved.
+    """load → split → encode → index; without split where whole passages are all that is to be retrieved; terms → bm25
+    where keywords are to be searched too.
 
     Fingerprints follow from settings and inputs alone, so that all are known before anything runs.
     """
@@ -37,10 +43,34 @@ def index_stages(parameters: IndexCorpus) -> list[Stage]:
     load = Load(store, parameters.datasets, parameters.load)
     if "sentence" in parameters.encode.units:
         split = Split(store, load.artifact, parameters.split)
-        encode = Encode(store, split.artifact, parameters.encode)
-        return [load, split, encode, Index(store, split.artifact, encode.artifact, parameters.index)]
-    encode = Encode(store, load.artifact, parameters.encode)
-    return [load, encode, Index(store, load.artifact, encode.artifact, parameters.index)]
+        encode = _encode(store, split.artifact, parameters)
+        stages: list[Stage] = [load, split, encode, Index(store, split.artifact, encode.artifact, parameters.index)]
+        return stages + _keyword_stages(parameters, {"sentence": split.artifact, "passage": load.artifact})
+    encode = _encode(store, load.artifact, parameters)
+    stages = [load, encode, Index(store, load.artifact, encode.artifact, parameters.index)]
+    return stages + _keyword_stages(parameters, {"passage": load.artifact})
+
+
+def _keyword_stages(parameters: IndexCorpus, tables: dict[Unit, Artifact]) -> list[Stage]:
+    """terms → bm25, over the same units, where they are wanted."""
+    if not parameters.bm25.enabled:
+        return []
+    store = parameters.store.absolute()
+    texts = {unit: table for unit, table in tables.items() if unit in parameters.encode.units}
+    terms = Terms(store, texts, parameters.bm25)
+    return [terms, BM25(store, texts, terms.artifact, parameters.bm25)]
+
+
+def _encode(store: Path, units: Artifact, parameters: IndexCorpus) -> Encode:
+    stage = Encode(store, units, parameters.encode)
+    if parameters.num_gpus is not None:
+        if not stage.num_gpus:
+            raise ConfigError(
+                f"num_gpus={parameters.num_gpus:g}, but the encoder computes on the CPU: no GPU is seen here. "
+                "Where the workers have one, say --set encode.device=cuda"
+            )
+        stage.num_gpus = parameters.num_gpus
+    return stage
 
 
 def is_indexed(parameters: IndexCorpus) -> bool:
@@ -71,12 +101,19 @@ def index_corpus(parameters: IndexCorpus, execute: Execute) -> Outcome:
 def run_serially(stage: Stage, run_id: str) -> Manifest:
     """Do a stage in this process alone, with the same result."""
     with stage.artifact.locked(), StageProgress(stage.name) as progress:
-        if manifest := stage.manifest():
-            return manifest
-        stage.run_preparation(run_id, progress.add)
-        progress.expect(stage.total_rows())
-        if pending := stage.pending():
-            stage.open()
-            for shard in pending:
-                stage.run_shard(shard, run_id, progress.add)
-        return stage.finish()
+        return do_stage(stage, run_id, progress.add, progress.expect)
+
+
+def do_stage(
+    stage: Stage, run_id: str, progress: Progress = lambda rows, tokens: None, expect: Callable[[int], Any] = int
+) -> Manifest:
+    """What is left of a stage, shard after shard; `expect` is told how many rows `progress` will count."""
+    if manifest := stage.manifest():
+        return manifest
+    stage.run_preparation(run_id, progress)
+    expect(stage.total_rows())
+    if pending := stage.pending():
+        stage.open()
+        for shard in pending:
+            stage.run_shard(shard, run_id, progress)
+    return stage.finish()

@@ -104,9 +104,10 @@ class ShardRecord:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Says that an artifact is complete, what it holds and what it was made from."""
+    """Says that an artifact is complete, what it holds and what it was made from. `whole`: files about all shards."""
 
     stage: str
+    version: str
     artifact: str
     inputs: dict[str, str]
     config: dict[str, Any]
@@ -117,14 +118,18 @@ class Manifest:
     rows: dict[str, int]
     shards: list[ShardRecord]
     preparation: ShardRecord | None = None
+    whole: list[File] = field(default_factory=list)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Manifest":
         shards = [ShardRecord.from_json(shard) for shard in value["shards"]]
         preparation = value["preparation"] and ShardRecord.from_json(value["preparation"])
-        return cls(**{**value, "shards": shards, "preparation": preparation})
+        whole = [File(**file) for file in value.get("whole", [])]
+        records = {"shards": shards, "preparation": preparation, "whole": whole}
+        return cls(**{"version": "1", **value, **records})
 
     def files(self) -> Iterator[File]:
+        yield from self.whole
         for shard in self.shards:
             yield from shard.files
 
@@ -220,6 +225,10 @@ class Artifact:
     @property
     def ledger(self) -> Path:
         return self.store / "costs" / self.fingerprint / "00000.parquet"
+
+    def marked(self, shard: int) -> bool:
+        """Whether the shard was done once; `record` looks whether its files are still as they were."""
+        return self._marker(shard).exists()
 
     def complete(self, manifest: Manifest) -> None:
         for table in {file.table for file in manifest.files()}:

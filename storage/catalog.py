@@ -17,6 +17,32 @@ from storage.parquet import NotWritten, write_atomically
 logger = logging.getLogger("vitalfew")
 
 CATALOG = "catalog.duckdb"
+OWN_RUNS = ("costs", "quotes")
+"""Tables that are no part of an artifact but speak of one: they outlive it."""
+
+# Quote and truth side by side, a row per artifact that was quoted. A stage's elapsed time is that from the beginning
+# of its first shard to the end of its last one, in each of the runs that worked on it.
+LEDGER = """
+CREATE VIEW ledger AS
+WITH spans AS (
+    SELECT fingerprint, run_id, sum(rows) AS rows, sum(tokens) AS tokens, sum(cpu_seconds) AS cpu_seconds,
+        sum(usd) AS usd, max(peak_memory_bytes) AS peak_memory_bytes,
+        date_diff('us', min(started), max(started + to_microseconds((wall_seconds * 1e6)::BIGINT))) / 1e6
+            AS wall_seconds
+    FROM costs GROUP BY ALL
+), truth AS (
+    SELECT fingerprint, sum(rows) AS rows, sum(tokens) AS tokens, sum(cpu_seconds) AS cpu_seconds, sum(usd) AS usd,
+        max(peak_memory_bytes) AS peak_memory_bytes, sum(wall_seconds) AS wall_seconds
+    FROM spans GROUP BY ALL
+)
+SELECT quotes.stage, quotes.rows AS quoted_rows, truth.rows, quotes.tokens AS quoted_tokens, truth.tokens,
+    quotes.wall_seconds AS quoted_wall_seconds, truth.wall_seconds,
+    quotes.cpu_seconds AS quoted_cpu_seconds, truth.cpu_seconds,
+    quotes.peak_memory_bytes AS quoted_peak_memory_bytes, truth.peak_memory_bytes,
+    quotes.disk_bytes AS quoted_disk_bytes, artifacts.bytes AS disk_bytes,
+    quotes.usd AS quoted_usd, truth.usd, quotes.workers AS quoted_workers, fingerprint
+FROM quotes JOIN truth USING (fingerprint) LEFT JOIN artifacts USING (fingerprint)
+"""
 
 
 _READING = ([duckdb.StatementType.SELECT], [duckdb.StatementType.MULTI])  # the latter is PIVOT
@@ -50,7 +76,8 @@ def build(store: Path) -> Path:
 def _write(path: Path, store: Path) -> None:
     root = store.resolve()
     files: dict[str, list[str]] = {table: [] for table in schemas.TABLES}
-    files["costs"] = [str(root / path.relative_to(store)) for path in _ledgers(store)]
+    for table in OWN_RUNS:
+        files[table] = [str(root / path.relative_to(store)) for path in _ledgers(store, table)]
     artifacts = []
     for artifact, manifest in complete_artifacts(store):
         if fault := next(filter(None, (file.misfit(store) for file in manifest.files())), None):
@@ -60,15 +87,17 @@ def _write(path: Path, store: Path) -> None:
             if file.table in files:
                 files[file.table].append(str(root / file.path))
         last = max(manifest.shards, key=lambda record: record.cost.started)
-        artifacts.append((artifact.fingerprint, artifact.table, manifest.stage, last.run_id, manifest.completed))
+        size = sum(file.bytes for file in manifest.files())
+        made = (last.run_id, manifest.completed)
+        artifacts.append((artifact.fingerprint, artifact.table, manifest.stage, *made, size))
     with duckdb.connect(str(path)) as connection:
         connection.execute("CREATE TABLE place AS SELECT ? AS root", [str(store.resolve())])
         connection.execute(
             "CREATE TABLE artifacts (fingerprint VARCHAR, table_name VARCHAR, stage VARCHAR, run_id VARCHAR, "
-            "completed TIMESTAMPTZ)"
+            "completed TIMESTAMPTZ, bytes BIGINT)"
         )
         if artifacts:
-            connection.executemany("INSERT INTO artifacts VALUES (?, ?, ?, ?, ?)", artifacts)
+            connection.executemany("INSERT INTO artifacts VALUES (?, ?, ?, ?, ?, ?)", artifacts)
         connection.execute(
             "CREATE TABLE runs (run_id VARCHAR, flow VARCHAR, name VARCHAR, state VARCHAR, started TIMESTAMPTZ, "
             "ended TIMESTAMPTZ, config JSON, fingerprints VARCHAR[], error VARCHAR)"
@@ -82,33 +111,35 @@ def _write(path: Path, store: Path) -> None:
         for table, paths in files.items():
             if table != "runs":
                 connection.execute(f"CREATE VIEW {table} AS {_select(table, paths)}")
+        connection.execute(LEDGER)
         for table, schema in schemas.TABLES.items():
             for field in schema:
                 about = (field.metadata or {}).get(b"about", b"").decode()
                 connection.execute(f"COMMENT ON COLUMN {table}.{_name(field.name)} IS {_quoted(about)}")
 
 
-def _ledgers(store: Path) -> Iterator[Path]:
-    """The ledgers of all artifacts, those that were removed since among them: money that was spent stays spent."""
-    for path in sorted(store.glob("costs/*/*.parquet")):
+def _ledgers(store: Path, table: str) -> Iterator[Path]:
+    """The costs (quotes) of all artifacts, those that were removed since among them: what was spent stays spent."""
+    for path in sorted(store.glob(f"{table}/*/*.parquet")):
         try:
             pq.read_metadata(path)
         except (pa.ArrowInvalid, OSError) as error:
-            logger.warning("%s is left out of the costs: %s", path, error)
+            logger.warning("%s is left out of the tables: %s", path, error)
         else:
             yield path
 
 
 def _select(table: str, paths: list[str]) -> str:
-    """Rows with their artifact's fingerprint and the run that completed it (`costs` names the paying run itself)."""
+    """Rows with their artifact's fingerprint and the run that completed it (`costs` names the paying run itself,
+    a quote has none)."""
     if not paths:
         columns = [f"NULL::{_sql_type(field.type)} AS {_name(field.name)}" for field in schemas.TABLES[table]]
-        extra = [] if table == "costs" else ["NULL::VARCHAR AS run_id"]
+        extra = [] if table in OWN_RUNS else ["NULL::VARCHAR AS run_id"]
         return f"SELECT {', '.join([*columns, 'NULL::VARCHAR AS fingerprint', *extra])} WHERE false"
     listed = ", ".join(map(_quoted, sorted(paths)))
     fingerprint = "split_part(filename, '/', -2) AS fingerprint"
     rows = f"SELECT * EXCLUDE (filename), {fingerprint} FROM read_parquet([{listed}], filename = true)"
-    if table == "costs":
+    if table in OWN_RUNS:
         return rows
     return f"SELECT rows.*, artifacts.run_id FROM ({rows}) AS rows JOIN artifacts USING (fingerprint)"
 
@@ -121,7 +152,8 @@ def _sql_type(kind: pa.DataType) -> str:
         return f"{_sql_type(kind.value_type)}[]"
     if pa.types.is_timestamp(kind):
         return "TIMESTAMPTZ"
-    return {"int64": "BIGINT", "int32": "INTEGER", "float": "FLOAT", "double": "DOUBLE"}.get(str(kind), "VARCHAR")
+    names = {"int64": "BIGINT", "int32": "INTEGER", "float": "FLOAT", "double": "DOUBLE", "bool": "BOOLEAN"}
+    return names.get(str(kind), "VARCHAR")
 
 
 def _name(identifier: str) -> str:
@@ -134,7 +166,7 @@ def is_stale(store: Path) -> bool:
     if not path.exists():
         return True
     written = path.stat().st_mtime_ns
-    sources = [*store.glob("*/*/manifest.json"), *store.glob("runs/*.json")]
+    sources = [*store.glob("*/*/manifest.json"), *store.glob("runs/*.json"), *store.glob("quotes/*/*.parquet")]
     if any(source.stat().st_mtime_ns >= written for source in sources):
         return True
     try:

@@ -39,9 +39,10 @@ class Cost:
 class Meter:
     """Measures the block it encloses: `with Meter() as meter: ...`, then `meter.cost`."""
 
-    def __init__(self, uses_gpu: bool = False) -> None:
+    def __init__(self, num_gpus: float = 0.0) -> None:
+        """`num_gpus`: the share of a GPU that is taken."""
         self.cost = Cost()
-        self._uses_gpu = uses_gpu
+        self._num_gpus = num_gpus
 
     def __enter__(self) -> Self:
         _reset_peak_memory()
@@ -55,10 +56,16 @@ class Meter:
         cost = self.cost
         cost.wall_seconds = time.perf_counter() - self._wall
         cost.cpu_seconds = time.process_time() - self._cpu
-        cost.gpu_seconds = cost.wall_seconds if self._uses_gpu else 0.0
+        cost.gpu_seconds = cost.wall_seconds * self._num_gpus
         cost.peak_memory_bytes = peak_memory()
-        prices = read_prices()
-        cost.usd = (cost.cpu_seconds * prices["cpu_core_hour"] + cost.gpu_seconds * prices["gpu_hour"]) / 3600
+        cost.usd = charge(cost.cpu_seconds, cost.gpu_seconds, cost.tokens)
+
+
+def charge(cpu_seconds: float, gpu_seconds: float, tokens: float) -> float:
+    """USD at the prices of configs/prices.yaml."""
+    prices = read_prices()
+    hours = cpu_seconds * prices["cpu_core_hour"] + gpu_seconds * prices["gpu_hour"]
+    return hours / 3600 + tokens * prices["million_tokens"] / 1e6
 
 
 def write_ledger(path: Path, rows: Sequence[dict[str, Any]]) -> None:
@@ -77,9 +84,9 @@ def _ledger(path: Path) -> list[dict[str, Any]]:
 
 @cache
 def read_prices() -> dict[str, float]:
-    """USD per CPU-core hour and per GPU hour, from configs/prices.yaml."""
+    """USD per CPU-core hour, GPU hour and million tokens, from configs/prices.yaml."""
     content = yaml.safe_load(PRICES.read_text(encoding="utf-8"))
-    return {name: float(content[name]) for name in ("cpu_core_hour", "gpu_hour")}
+    return {name: float(content[name]) for name in ("cpu_core_hour", "gpu_hour", "million_tokens")}
 
 
 def peak_memory() -> int:

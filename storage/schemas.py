@@ -79,6 +79,23 @@ COSTS = pa.schema(
     ]
 )
 
+QUOTES = pa.schema(
+    [
+        _field("stage", pa.string(), "stage"),
+        _field("quoted", pa.timestamp("us", "UTC"), "when it was quoted"),
+        _field("runner", pa.string(), "ray or serial"),
+        _field("workers", pa.int32(), "parallel workers it was quoted for"),
+        _field("rows", pa.int64(), "rows of the stage's first table"),
+        _field("tokens", pa.int64(), "model tokens to compute, padding apart"),
+        _field("wall_seconds", pa.float64(), "elapsed time of the stage, workers side by side (seconds)"),
+        _field("cpu_seconds", pa.float64(), "CPU time of all workers (seconds)"),
+        _field("gpu_seconds", pa.float64(), "time GPUs are held (seconds)"),
+        _field("peak_memory_bytes", pa.int64(), "peak resident memory of a worker (bytes)"),
+        _field("disk_bytes", pa.int64(), "size of what stays on the disk (bytes)"),
+        _field("usd", pa.float64(), "cost at configs/prices.yaml (USD)"),
+    ]
+)
+
 RUNS = pa.schema(
     [
         _field("run_id", pa.string(), "the run"),
@@ -107,13 +124,50 @@ def vectors(dimension: int) -> pa.Schema:
     )
 
 
+NEIGHBOURS = pa.schema(
+    [
+        _field("unit", pa.string(), "sentence or passage"),
+        _field("effort", pa.int32(), "-1: exact search; nprobe of an ivf index, ef_search of hnsw, else 0"),
+        _field("probe", pa.int32(), "number of the sample query"),
+        _field("id", pa.int64(), "a unit near it in this shard; -1: there are no more"),
+        _field("score", pa.float32(), "its inner product with the query, as the index has it"),
+    ]
+)
+
+INDEX_QUALITY = pa.schema(
+    [
+        _field("unit", pa.string(), "sentence or passage"),
+        _field("type", pa.string(), "index.type"),
+        _field("vectors", pa.int64(), "vectors in the index"),
+        _field("bytes_per_vector", pa.float64(), "bytes of the index files per vector, ids and all"),
+        _field("effort", pa.int32(), "nprobe of an ivf index, ef_search of hnsw, else 0"),
+        _field("recall_at_10", pa.float64(), "share of the exact top 10 that the index finds with this effort"),
+        _field("standard_error", pa.float64(), "of recall_at_10, over the probes"),
+        _field("probes", pa.int32(), "sample queries it was measured with; 0: exact by definition"),
+        _field("chosen", pa.bool_(), "whether a search takes this effort if not told otherwise"),
+    ]
+)
+
+TERMS = pa.schema(
+    [
+        _field("unit", pa.string(), "sentence or passage"),
+        _field("term", pa.string(), "a word as BM25 counts it: lower case, stemmed"),
+        _field("documents", pa.int32(), "units of this shard that it stands in"),
+        _field("occurrences", pa.int32(), "times that it stands in this shard"),
+    ]
+)
+
 # Every table of the catalog. `vectors` has a width of its own per encoder: 1 stands for "some".
 TABLES: dict[str, pa.Schema] = {
     "passages": PASSAGES,
     "sentences": SENTENCES,
     "questions": QUESTIONS,
     "vectors": vectors(1),
+    "index_quality": INDEX_QUALITY,
+    "neighbours": NEIGHBOURS,
+    "terms": TERMS,
     "rejects": REJECTS,
     "costs": COSTS,
+    "quotes": QUOTES,
     "runs": RUNS,
 }

@@ -3,8 +3,12 @@
 A shard of vectors holds, in this order, a `core` row per sentence in the order of its sentences shard, a `context`
 row per sentence that has one, and a `passage` row per passage: what `Layout` reads back without looking up an id.
 In context mode `passage` there are no context rows: a sentence's context is its passage's row.
+
+Preparation looks for earlier artifacts of the same encoder (tasks/reuse.py): a unit that one of them holds is copied
+from there and not encoded again.
 """
 
+import json
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,13 +16,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from configs.loading import ConfigError
 from configs.schema import EncodeConfig
 from storage import schemas
 from storage.artifacts import Artifact, Manifest
+from storage.parquet import write_json
+from tasks import reuse
 from tasks.encoders.base import Encoder, Vectors
-from tasks.encoders.contexts import UnitVectors, encode_units
+from tasks.encoders.contexts import UnitVectors, encode_units, wants_passages
 from tasks.registry import resolve
 from tasks.stage import Progress, RowsLost, ShardResult, Stage
+
+SAMPLE_UNITS = 1000
+"""Units by which it is judged how much of a corpus an earlier artifact holds."""
 
 
 class BadVectors(ValueError):
@@ -34,7 +44,12 @@ class Encode(Stage):
 
     def __init__(self, store: Path, units: Artifact, config: EncodeConfig) -> None:
         self.encoder = make_encoder(config)
-        self.uses_gpu = self.encoder.uses_gpu
+        if config.context == "late" and "sentence" in config.units and not self.encoder.supports_late:
+            raise ConfigError(
+                f"encode.context=late takes means over token states, and encoder {config.encoder!r} does not pool by "
+                "the mean; say --set encode.context=passage or exact"
+            )
+        self.num_gpus = 1.0 if self.encoder.uses_gpu else 0.0
         self.identity = self.encoder.identity()
         super().__init__(store, {units.table: units}, config)
         self.units = units
@@ -43,7 +58,7 @@ class Encode(Stage):
         return {"encoder": self.config.encoder, **self.identity}
 
     def config_identity(self) -> dict[str, Any]:
-        # Order is of no account, and precision is in the encoder's identity as what it came to on this machine.
+        # Order is of no account; what concerns the encoder is in its identity, as what it came to.
         return {"context": self.config.context, "units": sorted(self.config.units)}
 
     def _manifest_of_units(self) -> Manifest:
@@ -58,8 +73,49 @@ class Encode(Stage):
     def total_rows(self) -> int:
         return self._manifest_of_units().rows[self.units.table]
 
+    def prepare(self, progress: Progress) -> None:
+        """Choose the artifacts whose vectors are taken over, once: whoever goes on after a kill takes the same."""
+        bases = reuse.candidates(self.artifact, self.description())
+        chosen = reuse.choose(bases, *self._sample(), len(self.shards())) if bases else []
+        write_json(self._bases, [base.to_json() for base in chosen])
+
+    def _sample(self) -> tuple[dict[str, np.ndarray], list[int]]:
+        """Ids of some units, and the shards they are all of: as ids are hashes, any shard is a random sample."""
+        sample: dict[str, np.ndarray] = {}
+        shards: list[int] = []
+        for shard in self.shards():
+            shards.append(shard)
+            due = self._ids(*self._read(shard))
+            sample = {kind: np.append(sample.get(kind, ids[:0]), ids) for kind, ids in due.items()}
+            if sum(map(len, sample.values())) >= SAMPLE_UNITS:
+                break
+        return sample, shards
+
+    @property
+    def _bases(self) -> Path:
+        return self.artifact.directory / "reuse.json"
+
+    def is_prepared(self) -> bool:
+        return super().is_prepared() and self._bases.exists()
+
+    def open(self) -> None:
+        bases = json.loads(self._bases.read_text(encoding="utf-8"))
+        self.bases = [reuse.Base.from_json(self.store, base) for base in bases]
+
+    def _ids(self, ids: np.ndarray, passage_ids: np.ndarray, passages: list[list[str]]) -> dict[str, np.ndarray]:
+        """The ids of the vectors that are due, by kind, in the order of their rows."""
+        sentences = "sentence" in self.config.units
+        has_context = np.array([len(each) > 1 for each in passages for _ in each], dtype=bool)
+        return {
+            "core": ids if sentences else ids[:0],
+            "context": ids[has_context] if sentences and self.config.context != "passage" else ids[:0],
+            "passage": passage_ids if wants_passages(self.config.context, self.config.units) else passage_ids[:0],
+        }
+
     def work(self, shard: int, progress: Progress) -> ShardResult:
         ids, passage_ids, passages = self._read(shard)
+        due = self._ids(ids, passage_ids, passages)
+        known = reuse.find(self.bases, due, shard, len(self.shards()), self.encoder.dimension)
         rows = len(ids)
         told = 0
         done = 0.0
@@ -71,12 +127,11 @@ class Encode(Stage):
             told += more
             progress(more, tokens)
 
-        vectors = encode_units(self.encoder, passages, self.config.context, self.config.units, tick)
+        vectors = encode_units(self.encoder, passages, self.config.context, self.config.units, tick, known)
         self._check(shard, vectors)
         progress(rows - told, 0)
-        core_ids = ids if "sentence" in self.config.units else ids[:0]
-        table = _table(self.encoder.dimension, core_ids, passage_ids, vectors)
-        notes = {"truncated": vectors.truncated}
+        table = _table(self.encoder.dimension, due, vectors)
+        notes = {"truncated": vectors.truncated, "reused": sum(int(each.found.sum()) for each in known.values())}
         return ShardResult(rows, {"vectors": table}, tokens=vectors.tokens, notes=notes)
 
     def _read(self, shard: int) -> tuple[np.ndarray, np.ndarray, list[list[str]]]:
@@ -109,18 +164,16 @@ class Encode(Stage):
 
 def make_encoder(config: EncodeConfig) -> Encoder:
     """The encoder of a configuration; its weights are loaded by its first use."""
-    encoder: Encoder = resolve("encoder", config.encoder)(config.precision, config.batch_tokens)
+    encoder: Encoder = resolve("encoder", config.encoder)(config)
     return encoder
 
 
-def _table(dimension: int, sentence_ids: np.ndarray, passage_ids: np.ndarray, vectors: UnitVectors) -> pa.Table:
-    with_context = sentence_ids[vectors.has_context] if len(vectors.context) else sentence_ids[:0]
-    ids = [sentence_ids, with_context, passage_ids if len(vectors.passage) else passage_ids[:0]]
-    kinds = np.repeat(np.arange(len(schemas.VECTOR_KINDS), dtype=np.int8), [len(each) for each in ids])
-    flat = np.concatenate([vectors.core, vectors.context, vectors.passage]).reshape(-1)
+def _table(dimension: int, ids: dict[str, np.ndarray], vectors: UnitVectors) -> pa.Table:
+    kinds = np.repeat(np.arange(len(ids), dtype=np.int8), [len(each) for each in ids.values()])
+    flat = np.concatenate([getattr(vectors, kind) for kind in ids]).reshape(-1)
     schema = schemas.vectors(dimension)
     columns = [
-        pa.array(np.concatenate(ids)),
+        pa.array(np.concatenate(list(ids.values()))),
         pa.DictionaryArray.from_arrays(kinds, list(schemas.VECTOR_KINDS)),
         pa.FixedSizeListArray.from_arrays(pa.array(flat), type=schema.field("vector").type),
     ]

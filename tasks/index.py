@@ -6,28 +6,40 @@ section 3.2). `fused` keeps alpha * core + (1 - alpha) * context, d numbers, for
 stands for its own: its score is core.q for every alpha. Passages are always kept as they are, d numbers.
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from configs.schema import IndexConfig, Unit
-from storage import faiss_shards
-from storage.artifacts import Artifact, File, Manifest
-from storage.faiss_shards import Vectors
+from configs.schema import IndexConfig, Retrieve, Unit
+from storage import faiss_shards, schemas
+from storage.artifacts import Artifact, Manifest, ShardRecord
+from storage.faiss_shards import Shard
+from storage.faiss_types import Recipe, Vectors
 from storage.schemas import VECTOR_KINDS
+from tasks.recall import PROBES, Answers, Exact, Probes, Recall, chosen, neighbours
+from tasks.retrievers.core_context import CoreContext
 from tasks.stage import Progress, ShardResult, Stage
+
+SAMPLED_SHARDS = 64
+"""Vectors shards that a training sample is drawn from, at most."""
 
 
 class Index(Stage):
-    """Stage `index`. Its files are `<shard>.<unit>.faiss`; a FAISS shard covers a run of vectors shards."""
+    """Stage `index`. Its files are `<shard>.<unit>.faiss`; a FAISS shard covers a run of vectors shards.
+
+    Types other than flat have a template for each unit, trained in the preparation on a bounded sample, that every
+    shard is built from, and probes, whose neighbours tell the recall (tasks/recall.py).
+    """
 
     name: ClassVar[str] = "index"
     table: ClassVar[str] = "faiss"
+    version: ClassVar[str] = "2"
     config: IndexConfig
 
     def __init__(self, store: Path, units: Artifact, vectors: Artifact, config: IndexConfig) -> None:
@@ -36,12 +48,12 @@ class Index(Stage):
 
     def config_identity(self) -> dict[str, Any]:
         identity = self.config.model_dump(mode="json")
-        if self.config.layout == "dual":
-            del identity["alpha"]
+        for name in self.config.idle():
+            del identity[name]
         return identity
 
     def method_identity(self) -> dict[str, Any]:
-        return {"index": "flat", "library": "faiss"}
+        return {"index": self.config.type, "library": "faiss"}
 
     def _encoding(self) -> Manifest:
         manifest = self.vectors.recorded_manifest()
@@ -49,12 +61,30 @@ class Index(Stage):
             raise FileNotFoundError(f"{self.vectors.name} is not complete; encode comes before index")
         return manifest
 
+    def _units(self) -> Manifest:
+        manifest = self.units.recorded_manifest()
+        if manifest is None:
+            raise FileNotFoundError(f"{self.units.name} is not complete; it comes before index")
+        return manifest
+
+    @property
+    def kinds(self) -> list[Unit]:
+        """The units that are indexed."""
+        return self._encoding().config["units"]
+
+    def recipe(self, unit: Unit, sample: int = 0) -> Recipe:
+        """The index of a unit, trained on `sample` vectors."""
+        manifest = self._units()
+        rows = manifest.rows_in if unit == "passage" and "sentences" in manifest.rows else manifest.rows[table_of(unit)]
+        width = 2 if unit == "sentence" and self.config.layout == "dual" else 1
+        return Recipe(self.config, width * self.dimension(), rows, sample)
+
     def covered(self) -> list[list[int]]:
-        """The vectors shards of each FAISS shard."""
-        records = self._encoding().shards
-        largest = max(record.files[0].bytes for record in records)
-        run = max(1, (self.config.shard_mb << 20) // max(1, largest))
-        numbers = [record.shard for record in records]
+        """The vectors shards of each FAISS shard: as many as fit into `shard_mb` as the index keeps them."""
+        numbers = [record.shard for record in self._encoding().shards]
+        largest = max(record.rows(self.units.table) for record in self._units().shards)
+        size = largest * self.recipe(self.kinds[0]).bytes_per_vector()
+        run = max(1, int((self.config.shard_mb << 20) / max(1, size)))
         return [numbers[start : start + run] for start in range(0, len(numbers), run)]
 
     def shards(self) -> list[int]:
@@ -63,41 +93,119 @@ class Index(Stage):
     def total_rows(self) -> int:
         return self._encoding().rows["vectors"]
 
+    def template(self, unit: Unit) -> Path:
+        return self.artifact.directory / f"{unit}.template.faiss"
+
+    def probes(self, unit: Unit) -> Path:
+        return self.artifact.directory / f"{unit}.probes.npz"
+
+    def is_prepared(self) -> bool:
+        if self.config.type == "flat":
+            return True
+        made = all(path(unit).exists() for unit in self.kinds for path in (self.template, self.probes))
+        return super().is_prepared() and made
+
+    def prepare(self, progress: Progress) -> None:
+        for unit in self.kinds:
+            sample = self._sample(unit)
+            recipe = self.recipe(unit, len(sample.ids))
+            faiss_shards.write(self.template(unit), recipe.template(sample.rows))
+            places = np.unique(np.linspace(0, len(sample.ids) - 1, PROBES).astype(int))
+            Probes(sample.ids[places], self._queries(unit, sample.questions[places])).save(self.probes(unit))
+
+    def _sample(self, unit: Unit) -> "Sample":
+        """At most `shard_mb` of vectors, a random choice: shards and their rows are ordered by hashes of content."""
+        wanted = (self.config.shard_mb << 20) // (4 * self.recipe(unit).dimension)
+        numbers = [record.shard for record in self._encoding().shards]
+        numbers = [numbers[place] for place in np.unique(np.linspace(0, len(numbers) - 1, SAMPLED_SHARDS).astype(int))]
+        share = -(-wanted // len(numbers))
+        parts = [self._read(unit, number).first(share) for number in numbers]
+        return Sample(*(np.concatenate(columns)[:wanted] for columns in zip(*map(Sample.columns, parts), strict=True)))
+
+    def _queries(self, unit: Unit, questions: Vectors) -> Vectors:
+        """What the retriever of a unit makes of questions."""
+        if unit == "passage" or self.config.layout == "fused":
+            return questions
+        return CoreContext(Retrieve()).queries(questions, self.config.layout, self.config.alpha)
+
     def work(self, shard: int, progress: Progress) -> ShardResult:
         covered = self.covered()[shard]
-        encoding = self._encoding().config
-        files = []
-        for unit in encoding["units"]:
-            files.append(self._build(shard, unit, covered, encoding["context"]))
+        files, near = [], []
+        for unit in self.kinds:
+            path = self.artifact.path(shard, suffix=f"{unit}.faiss")
+            ids = np.concatenate([self._ids(unit, number) for number in covered])
+            batches = (self._read(unit, number).rows for number in covered)
+            if self.config.type == "flat":
+                faiss_shards.build(path, self.recipe(unit).template(), ids, batches)
+            else:
+                exact = Exact(Probes.load(self.probes(unit)), ids)
+                faiss_shards.build(path, faiss_shards.read(self.template(unit)), ids, exact.watch(batches))
+                near.append(neighbours(unit, exact, Shard(path)))
+            files.append(self.artifact.describe(path, self.table, len(ids)))
         rows_in = sum(record.files[0].rows for record in self._encoding().shards if record.shard in covered)
         progress(rows_in, 0)
-        return ShardResult(rows_in, files=files, notes={"first": covered[0], "last": covered[-1]})
+        tables = {"neighbours": pa.concat_tables(near)} if near else {}
+        return ShardResult(rows_in, tables, files, notes={"first": covered[0], "last": covered[-1]})
 
-    def _build(self, shard: int, unit: Unit, covered: list[int], context: str) -> File:
-        path = self.artifact.path(shard, suffix=f"{unit}.faiss")
-        kind = "core" if unit == "sentence" else "passage"
-        ids = np.concatenate([_ids(self.vectors.path(number), kind) for number in covered])
-        dimension = self.dimension() * (2 if unit == "sentence" and self.config.layout == "dual" else 1)
-        faiss_shards.build_flat(path, ids, self._rows(unit, covered, context), dimension)
-        return self.artifact.describe(path, self.table, len(ids))
+    def conclude(self, records: Sequence[ShardRecord]) -> dict[str, pa.Table]:
+        """Recall and bytes per vector of each unit's index, by effort."""
+        return {"index_quality": pa.concat_tables([self._quality(unit, records) for unit in self.kinds])}
+
+    def _quality(self, unit: Unit, records: Sequence[ShardRecord]) -> pa.Table:
+        files = [file for record in records for file in record.files if file.path.endswith(f".{unit}.faiss")]
+        vectors = sum(file.rows for file in files)
+        recalls, probes = {0: Recall(1.0, 0.0)}, 0
+        if self.config.type != "flat":
+            asked = Probes.load(self.probes(unit))
+            answers, probes = Answers(unit, asked), len(asked.ids)
+            for record in records:
+                answers.add(pq.read_table(self.artifact.path(record.shard, "neighbours")))
+            recalls = answers.recalls()
+        size = sum(file.bytes for file in files) / max(1, vectors)
+        best = chosen(recalls, self.config.recall)
+        rows = [
+            (unit, self.config.type, vectors, size, effort, recall.mean, recall.error, probes, effort == best)
+            for effort, recall in recalls.items()
+        ]
+        names = schemas.INDEX_QUALITY.names
+        return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schemas.INDEX_QUALITY)
 
     def dimension(self) -> int:
         field = pq.read_schema(self.vectors.path(self._encoding().shards[0].shard)).field("vector")
         return int(field.type.list_size)
 
-    def _rows(self, unit: Unit, covered: list[int], context: str) -> Iterator[Vectors]:
-        for number in covered:
-            layout = ShardVectors.read(self.vectors.path(number))
-            if unit == "passage":
-                yield layout.passage
-            else:
-                core, around = layout.core, layout.contexts(self.units.path(number), context)
-                yield self._laid_out(core, around)
+    def _ids(self, unit: Unit, number: int) -> np.ndarray:
+        table = pq.read_table(self.vectors.path(number), columns=["id", "kind"])
+        return table.filter(pc.equal(table["kind"], "core" if unit == "sentence" else "passage"))["id"].to_numpy()
+
+    def _read(self, unit: Unit, number: int) -> "Sample":
+        """A vectors shard as the index is to hold it."""
+        layout = ShardVectors.read(self.vectors.path(number))
+        ids = self._ids(unit, number)
+        if unit == "passage":
+            return Sample(ids, layout.passage, layout.passage)
+        context = layout.contexts(self.units.path(number), self._encoding().config["context"])
+        return Sample(ids, layout.core, self._laid_out(layout.core, context))
 
     def _laid_out(self, core: Vectors, context: Vectors) -> Vectors:
         if self.config.layout == "dual":
             return np.concatenate([core, context], axis=1)
         return self.config.alpha * core + (1 - self.config.alpha) * context
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Units by id, int64 (n,): as `questions`, float32 (n, d), and as `rows` of the index, float32 (n, width)."""
+
+    ids: np.ndarray
+    questions: Vectors
+    rows: Vectors
+
+    def columns(self) -> list[np.ndarray]:
+        return [self.ids, self.questions, self.rows]
+
+    def first(self, count: int) -> "Sample":
+        return Sample(*(column[:count] for column in self.columns()))
 
 
 @dataclass(frozen=True)
@@ -134,6 +242,6 @@ class ShardVectors:
         return contexts
 
 
-def _ids(path: Path, kind: str) -> np.ndarray:
-    table = pq.read_table(path, columns=["id", "kind"])
-    return table.filter(pc.equal(table["kind"], kind))["id"].to_numpy()
+def table_of(unit: Unit) -> str:
+    """The table that a unit's rows are in."""
+    return "sentences" if unit == "sentence" else "passages"

@@ -63,7 +63,7 @@ class Load(Stage):
         self.files = [path for _, dataset in self.datasets for path in dataset.files()]
         self.digests = [
             {"format": name, "version": dataset.version, "options": dataset.options.model_dump(mode="json")}
-            | {"files": [file_digest(store, path) for path in dataset.files()]}
+            | {"files": [file_digest(store, path) for path in dataset.files()], **dataset.identity()}
             for name, dataset in self.datasets
         ]
         super().__init__(store, {}, config)
@@ -113,9 +113,7 @@ class Load(Stage):
     def _write_plan(self) -> None:
         counts = _chunks(self.staging)
         passages = sum(chunk["passages"] for chunk in counts)
-        # A power of two, so that a shard of a corpus that has grown is a half of one it had before.
-        wanted = max(passages / self.config.shard_passages, min(FEW_SHARDS, passages / SMALL_SHARD), 1)
-        shards = 1 << math.ceil(math.log2(wanted))
+        shards = shard_count(passages, self.config)
         write_json(self.staging / "plan.json", {"shards": shards, "rows": counts[-1]["records"] if counts else 0})
 
     def is_prepared(self) -> bool:
@@ -194,6 +192,12 @@ class Load(Stage):
         manifest = super().finish()
         shutil.rmtree(self.staging)
         return manifest
+
+
+def shard_count(passages: float, config: LoadConfig) -> int:
+    """A power of two, so that a shard of a corpus that has grown is a half of one it had before."""
+    wanted = max(passages / config.shard_passages, min(FEW_SHARDS, passages / SMALL_SHARD), 1)
+    return 1 << math.ceil(math.log2(wanted))
 
 
 def _check_unchanged(keys: dict[Path, str]) -> None:

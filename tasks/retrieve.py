@@ -1,28 +1,27 @@
 """retrieve: questions → hits, from a named index."""
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from configs.schema import EncodeConfig, IndexConfig, Retrieve, Unit
-from storage import faiss_shards
+from configs.schema import EncodeConfig, IndexConfig, Layout, Retrieve, Unit
+from storage import bm25_shards, faiss_shards
 from storage.artifacts import Artifact, Manifest
-from storage.faiss_shards import Found, Vectors
+from storage.faiss_types import Vectors
+from storage.found import NOTHING, Found
 from storage.runs import NamedIndex, find_index
+from tasks.bm25 import stem
 from tasks.encode import make_encoder
-from tasks.index import ShardVectors
+from tasks.index import table_of
 from tasks.registry import resolve
-from tasks.retrievers.base import Retriever
-
-CACHED_GROUPS = 64
-OPEN_FILES = 64
+from tasks.retrievers.base import Questions, Retriever
+from tasks.retrievers.words import words
+from tasks.units import Units
 
 
 class IndexMismatch(ValueError):
@@ -55,8 +54,8 @@ class Searcher:
         self.artifacts = {role: Artifact(store, *name.split("/")) for role, name in self.index.artifacts.items()}
         self.manifests = {role: self._complete(artifact) for role, artifact in self.artifacts.items()}
         self.encoding = EncodeConfig.model_validate(self.manifests["vectors"].config)
-        self.layout = IndexConfig.model_validate(self.manifests["faiss"].config)
-        self._groups: OrderedDict[tuple[Path, int], pa.Table] = OrderedDict()
+        self.config = IndexConfig.model_validate(self.manifests["faiss"].config)
+        self.units = Units(self.artifacts, self.encoding.context)
 
     def _complete(self, artifact: Artifact) -> Manifest:
         manifest = artifact.recorded_manifest()
@@ -70,7 +69,8 @@ class Searcher:
 
     @cached_property
     def encoder(self) -> Any:
-        encoder = make_encoder(self.encoding)
+        # Questions are encoded here, on whatever the passages were.
+        encoder = make_encoder(self.encoding.model_copy(update={"device": "auto"}))
         indexed = self.manifests["vectors"].method
         found = encoder.identity()
         if indexed["files"] != found["files"]:
@@ -80,18 +80,19 @@ class Searcher:
             )
         return encoder
 
-    def search(self, questions: Sequence[str], request: Retrieve) -> Found:
-        """The best units of each question. Encodes all questions together; see `hits` for texts."""
-        return self.search_vectors(self.encoder.encode_questions(questions).vectors, request)
+    def search(self, questions: Sequence[str], request: Retrieve, vectors: Vectors | None = None) -> Found:
+        """The best units of each question, by table shard and row; see `texts` and `hits`. All questions are encoded
+        together, where the retriever needs it and `vectors`, float32 (n, d), does not say that they are already."""
+        return self._search(Questions(questions, lambda texts: self._encoded(texts, vectors)), request)
 
-    def search_vectors(self, questions: Vectors, request: Retrieve) -> Found:
-        """The same, for questions that are encoded already: float32 (n, d)."""
-        retriever = self._retriever(request)
-        queries = retriever.queries(questions, self.layout.layout, self.layout.alpha)
-        return faiss_shards.search(self._shards(retriever.unit), queries, request.top_k)
+    def _encoded(self, texts: Sequence[str], vectors: Vectors | None) -> Vectors:
+        return self.encoder.encode_questions(texts).vectors if vectors is None else vectors
+
+    def _search(self, questions: Questions, request: Retrieve) -> Found:
+        return self._retriever(request).retrieve(questions, OpenIndex(self, request), request.top_k)
 
     def _retriever(self, request: Retrieve) -> Retriever:
-        retriever: Retriever = resolve("retriever", request.retriever)(request.alpha)
+        retriever: Retriever = resolve("retriever", request.retriever)(request)
         if retriever.unit not in self.encoding.units:
             raise IndexMismatch(
                 f"retriever {request.retriever!r} searches {retriever.unit}s, and index {self.index.name!r} holds only "
@@ -99,41 +100,29 @@ class Searcher:
             )
         return retriever
 
-    def _shards(self, unit: Unit) -> list[faiss_shards.Shard]:
-        return self._opened[unit]
-
-    @cached_property
-    def _opened(self) -> dict[Unit, list[faiss_shards.Shard]]:
-        opened: dict[Unit, list[faiss_shards.Shard]] = {}
-        for file in self.manifests["faiss"].files():
-            unit: Unit = "sentence" if file.path.endswith(".sentence.faiss") else "passage"
-            opened.setdefault(unit, []).append(faiss_shards.Shard(self.store / file.path))
-        return opened
-
     def texts(self, found: Found, unit: Unit) -> list[list[dict[str, Any]]]:
         """The rows of `sentences` (or `passages`) of what was found, question by question, best first."""
         return [
-            [self._row(unit, int(shard), int(row)) for shard, row in zip(shards, rows, strict=True) if row >= 0]
+            [self.units.row(unit, int(shard), int(row)) for shard, row in zip(shards, rows, strict=True) if row >= 0]
             for shards, rows in zip(found.shards, found.rows, strict=True)
         ]
 
     def hits(self, question: str, request: Retrieve) -> list[Hit]:
         """One question's hits, with all that explains them."""
-        vectors = self.encoder.encode_questions([question]).vectors
-        found = self.search_vectors(vectors, request)
+        questions = Questions([question], lambda texts: self._encoded(texts, None))
+        found = self._search(questions, request)
         unit = self._retriever(request).unit
         hits = []
         for rank, row in enumerate(self.texts(found, unit)[0]):
             shard, number = int(found.shards[0, rank]), int(found.rows[0, rank])
-            core, context = self._similarities(unit, shard, number, vectors[0])
-            passage = self._passage(row["passage_id"], shard, number, unit)
-            only = passage["text"].strip() == row["text"].strip()
+            core, context = self.units.similarities(unit, shard, number, questions.vectors[0])
+            passage = self.units.passage(shard, row["passage_id"])
             hits.append(
                 Hit(
                     rank=rank + 1,
                     score=float(found.scores[0, rank]),
                     core=core,
-                    context=None if only else context,
+                    context=context,
                     unit_id=int(found.ids[0, rank]),
                     passage_id=row["passage_id"],
                     position=row.get("position", 0),
@@ -144,72 +133,86 @@ class Searcher:
             )
         return hits
 
-    def _similarities(self, unit: Unit, shard: int, row: int, question: Vectors) -> tuple[float, float]:
-        """Core and context similarity of a unit; a passage is its own core."""
-        if unit == "sentence" and self.layout.layout == "fused":  # the index keeps their sum only
-            number, row = self._locate(unit, shard, row)
-            vectors = ShardVectors.read(self.artifacts["vectors"].path(number))
-            contexts = vectors.contexts(self.artifacts["sentences"].path(number), self.encoding.context)
-            return float(vectors.core[row] @ question), float(contexts[row] @ question)
-        kept = self._shards(unit)[shard].vectors(np.array([row]))[0].reshape(-1, len(question))
-        return float(kept[0] @ question), float(kept[-1] @ question)
-
-    def _passage(self, passage_id: int, shard: int, row: int, unit: Unit) -> dict[str, Any]:
-        """The row of `passages`: shards of passages and sentences go together, and passages are sorted by id."""
-        number, _ = self._locate(unit, shard, row)
-        path = self.artifacts["passages"].path(number)
-        return self._fetch(path, int(np.searchsorted(_passage_ids(path), passage_id)))
-
-    def _row(self, unit: Unit, shard: int, row: int) -> dict[str, Any]:
-        number, row = self._locate(unit, shard, row)
-        return self._fetch(self.artifacts[table_of(unit)].path(number), row)
-
-    def _locate(self, unit: Unit, shard: int, row: int) -> tuple[int, int]:
-        """Shard of the tables, and row in it, of a row of a FAISS shard."""
-        numbers, starts = self._coverage[unit][shard]
-        place = int(np.searchsorted(starts, row, side="right")) - 1
-        return numbers[place], row - int(starts[place])
+    @cached_property
+    def faiss(self) -> dict[Unit, list[faiss_shards.Shard]]:
+        """The FAISS shards of each unit, in order."""
+        opened: dict[Unit, list[faiss_shards.Shard]] = {}
+        for record in self.manifests["faiss"].shards:
+            for unit in self.encoding.units:
+                path = self.artifacts["faiss"].path(record.shard, suffix=f"{unit}.faiss")
+                opened.setdefault(unit, []).append(faiss_shards.Shard(path))
+        return opened
 
     @cached_property
-    def _coverage(self) -> dict[Unit, list[tuple[list[int], np.ndarray]]]:
-        """Per unit and FAISS shard: the table shards it covers and the row each one starts at."""
-        coverage: dict[Unit, list[tuple[list[int], np.ndarray]]] = {}
-        for unit in self._opened:
+    def efforts(self) -> dict[Unit, int]:
+        """The nprobe or efSearch that was chosen for each unit's index when it was built."""
+        path = self.artifacts["faiss"].path(0, "index_quality")
+        return {row["unit"]: row["effort"] for row in pq.read_table(path).to_pylist() if row["chosen"]}
+
+    @cached_property
+    def bm25(self) -> dict[Unit, list[bm25_shards.Shard]]:
+        """The BM25 shards of each unit, which are those of its table. Raises IndexMismatch where there are none."""
+        if "bm25" not in self.artifacts:
+            raise IndexMismatch(
+                f"index {self.index.name!r} has no BM25; run its `vitalfew index` again with --set bm25.enabled=true: "
+                "that adds it and redoes nothing else"
+            )
+        opened: dict[Unit, list[bm25_shards.Shard]] = {}
+        for unit in self.encoding.units:
+            for record in self.manifests[table_of(unit)].shards:
+                place = stem(self.artifacts["bm25"], record.shard, unit)
+                opened.setdefault(unit, []).append(bm25_shards.Shard(place, record.rows(table_of(unit))))
+        return opened
+
+    @cached_property
+    def coverage(self) -> dict[Unit, list[tuple[int, np.ndarray]]]:
+        """Per unit and FAISS shard: the first table shard it covers and the row each of them starts at."""
+        coverage: dict[Unit, list[tuple[int, np.ndarray]]] = {}
+        for unit in self.encoding.units:
             table = table_of(unit)
             sizes = [record.rows(table) for record in self.manifests[table].shards]
-            coverage[unit] = []
             for record in self.manifests["faiss"].shards:
                 first, last = record.notes["first"], record.notes["last"]
-                starts = np.cumsum([0, *sizes[first:last]])
-                coverage[unit].append((list(range(first, last + 1)), starts))
+                coverage.setdefault(unit, []).append((first, np.cumsum([0, *sizes[first:last]])))
         return coverage
 
-    def _fetch(self, path: Path, row: int) -> dict[str, Any]:
-        """A row of a Parquet file, through a cache of row groups."""
-        file = _parquet(path)
-        group = 0
-        while row >= file.metadata.row_group(group).num_rows:
-            row -= file.metadata.row_group(group).num_rows
-            group += 1
-        key = (path, group)
-        if key not in self._groups:
-            self._groups[key] = file.read_row_group(group)
-            if len(self._groups) > CACHED_GROUPS:
-                self._groups.popitem(last=False)
-        self._groups.move_to_end(key)
-        return self._groups[key].slice(row, 1).to_pylist()[0]
 
+@dataclass(frozen=True)
+class OpenIndex:
+    """What a retriever sees of an index for one request: `tasks.retrievers.base.Index`."""
 
-def table_of(unit: Unit) -> str:
-    """The table that a unit's rows are in."""
-    return "sentences" if unit == "sentence" else "passages"
+    searcher: Searcher
+    request: Retrieve
 
+    @property
+    def layout(self) -> Layout:
+        return self.searcher.config.layout
 
-@lru_cache(OPEN_FILES)
-def _parquet(path: Path) -> pq.ParquetFile:
-    return pq.ParquetFile(path)
+    @property
+    def alpha(self) -> float:
+        return self.searcher.config.alpha
 
+    def nearest(self, unit: Unit, queries: Vectors, k: int) -> Found:
+        found = faiss_shards.search(self.searcher.faiss[unit], queries, k, self._effort(unit))
+        shards, rows = np.full_like(found.shards, NOTHING), np.full_like(found.rows, NOTHING)
+        for number, (first, starts) in enumerate(self.searcher.coverage[unit]):
+            here = (found.shards == number) & (found.rows >= 0)
+            places = np.searchsorted(starts, found.rows[here], side="right") - 1
+            shards[here], rows[here] = first + places, found.rows[here] - starts[places]
+        return Found(found.ids, found.scores, shards, rows)
 
-@lru_cache(OPEN_FILES)
-def _passage_ids(path: Path) -> np.ndarray:
-    return pq.read_table(path, columns=["passage_id"])["passage_id"].to_numpy()
+    def _effort(self, unit: Unit) -> int:
+        kind = self.searcher.config.type
+        if kind.startswith("ivf"):
+            return self.request.nprobe or self.searcher.efforts[unit]
+        return self.request.ef_search or self.searcher.efforts[unit] if kind == "hnsw" else 0
+
+    def matching(self, unit: Unit, texts: Sequence[str], k: int) -> Found:
+        found = bm25_shards.search(self.searcher.bm25[unit], words(texts), k)
+        shards, ids = found.shards.copy(), found.ids.copy()
+        for number, record in enumerate(self.searcher.manifests[table_of(unit)].shards):
+            here = found.shards == number
+            if here.any():
+                shards[here] = record.shard
+                ids[here] = self.searcher.units.ids(unit, record.shard)[found.rows[here]]
+        return Found(ids, found.scores, shards, found.rows)

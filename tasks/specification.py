@@ -1,6 +1,8 @@
 """`FORMAT:PATH?option=value&option=value`, the way a user names a dataset."""
 
+import os
 from pathlib import Path
+from urllib.parse import unquote
 
 from pydantic import ValidationError
 
@@ -11,9 +13,12 @@ from tasks.registry import METHODS, UnknownName, resolve
 
 def parse_dataset(specification: str) -> tuple[str, Dataset]:
     """The format's name and the dataset, ready to stream. Raises InputError or UnknownName."""
+    if specification != specification.encode(errors="replace").decode():
+        shown = specification.encode(errors="backslashreplace").decode()
+        raise InputError(f"{shown}: the path is not UTF-8, and could not be stored. Rename the file, or link to it")
     name, colon, rest = specification.partition(":")
     if not colon:
-        example = f"hotpotqa:{specification}" if Path(specification).exists() else "hotpotqa:questions.json"
+        example = f"hotpotqa:{specification}" if os.path.exists(specification) else "hotpotqa:questions.json"
         raise InputError(
             f"{specification!r} is not FORMAT:PATH; write for example {example!r}. "
             f"Formats: {', '.join(sorted(METHODS['dataset']))}"
@@ -29,13 +34,18 @@ def parse_dataset(specification: str) -> tuple[str, Dataset]:
     except ValidationError as error:
         faults = "; ".join(explained(error, method.Options))
         raise InputError(f"{specification!r}: {faults}") from None
-    return name, method(Path(path).expanduser().absolute() if path else None, checked)
+    return name, method(_path(path, method) if path else None, checked)
+
+
+def _path(written: str, method: type[Dataset]) -> Path:
+    path = Path(written).expanduser()
+    return path if method.takes_name and not os.path.exists(path) else path.absolute()
 
 
 def _split_options(rest: str, reads_path: bool) -> tuple[str, str]:
     if not reads_path:
         return "", rest.lstrip("?").replace(",", "&")
-    if Path(rest).exists():  # a file's own name may hold a question mark
+    if os.path.exists(rest):  # a file's own name may hold a question mark
         return rest, ""
     path, _, options = rest.rpartition("?") if "?" in rest else (rest, "", "")
     return path, options
@@ -47,5 +57,6 @@ def _pairs(options: str, specification: str) -> dict[str, str]:
         key, equals, value = option.partition("=")
         if not equals:
             raise InputError(f"{specification!r}: option {option!r} has no value; write {option}=VALUE")
-        result[key.strip()] = value
+        # So that a value can hold "&" as %26 and "?" as %3F, as in a URL.
+        result[key.strip()] = unquote(value)
     return result

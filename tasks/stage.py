@@ -6,7 +6,7 @@ plain loop) decides where each shard is done.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -44,7 +44,8 @@ class Stage(ABC):
     name: ClassVar[str]
     table: ClassVar[str]
     version: ClassVar[str] = "1"
-    uses_gpu = False
+    num_gpus: float = 0.0
+    """Of one worker: what the ledger counts, and Ray reserves."""
 
     def __init__(self, store: Path, inputs: Mapping[str, Artifact], config: BaseModel) -> None:
         self.store = store
@@ -85,6 +86,10 @@ class Stage(ABC):
     def prepare(self, progress: Progress) -> None:
         """Do what has to be done once, before any shard. Called again after a kill; goes on where it was."""
 
+    def conclude(self, records: Sequence[ShardRecord]) -> Mapping[str, pa.Table]:
+        """Tables about the whole, made of what its shards left behind. None by default."""
+        return {}
+
     def check(self, manifest: Manifest) -> None:
         """Raise where the finished whole cannot be right or is of no use."""
 
@@ -105,6 +110,7 @@ class Stage(ABC):
         """What the artifact is made of, by what, and how: the part of the manifest that is known beforehand."""
         return {
             "stage": self.name,
+            "version": self.version,
             "artifact": self.artifact.name,
             "inputs": {role: artifact.name for role, artifact in self.inputs.items()},
             "config": self.config.model_dump(mode="json"),
@@ -122,10 +128,10 @@ class Stage(ABC):
 
     def run_shard(self, shard: int, run_id: str, progress: Progress) -> ShardRecord:
         """Do one shard and mark it done."""
-        with Meter(self.uses_gpu) as meter:
+        with Meter(self.num_gpus) as meter:
             result = self.work(shard, progress)
             files = [self.artifact.write(shard, table, rows) for table, rows in result.tables.items()]
-        meter.cost.tokens = result.tokens
+            meter.cost.tokens = result.tokens
         record = ShardRecord(shard, run_id, files + result.files, result.rows_in, meter.cost, result.notes)
         self.artifact.mark_done(record)
         return record
@@ -135,6 +141,7 @@ class Stage(ABC):
         records = [record for shard in self.shards() if (record := self.artifact.record(shard))]
         if len(records) != len(self.shards()):
             raise RuntimeError(f"{self.artifact.name}: {len(self.shards()) - len(records)} shards are not done")
+        whole = [self.artifact.write(0, table, content) for table, content in self.conclude(records).items()]
         rows: dict[str, int] = {}
         for record in records:
             for file in record.files:
@@ -146,6 +153,7 @@ class Stage(ABC):
             rows=rows,
             shards=records,
             preparation=self.artifact.record(PREPARATION),
+            whole=whole,
         )
         self.check(manifest)
         self._write_costs(manifest)

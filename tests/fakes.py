@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from configs.schema import EncodeConfig
 from tasks.encoders.base import Encoded, LateEncoded, Spans, Tick
 
 DIMENSION = 32
@@ -37,8 +38,9 @@ class HashEncoder:
     version: ClassVar[str] = "1"
     dimension = DIMENSION
     uses_gpu = False
+    supports_late = True
 
-    def __init__(self, precision: str = "auto", batch_tokens: int | None = None) -> None:
+    def __init__(self, config: EncodeConfig | None = None) -> None:
         self.encoded: list[str] = []
 
     def identity(self) -> dict[str, Any]:
@@ -82,6 +84,17 @@ class WideEncoder(HashEncoder):
         return Encoded(np.tile(encoded.vectors, 2), encoded.tokens, 0)
 
 
+class GpuEncoder(HashEncoder):
+    """Says that it computes on a GPU; the file that VITALFEW_TEST_MARK names tells which ones its process was given."""
+
+    uses_gpu = True
+
+    def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
+        with Path(os.environ["VITALFEW_TEST_MARK"]).open("a") as mark:
+            print(os.getpid(), os.environ.get("CUDA_VISIBLE_DEVICES"), file=mark)
+        return super().encode(texts, tick)
+
+
 class MortalEncoder(HashEncoder):
     """Kills its own process the first time it encodes anywhere, as the kernel kills one that is out of memory.
 
@@ -103,3 +116,7 @@ class EndlessEncoder(HashEncoder):
         Path(os.environ["VITALFEW_TEST_MARK"]).write_text("begun")
         while True:
             time.sleep(1)
+
+
+class OtherEncoder(HashEncoder):
+    """The same by another name: to the store it is another encoder."""

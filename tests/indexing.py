@@ -36,7 +36,7 @@ def contents(store: Path) -> dict[str, str]:
     return {
         str(path.relative_to(store)): checksum(path)
         for path in sorted(store.glob("*/*/*"))
-        if path.suffix in (".parquet", ".faiss") and path.parent.parent.name != "costs"
+        if path.suffix in (".parquet", ".faiss", ".npy", ".npz") and path.parent.parent.name != "costs"
     }
 
 

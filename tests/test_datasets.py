@@ -13,13 +13,17 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from storage.ids import passage_id
+from tasks.datasets import rows
 from tasks.datasets.base import Dataset, InputError, Passage, Question, Record, Reject, Span
 from tasks.datasets.files import REASONS
 from tasks.registry import METHODS, resolve
 from tests.real_data import real_data
 
-FILE_FORMATS = [name for name in METHODS["dataset"] if resolve("dataset", name).reads_path]
-JSON_FORMATS = [name for name in FILE_FORMATS if name != "jsonl"]
+FILE_FORMATS = [
+    name for name in METHODS["dataset"] if (cls := resolve("dataset", name)).reads_path and not cls.takes_name
+]
+FOLDER_FORMATS = ["beir", "msmarco", "parquet", "folder"]
+ONE_FILE_FORMATS = [name for name in FILE_FORMATS if name not in FOLDER_FORMATS]
 Kind = TypeVar("Kind", Passage, Question, Reject)
 
 
@@ -292,6 +296,17 @@ def test_jsonl_gives_every_line_its_own_verdict(tmp_path: Path) -> None:
     assert "no 'text'; the keys present: 'body'" in only(Reject, records)[3].detail
 
 
+def test_jsonl_a_line_without_end_is_a_reject(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "LINE_LIMIT", 100)
+    lines = ['{"text": "' + "x" * size + '"}' for size in (87, 88, 500, 1)]
+    records = read("jsonl", write(tmp_path, "\n".join(lines)))
+    assert [(number, len(record.text)) for number, record in records if isinstance(record, Passage)] == [
+        (1, 87),
+        (4, 1),
+    ]
+    assert [reject.reason for reject in only(Reject, records)] == ["over_long"] * 2
+
+
 def test_jsonl_columns_can_be_named_and_are_then_required(tmp_path: Path) -> None:
     rows = [{"body": "b", "head": "h", "no": "n1"}, {"body": "b", "no": 1}, {"body": "b", "head": "h"}]
     records = read("jsonl", write(tmp_path, "\n".join(map(json.dumps, rows))), text="body", title="head", id="no")
@@ -346,10 +361,10 @@ def test_a_missing_file_is_named_with_its_nearest_sibling(tmp_path: Path, name: 
         dataset(name, tmp_path / "nul\0").files()
 
 
-@pytest.mark.parametrize("name", FILE_FORMATS)
+@pytest.mark.parametrize("name", ONE_FILE_FORMATS)
 def test_what_is_no_readable_file_is_an_error(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert dataset(name, write(tmp_path, "[]")).files() == [tmp_path / "source.json"]
-    for content, message in ((b"", "is empty"), (b"\x1f\x8b\x08\x00", "is packed with gzip. Unpack it first")):
+    for content, message in ((b"", "is empty"), (b"\x1f\x8b\x08\x00", "is packed with gzip and cut short or broken")):
         with pytest.raises(InputError, match=message):
             read(name, write(tmp_path, content))
     with pytest.raises(InputError, match="is a directory, and this format reads one file"):
@@ -360,7 +375,9 @@ def test_what_is_no_readable_file_is_an_error(tmp_path: Path, name: str, monkeyp
     def refuse(*_: Any) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("builtins.open", refuse)  # as tests may run as root, whom no file mode stops
+    monkeypatch.setattr(
+        "tasks.datasets.unpack.open_counted", refuse
+    )  # as tests may run as root, whom no file mode stops
     with pytest.raises(InputError, match=r"cannot be read: Permission denied\. Check its permissions"):
         read(name, tmp_path / "source.json")
 

@@ -1,12 +1,14 @@
 """The encoder: faithful to SentenceTransformer in float32, close to it in bf16, and indifferent to company."""
 
 from functools import cache
+from typing import Literal
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from configs.schema import EncodeConfig
 from tasks.encoders.contexts import encode_units
 from tasks.encoders.minilm import MiniLM
 from tests.fakes import HashEncoder
@@ -21,8 +23,8 @@ TEXTS = [
 
 
 @cache
-def encoder(precision: str) -> MiniLM:
-    return MiniLM(precision)
+def encoder(precision: Literal["bf16", "fp16", "fp32"]) -> MiniLM:
+    return MiniLM(EncodeConfig(precision=precision))
 
 
 def test_float32_is_sentence_transformers() -> None:
@@ -35,8 +37,9 @@ def test_float32_is_sentence_transformers() -> None:
     assert encoded.vectors.dtype == np.float32
 
 
-def test_bf16_is_close() -> None:
-    cosines = (encoder("bf16").encode(TEXTS).vectors * encoder("fp32").encode(TEXTS).vectors).sum(1)
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_half_precision_is_close(precision: Literal["bf16", "fp16"]) -> None:
+    cosines = (encoder(precision).encode(TEXTS).vectors * encoder("fp32").encode(TEXTS).vectors).sum(1)
     assert cosines.min() >= 0.9995
 
 
@@ -79,7 +82,7 @@ def test_late_core_and_context_are_means_over_one_pass() -> None:
     """Against the definition, computed with the model directly on the first passage."""
     import torch
 
-    one = encoder("fp32")
+    one = encoder("fp32").passages
     text = "".join(PASSAGES[0])
     encoding = one.tokenizer.encode(text)
     with torch.inference_mode():

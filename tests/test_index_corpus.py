@@ -166,7 +166,7 @@ def test_a_run_that_ends_anywhere_goes_on_there(tmp_path: Path, monkeypatch: pyt
             break
         except Interrupted:
             assert len(written) == attempt + 1
-    assert len(written) == 4 + 4 + 4 + 1 + 2  # shards of load, split, encode, index; preparations of load and split
+    assert len(written) == 4 + 4 + 4 + 1 + 3  # shards of load, split, encode, index; preparations of the first three
     assert contents(tmp_path / "broken") == contents(tmp_path / "whole")
     states = [run.state for run in read_runs(tmp_path / "broken")]
     assert states == ["failed"] * len(written) + ["completed"]
@@ -318,16 +318,17 @@ def test_ray_and_prefect_give_the_same_bytes_even_if_a_worker_is_killed(
         "test",
     ]
     command += ["--set", f"encode.encoder={encoder}", "--set", "load.shard_passages=20", "--workers", "2"]
+    command += ["--set", "index.type=ivf_sq8", "--set", "bm25.enabled=true"]
     done = subprocess.run(
         [*command, "--store", str(tmp_path / "ray")], cwd=ROOT, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "mark").exists()
     monkeypatch.setenv("VITALFEW_TEST_MARK", str(tmp_path / "mark"))
-    index(tmp_path / "serial", encode={"encoder": encoder})
+    index(tmp_path / "serial", encode={"encoder": encoder}, index={"type": "ivf_sq8"}, bm25={"enabled": True})
     assert contents(tmp_path / "ray") == contents(tmp_path / "serial")
     shards = sql(tmp_path / "ray", "SELECT shard, count(*) FROM costs WHERE stage = 'encode' GROUP BY 1 ORDER BY 1")
-    assert shards == [(0, 1), (1, 1), (2, 1), (3, 1)]
+    assert shards == [(shard, 1) for shard in (-1, 0, 1, 2, 3)]
 
 
 def test_ctrl_c_ends_the_run_and_its_workers_within_seconds(tmp_path: Path) -> None:

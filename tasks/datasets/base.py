@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -71,6 +71,8 @@ class Dataset(ABC):
     """A complete example specification, for help texts."""
     reads_path: ClassVar[bool] = True
     """False for a generator, whose specification has its options in the place of the path."""
+    takes_name: ClassVar[bool] = False
+    """True where a name that is no path may stand in the place of the path; the path is then kept as it was given."""
     version: ClassVar[str] = "1"
     """Part of the fingerprint: raise it when the same file would give other records."""
     Options: ClassVar[type[DatasetOptions]] = DatasetOptions
@@ -82,6 +84,14 @@ class Dataset(ABC):
     @abstractmethod
     def files(self) -> list[Path]:
         """Every file that is read, for the fingerprint. Raises InputError where one is missing or not a file."""
+
+    def total_records(self) -> int | None:
+        """How many records there are, where that is known without reading them all."""
+        return None
+
+    def identity(self) -> dict[str, Any]:
+        """What the records depend on besides the options and the content of the files, for the fingerprint."""
+        return {}
 
     @abstractmethod
     def records(self) -> Iterator[tuple[int, Record]]:

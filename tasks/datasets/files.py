@@ -10,25 +10,34 @@ import json
 import os
 import stat
 from collections.abc import Iterator
+from io import BufferedReader
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from tasks.datasets.base import Dataset, InputError, Reject
 from tasks.datasets.json_stream import BrokenJson, JsonReader
+from tasks.datasets.unpack import open_file
 
 REASONS = {
-    "malformed_json": "the line is not JSON (JSON lines only: in a JSON array this is an error of the whole file)",
+    "malformed_json": "a line, or a column of JSON, is not JSON (a JSON array that breaks is an error of the file)",
     "wrong_type": "the row, or a value that is needed, is of another JSON type than the format expects",
     "missing_column": "a key that the format, or an option of it, names is absent",
     "empty_text": "a passage, a question or an answer is blank",
     "invalid_unicode": "bytes that are not UTF-8, or a lone surrogate: text that cannot be stored as UTF-8",
+    "malformed_row": "a row of a delimited file whose quotes do not match, or with more or fewer fields than columns",
+    "over_long": "a line, row or file that is longer than the format reads at once",
     "no_gold_passage": "no passage that could be read supports the question, although its source names one",
+    "outside_folder": "a symbolic link that leads out of the folder that was given",
+    "unreadable_file": "a file of a folder that cannot be opened, or is an archive or broken",
+    "binary_file": "a file of a folder that is not text",
+    "unknown_question": "relevance judgements of a question that is not among the questions, or was rejected",
+    "unknown_label": "the gold label is none of the labels that the format, or the row itself, offers",
+    "left_out": "an option of the format leaves such rows out",
 }
 """Every reason a dataset rejects a row for."""
 
 BOM = b"\xef\xbb\xbf"
-_PACKED = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
 
 
 class RowError(Exception):
@@ -97,20 +106,33 @@ def _remedy_for_missing(path: Path) -> str:
     return f"Check the path; {folder} has no file of a similar name"
 
 
-def open_source(path: Path) -> BinaryIO:
-    """Open a file at its first byte of content, past a byte order mark. Raises InputError."""
+def open_source(path: Path) -> BufferedReader:
+    """Open a file, unpacking it where it is packed, at its first byte of content, past a byte order mark.
+
+    Raises InputError, also while it is read where a packed file is cut short or broken.
+    """
     check_source(path)
+    source = open_file(path)
     try:
-        source = open(path, "rb")  # noqa: SIM115 (the caller closes it)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}. Check its permissions") from error
-    start = source.read(8)
-    for magic, packer in _PACKED.items():
-        if start.startswith(magic):
-            source.close()
-            raise InputError(f"{path} is packed with {packer}. Unpack it first")
-    source.seek(len(BOM) if start.startswith(BOM) else 0)
+        start = source.peek(len(BOM))
+        if not start:
+            raise InputError(f"{path} is empty when unpacked. Fetch or write it again")
+        source.read(len(BOM) if start.startswith(BOM) else 0)
+    except BaseException:
+        source.close()
+        raise
     return source
+
+
+def bounded_lines(source: BufferedReader, limit: int) -> Iterator[bytes | None]:
+    """The lines of a file; None for one of `limit` bytes or more, which is passed over without being held."""
+    while line := source.readline(limit):
+        if len(line) < limit or line.endswith(b"\n"):
+            yield line
+            continue
+        while (rest := source.readline(limit)) and not rest.endswith(b"\n"):
+            pass
+        yield None
 
 
 def stream_json(path: Path, expects: str, key: str | None = None) -> Iterator[tuple[int, Any]]:
@@ -160,15 +182,16 @@ def parse_line(line: bytes) -> dict[str, Any]:
 
 
 def kind_of(value: object) -> str:
-    """What a JSON value is, for messages: its type, and the value itself where it is short."""
+    """What a value of JSON or of a table is, for messages: its type, and the value itself where it is short."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):
         return f"a list of {len(value)}"
-    shown = repr(value) if isinstance(value, str) else str(value)
-    return f"a {'string' if isinstance(value, str) else 'number'} ({shown[:40]})"
+    if isinstance(value, int | float):
+        return f"a number ({str(value)[:40]})"
+    return f"a {'string' if isinstance(value, str) else type(value).__name__} ({repr(value)[:40]})"
 
 
 def object_of(row: object) -> dict[str, Any]:

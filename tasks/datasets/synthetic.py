@@ -58,6 +58,9 @@ class Synthetic(Dataset):
     def files(self) -> list[Path]:
         return []
 
+    def total_records(self) -> int:
+        return self.options.passages + self.options.questions
+
     def records(self) -> Iterator[tuple[int, Record]]:
         passages, seed = self.options.passages, self.options.seed
         world = Encyclopaedia(seed)

@@ -1,4 +1,4 @@
-"""The contract of an encoder: texts in, unit vectors out."""
+"""The contract of an encoder: texts in, vectors out, compared by their inner product."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,6 +6,8 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from configs.schema import EncodeConfig
 
 Vectors = NDArray[np.float32]
 Spans = Sequence[tuple[int, int]]
@@ -39,13 +41,17 @@ class Encoder(Protocol):
     version: ClassVar[str]
     dimension: int
     uses_gpu: bool
+    supports_late: bool
+    """Whether means over token states are what this model was made for."""
 
-    def __init__(self, precision: str = "auto", batch_tokens: int | None = None) -> None:
+    def __init__(self, config: EncodeConfig) -> None:
         """Cheap: the model is loaded by the first encoding."""
         ...
 
     def identity(self) -> dict[str, Any]:
-        """What the vectors depend on: weights (checksum), precision, pooling, limits."""
+        """What the vectors depend on: weights (checksum), precision, pooling, prompts, limits.
+
+        `files` holds the checksums: a search compares them with the index's."""
         ...
 
     def encode(self, texts: Sequence[str], tick: Tick = ...) -> Encoded:

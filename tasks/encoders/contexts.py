@@ -7,10 +7,11 @@ A sentence's score is alpha * core.q + (1 - alpha) * context.q, with `core` its 
 - `late`: the mean over the other sentences' token states in one forward pass over the passage (a deviation: core and
   context have seen each other).
 
-A passage of one sentence has no context. A text that stands twice in what is encoded together is encoded once.
+A passage of one sentence has no context. A text that stands twice in what is encoded together is encoded once, and
+what is known already, from an earlier corpus, not at all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -18,7 +19,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from configs.schema import ContextMode, Unit
+from storage.schemas import VECTOR_KINDS
 from tasks.encoders.base import Encoder, Tick, Vectors
+
+
+@dataclass(frozen=True)
+class Known:
+    """Vectors of one kind that are at hand: `found` bool (n,), `vectors` float32 (n, d), zero where not found."""
+
+    found: NDArray[np.bool_]
+    vectors: Vectors
+
+    @classmethod
+    def nothing(cls, rows: int, dimension: int) -> "Known":
+        return cls(np.zeros(rows, bool), np.zeros((rows, dimension), np.float32))
 
 
 @dataclass(frozen=True)
@@ -38,23 +52,39 @@ class UnitVectors:
 
 
 def encode_units(
-    encoder: Encoder, passages: Sequence[Sequence[str]], mode: ContextMode, units: Sequence[Unit], tick: Tick
+    encoder: Encoder,
+    passages: Sequence[Sequence[str]],
+    mode: ContextMode,
+    units: Sequence[Unit],
+    tick: Tick,
+    known: Mapping[str, Known] | None = None,
 ) -> UnitVectors:
-    """Encode passages, each given as its sentences (joined back they are the passage)."""
-    if "sentence" in units and mode == "late":
-        return _late(encoder, passages, units, tick)
+    """Encode passages, each given as its sentences (joined back they are the passage).
+
+    `known` holds, by kind, the vectors that need not be encoded again; its rows are those of the result.
+    """
+    has_context = np.array([len(s) > 1 for s in passages for _ in s], dtype=bool)
+    if is_late(mode, units):
+        rows = [len(has_context), int(has_context.sum()), len(passages) if "passage" in units else 0]
+        return _late(encoder, passages, has_context, tick, known or _nothing(encoder, rows))
     cores = [sentence.strip() for sentences in passages for sentence in sentences] if "sentence" in units else []
-    has_context = np.array([len(s) > 1 for s in passages for _ in s], dtype=bool)[: len(cores)]
     contexts = _other_sentences(passages) if cores and mode == "exact" else []
-    wants_passages = "passage" in units or (bool(cores) and mode == "passage")
-    wholes = ["".join(sentences).strip() for sentences in passages] if wants_passages else []
+    wholes = ["".join(sentences).strip() for sentences in passages] if wants_passages(mode, units) else []
     texts = cores + contexts + wholes
-    distinct = list(dict.fromkeys(texts))
-    encoded = encoder.encode(distinct, tick)
-    row_of = {text: row for row, text in enumerate(distinct)}
-    vectors = encoded.vectors[[row_of[text] for text in texts]] if texts else encoded.vectors
+    known = known or _nothing(encoder, list(map(len, (cores, contexts, wholes))))
+    found = np.concatenate([known[kind].found for kind in VECTOR_KINDS])
+    vectors = np.concatenate([known[kind].vectors for kind in VECTOR_KINDS])
+    missing = np.flatnonzero(~found)
+    tokens = truncated = 0
+    if len(missing):
+        distinct = list(dict.fromkeys(texts[row] for row in missing))
+        row_of = {text: row for row, text in enumerate(distinct)}
+        encoded = encoder.encode(distinct, tick)
+        vectors = _shaped(vectors, encoded.vectors)
+        vectors[missing] = encoded.vectors[[row_of[texts[row]] for row in missing]]
+        tokens, truncated = encoded.tokens, encoded.truncated
     core, context, passage = np.split(vectors, [len(cores), len(cores) + len(contexts)])
-    return UnitVectors(core, context, has_context, passage, encoded.tokens, encoded.truncated)
+    return UnitVectors(core, context, has_context[: len(cores)], passage, tokens, truncated)
 
 
 def _other_sentences(passages: Sequence[Sequence[str]]) -> list[str]:
@@ -67,10 +97,52 @@ def _other_sentences(passages: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def _late(encoder: Encoder, passages: Sequence[Sequence[str]], units: Sequence[Unit], tick: Tick) -> UnitVectors:
-    ends = [list(accumulate(map(len, sentences))) for sentences in passages]
+def _late(
+    encoder: Encoder,
+    passages: Sequence[Sequence[str]],
+    has_context: NDArray[np.bool_],
+    tick: Tick,
+    known: Mapping[str, Known],
+) -> UnitVectors:
+    """One pass gives all vectors of a passage, so that a passage is encoded if one of them is missing."""
+    sizes = [len(sentences) for sentences in passages]
+    owner = np.repeat(np.arange(len(passages)), sizes)
+    missing = np.zeros(len(passages), bool)
+    missing[owner[~known["core"].found]] = True
+    missing[owner[has_context][~known["context"].found]] = True
+    wants_passages = len(known["passage"].found) > 0
+    if wants_passages:
+        missing |= ~known["passage"].found
+    if not missing.any():
+        core, context, passage = (known[kind].vectors for kind in VECTOR_KINDS)
+        return UnitVectors(core, context, has_context, passage, 0, 0)
+    chosen = [passages[row] for row in np.flatnonzero(missing)]
+    ends = [list(accumulate(map(len, sentences))) for sentences in chosen]
     spans = [list(zip([0, *each], each, strict=False)) for each in ends]
-    late = encoder.encode_late(["".join(sentences) for sentences in passages], spans, tick)
-    has_context = np.array([len(s) > 1 for s in passages for _ in s], dtype=bool)
-    passage = late.passage if "passage" in units else late.passage[:0]
-    return UnitVectors(late.core, late.context[has_context], has_context, passage, late.tokens, 0)
+    late = encoder.encode_late(["".join(sentences) for sentences in chosen], spans, tick)
+    core, context, passage = (_shaped(known[kind].vectors, late.core) for kind in VECTOR_KINDS)
+    core[missing[owner]] = late.core
+    context[missing[owner[has_context]]] = late.context[has_context[missing[owner]]]
+    if wants_passages:
+        passage[missing] = late.passage
+    return UnitVectors(core, context, has_context, passage, late.tokens, 0)
+
+
+def _nothing(encoder: Encoder, rows: Sequence[int]) -> dict[str, Known]:
+    return {kind: Known.nothing(count, encoder.dimension) for kind, count in zip(VECTOR_KINDS, rows, strict=True)}
+
+
+def is_late(mode: ContextMode, units: Sequence[Unit]) -> bool:
+    return mode == "late" and "sentence" in units
+
+
+def wants_passages(mode: ContextMode, units: Sequence[Unit]) -> bool:
+    """Whether there are passage vectors: for their own sake, or as their sentences' contexts."""
+    return "passage" in units or ("sentence" in units and mode == "passage")
+
+
+def _shaped(known: Vectors, encoded: Vectors) -> Vectors:
+    """`known`, as wide as what the encoder gave: a wrong width is told by whoever checks the result."""
+    if encoded.shape[1] == known.shape[1]:
+        return known
+    return np.zeros((len(known), encoded.shape[1]), np.float32)

@@ -1,18 +1,17 @@
 """`passage`: naive dense retrieval of whole passages, the baseline."""
 
-from typing import ClassVar
-
-from configs.schema import Layout, Unit
-from tasks.retrievers.base import Vectors
+from configs.schema import Retrieve, Unit
+from storage.found import Found
+from tasks.retrievers.base import Index, Questions
 
 
 class Passage:
     """Naive RAG: whole passages by the inner product with the question; alpha has no part in it."""
 
-    unit: ClassVar[Unit] = "passage"
+    unit: Unit = "passage"
 
-    def __init__(self, alpha: float) -> None:
-        self.alpha = alpha
+    def __init__(self, request: Retrieve) -> None:
+        """Nothing in a request concerns it."""
 
-    def queries(self, questions: Vectors, layout: Layout, index_alpha: float) -> Vectors:
-        return questions
+    def retrieve(self, questions: Questions, index: Index, k: int) -> Found:
+        return index.nearest(self.unit, questions.vectors, k)

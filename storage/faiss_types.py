@@ -1,0 +1,120 @@
+"""The types of a FAISS index: what each is made of, how it is trained, and how much work a search puts in.
+
+An index that needs training is trained once, on a sample, and every shard is built from that one empty *template*:
+shards then share coarse quantizer and codec, so that they can be built apart and searched as one index.
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import faiss
+import numpy as np
+from numpy.typing import NDArray
+
+from configs.schema import IndexConfig
+
+Vectors = NDArray[np.float32]
+
+POINTS_PER_LIST = 32
+"""Training vectors for a list of an IVF index, at least; fewer make k-means fit noise."""
+PQ_BITS = 8
+EFFORTS = sorted(size for step in range(14) for size in (1 << step, 3 << step))
+"""1, 2, 3, 4, 6, 8, 12 …: each a third to a half more work than the one before."""
+MOST_LISTS = 8
+"""A search looks into one list in eight, at most; beyond that a flat index does as well."""
+FEW_LISTS = 64
+
+
+# FAISS 1.15 takes BLAS from 128,000 numbers in a batch of queries on, a threshold found on machines of 80 cores: on one
+# core, batches of 20 to 300 questions then take 7 times as long (FAISS pull request 5109, whose value this is).
+faiss.cvar.distance_compute_blas_threshold = 800 * faiss.omp_get_max_threads()
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """An index of `rows` vectors of `dimension` numbers, trained on `sample` of them; inner product throughout."""
+
+    config: IndexConfig
+    dimension: int
+    rows: int
+    sample: int
+
+    @property
+    def nlist(self) -> int:
+        """Lists of an IVF index: 4 √rows (FAISS's own guidance), as far as the sample allows."""
+        wanted = self.config.nlist or int(4 * math.sqrt(self.rows))
+        return max(1, min(wanted, self.sample // POINTS_PER_LIST))
+
+    @property
+    def pq_m(self) -> int:
+        """Sub-quantizers of a product quantizer, a divisor of the dimension: by default one for four numbers."""
+        wanted = min(self.config.pq_m or self.dimension // 4, self.dimension)
+        return next(m for m in range(max(1, wanted), 0, -1) if self.dimension % m == 0)
+
+    @property
+    def pq_bits(self) -> int:
+        """Bits of a sub-quantizer's code: fewer than eight only where there are too few vectors to train more."""
+        return max(1, min(PQ_BITS, int(math.log2(max(2, self.sample)))))
+
+    def factory(self) -> str:
+        """The index as FAISS's `index_factory` spells it."""
+        return {
+            "flat": "Flat",
+            "sq8": "SQ8",
+            "sqfp16": "SQfp16",
+            "hnsw": f"HNSW{self.config.hnsw_m},Flat",
+            "ivf_flat": f"IVF{self.nlist},Flat",
+            "ivf_sq8": f"IVF{self.nlist},SQ8",
+            "ivf_pq": f"IVF{self.nlist},PQ{self.pq_m}x{self.pq_bits}",
+        }[self.config.type]
+
+    def bytes_per_vector(self) -> float:
+        """About what a vector takes in a shard, ids apart."""
+        numbers = self.dimension
+        return {
+            "sq8": numbers,
+            "sqfp16": 2 * numbers,
+            "hnsw": 4 * numbers + 8 * self.config.hnsw_m,
+            "ivf_sq8": numbers,
+            "ivf_pq": self.pq_m,
+        }.get(self.config.type, 4 * numbers)
+
+    def template(self, sample: Vectors | None = None) -> faiss.Index:
+        """An empty index, trained where it needs to be, on float32 (n, dimension). The same sample, the same bytes."""
+        index = faiss.index_factory(self.dimension, self.factory(), faiss.METRIC_INNER_PRODUCT)
+        if isinstance(index, faiss.IndexHNSW):
+            index.hnsw.efConstruction = self.config.ef_construction
+        if isinstance(index, faiss.IndexIVF):
+            index.cp.min_points_per_centroid = 1  # `nlist` sees to it: no warning on standard error
+        if isinstance(index, faiss.IndexIVFPQ):
+            index.pq.cp.min_points_per_centroid = 1
+            # Minutes of annealing, for a filter that no search here uses.
+            index.do_polysemous_training = False  # type: ignore[attr-defined]
+        if not index.is_trained and sample is not None:
+            points = np.ascontiguousarray(sample if len(sample) > 1 else np.repeat(sample, 2, axis=0), np.float32)
+            with one_thread():
+                index.train(points)  # a code of one bit takes two points
+        return index
+
+
+def efforts(index: faiss.Index, k: int) -> list[int]:
+    """The settings worth trying: `nprobe` of an IVF index, `efSearch` of an HNSW graph, [0] where there is neither."""
+    if isinstance(index, faiss.IndexIVF):
+        most = min(index.nlist, max(FEW_LISTS, index.nlist // MOST_LISTS))
+        return [*(effort for effort in EFFORTS if effort < most), most]
+    if isinstance(index, faiss.IndexHNSW):
+        return [effort for effort in EFFORTS if k < effort <= 512]
+    return [0]
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """FAISS on one thread inside the block: sums in one order, so that the same input gives the same bytes."""
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)

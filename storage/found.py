@@ -1,0 +1,37 @@
+"""What a search finds, and how the findings of several shards become one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+NOTHING = -1
+"""The id, shard and row that stand where fewer units were found than asked for."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best units of each question, best first, each array (questions, k): `ids` int64 (−1: none), `scores`
+    float32, and where a unit lies: `shards`, `rows`."""
+
+    ids: NDArray[np.int64]
+    scores: NDArray[np.float32]
+    shards: NDArray[np.int64]
+    rows: NDArray[np.int64]
+
+    def columns(self) -> list[np.ndarray]:
+        return [self.ids, self.scores, self.shards, self.rows]
+
+
+def best_first(scores: NDArray[np.float32], rows: NDArray[np.int64], k: int) -> NDArray[np.int64]:
+    """The places (n, ≤ k) of the k best of each line. Equal scores keep their order; what was not found is last."""
+    return np.argsort(np.where(rows >= 0, -scores, np.inf), axis=1, kind="stable")[:, :k]
+
+
+def merged(parts: Sequence[Found], k: int) -> Found:
+    """The k best of all parts. Equal scores keep the order of the parts, whatever k is."""
+    columns = [np.concatenate(each, axis=1) for each in zip(*(part.columns() for part in parts), strict=True)]
+    order = best_first(columns[1], columns[3], k)
+    each = np.arange(len(order))[:, None]
+    return Found(*(column[each, order] for column in columns))

@@ -1,0 +1,121 @@
+"""Which column of a table holds what: the mapping that jsonl, csv, parquet and huggingface share."""
+
+import json
+from collections.abc import Collection, Iterator
+from itertools import islice
+from typing import Any, Self
+
+from pydantic import Field, model_validator
+
+from tasks.datasets.base import DatasetOptions, InputError, Passage, Question, Record
+from tasks.datasets.files import RowError, check_text, id_of, object_of, value_of
+from tasks.datasets.rows import answers_of
+
+
+class ColumnOptions(DatasetOptions):
+    """Which columns hold what. A column that is named here must be in every row; `a.b` is the field b of a column a."""
+
+    text: str = Field(default="text", min_length=1, description="column of the passage's text")
+    title: str | None = Field(
+        default=None,
+        min_length=1,
+        description="column of the passage's title; if not given, `title` where a row has it",
+    )
+    id: str | None = Field(
+        default=None,
+        min_length=1,
+        description="column of the row's name or number; if not given, `id` where a row has it",
+    )
+    question: str | None = Field(
+        default=None,
+        min_length=1,
+        description="column of the question; if given, the rows are questions and not passages",
+    )
+    answers: str | None = Field(
+        default=None,
+        min_length=1,
+        description="column of the gold answer or the list of them; if not given, `answers` where a row has it",
+    )
+
+    @model_validator(mode="after")
+    def _rows_are_one_thing(self) -> Self:
+        if self.question is None and self.answers is not None:
+            raise ValueError("answers= is for a file of questions: name their column with question= as well")
+        if self.question is not None and (self.title is not None or self.text != "text"):
+            raise ValueError("question= makes every row a question: text= and title= have no use, leave them out")
+        return self
+
+    def named(self) -> list[str]:
+        """The columns that must be there."""
+        first, second = (self.text, self.title) if self.question is None else (self.question, self.answers)
+        return [column for column in (first, second, self.id) if column is not None]
+
+    def used(self) -> list[str]:
+        """The columns that are read where they are there."""
+        other = self.title or "title" if self.question is None else self.answers or "answers"
+        return list(dict.fromkeys([*self.named(), other, self.id or "id"]))
+
+    def records(self, row: dict[str, Any]) -> Iterator[Record]:
+        """The record of one row. Raises RowError."""
+        name = id_of({"id": self._value(row, self.id, "id")}, "id")
+        if self.question is not None:
+            text = check_text(self._value(row, self.question), repr(self.question))
+            yield Question(text, self.answers_in(self._value(row, self.answers, "answers")), source_id=name)
+            return
+        text = check_text(self._value(row, self.text), repr(self.text))
+        title = self._value(row, self.title, "title")
+        yield Passage("" if title is None else check_text(title, "the title", blank=True), text, name)
+
+    def answers_in(self, value: object) -> tuple[str, ...]:
+        """The gold answers that a column holds. Raises RowError."""
+        return answers_of(value)
+
+    def _value(self, row: dict[str, Any], named: str | None, usual: str = "") -> Any:
+        """The value of the column the user named, which must be there, or of the usual one; None where that is not."""
+        return row.get(usual) if named is None else _value_at(row, named)
+
+
+def _value_at(row: dict[str, Any], name: str) -> Any:
+    """The value of a column, or that of `field` in the object of a column where `name` is `column.field`."""
+    column, dot, field = name.partition(".")
+    if name in row or not dot:
+        return value_of(row, name)
+    value = value_of(row, column)
+    return None if value is None else _value_at(object_of(value), field)
+
+
+class TableOptions(ColumnOptions):
+    """Columns of a table, of which some formats have no lists: a list of answers may then be written as a string."""
+
+    separator: str | None = Field(
+        default=None,
+        min_length=1,
+        description="what stands between answers in a string, as in `answer one|answer two`; if not given, a string "
+        "in square brackets is a list in JSON, and any other is one answer",
+    )
+
+    def answers_in(self, value: object) -> tuple[str, ...]:
+        if not isinstance(value, str):
+            return answers_of(value)
+        if self.separator is not None:
+            return answers_of([answer for answer in value.split(self.separator) if answer.strip()])
+        written = value.strip()
+        if not (written.startswith("[") and written.endswith("]")):
+            return answers_of(written or None)
+        try:
+            return answers_of(json.loads(written))
+        except (ValueError, RecursionError) as error:
+            raise RowError("malformed_json", f"the answers {written[:40]!r} are no list in JSON") from error
+
+
+def present_columns(options: ColumnOptions, present: Collection[str], where: object) -> list[str]:
+    """The columns of a table that are used. Raises InputError where one that is named is not among those present."""
+    found = {name: name if name in present else name.partition(".")[0] for name in options.used()}
+    for name in options.named():
+        if found[name] not in present:
+            shown = ", ".join(repr(column[:40]) for column in islice(present, 40)) or "none"
+            raise InputError(
+                f"{where} has no column {name!r}; it has {shown}. Name the columns with text=, title= and id=, or "
+                "with question=, answers= and id="
+            )
+    return list(dict.fromkeys(column for column in found.values() if column in present))

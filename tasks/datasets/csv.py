@@ -1,0 +1,58 @@
+"""Comma-separated values (RFC 4180) and their kin, with the columns named by options; passages or questions."""
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from pydantic import Field, field_validator
+
+from tasks.datasets.base import DatasetOptions, InputError, Record
+from tasks.datasets.columns import TableOptions, present_columns
+from tasks.datasets.delimited import Dialect, columns_of, delimited_rows
+from tasks.datasets.files import FileDataset
+from tasks.datasets.rows import records_of
+
+
+class CsvOptions(TableOptions):
+    """How the file is written, and which columns hold what."""
+
+    delimiter: str = Field(default=",", description="what separates fields: one character, or `tab`")
+    quoted: bool = Field(default=True, description="false where quotes are characters like any other, as in many TSV")
+    columns: str | None = Field(
+        default=None,
+        min_length=1,
+        description="names for the columns, with commas between them, of a file whose first row is data",
+    )
+
+    @field_validator("delimiter")
+    @classmethod
+    def _is_one_character(cls, value: str) -> str:
+        value = {"tab": "\t", "\\t": "\t"}.get(value.lower(), value)
+        if len(value) != 1 or value in '"\r\n':
+            raise ValueError("one character is due, neither a quote nor a line's end; write `tab` for a tab")
+        return value
+
+
+class Csv(FileDataset):
+    """Passages, or questions, of a file of comma- or tab-separated values.
+
+    The first row names the columns unless columns= does. By default a row is a passage with the columns text, title
+    and id, of which only the text must be there; columns of other names are given by text=, title= and id=. With
+    question=COLUMN a row is a question with its gold answers in the column that answers= names: one answer, a list in
+    JSON, or several with a separator= between them. A quoted field may hold delimiters, line breaks and, doubled,
+    quotes. Where a quote is not closed only the line it is in is rejected. For tab-separated values: delimiter=tab.
+    """
+
+    example: ClassVar[str] = "csv:data/notes.csv?text=body&title=headline"
+    Options: ClassVar[type[DatasetOptions]] = CsvOptions
+    options: CsvOptions
+
+    def records(self) -> Iterator[tuple[int, Record]]:
+        dialect = Dialect(self.options.delimiter, self.options.quoted)
+        names = tuple(self.options.columns.split(",")) if self.options.columns else None
+        present = names or columns_of(self.source(), dialect)
+        try:
+            present_columns(self.options, present, self.source())
+        except InputError as error:
+            hint = f". If {dialect.delimiter!r} does not separate its columns, say what does with delimiter="
+            raise InputError(f"{error}{hint if len(present) == 1 else ''}") from None
+        return records_of(delimited_rows(self.source(), dialect, names), self.options.records)

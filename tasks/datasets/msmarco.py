@@ -1,0 +1,107 @@
+"""MS MARCO passage ranking: 8.8 million passages, questions of a search engine's users, sparse judgements.
+
+Format: Bajaj et al., "MS MARCO" (arXiv 1611.09268), as `collectionandqueries.tar.gz` of passage ranking has it.
+"""
+
+import os
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from tasks.datasets.base import DatasetOptions, Passage, Question, Record
+from tasks.datasets.delimited import TSV, delimited_rows
+from tasks.datasets.files import FileDataset, check_source, text_of
+from tasks.datasets.judged import judged_records, named, packed_or_not
+from tasks.datasets.rows import records_of
+
+_SPLIT = "dev.small"
+
+
+class MSMarcoOptions(DatasetOptions):
+    """Which questions are asked, and what the files are called."""
+
+    split: str | None = Field(
+        default=None,
+        min_length=1,
+        description=f"questions and judgements to read, queries.SPLIT.tsv and qrels.SPLIT.tsv; if not given, {_SPLIT}, "
+        "where it is there",
+    )
+    collection: str = Field(default="collection.tsv", min_length=1, description="file of the passages in the folder")
+    queries: str | None = Field(
+        default=None, min_length=1, description="file of the questions; if not given, that of the split"
+    )
+    qrels: str | None = Field(
+        default=None, min_length=1, description="file of the judgements; if not given, that of the split"
+    )
+
+
+class MSMarco(FileDataset):
+    """Passages of MS MARCO with the questions of a split and their gold passages.
+
+    A folder with collection.tsv (number, passage), queries.SPLIT.tsv (number, question) and qrels.SPLIT.tsv (question,
+    0, passage, relevance): tab-separated, with neither quotes nor a first line of names, packed or not. The questions
+    are those that are judged; without judgements all are read, with no gold passage. The collection.tsv alone is a
+    corpus without questions, unless split= or queries= names some. The offset is the line in the file.
+    """
+
+    example: ClassVar[str] = "msmarco:data/msmarco?split=dev.small"
+    Options: ClassVar[type[DatasetOptions]] = MSMarcoOptions
+    options: MSMarcoOptions
+
+    def files(self) -> list[Path]:
+        files = [path for path in (self._collection, self._queries, self._qrels) if path is not None]
+        for path in files:
+            check_source(path)
+        return files
+
+    def records(self) -> Iterator[tuple[int, Record]]:
+        passages = named(self._collection, records_of(_rows(self._collection), _passages))
+        questions = named(self._queries, records_of(_rows(self._queries), _questions)) if self._queries else ()
+        return judged_records(self._qrels, passages, questions)
+
+    @cached_property
+    def _folder(self) -> Path:
+        return self.source() if os.path.isdir(self.source()) else self.source().parent
+
+    @cached_property
+    def _collection(self) -> Path:
+        source = self.source()
+        return (self._file(self.options.collection, due=True) or source) if os.path.isdir(source) else source
+
+    @cached_property
+    def _queries(self) -> Path | None:
+        return self._of_split("queries", self.options.queries)
+
+    @cached_property
+    def _qrels(self) -> Path | None:
+        return self._of_split("qrels", self.options.qrels) if self._queries is not None else None
+
+    def _of_split(self, kind: str, name: str | None) -> Path | None:
+        """The file that is named, or that of the split; None where none is named and there is none."""
+        if name or self.options.split or os.path.isdir(self.source()):
+            asked = name is not None or (kind == "queries" and self.options.split is not None)
+            return self._file(name or f"{kind}.{self.options.split or _SPLIT}.tsv", due=asked)
+        return None
+
+    def _file(self, name: str, due: bool) -> Path | None:
+        found = packed_or_not(self._folder / name)
+        if found is None and due:
+            check_source(self._folder / name)
+        return found
+
+
+def _rows(path: Path) -> Iterator[tuple[int, Any]]:
+    return delimited_rows(path, TSV, ("id", "text"))
+
+
+def _passages(row: dict[str, Any]) -> Iterator[Passage]:
+    """The passage of a row. Raises RowError."""
+    yield Passage("", text_of(row, "text"), row["id"].strip())
+
+
+def _questions(row: dict[str, Any]) -> Iterator[Question]:
+    """The question of a row. Raises RowError."""
+    yield Question(text_of(row, "text"), source_id=row["id"].strip())

@@ -1,0 +1,172 @@
+"""QMSum: meetings, and questions about them whose answers are summaries of the turns that matter.
+
+Format: the JSON lines of the release (Yale-LILY/QMSum, `data/ALL/jsonl`), Zhong et al., "QMSum", NAACL 2021 (arXiv
+2104.05938): one meeting a line, with spans of turns, both ends included. Three things are this module's. A meeting is
+cut into contexts, as it is far longer than a passage. Between two turns stands a blank line, at which every splitter
+ends a sentence: with a single line break Punkt runs 30 % of the turns of the validation set into the one before. And
+the marks of the transcribers ({vocalsound}, {disfmarker}, …), which are no speech and make up 4 % of the words, are
+taken out unless the user wants them.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from storage.ids import passage_id
+from tasks.datasets.base import DatasetOptions, Passage, Question, Record, Reject, Span
+from tasks.datasets.files import FileDataset, RowError, id_of, kind_of, list_of, object_of, text_of
+from tasks.datasets.rows import json_lines
+
+BETWEEN = "\n\n"
+"""What stands between two turns of a context."""
+_MARK = re.compile(r"\{\s*[a-z]+\s*\}")
+_WORD = re.compile(r"\S+")
+_TURN = re.compile(r"[0-9]{1,18}")
+
+
+class QMSumOptions(DatasetOptions):
+    """How a meeting becomes contexts."""
+
+    words: int = Field(default=300, ge=10, description="words of a context at most, the names of speakers included")
+    marks: bool = Field(default=False, description="keep the transcribers' marks, such as {vocalsound}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A turn, or a part of one that is longer than a context, as it stands in a context."""
+
+    turn: int
+    text: str
+    words: int
+
+
+class QMSum(FileDataset):
+    """Meetings of QMSum, cut into contexts, and the questions about them with their gold turns.
+
+    One meeting a line: {"meeting_transcripts": [{"speaker", "content"}, ...], "specific_query_list": [{"query",
+    "answer", "relevant_text_span": [[first turn, last turn], ...]}, ...], "general_query_list": [{"query", "answer"},
+    ...]}. A context is as many whole turns, each "Speaker: content", as fit; a longer turn is cut after a sentence or
+    else between words, and its speaker named again. The supporting facts of a specific question are the gold turns in
+    the contexts, its gold passages the contexts that hold them. A general question is about a whole meeting and has
+    neither. Turns without a word are left out; a gold span that runs past the meeting counts as far as it goes. Titles
+    are the meeting's "id", or "meeting" and its line. A meeting's contexts come before its questions.
+    """
+
+    example: ClassVar[str] = "qmsum:data/ALL/jsonl/val.jsonl?words=300"
+    Options: ClassVar[type[DatasetOptions]] = QMSumOptions
+    options: QMSumOptions
+
+    def records(self) -> Iterator[tuple[int, Record]]:
+        for number, row in json_lines(self.source()):
+            for record in [row] if isinstance(row, Reject) else self._meeting(row, number):
+                yield number, record
+
+    def _meeting(self, row: dict[str, Any], number: int) -> Iterator[Record]:
+        """The contexts of one meeting, then its questions; a Reject in the place of each part that cannot be used."""
+        try:
+            name = id_of(row, "id") or f"meeting {number}"
+            turns = list_of(row, "meeting_transcripts")
+        except RowError as error:
+            yield error.reject()
+            return
+        pieces: list[_Piece] = []
+        for index, turn in enumerate(turns):
+            try:
+                pieces += self._pieces(index, turn)
+            except RowError as error:
+                yield error.reject(f"meeting_transcripts[{index}]")
+        if not pieces:
+            yield Reject("empty_text", f"none of the {len(turns)} turns has a word that can be read")
+            return
+        gold: dict[int, list[Span]] = {}
+        for position, context in enumerate(_contexts(pieces, self.options.words)):
+            text = BETWEEN.join(piece.text for piece in context)
+            for piece, span in zip(context, _spans(passage_id(text), context), strict=True):
+                gold.setdefault(piece.turn, []).append(span)
+            yield Passage(name, text, f"{name}#{position}")
+        yield from _questions(row, name, "specific_query_list", gold)
+        yield from _questions(row, name, "general_query_list", gold)
+
+    def _pieces(self, index: int, turn: object) -> list[_Piece]:
+        """The pieces of a turn, one where it fits; none of a blank one. Raises RowError."""
+        fields = object_of(turn)
+        speaker = text_of(fields, "speaker", blank=True)
+        content = text_of(fields, "content", blank=True)
+        if not self.options.marks:
+            content = " ".join(_MARK.sub(" ", content).split())
+        named = f"{speaker}: " if speaker else ""
+        room = self.options.words - len(named.split())
+        return [_Piece(index, named + part, len((named + part).split())) for part in _cut(content, max(room, 1))]
+
+
+def _cut(content: str, room: int) -> Iterator[str]:
+    """A text in parts of at most `room` words, cut after the last sentence that fits, else after the last word."""
+    words = [match.span() for match in _WORD.finditer(content)]
+    first = 0
+    while first < len(words):
+        last = min(first + room, len(words))
+        if last < len(words):
+            ends = (end for end in range(last, first, -1) if content[words[end - 1][1] - 1] in ".?!")
+            last = next(ends, last)
+        yield content[words[first][0] : words[last - 1][1]]
+        first = last
+
+
+def _contexts(pieces: Iterable[_Piece], words: int) -> Iterator[list[_Piece]]:
+    """Runs of pieces of at most `words` words together, unless a piece alone has more."""
+    context: list[_Piece] = []
+    count = 0
+    for piece in pieces:
+        if context and count + piece.words > words:
+            yield context
+            context, count = [], 0
+        context.append(piece)
+        count += piece.words
+    if context:
+        yield context
+
+
+def _spans(passage: int, context: list[_Piece]) -> Iterator[Span]:
+    """Where each piece stands in its context."""
+    start = 0
+    for piece in context:
+        yield Span(passage, start, start + len(piece.text))
+        start += len(piece.text) + len(BETWEEN)
+
+
+def _questions(row: dict[str, Any], name: str, key: str, gold: dict[int, list[Span]]) -> Iterator[Question | Reject]:
+    """The questions of one of the two lists; `gold` has the spans of each turn."""
+    try:
+        entries = list_of(row, key)
+    except RowError as error:
+        yield error.reject()
+        return
+    for index, entry in enumerate(entries):
+        try:
+            yield _question(object_of(entry), f"{name}/{key}[{index}]", key == "specific_query_list", gold)
+        except RowError as error:
+            yield error.reject(f"{key}[{index}]")
+
+
+def _question(fields: dict[str, Any], name: str, specific: bool, gold: dict[int, list[Span]]) -> Question:
+    """A question and, of a specific one, its gold turns. Raises RowError."""
+    text, answer = text_of(fields, "query"), text_of(fields, "answer")
+    ranges = [_range(span) for span in list_of(fields, "relevant_text_span")] if specific else []
+    turns = [turn for turn in gold if any(turn in span for span in ranges)]
+    spans = tuple(dict.fromkeys(span for turn in turns for span in gold[turn]))
+    if ranges and not spans:
+        raise RowError("no_gold_passage", f"no turn that could be read is in its {len(ranges)} gold spans")
+    passages = tuple(dict.fromkeys(span.passage_id for span in spans))
+    return Question(text, (answer,), passages, spans, name)
+
+
+def _range(span: object) -> range:
+    """The turns of a [first, last] entry, numbers or strings of digits, both ends included. Raises RowError."""
+    ends = span if isinstance(span, list) and len(span) == 2 else []
+    numbers = [int(end) for end in ends if type(end) is int or (isinstance(end, str) and _TURN.fullmatch(end))]
+    if len(numbers) != 2:
+        raise RowError("wrong_type", f"a gold span is {kind_of(span)}, [first turn, last turn] is due")
+    return range(numbers[0], numbers[1] + 1)

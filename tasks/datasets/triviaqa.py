@@ -1,0 +1,62 @@
+"""TriviaQA: trivia questions with the aliases of each answer.
+
+Format: the JSON of the official release (version 1.0, `qa/*.json` and `unfiltered-web-*.json` of triviaqa-rc and
+triviaqa-unfiltered), Joshi et al., ACL 2017 (arXiv 1705.03551). Its evidence documents are files of their own, which
+`EntityPages` and `SearchResults` name: they are not read here.
+"""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from tasks.datasets.base import InputError, Question, Record
+from tasks.datasets.files import (
+    FileDataset,
+    check_text,
+    id_of,
+    list_of,
+    object_of,
+    stream_json,
+    text_of,
+)
+from tasks.datasets.rows import records_of
+
+_EXPECTS = 'the JSON of TriviaQA: {"Data": [{"Question", "QuestionId", "Answer"}, ...]}'
+
+
+class TriviaQA(FileDataset):
+    """Questions of TriviaQA with their gold answers; no passages.
+
+    An object {"Data": [{"Question", "QuestionId", "Answer": {"Value", "Aliases": [...]}}]}, with evidence or without
+    (unfiltered-nocontext). The gold answers are the value, its aliases and, where people answered too, "HumanAnswers":
+    what the official evaluation accepts, not normalised. Blank aliases are passed over; the questions of a test file
+    have no answers. The record number is the offset.
+    """
+
+    example: ClassVar[str] = "triviaqa:data/qa/wikipedia-dev.json"
+
+    def records(self) -> Iterator[tuple[int, Record]]:
+        number = 0
+        for number, record in records_of(stream_json(self.source(), _EXPECTS, "Data"), _question):
+            yield number, record
+        if number == 0:
+            raise InputError(f'{self.source()} has no questions in a top-level "Data": this format expects {_EXPECTS}')
+
+
+def _question(entry: object) -> Iterator[Question]:
+    """The question of one entry. Raises RowError."""
+    fields = object_of(entry)
+    answer = fields.get("Answer")
+    yield Question(
+        text=text_of(fields, "Question"),
+        answers=() if answer is None else _answers(object_of(answer)),
+        source_id=id_of(fields, "QuestionId"),
+    )
+
+
+def _answers(answer: dict[str, Any]) -> tuple[str, ...]:
+    """The value, then its aliases, then what people answered, each once. Raises RowError."""
+    found = [text_of(answer, "Value")]
+    for key in ("Aliases", "HumanAnswers"):
+        aliases = list_of(answer, key) if key in answer else []
+        found += [check_text(alias, f"{key}[{index}]", blank=True) for index, alias in enumerate(aliases)]
+    return tuple(dict.fromkeys(filter(None, found)))

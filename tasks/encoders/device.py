@@ -1,0 +1,59 @@
+"""On which device a model computes, and in which precision its matrix products are done."""
+
+import logging
+from typing import Literal
+
+import torch
+
+from configs.loading import ConfigError
+
+logger = logging.getLogger("vitalfew")
+
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+
+
+def choose_device(setting: Literal["auto", "cpu", "cuda"]) -> torch.device:
+    """`auto` is the GPU where this process sees one. Decided once, where a run starts: see `choose_dtype`."""
+    if setting == "auto":
+        setting = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(setting)
+
+
+def choose_dtype(precision: Literal["auto", "bf16", "fp16", "fp32"], device: torch.device) -> torch.dtype:
+    """`auto`: bf16 where it is native; else fp16 on a GPU, float32 on a CPU.
+
+    For GPUs that only the workers have, `auto` is bf16, whatever they are: device and precision are part of the
+    vectors' identity, which the driver has to know before any worker starts.
+    """
+    if precision != "auto":
+        return DTYPES[precision]
+    if device.type == "cpu":
+        return torch.bfloat16 if _native_on_cpu() else torch.float32
+    return torch.bfloat16 if not torch.cuda.is_available() or _native_on_gpu() else torch.float16
+
+
+def native_bf16() -> bool:
+    """Whether this machine's GPU, or its CPU where it has none, computes in bf16 without emulation."""
+    return _native_on_gpu() if torch.cuda.is_available() else _native_on_cpu()
+
+
+def require_device(device: torch.device, dtype: torch.dtype) -> None:
+    """Raise where a worker is to compute on a GPU and sees none; called where the model is loaded."""
+    if device.type != "cuda":
+        return
+    if not torch.cuda.is_available():
+        raise ConfigError(
+            "encode.device is cuda, and this process sees no GPU (or its PyTorch was built without CUDA). Start the "
+            "run with --runner ray on a cluster whose nodes have GPUs, or say --set encode.device=cpu"
+        )
+    if dtype == torch.bfloat16 and not _native_on_gpu():
+        logger.warning("%s emulates bf16; --set encode.precision=fp16 is faster", torch.cuda.get_device_name())
+
+
+def _native_on_gpu() -> bool:
+    return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+
+
+def _native_on_cpu() -> bool:
+    capabilities = torch.cpu.get_capabilities()
+    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16") or capabilities.get("bf16"))

@@ -1,0 +1,126 @@
+"""Core, context and passage vectors from one forward pass over each passage.
+
+This is ParetoRAG's core/context split (arXiv 2502.08178, section 3) with late chunking's pooling (arXiv 2409.04701):
+the paper encodes core and context apart; here both are means over the token states of one pass over the passage.
+Special tokens and a prompt's tokens belong to no sentence: they are in every context and in the passage, and in no
+core.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from tokenizers import Encoding
+from torch import Tensor
+
+from tasks.encoders.base import LateEncoded, Spans, Tick
+from tasks.encoders.batches import batches, tokenised
+from tasks.encoders.tower import Tower
+
+
+@dataclass(frozen=True)
+class Window:
+    """A run of consecutive tokens of a passage, and which sentence each of its tokens belongs to (-1: none)."""
+
+    passage: int
+    ids: list[int]
+    sentences: list[int]
+
+
+class Sums:
+    """Sums of token states, float32 (rows, hidden), and how many there are: of sentences, or of passages."""
+
+    def __init__(self, zeros: Tensor) -> None:
+        self.states, self.tokens = zeros, zeros.new_zeros(len(zeros))
+
+    def add(self, rows: np.ndarray, states: Tensor) -> None:
+        of = torch.from_numpy(rows).to(self.states.device)
+        self.states.index_add_(0, of, states)
+        self.tokens.index_add_(0, of, torch.ones_like(of, dtype=torch.float32))
+
+
+def encode_late(
+    tower: Tower, batch_tokens: int, passages: Sequence[str], spans: Sequence[Spans], tick: Tick
+) -> LateEncoded:
+    """See `Encoder.encode_late`. Only for mean pooling."""
+    counts = np.array([len(each) for each in spans], dtype=np.int64)
+    first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    prompt = tower.recipe.passage_prompt
+    # One row more than there are sentences, for the tokens that belong to none.
+    of_sentences, of_passages = Sums(tower.zeros(int(first[-1]) + 1)), Sums(tower.zeros(len(passages)))
+    tokens = 0
+    for start, encodings in tokenised(tower, prompt, passages):
+        windows = []
+        for row, encoding in enumerate(encodings, start):
+            cuts = _cuts(encoding, prompt + passages[row], len(prompt), spans[row], tower.recipe.max_tokens)
+            windows += [
+                Window(row, ids, [place + int(first[row]) if place >= 0 else -1 for place in of]) for ids, of in cuts
+            ]
+        tokens += (window_tokens := sum(len(window.ids) for window in windows))
+        share = len(encodings) / len(passages)
+        for batch in batches([len(window.ids) for window in windows], batch_tokens):
+            _add_states(tower, [windows[row] for row in batch], of_sentences, of_passages)
+            done = sum(len(windows[row].ids) for row in batch)
+            tick(done, share * done / window_tokens)
+    return _pooled(tower, counts, of_sentences, of_passages, tokens)
+
+
+def _cuts(
+    encoding: Encoding, text: str, prompt: int, spans: Spans, limit: int
+) -> Iterator[tuple[list[int], list[int]]]:
+    """A passage's tokens in windows of `limit`, cut between sentences where that is possible: (ids, sentences).
+
+    `text` starts with a prompt of so many characters, which every window starts with.
+    """
+    # An Encoding builds its lists anew at every access.
+    tokens, offsets = encoding.ids, encoding.offsets
+    inner = np.flatnonzero(np.array(encoding.special_tokens_mask) == 0)
+    head, tail = (int(inner[0]), int(inner[-1]) + 1) if len(inner) else (len(tokens), len(tokens))
+    starts = [_first_letter(text, *offset) for offset in offsets[head:tail]]
+    head += int(np.searchsorted(starts, prompt))
+    prefix, suffix = tokens[:head], tokens[tail:]
+    tokens, starts = tokens[head:tail], starts[len(starts) - (tail - head) :] if tail > head else []
+    sentences = np.searchsorted([start + prompt for start, _ in spans], starts, side="right") - 1
+    room = limit - len(prefix) - len(suffix)
+    begin = 0
+    while True:
+        end = min(begin + room, len(tokens))
+        if end < len(tokens) and sentences[end] == sentences[end - 1]:
+            boundary = int(np.searchsorted(sentences, sentences[end]))
+            end = boundary if boundary > begin else end  # a sentence longer than a window is cut where it must be
+        ids = prefix + tokens[begin:end] + suffix
+        if ids:
+            yield ids, [-1] * len(prefix) + sentences[begin:end].tolist() + [-1] * len(suffix)
+        begin = end
+        if begin >= len(tokens):
+            return
+
+
+def _first_letter(text: str, start: int, end: int) -> int:
+    """Where a token begins but for the space before it, which some tokenizers count as part of a word."""
+    while start < end - 1 and text[start].isspace():
+        start += 1
+    return start
+
+
+def _add_states(tower: Tower, windows: Sequence[Window], of_sentences: Sums, of_passages: Sums) -> None:
+    states, mask = tower.states([window.ids for window in windows])
+    kept = states[mask.bool()]
+    rows = np.concatenate([window.sentences for window in windows])
+    of_sentences.add(rows % len(of_sentences.states), kept)
+    of_passages.add(np.repeat([window.passage for window in windows], [len(window.ids) for window in windows]), kept)
+
+
+def _pooled(tower: Tower, counts: np.ndarray, sentences: Sums, passages: Sums, tokens: int) -> LateEncoded:
+    of_sentence = torch.from_numpy(np.repeat(np.arange(len(counts)), counts)).to(tower.device)
+
+    def finish(states: Tensor, number: Tensor) -> np.ndarray:
+        # A sum has its mean's direction: the division is left out where only that counts.
+        divided = states / number.clamp(min=1).unsqueeze(1) if tower.recipe.layers or not tower.recipe.unit else states
+        return tower.finish(divided)
+
+    core, core_tokens = sentences.states[:-1], sentences.tokens[:-1]
+    context = finish(passages.states[of_sentence] - core, passages.tokens[of_sentence] - core_tokens)
+    context[np.repeat(counts == 1, counts)] = 0
+    return LateEncoded(finish(core, core_tokens), context, finish(passages.states, passages.tokens), tokens)

@@ -1,0 +1,15 @@
+"""`bm25`: keyword retrieval (Robertson & Zaragoza, The Probabilistic Relevance Framework, 2009), in Lucene's form."""
+
+from configs.schema import Retrieve
+from storage.found import Found
+from tasks.retrievers.base import Index, Questions
+
+
+class BM25:
+    """Keywords: sentences (or passages: retrieve.unit) by BM25, on an index built with bm25.enabled."""
+
+    def __init__(self, request: Retrieve) -> None:
+        self.unit = request.unit
+
+    def retrieve(self, questions: Questions, index: Index, k: int) -> Found:
+        return index.matching(self.unit, questions.texts, k)

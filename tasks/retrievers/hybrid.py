@@ -1,0 +1,54 @@
+"""`hybrid`: reciprocal rank fusion (Cormack, Clarke & Büttcher, SIGIR 2009) of a dense and a BM25 ranking.
+
+score(unit) = Σ 1 / (60 + rank) over the rankings that it stands in, rank from 1, each ranking at least 100 deep. The
+paper fuses whole rankings; what stands deeper than that here would add less than 1/160. Equal scores: the smaller id.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from configs.schema import Retrieve
+from storage.found import NOTHING, Found
+from tasks.retrievers.base import Index, Questions
+from tasks.retrievers.bm25 import BM25
+from tasks.retrievers.core_context import CoreContext
+from tasks.retrievers.passage import Passage
+
+CONSTANT = 60
+DEPTH = 100
+
+
+class Hybrid:
+    """Reciprocal rank fusion of bm25 with core_context, or with passage where retrieve.unit is passage."""
+
+    def __init__(self, request: Retrieve) -> None:
+        self.unit = request.unit
+        self.rankings = [(CoreContext if self.unit == "sentence" else Passage)(request), BM25(request)]
+
+    def retrieve(self, questions: Questions, index: Index, k: int) -> Found:
+        depth = max(DEPTH, k)
+        return fused([ranking.retrieve(questions, index, depth) for ranking in self.rankings], k)
+
+
+def fused(rankings: Sequence[Found], k: int) -> Found:
+    """Reciprocal rank fusion: the k best units of all rankings, which are of the same questions."""
+    questions = len(rankings[0].ids)
+    places = np.full((questions, k, 3), NOTHING, np.int64)
+    scores = np.full((questions, k), -np.inf, np.float32)
+    for question in range(questions):
+        best = _fused_one(rankings, question)[:k]
+        for rank, (score, place) in enumerate(best):
+            scores[question, rank], places[question, rank] = score, place
+    return Found(places[..., 0], scores, places[..., 1], places[..., 2])
+
+
+def _fused_one(rankings: Sequence[Found], question: int) -> list[tuple[float, tuple[int, int, int]]]:
+    """Score and (id, shard, row) of every unit found for one question, best first."""
+    scores: dict[tuple[int, int, int], float] = {}
+    for found in rankings:
+        columns = (column[question].tolist() for column in (found.ids, found.shards, found.rows))
+        units = [place for place in zip(*columns, strict=True) if place[0] != NOTHING]
+        for rank, place in enumerate(units, 1):
+            scores[place] = scores.get(place, 0.0) + 1 / (CONSTANT + rank)
+    return sorted(((score, place) for place, score in scores.items()), key=lambda each: (-each[0], each[1][0]))

@@ -1,0 +1,164 @@
+"""Vectors that earlier artifacts of the store hold already, found again by encoder and text.
+
+Ids come from content: a sentence's from its passage's text and its span, a passage's from its text. So an id and a kind
+say what was encoded, whatever corpus it stood in, and a corpus that has changed by one passage in a hundred needs the
+encoder for that one. Shards are ranges of passage ids, their number a power of two: what a shard needs lies in the
+one earlier shard that covers its range, or in the few that partition it, and the join stays within a shard.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from storage.artifacts import Artifact
+from storage.schemas import VECTOR_KINDS
+from tasks.encoders.base import Vectors
+from tasks.encoders.contexts import Known, is_late
+
+Ids = Mapping[str, NDArray[np.int64]]
+"""The ids of some units by kind of vector."""
+
+ID_RANGE = 1 << 63
+MOST_BASES = 4
+"""Earlier artifacts to look in: each costs a look at its ids, and a nightly job leaves hundreds."""
+
+
+@dataclass(frozen=True)
+class Base:
+    """An earlier `vectors` artifact of some `units`, `of` shards, of which `shards` were whole when it was chosen."""
+
+    artifact: Artifact
+    units: Artifact
+    of: int
+    shards: frozenset[int]
+
+    def covering(self, shard: int, of: int) -> Iterator[int]:
+        """Its shards with ids of `shard`, one of `of`."""
+        first, last = shard * self.of // of, ((shard + 1) * self.of - 1) // of
+        return (number for number in range(first, last + 1) if number in self.shards)
+
+    def to_json(self) -> dict[str, Any]:
+        names = {"artifact": self.artifact.name, "units": self.units.name}
+        return {**names, "of": self.of, "shards": sorted(self.shards)}
+
+    @classmethod
+    def from_json(cls, store: Path, value: Mapping[str, Any]) -> "Base":
+        artifact, units = (Artifact(store, *value[name].split("/")) for name in ("artifact", "units"))
+        return cls(artifact, units, value["of"], frozenset(value["shards"]))
+
+
+def candidates(own: Artifact, description: Mapping[str, Any]) -> list[Base]:
+    """The other artifacts of the store, complete or not, that hold what this one's encoder would give."""
+    bases = []
+    for directory in sorted((own.store / "vectors").glob("*")):
+        artifact = Artifact(own.store, "vectors", directory.name)
+        other = artifact.description()
+        if artifact == own or other is None or _encoding(other) != _encoding(description):
+            continue
+        name = next(name for role, name in other["inputs"].items() if role in ("sentences", "passages"))
+        units = Artifact(own.store, *name.split("/"))
+        manifest = units.recorded_manifest()
+        if manifest is not None:
+            numbers = [record.shard for record in manifest.shards]
+            whole = frozenset(number for number in numbers if artifact.marked(number))
+            bases.append(Base(artifact, units, len(numbers), whole))
+    return bases
+
+
+def _encoding(description: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What the vector of a unit depends on besides its text. `late` encodes a sentence within its passage."""
+    config = description["config"]
+    return description["version"], description["method"], is_late(config["context"], config["units"])
+
+
+def choose(bases: Iterable[Base], ids: Ids, shards: Sequence[int], of: int) -> list[Base]:
+    """The bases that hold most of the units of some shards (of `of`), each chosen for what it adds."""
+    left = {kind: each for kind, each in ids.items() if len(each)}
+    chosen: list[Base] = []
+    rest = {base: _ids_of(base, shards, of) for base in bases}
+    while rest and left and len(chosen) < MOST_BASES:
+        gains = {base: sum(int(np.isin(left[k], held[k]).sum()) for k in left) for base, held in rest.items()}
+        best = max(gains, key=lambda base: (gains[base], base.artifact.fingerprint))
+        if not gains[best]:
+            break
+        held = rest.pop(best)
+        left = {kind: missing for kind in left if len(missing := left[kind][~np.isin(left[kind], held[kind])])}
+        chosen.append(best)
+    return chosen
+
+
+def _ids_of(base: Base, shards: Sequence[int], of: int) -> dict[str, NDArray[np.int64]]:
+    numbers = sorted({number for shard in shards for number in base.covering(shard, of)})
+    parts = [_read_ids(base.artifact.path(number)) for number in numbers if base.artifact.record(number)]
+    return {kind: np.concatenate([np.empty(0, np.int64), *(part[kind][0] for part in parts)]) for kind in VECTOR_KINDS}
+
+
+def share_known(bases: Iterable[Base], passages: NDArray[np.int64]) -> float:
+    """The share of some passages, the ones with the smallest ids of a corpus, that the bases know."""
+    if not len(passages):
+        return 0.0
+    known = []
+    for base in bases:
+        held = [np.empty(0, np.int64)]
+        for shard in range(int(passages.max()) * base.of // ID_RANGE + 1):
+            if shard in base.shards and base.units.record(shard):
+                held.append(pq.read_table(base.units.path(shard), columns=["passage_id"])["passage_id"].to_numpy())
+        known.append(np.isin(passages, np.concatenate(held)))
+    best = sorted(known, key=lambda each: -each.sum())[:MOST_BASES]
+    return float(np.any(best, axis=0).mean()) if best else 0.0
+
+
+def find(bases: Iterable[Base], ids: Ids, shard: int, of: int, dimension: int) -> dict[str, Known]:
+    """The vectors of a shard's units that the bases hold; the first base that holds one gives it."""
+    known = {kind: Known.nothing(len(each), dimension) for kind, each in ids.items()}
+    for base in bases:
+        for number in base.covering(shard, of):
+            if all(each.found.all() for each in known.values()):
+                return known
+            if base.artifact.record(number):  # as it was written, to the checksum
+                _take(base.artifact.path(number), ids, known)
+    return known
+
+
+def _take(path: Path, ids: Ids, known: Mapping[str, Known]) -> None:
+    """Fill in what this file holds of what is still missing."""
+    targets: list[tuple[Known, NDArray[np.int64], NDArray[np.int64]]] = []
+    for kind, (held, rows) in _read_ids(path).items():
+        if kind not in ids or not len(held):
+            continue
+        missing = np.flatnonzero(~known[kind].found)
+        order = np.argsort(held)
+        places = order[np.minimum(np.searchsorted(held, ids[kind][missing], sorter=order), len(held) - 1)]
+        same = held[places] == ids[kind][missing]
+        targets.append((known[kind], missing[same], rows[places[same]]))
+    for start, vectors in _row_groups(path, [rows for _, _, rows in targets]):
+        for each, places, rows in targets:
+            here = (rows >= start) & (rows < start + len(vectors))
+            each.vectors[places[here]] = vectors[rows[here] - start]
+            each.found[places[here]] = True
+
+
+def _read_ids(path: Path) -> dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """By kind: ids, and the rows of the file they stand in."""
+    table = pq.read_table(path, columns=["id", "kind"])
+    ids = table["id"].to_numpy()
+    kinds = table["kind"].cast(pa.string()).to_numpy(zero_copy_only=False)
+    return {kind: (ids[rows], rows) for kind in VECTOR_KINDS for rows in [np.flatnonzero(kinds == kind)]}
+
+
+def _row_groups(path: Path, wanted: list[NDArray[np.int64]]) -> Iterator[tuple[int, Vectors]]:
+    """First row and vectors of every row group that has a wanted row, so that no more than one is in memory."""
+    start = 0
+    with pq.ParquetFile(path) as file:
+        for group in range(file.metadata.num_row_groups):
+            size = file.metadata.row_group(group).num_rows
+            if any(((rows >= start) & (rows < start + size)).any() for rows in wanted):
+                column = file.read_row_group(group, columns=["vector"])["vector"].combine_chunks()
+                yield start, column.flatten().to_numpy().reshape(size, -1)
+            start += size

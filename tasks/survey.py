@@ -1,0 +1,111 @@
+"""What a corpus holds, from one look at its sources: how many distinct passages, and a fair sample of them.
+
+The passages with the smallest ids are kept (a bottom-k sketch: Beyer et al., "On Synopses for Distinct-Value
+Estimation", SIGMOD 2007). As ids are hashes of the texts, these are a uniform sample of the distinct passages, however
+often a text is repeated and wherever in the sources it stands, and the k-th smallest id tells how many there are.
+"""
+
+import heapq
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Generic, TypeVar
+
+from configs.schema import LoadConfig
+from storage.ids import passage_id
+from tasks.datasets.base import Dataset, Passage, Question, Record
+from tasks.datasets.reading import bytes_read
+
+SKETCH = 1 << 16
+"""Ids kept for counting: up to so many are counted exactly, more with a standard error of 0.4 %."""
+ID_RANGE = 1 << 63
+
+Value = TypeVar("Value")
+
+
+@dataclass
+class BottomK(Generic[Value]):
+    """The k values with the smallest keys, each key once."""
+
+    k: int
+    values: dict[int, Value] = field(default_factory=dict)
+    _largest: list[int] = field(default_factory=list)
+
+    def add(self, key: int, value: Value) -> None:
+        if key in self.values or (len(self.values) == self.k and key > -self._largest[0]):
+            return
+        heapq.heappush(self._largest, -key)
+        self.values[key] = value
+        if len(self.values) > self.k:
+            del self.values[-heapq.heappop(self._largest)]
+
+    def distinct(self) -> float:
+        """Estimate of the number of distinct keys, drawn evenly from 0 to 2**63; exact where k holds them all."""
+        if len(self.values) < self.k:
+            return len(self.values)
+        return (self.k - 1) * ID_RANGE / (-self._largest[0] + 1)
+
+
+@dataclass(frozen=True)
+class Survey:
+    """`share` of the sources was read (1: all of them) in `seconds`; the counts are of the whole, extrapolated."""
+
+    share: float
+    seconds: float
+    records: float
+    passages: float
+    questions: float
+    sample: list[tuple[int, Passage]]
+
+    @property
+    def complete(self) -> bool:
+        return self.share >= 1
+
+
+def survey(datasets: Sequence[Dataset], config: LoadConfig, sample: int, seconds: float) -> Survey:
+    """Read for at most `seconds` (the first records at any rate), and count. Raises InputError."""
+    sketch: BottomK[None] = BottomK(SKETCH)
+    chosen: BottomK[Passage] = BottomK(sample)
+    questions: BottomK[None] = BottomK(SKETCH)
+    totals = [dataset.total_records() for dataset in datasets]
+    size = sum(path.stat().st_size for dataset in datasets for path in dataset.files())
+    began, bytes_before, records, share = time.perf_counter(), bytes_read(), 0, 1.0
+    for _, record in chain.from_iterable(dataset.records() for dataset in datasets):
+        records += 1
+        _note(record, config, sketch, chosen, questions)
+        if records % 256 == 0 and records >= sample and time.perf_counter() - began > seconds:
+            known = _share(records, totals, bytes_read() - bytes_before, size)
+            if known is not None:
+                share = known
+                break
+    return Survey(
+        share=share,
+        seconds=(time.perf_counter() - began) / share,
+        records=records / share,
+        passages=sketch.distinct() / share,
+        questions=questions.distinct() / share,
+        sample=sorted(chosen.values.items()),
+    )
+
+
+def _note(
+    record: Record,
+    config: LoadConfig,
+    sketch: BottomK[None],
+    chosen: BottomK[Passage],
+    questions: BottomK[None],
+) -> None:
+    if isinstance(record, Passage) and len(record.text) <= config.max_chars:
+        key = passage_id(record.text)
+        sketch.add(key, None)
+        chosen.add(key, record)
+    elif isinstance(record, Question):
+        questions.add(passage_id(record.text), None)
+
+
+def _share(records: int, totals: Sequence[int | None], read: int, size: int) -> float | None:
+    """How much of the sources `records` are: by their number where that is known, else by bytes; None: cannot tell."""
+    if all(total is not None for total in totals):
+        return min(1.0, records / max(1, sum(filter(None, totals))))
+    return min(1.0, read / size) if read and size else None

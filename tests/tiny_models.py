@@ -1,0 +1,130 @@
+"""Models of real architectures with two small random layers, saved as their publishers save them."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import ByteLevelBPETokenizer
+from tokenizers.processors import TemplateProcessing
+from transformers import (
+    BertConfig,
+    BertModel,
+    DPRConfig,
+    DPRContextEncoder,
+    DPRQuestionEncoder,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen2Model,
+    RobertaConfig,
+    RobertaModel,
+    RobertaTokenizerFast,
+    T5Config,
+    T5EncoderModel,
+)
+
+from configs.schema import EncodeConfig
+from tasks.encoders.minilm import MiniLM
+
+SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+SPREAD = {"initializer_range": 0.3}  # as initialised for training, every text would have nearly the same vector
+BPE_TEXTS = ["The river rises in the hills and runs for 120 km to the sea; its mill still stands. Who founded it?"] * 4
+
+
+def bert(directory: Path) -> Path:
+    """Like Contriever: a plain Hugging Face BERT without pooler, with MiniLM's vocabulary."""
+    torch.manual_seed(1)
+    BertModel(BertConfig(**SIZES, **SPREAD, max_position_embeddings=128), add_pooling_layer=False).save_pretrained(
+        directory
+    )
+    return _with_bert_tokenizer(directory)
+
+
+def dpr(directory: Path, kind: type, seed: int, projection: int = 0) -> Path:
+    """A DPR context or question encoder (`kind`)."""
+    torch.manual_seed(seed)
+    config = DPRConfig(**SIZES, **SPREAD, max_position_embeddings=128, projection_dim=projection)
+    kind(config).save_pretrained(directory)
+    return _with_bert_tokenizer(directory)
+
+
+def dpr_pair(directory: Path, projection: int = 0) -> tuple[Path, Path]:
+    """Context and question encoder."""
+    context = dpr(directory / "context", DPRContextEncoder, 2, projection)
+    return context, dpr(directory / "question", DPRQuestionEncoder, 3, projection)
+
+
+def roberta(directory: Path) -> Path:
+    torch.manual_seed(4)
+    config = RobertaConfig(**SIZES, **SPREAD, vocab_size=400, max_position_embeddings=66)  # 64 positions can be used
+    RobertaModel(config).save_pretrained(directory)
+    bpe = _bpe(["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+    bpe.save_model(str(directory))
+    vocabulary, merges = directory / "vocab.json", directory / "merges.txt"
+    RobertaTokenizerFast(vocab=str(vocabulary), merges=str(merges), model_max_length=64).save_pretrained(directory)
+    return directory
+
+
+def qwen(directory: Path) -> Path:
+    """A decoder whose tokenizer puts an end-of-text token after every text, as embedding models' do."""
+    torch.manual_seed(5)
+    config = Qwen2Config(
+        **SIZES, **SPREAD, vocab_size=400, num_key_value_heads=1, max_position_embeddings=128, pad_token_id=0
+    )
+    Qwen2Model(config).save_pretrained(directory)
+    bpe = _bpe(["<|endoftext|>"])._tokenizer
+    bpe.post_processor = TemplateProcessing(single="$A <|endoftext|>", special_tokens=[("<|endoftext|>", 0)])
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=bpe, pad_token="<|endoftext|>", eos_token="<|endoftext|>", model_max_length=128
+    )
+    tokenizer.save_pretrained(directory)
+    return directory
+
+
+def t5(directory: Path) -> Path:
+    """The encoder of an encoder-decoder, saved without the decoder, as sentence-t5 is."""
+    torch.manual_seed(6)
+    config = T5Config(d_model=32, d_kv=16, d_ff=64, num_layers=2, num_heads=2, vocab_size=400)
+    T5EncoderModel(config).save_pretrained(directory)
+    bpe = _bpe(["<pad>", "</s>", "<unk>"])._tokenizer
+    bpe.post_processor = TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    PreTrainedTokenizerFast(tokenizer_object=bpe, pad_token="<pad>", eos_token="</s>").save_pretrained(directory)
+    return directory
+
+
+def sentence_transformer(base: Path, directory: Path, *layers: Any, pooling: str = "mean", **options: Any) -> Path:
+    """`base` in sentence-transformers' layout: pooling and `layers` after it, saved by that library."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Transformer
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    transformer = Transformer(str(base), max_seq_length=options.pop("max_seq_length", None))
+    modules = [transformer, Pooling(transformer.get_embedding_dimension(), pooling), *layers]
+    SentenceTransformer(modules=modules, device="cpu", **options).save(str(directory), create_model_card=False)
+    return directory
+
+
+def pickled(directory: Path) -> Path:
+    """A copy of a model with its weights as pytorch_model.bin, as older checkpoints have them."""
+    from safetensors.torch import load_file
+
+    copy = directory.with_name(f"{directory.name}-pickled")
+    shutil.copytree(directory, copy)
+    weights = copy / "model.safetensors"
+    torch.save(load_file(weights), copy / "pytorch_model.bin")
+    weights.unlink()
+    return copy
+
+
+def _with_bert_tokenizer(directory: Path) -> Path:
+    source = MiniLM(EncodeConfig()).model_directory()
+    for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
+        shutil.copy(source / name, directory / name)
+    return directory
+
+
+def _bpe(special: Sequence[str]) -> ByteLevelBPETokenizer:
+    tokenizer = ByteLevelBPETokenizer()
+    tokenizer.train_from_iterator(BPE_TEXTS, vocab_size=400, min_frequency=1, special_tokens=list(special))
+    return tokenizer
