@@ -196,25 +196,30 @@ def test_reading_a_source_goes_on_after_the_last_whole_chunk(tmp_path: Path, mon
 
 
 def test_kill_9_at_random_moments(tmp_path: Path) -> None:
+    """Twenty times, counted from when the program has been loaded; what is left is looked at each time."""
+    corpus = ["index", "synthetic:passages=2400,questions=40,seed=3", "--name", "k", "--runner", "serial"]
     settings = ["--set", "encode.encoder=tests.fakes:HashEncoder", "--set", "load.shard_passages=40"]
-    command = [sys.executable, "-m", "flows.cli", "index", "synthetic:passages=1200,questions=40,seed=3", "--name", "k"]
-    command += ["--runner", "serial", *settings]
-    subprocess.run([*command, "--store", str(tmp_path / "whole")], check=True, cwd=ROOT, capture_output=True)
+    script = "import sys, flows.steps, flows.cli as cli; print('loaded', flush=True); cli.app(sys.argv[1:])"
+    command = [sys.executable, "-c", script, *corpus, *settings, "--store"]
+    subprocess.run([*command, str(tmp_path / "whole")], check=True, cwd=ROOT, capture_output=True)
+    whole, killed = contents(tmp_path / "whole"), tmp_path / "killed"
     moments = random.Random(0)
-    for _ in range(5):
-        process = subprocess.Popen(
-            [*command, "--store", str(tmp_path / "killed")],
-            cwd=ROOT,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        time.sleep(moments.uniform(1.0, 4.0))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    subprocess.run([*command, "--store", str(tmp_path / "killed")], check=True, cwd=ROOT, capture_output=True)
-    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
-    assert not list((tmp_path / "killed").glob("*/*/.*.tmp"))
-    assert read_runs(tmp_path / "killed")[-1].state == "completed"
+    ended = []
+    for _ in range(20):
+        with subprocess.Popen(
+            [*command, str(killed)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        ) as process:
+            assert process.stdout
+            process.stdout.readline()
+            time.sleep(moments.uniform(0.0, 0.5))
+            process.kill()
+        ended.append(process.returncode)
+        assert contents(killed).items() <= whole.items()
+    assert ended.count(-signal.SIGKILL) >= 15, ended
+    subprocess.run([*command, str(killed)], check=True, cwd=ROOT, capture_output=True)
+    assert contents(killed) == whole
+    assert not list(killed.glob("*/*/.*.tmp"))
+    assert read_runs(killed)[-1].state == "completed"
 
 
 def test_two_runs_of_one_corpus_at_once(tmp_path: Path) -> None:
