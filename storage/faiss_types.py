@@ -25,6 +25,8 @@ EFFORTS = sorted(size for step in range(14) for size in (1 << step, 3 << step))
 MOST_LISTS = 8
 """A search looks into one list in eight, at most; beyond that a flat index does as well."""
 FEW_LISTS = 64
+LEAST_EF_SEARCH = 32
+"""Below this, a graph finds a corpus's own units much better than it finds questions, which lie further off."""
 
 
 # FAISS 1.15 takes BLAS from 128,000 numbers in a batch of queries on, a threshold found on machines of 80 cores: on one
@@ -105,7 +107,7 @@ def efforts(index: faiss.Index, k: int) -> list[int]:
         most = min(index.nlist, max(FEW_LISTS, index.nlist // MOST_LISTS))
         return [*(effort for effort in EFFORTS if effort < most), most]
     if isinstance(index, faiss.IndexHNSW):
-        return [effort for effort in EFFORTS if k < effort <= 512]
+        return [effort for effort in EFFORTS if max(k, LEAST_EF_SEARCH) <= effort <= 512]
     return [0]
 
 

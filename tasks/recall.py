@@ -5,8 +5,10 @@ question would make, and the sentence itself does not count among what is found.
 its index, the exact nearest neighbours of every probe in the shard are kept, and then what the shard's index finds;
 both are merged over all shards. So the whole corpus is searched, exactly and approximately, without being read again.
 
-Against real questions this errs to the safe side: MiniLM's vectors of 35,888 sentences reach recall@10 0.94 for
-probes where 627 questions to the same corpus reach 0.96.
+A question lies further from a corpus than its own units do. On MiniLM's vectors of SQuAD, HotpotQA and
+2WikiMultihopQA (35,888 sentences, 9,179 passages), recall@10 of ivf types is 0.01 to 0.02 greater for 627 real
+questions than for probes at the nprobe that is chosen; hnsw's is 0.01 to 0.02 less, and 0.05 with an efSearch of 12,
+which is why none below 32 is chosen.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,5 +1,6 @@
 """BM25 and hybrid retrieval: shards score as one index does, reciprocal rank fusion is what the paper says."""
 
+import json
 from pathlib import Path
 
 import bm25s
@@ -7,8 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from configs.schema import Retrieve
+from flows.cli import app
 from storage import bm25_shards
 from storage.bm25_shards import Corpus, Shard
 from storage.found import Found
@@ -144,6 +147,18 @@ def test_hybrid_fuses_both_rankings(store: Path, unit: str) -> None:
     hits = searcher.hits(QUESTION, Retrieve(retriever="hybrid", unit=unit, top_k=12))
     assert [hit.score for hit in hits] == pytest.approx(sorted(scores.values(), reverse=True)[:12])
     assert all(hit.score == pytest.approx(scores[hit.unit_id]) for hit in hits)
+
+
+@pytest.mark.parametrize("retriever", ["bm25", "hybrid"])
+def test_from_the_command_line(store: Path, retriever: str) -> None:
+    options = ["--index", "test", "--store", str(store), "--top-k", "3", "--retriever", retriever]
+    found = CliRunner().invoke(app, ["search", QUESTION, *options, "--json"])
+    hits = json.loads(found.stdout)
+    assert [hit["rank"] for hit in hits] == [1, 2, 3]
+    assert hits[0]["score"] >= hits[2]["score"] > 0
+    shown = CliRunner().invoke(app, ["search", QUESTION, *options])
+    assert hits[0]["title"] in shown.output
+    assert retriever in shown.output
 
 
 RANKING = st.lists(st.integers(0, 30), unique=True, max_size=20)

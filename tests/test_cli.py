@@ -91,6 +91,8 @@ def test_commands_that_explain(command: str, store: Path) -> None:
         (["search", "Who?", "--index", "tets"], ["no index 'tets'", "test"]),
         (["search", " ", "--index", "test"], ["question is empty"]),
         (["search", "Who?", "--index", "test", "--retriever", "dense"], ["unknown retriever 'dense'"]),
+        (["search", "Who?", "--index", "test", "--retriever", "bm25"], ["has no BM25", "--set bm25.enabled=true"]),
+        (["index", SYNTHETIC, "--name", "n", "--set", "index.type=ivfpq"], ["index.type", "ivf_pq", "'ivfpq'"]),
         (["sql", "SELECT * FROM pasages"], ["pasages"]),
     ],
 )
