@@ -1,34 +1,28 @@
 """What a run will take, quoted before it is paid for: `vitalfew plan`.
 
-The sources are surveyed (tasks/survey.py), and the stages themselves are run on a small sample in a store that is
-thrown away: on a first handful of passages, which pays for loading models, on as many others, and on some hundred. A
-shard's cost is taken to be a line through the latter two: so much for any shard and so much for every passage in it.
-Each stage is measured in fresh processes, as many at once as there will be workers, since workers that share a machine
-slow each other down.
+The sources are surveyed (tasks/survey.py), and the stages themselves are tried on small samples (flows/trial.py): on a
+first handful of passages, which pays for loading models, on as many others, and on some hundred. A shard's cost is
+taken to be a line through the latter two: so much for any shard and so much for every passage in it.
 """
 
 import json
 import math
-import multiprocessing
 import shutil
 import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import psutil
 
 from configs.schema import IndexCorpus
-from flows.steps import do_stage, index_stages
-from storage.artifacts import Manifest
+from flows.steps import index_stages
+from flows.trial import Sample, Trials, try_stages
 from storage.costs import charge
 from storage.quotes import Quote, find, save
 from tasks import reuse
-from tasks.datasets.base import InputError
+from tasks.datasets.base import InputError, Passage
 from tasks.load import Load, shard_count
 from tasks.stage import Stage
 from tasks.survey import Survey, survey
@@ -67,47 +61,6 @@ class Line:
 
     def at(self, n: float) -> float:
         return self.fixed + self.slope * n
-
-
-@dataclass(frozen=True)
-class Sample:
-    """What a stage came to on one sample: per shard, averaged over its shards, of `passages` each."""
-
-    passages: float
-    rows: float
-    tokens: float
-    wall: float
-    cpu: float
-    gpu: float
-    memory: float
-    disk: float
-    preparation: float
-    shards: int
-
-    @classmethod
-    def of(cls, stage: Stage, manifest: Manifest, passages: int) -> "Sample":
-        costs = [record.cost for record in manifest.shards]
-        count = len(costs)
-        directories = {file.table for file in manifest.files()} | {"costs", stage.table}
-        files = (
-            path for table in directories for path in (stage.store / table / stage.artifact.fingerprint).rglob("*")
-        )
-        return cls(
-            passages=passages / count,
-            rows=manifest.rows[stage.table] / count,
-            tokens=sum(cost.tokens for cost in costs) / count,
-            wall=sum(cost.wall_seconds for cost in costs) / count,
-            cpu=sum(cost.cpu_seconds for cost in costs) / count,
-            gpu=sum(cost.gpu_seconds for cost in costs) / count,
-            memory=max(cost.peak_memory_bytes for cost in costs),
-            disk=sum(path.stat().st_size for path in files if path.is_file()) / count,
-            preparation=manifest.preparation.cost.wall_seconds if manifest.preparation else 0.0,
-            shards=count,
-        )
-
-    @classmethod
-    def mean(cls, samples: Sequence["Sample"]) -> "Sample":
-        return cls(**{name: sum(getattr(each, name) for each in samples) / len(samples) for name in vars(samples[0])})
 
 
 @dataclass(frozen=True)
@@ -162,7 +115,7 @@ def plan(parameters: IndexCorpus) -> Plan:
     if not surveyed.sample:
         raise InputError(f"{', '.join(parameters.datasets)}: no usable passage in what was read of it")
     with tempfile.TemporaryDirectory(prefix="vitalfew-plan-") as folder:
-        samples = _measured(parameters, Path(folder), surveyed, workers)
+        samples = _tried(parameters, Path(folder), surveyed, workers)
     known = _share_known(stages, surveyed)
     quotes = [_quote(stage, samples[stage.name], surveyed, parameters, workers, known) for stage in stages]
     quotes = [_nothing(quote) if quote.stage in there else quote for quote in quotes]
@@ -210,51 +163,36 @@ def free_bytes(store: Path) -> int:
     return shutil.disk_usage(place).free
 
 
-def _measured(parameters: IndexCorpus, folder: Path, surveyed: Survey, workers: int) -> dict[str, tuple[Sample, ...]]:
+def _tried(parameters: IndexCorpus, folder: Path, surveyed: Survey, workers: int) -> Trials:
     """By stage, what it takes on the three samples, with as many processes at work as the machine will see."""
     passages = [passage for _, passage in surveyed.sample]
     sizes = _sizes(len(passages))
-    copies = min(workers, psutil.cpu_count() or 1)
-    for copy in range(copies):
-        start = 0
-        for number, size in enumerate(sizes):
-            rows = [{"title": passage.title, "text": passage.text} for passage in passages[start : start + size]]
-            target = folder / str(copy) / f"{number}.jsonl"
-            target.parent.mkdir(exist_ok=True)
-            target.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-            start += size
-    names = [stage.name for stage in index_stages(parameters)]
-    settings = parameters.model_dump(mode="json")
-    measured = {}
-    context = multiprocessing.get_context("spawn")
-    shared = None if parameters.runner == "ray" else ProcessPoolExecutor(1, context)
-    for position, name in enumerate(names):
-        # A Ray worker does one stage; a serial run does all of them in one process, and keeps what each has loaded.
-        with nullcontext(shared) if shared else ProcessPoolExecutor(copies, context) as pool:
-            tasks = [pool.submit(_measure, settings, folder / str(copy), position) for copy in range(copies)]
-            results = [task.result() for task in tasks]
-        measured[name] = tuple(Sample.mean(each) for each in zip(*results, strict=True))
-    if shared:
-        shared.shutdown()
-    return measured
+    ends = np.cumsum(sizes)
+    copies = []
+    for copy in range(min(workers, psutil.cpu_count() or 1)):
+        target = folder / str(copy)
+        samples = [
+            _sample_stages(parameters, target / str(number), passages[end - size : end])
+            for number, (size, end) in enumerate(zip(sizes, ends, strict=True))
+        ]
+        copies.append(list(zip(*samples, strict=True)))
+    return try_stages(copies, sizes, folder / "processes", together=parameters.runner == "serial")
+
+
+def _sample_stages(parameters: IndexCorpus, folder: Path, passages: Sequence[Passage]) -> list[Stage]:
+    """The stages over a few passages, with a store of their own."""
+    folder.mkdir(parents=True)
+    source = folder / "sample.jsonl"
+    rows = [{"title": passage.title, "text": passage.text} for passage in passages]
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    given = parameters.model_dump(mode="json") | {"datasets": [f"jsonl:{source}"], "store": folder / "store"}
+    return index_stages(IndexCorpus.model_validate(given))
 
 
 def _sizes(passages: int) -> tuple[int, int, int]:
     """Passages in the three samples: a small corpus is sampled in proportion."""
     first = max(1, min(FIRST, passages // 10))
     return first, first, max(1, min(LARGE, passages - 2 * first))
-
-
-def _measure(settings: dict[str, Any], folder: Path, position: int) -> list[Sample]:
-    """In a process of its own: do one stage on each sample in turn. The earlier stages have been done."""
-    results = []
-    for number in range(3):
-        source = folder / f"{number}.jsonl"
-        given = {**settings, "datasets": [f"jsonl:{source}"], "store": folder / f"store-{number}"}
-        stage = index_stages(IndexCorpus.model_validate(given))[position]
-        manifest = do_stage(stage, "plan")
-        results.append(Sample.of(stage, manifest, sum(1 for _ in source.open(encoding="utf-8"))))
-    return results
 
 
 def _share_known(stages: Sequence[Stage], surveyed: Survey) -> float:
@@ -273,7 +211,7 @@ def _quote(
 ) -> Quote:
     first, small, large = samples
     new = 1.0 - known if stage.name == "encode" else 1.0
-    per_passage = surveyed.passages / sum(each.passages * each.shards for each in samples)
+    per_passage = surveyed.passages / sum(each.passages for each in samples)
     rows = per_passage * sum(each.rows * each.shards for each in samples)
     tokens = new * per_passage * sum(each.tokens * each.shards for each in samples)
     shards = shard_count(surveyed.passages, parameters.load)
@@ -286,10 +224,11 @@ def _quote(
 
     # Models are paid by the token, everything else by the row.
     over, amount = ("tokens", tokens) if large.tokens else ("rows", rows)
-    preparation = _preparation(stage, small, large, surveyed, parameters)
     loading = max(0.0, first.wall - small.wall)
-    wall = preparation + loading + math.ceil(shards / workers) * line("wall", over).at(amount / shards)
-    cpu = preparation + loading * min(workers, shards) + shards * line("cpu", over).at(amount / shards)
+    once = _preparation(stage, "preparation_wall", small, large, surveyed, parameters)
+    wall = once + loading + math.ceil(shards / workers) * line("wall", over).at(amount / shards)
+    once = _preparation(stage, "preparation_cpu", small, large, surveyed, parameters)
+    cpu = once + loading * min(workers, shards) + shards * line("cpu", over).at(amount / shards)
     gpu = wall * min(workers, shards) if large.gpu else 0.0
     bytes_per_row = line("disk", "rows")
     larger = max(0.0, rows / shards - large.rows)
@@ -309,15 +248,16 @@ def _quote(
     )
 
 
-def _preparation(stage: Stage, small: Sample, large: Sample, surveyed: Survey, parameters: IndexCorpus) -> float:
+def _preparation(
+    stage: Stage, seconds: str, small: Sample, large: Sample, surveyed: Survey, parameters: IndexCorpus
+) -> float:
     """Seconds before the first shard: in proportion to what is read, which for the splitter has a limit."""
-    sizes = [(each.passages * each.shards, each.preparation) for each in (small, large)]
     due = surveyed.passages
     if stage.name == "split":
         chars = sum(len(passage.text) for _, passage in surveyed.sample) / len(surveyed.sample)
         due = min(due, parameters.split.sample_chars / chars)
     reading = surveyed.seconds if stage.name == "load" else 0.0
-    return reading + Line.through(*sizes).at(due)
+    return reading + Line.through(*((each.passages, getattr(each, seconds)) for each in (small, large))).at(due)
 
 
 def _nothing(quote: Quote) -> Quote:

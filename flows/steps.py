@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from configs.loading import ConfigError
 from configs.schema import IndexCorpus, Unit
@@ -17,7 +16,7 @@ from tasks.encode import Encode
 from tasks.index import Index
 from tasks.load import Load
 from tasks.split import Split
-from tasks.stage import Progress, Stage
+from tasks.stage import Stage
 from tasks.terms import Terms
 
 Execute = Callable[[Stage, str], Manifest]
@@ -101,19 +100,4 @@ def index_corpus(parameters: IndexCorpus, execute: Execute) -> Outcome:
 def run_serially(stage: Stage, run_id: str) -> Manifest:
     """Do a stage in this process alone, with the same result."""
     with stage.artifact.locked(), StageProgress(stage.name) as progress:
-        return do_stage(stage, run_id, progress.add, progress.expect)
-
-
-def do_stage(
-    stage: Stage, run_id: str, progress: Progress = lambda rows, tokens: None, expect: Callable[[int], Any] = int
-) -> Manifest:
-    """What is left of a stage, shard after shard; `expect` is told how many rows `progress` will count."""
-    if manifest := stage.manifest():
-        return manifest
-    stage.run_preparation(run_id, progress)
-    expect(stage.total_rows())
-    if pending := stage.pending():
-        stage.open()
-        for shard in pending:
-            stage.run_shard(shard, run_id, progress)
-    return stage.finish()
+        return stage.run(run_id, progress.add, progress.expect)

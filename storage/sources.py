@@ -20,7 +20,7 @@ def file_key(path: Path) -> str:
     return f"{status.st_size}-{status.st_mtime_ns}-{status.st_ino}"
 
 
-_SMALL = 1 << 20
+SMALL = 1 << 20
 """Bytes below which a file is read as fast as the record of its checksum; a folder may have 100,000 such files."""
 
 
@@ -32,13 +32,13 @@ def file_digest(store: Path, path: Path) -> str:
     key = file_key(path)
     status = path.stat()
     cache = store / "sources" / f"{status.st_dev}-{status.st_ino}.json"
-    known = _entry(cache) if status.st_size >= _SMALL else None
+    known = _entry(cache) if status.st_size >= SMALL else None
     if known and known["key"] == key:
         return known["checksum"]
     digest = checksum(path)
     if file_key(path) != key:
         raise SourceChanged(f"{path} was changed while it was read; run again when it is whole")
-    if status.st_size < _SMALL:
+    if status.st_size < SMALL:
         return digest
     write_json(cache, {"key": key, "path": str(path.resolve()), "checksum": digest})
     return digest

@@ -136,6 +136,20 @@ class Stage(ABC):
         self.artifact.mark_done(record)
         return record
 
+    def run(
+        self, run_id: str, progress: Progress = lambda rows, tokens: None, expect: Callable[[int], Any] = int
+    ) -> Manifest:
+        """Do what is left, shard after shard, in this process; `expect` is told how many rows `progress` will count."""
+        if manifest := self.manifest():
+            return manifest
+        self.run_preparation(run_id, progress)
+        expect(self.total_rows())
+        if pending := self.pending():
+            self.open()
+            for shard in pending:
+                self.run_shard(shard, run_id, progress)
+        return self.finish()
+
     def finish(self) -> Manifest:
         """Write the ledger of the artifact and its manifest. Every shard must be done."""
         records = [record for shard in self.shards() if (record := self.artifact.record(shard))]

@@ -251,7 +251,9 @@ def test_gc_keeps_what_an_unfinished_run_goes_on_from(store: Path, monkeypatch: 
     index(store)  # a later run of that name that completed
     paid = sql(store, "SELECT count(*) FROM costs")[0][0]
     assert exact in {removal["name"] for removal in gc(store, "--delete")["removals"]}
-    assert sql(store, "SELECT count(*) FROM costs")[0][0] == paid + 2  # shards of an artifact that never was
+    assert (
+        sql(store, "SELECT count(*) FROM costs")[0][0] == paid + 3
+    )  # preparation and shards of an artifact that never was
 
 
 def test_gc_keeps_what_a_running_run_will_use(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,6 +99,9 @@ class HuggingFace(FileDataset):
             raise InputError(f"{source} is a file: name the folder it is in, or use the format of the file")
         if not self._is_local and (source.is_absolute() or len(source.parts) > 2 or source.parts[0] in (".", "..")):
             check_source(source)  # no name on the hub: says what is amiss with the path
+        if not self._is_local and str(source) in library.packaged_modules._PACKAGED_DATASETS_MODULES:
+            # The library would look for files all over the working directory.
+            raise InputError(f"{source} is a reader of the library and no dataset: name a dataset or a folder")
         try:
             builder = library.load_dataset_builder(
                 str(self.source()), name=self.options.config, revision=self.options.revision
@@ -108,8 +111,6 @@ class HuggingFace(FileDataset):
         readers = {name[2] for each in type(builder).__mro__ if len(name := each.__module__.split(".")) > 3}
         if not readers & _READERS:
             raise InputError(f"{self.source()} is {', '.join(sorted(readers))}: only {', '.join(_READERS)} are read")
-        if not self._is_local and builder.repo_id is None:
-            raise InputError(f"{source} is a reader of the library and no dataset: name a dataset or a folder")
         return builder
 
     def _remedy(self) -> str:
