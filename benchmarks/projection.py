@@ -18,6 +18,7 @@ class Projection:
     version: ClassVar[str] = "1"
     dimension = DIMENSION
     uses_gpu = False
+    supports_late = False
 
     def __init__(self, config: EncodeConfig) -> None:
         self.matrix = np.random.default_rng(0).standard_normal((256, DIMENSION)).astype(np.float32)

@@ -27,8 +27,8 @@ from tasks.datasets.base import Dataset, InputError, Passage, Question, Record, 
 from tasks.specification import parse_dataset
 from tasks.stage import Progress, RowsLost, ShardResult, Stage
 
-CHUNK_CHARS = 32 << 20
-CHUNK_ROWS = 100_000
+CHUNK_CHARS = 8 << 20
+CHUNK_ROWS = 25_000
 ID_BITS = 63
 # A small corpus is spread over this many shards, of this many passages at least, so that workers share its work.
 FEW_SHARDS = 8
