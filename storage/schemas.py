@@ -110,15 +110,15 @@ RUNS = pa.schema(
     ]
 )
 
-VECTOR_KINDS = ("core", "context", "passage")
+VECTOR_KINDS = ("core", "context", "passage", "question")
 
 
 def vectors(dimension: int) -> pa.Schema:
     """The schema of `vectors` for one encoder: float32 lists of fixed size `dimension`."""
     return pa.schema(
         [
-            _field("id", pa.int64(), "sentence_id (core, context) or passage_id (passage)"),
-            _field("kind", pa.dictionary(pa.int8(), pa.string()), "core, context or passage"),
+            _field("id", pa.int64(), "sentence_id (core, context), passage_id or question_id"),
+            _field("kind", pa.dictionary(pa.int8(), pa.string()), "core, context, passage or question"),
             _field("vector", pa.list_(pa.field("element", pa.float32(), nullable=False), dimension), "embedding"),
         ]
     )
@@ -157,6 +157,65 @@ TERMS = pa.schema(
     ]
 )
 
+# The tables of an evaluation. `asked` is the choice of questions; every other table has rows of one method of answering.
+HITS = pa.schema(
+    [
+        _field("question_id", pa.int64(), "the question"),
+        _field("rank", pa.int32(), "place, from 1"),
+        _field("unit", pa.string(), "sentence or passage"),
+        _field("unit_id", pa.int64(), "sentence_id or passage_id"),
+        _field("passage_id", pa.int64(), "the passage it is, or is a part of"),
+        _field("start", pa.int32(), "first character in the passage (code points)"),
+        _field("end", pa.int32(), "one past its last character (code points)"),
+        _field("score", pa.float32(), "as the retriever has it"),
+        _field("title", pa.string(), "title of the passage"),
+        _field("text", pa.string(), "the unit's text"),
+    ]
+)
+
+EVIDENCE = pa.schema(
+    [
+        _field("question_id", pa.int64(), "the question"),
+        _field("rank", pa.int32(), "place in the prompt, from 1"),
+        _field("text", pa.string(), "the context as the prompt has it"),
+        _field("tokens", pa.int32(), "words and punctuation marks, whatever the model"),
+        _field("origin", _list(SPAN), "where it comes from (passage id, code points); empty: it was rewritten"),
+    ]
+)
+
+CANDIDATES = pa.schema(
+    [
+        _field("question_id", pa.int64(), "the question"),
+        _field("candidate", pa.int32(), "number of the answer, from 0"),
+        _field("prompt_id", pa.int64(), "content id of model, prompt and parameters: the same prompt is answered once"),
+        _field("text", pa.string(), "the answer"),
+        _field("prompt_tokens", pa.int32(), "tokens of the prompt, as the model counts them"),
+        _field("completion_tokens", pa.int32(), "tokens of the answer, as the model counts them"),
+        _field("logprob", pa.float64(), "natural logarithm of the answer's probability", nullable=True),
+        _field("seconds", pa.float64(), "time the model took (seconds)"),
+        _field("finish_reason", pa.string(), "stop, length or error"),
+        _field("error", pa.string(), "why there is no answer, else empty"),
+        _field("reused", pa.bool_(), "whether an earlier run had answered this prompt"),
+    ]
+)
+
+SCORES = pa.schema(
+    [
+        _field("question_id", pa.int64(), "the question"),
+        _field("metric", pa.string(), "metric, with its k where it has one"),
+        _field("value", pa.float64(), "its value for this question"),
+    ]
+)
+
+SUMMARIES = pa.schema(
+    [
+        _field("metric", pa.string(), "metric, with its k where it has one"),
+        _field("value", pa.float64(), "mean over the questions it can be told of, or its value for all together"),
+        _field("questions", pa.int32(), "questions that went in"),
+        _field("left_out", pa.int32(), "questions that gave no ground for it"),
+    ]
+)
+
 # Every table of the catalog. `vectors` has a width of its own per encoder: 1 stands for "some".
 TABLES: dict[str, pa.Schema] = {
     "passages": PASSAGES,
@@ -166,6 +225,12 @@ TABLES: dict[str, pa.Schema] = {
     "index_quality": INDEX_QUALITY,
     "neighbours": NEIGHBOURS,
     "terms": TERMS,
+    "asked": QUESTIONS,
+    "hits": HITS,
+    "evidence": EVIDENCE,
+    "candidates": CANDIDATES,
+    "scores": SCORES,
+    "summaries": SUMMARIES,
     "rejects": REJECTS,
     "costs": COSTS,
     "quotes": QUOTES,

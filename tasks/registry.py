@@ -39,6 +39,27 @@ METHODS: dict[str, dict[str, str]] = {
         "bm25": "tasks.retrievers.bm25:BM25",
         "hybrid": "tasks.retrievers.hybrid:Hybrid",
     },
+    "refiner": {"cut": "tasks.refiners.cut:Cut"},
+    "generator": {
+        "reader": "tasks.generators.reader:Reader",
+        "transformers": "tasks.generators.transformers:Transformers",
+        "vllm": "tasks.generators.vllm:Vllm",
+        "openai": "tasks.generators.openai:OpenAI",
+    },
+    "metric": {
+        "accuracy": "tasks.metrics.answers:Accuracy",
+        "exact_match": "tasks.metrics.answers:ExactMatch",
+        "f1": "tasks.metrics.answers:F1",
+        "rouge": "tasks.metrics.rouge:Rouge",
+        "mauve": "tasks.metrics.mauve:Mauve",
+        "passage_recall": "tasks.metrics.recall:PassageRecall",
+        "answer_recall": "tasks.metrics.recall:AnswerRecall",
+        "mrr": "tasks.metrics.ranking:MRR",
+        "ndcg": "tasks.metrics.ranking:NDCG",
+        "first_rank": "tasks.metrics.ranking:FirstRank",
+        "useful_information": "tasks.metrics.useful_information:UsefulInformation",
+        "tokens": "tasks.metrics.tokens:Tokens",
+    },
 }
 
 

@@ -1,0 +1,114 @@
+"""What a user can set of the flow `evaluate`: which questions, and which ways to answer them are set side by side."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from configs.schema import Config, Execution, Retrieve
+
+
+class Questions(Config):
+    """Which questions are asked."""
+
+    dataset: str | None = Field(
+        None, description="FORMAT:PATH?option=value of the questions; default: those of the index's own datasets."
+    )
+    where: str | None = Field(
+        None,
+        description="SQL condition on the columns of `questions` and `titles` (of the gold passages), for example "
+        "source LIKE 'squad:%' AND len(answers) > 0.",
+    )
+    sample: int | None = Field(None, ge=1, description="Ask so many of them, a random choice; default: all.")
+    seed: int = Field(100, description="Of the random choice: the same seed, the same questions.")
+    batch: int = Field(256, ge=1, description="Questions in a shard; memory follows it.")
+
+
+class Refine(Config):
+    """How hits become the contexts of a prompt."""
+
+    refiner: str = Field("cut", description="A refiner of `vitalfew methods`, or module:Class.")
+    top_k: int | None = Field(None, ge=1, description="Contexts passed on, at most; default: every hit.")
+    max_words: int | None = Field(None, ge=1, description="Words of all contexts together, at most.")
+    max_tokens: int | None = Field(
+        None, ge=1, description="Words and punctuation marks of all contexts together, at most, whatever the model."
+    )
+    text: Literal["unit", "titled", "passage"] = Field(
+        "unit", description="unit: the hit's own text; titled: with its passage's title; passage: its whole passage."
+    )
+
+
+class Generate(Config):
+    """How a prompt becomes an answer. The defaults are those of ParetoRAG's section 4.1."""
+
+    generator: str = Field("reader", description="A generator of `vitalfew methods`, or module:Class.")
+    model: str | None = Field(None, description="A directory, or the name that the server or the hub knows it by.")
+    prompt: str | None = Field(
+        None,
+        description="A prompt of configs/prompts, or a file; default: short_answer with contexts, else no_context.",
+    )
+    temperature: float = Field(0.1, ge=0, description="0: the most probable token, always.")
+    max_tokens: int = Field(150, ge=1, description="Tokens of an answer, at most.")
+    seed: int = Field(100, description="Of the sampling.")
+    max_input_tokens: int | None = Field(
+        None, ge=1, description="A longer prompt is an error row; default: what the model takes."
+    )
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: the GPU where there is one.")
+    precision: Literal["auto", "bf16", "fp16", "fp32"] = Field("auto", description="As for the encoder.")
+    batch_tokens: int | None = Field(
+        None, ge=16, description="Tokens in a batch, padding included, at most; default: the generator's own."
+    )
+    base_url: str | None = Field(
+        None, description="openai: the server, http://127.0.0.1:8000/v1; its key is read from OPENAI_API_KEY."
+    )
+    concurrency: int = Field(8, ge=1, description="openai: requests under way at once.")
+    retries: int = Field(4, ge=0, description="openai: how often a request is tried again, later and later.")
+    timeout: float = Field(120.0, gt=0, description="openai: seconds that an answer may take.")
+
+    @field_validator("model")
+    @classmethod
+    def _absolute(cls, model: str | None) -> str | None:
+        # A worker may have another working directory.
+        path = Path(model).expanduser() if model else None
+        return str(path.absolute()) if path and path.is_dir() else model
+
+
+class Score(Config):
+    """How answers, contexts and hits are judged."""
+
+    metrics: tuple[str, ...] = Field(
+        ("accuracy", "exact_match", "f1", "passage_recall", "answer_recall", "tokens"),
+        min_length=1,
+        description="Metrics of `vitalfew methods`, or module:Class.",
+    )
+    k: tuple[int, ...] = Field((1, 5, 10, 20, 30), min_length=1, description="The ranks of recall@k and nDCG@k.")
+    max_words: int = Field(15, ge=1, description="accuracy: a longer answer counts as wrong (words).")
+
+
+class Method(Config):
+    """One way to answer: a row of the table."""
+
+    name: str = Field(min_length=1, description="Its name in the table.")
+    index: str | None = Field(None, description="A named index; not needed without retrieval.")
+    retrieve: Retrieve | None = Field(Retrieve(), description="null: no retrieval.")
+    refine: Refine = Refine()
+    generate: Generate | None = Field(Generate(), description="null: retrieval alone is judged.")
+
+
+class Evaluate(Execution):
+    """Parameters of the flow `evaluate`."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$", description="The experiment's name.")
+    questions: Questions = Questions()
+    methods: tuple[Method, ...] = Field(
+        min_length=1, description="What is set side by side; the first is the baseline."
+    )
+    score: Score = Score()
+
+    @field_validator("methods")
+    @classmethod
+    def _distinct(cls, methods: tuple[Method, ...]) -> tuple[Method, ...]:
+        names = [method.name for method in methods]
+        if len(set(names)) < len(names):
+            raise ValueError("two methods have one name")
+        return methods

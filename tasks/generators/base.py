@@ -1,0 +1,84 @@
+"""The contract of a generator: a batch of prompts in, an answer or an error for each out.
+
+A generator knows neither files nor tables. It is made from a `Generate` configuration, loads its model when it is made
+and keeps it. No prompt ends a batch: one that is too long, or a request that fails, comes back with its `error`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+from configs.evaluation import Generate
+
+Tick = Callable[[int, int], None]
+"""Called with how many more prompts are answered and how many more tokens (prompt and completion) were computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One request. `text` is the rendered prompt (one user message); an extractive reader looks at the question and the
+    contexts themselves, best first."""
+
+    text: str
+    question: str
+    contexts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Ask for the probabilities of `tokens` (each one token of the model's vocabulary) at output position `position`."""
+
+    tokens: tuple[str, ...]
+    position: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What a prompt came to. Where `error` is not empty the text is, and `finish_reason` is "error".
+
+    `prompt_tokens` and `completion_tokens` as the model counts them; `logprob`: of all completion tokens together
+    (natural logarithm), None where it is not known; `seconds`: time the model took over this prompt: its share of the
+    batch it was in, or the request's own time for a server; `probabilities`: of the probe's tokens.
+    """
+
+    text: str
+    prompt_tokens: int
+    completion_tokens: int
+    seconds: float
+    logprob: float | None = None
+    finish_reason: str = "stop"
+    error: str = ""
+    probabilities: Mapping[str, float] = field(default_factory=dict)
+
+
+class Generator(Protocol):
+    """`version`: raise it when the same input would give another output."""
+
+    version: ClassVar[str]
+    uses_gpu: bool
+    workers: int | None
+    """How many of it a machine bears: None, one a core; 1 for an engine that uses all cores itself."""
+
+    def __init__(self, config: Generate) -> None:
+        """Raises GeneratorUnavailable where the model, the library or the server is missing, with the remedy."""
+        ...
+
+    def identity(self) -> dict[str, Any]:
+        """What an answer depends on besides the configuration: the class, its version, checksums of the weights.
+
+        Known without loading the model. {"class": "Reader", "version": "1", "files": {"adapter.safetensors": "…"}}
+        """
+        ...
+
+    def generate(self, prompts: Sequence[Prompt], probe: Probe | None = None, tick: Tick = ...) -> list[Generation]:
+        """An answer for each prompt, in their order."""
+        ...
+
+
+class GeneratorUnavailable(ValueError):
+    """A generator cannot work here: the message says what is missing and how to provide it."""
+
+
+def failed(error: str, prompt_tokens: int = 0, seconds: float = 0.0) -> Generation:
+    """The row of a prompt that got no answer."""
+    return Generation("", prompt_tokens, 0, seconds, finish_reason="error", error=error)

@@ -1,0 +1,89 @@
+"""The contract of a metric: cases in, one number or none for each case out, under one or several column names.
+
+A case is a question with all that became of it. A metric that a case gives no ground for (no gold answers, nothing
+retrieved, no answer) returns None for it: such a case is left out of the mean, and the report says how many were.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from configs.evaluation import Score
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A half-open range of characters (code points) of a passage."""
+
+    passage_id: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A retrieved unit: a whole passage, or the sentence that `span` is."""
+
+    rank: int
+    unit_id: int
+    span: Span
+    score: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A context of the prompt. `spans`: where it comes from, in whole sentences; empty for a rewritten one."""
+
+    text: str
+    tokens: int
+    spans: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a generator gave: `Generation` without its probabilities, and what it cost (USD)."""
+
+    text: str
+    prompt_tokens: int
+    completion_tokens: int
+    seconds: float
+    error: str = ""
+    usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A question and what became of it. `hits` and `contexts` are best first; None: that stage was not run.
+
+    `units`: how many units the index holds (0 without one), for ranks in percent.
+    """
+
+    question: str
+    answers: tuple[str, ...]
+    gold_passages: tuple[int, ...]
+    supporting_facts: tuple[Span, ...]
+    hits: tuple[Hit, ...] | None = None
+    contexts: tuple[Context, ...] | None = None
+    answer: Answer | None = None
+    units: int = 0
+
+
+Values = Mapping[str, Sequence[float | None]]
+"""By column name ("f1", "passage_recall@5"), a value or None for each case, in their order."""
+
+
+class Metric(Protocol):
+    """`corpus`: the metric is of all answers together (MAUVE): `summary` is asked, with every case, not `score`."""
+
+    version: ClassVar[str]
+    corpus: ClassVar[bool]
+    higher_is_better: ClassVar[bool | None]
+
+    def __init__(self, config: Score) -> None: ...
+
+    def score(self, cases: Sequence[Case]) -> Values: ...
+
+    def summary(self, cases: Sequence[Case]) -> Mapping[str, float | None]:
+        """Of all cases together; only where `corpus`."""
+        ...
