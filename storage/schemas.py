@@ -157,7 +157,7 @@ TERMS = pa.schema(
     ]
 )
 
-# The tables of an evaluation. `asked` is the choice of questions; every other table has rows of one method of answering.
+# The tables of an evaluation: `asked` is the choice of questions; the others have rows of one method of answering.
 HITS = pa.schema(
     [
         _field("question_id", pa.int64(), "the question"),

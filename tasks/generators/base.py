@@ -26,7 +26,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Ask for the probabilities of `tokens` (each one token of the model's vocabulary) at output position `position`."""
+    """Ask for the probabilities of `tokens`, each one token of the model's vocabulary, at an output position from 0."""
 
     tokens: tuple[str, ...]
     position: int = 0
