@@ -40,8 +40,8 @@ STAGED_ROW = 90
 # A disk is ample that has this many times the size of the sources, packed as they may be. Indexes of dimension 384 came
 # to 40 times the text; a source that only knows its number of records is taken to have such long ones (bytes).
 AMPLE, RECORD = 500, 1000
-# Copies of a shard's rows that a worker holds at once, as a multiple of the bytes it writes.
-COPIES = 3.0
+# Bytes of a worker that are Ray's own.
+RAY_WORKER = 115 << 20
 
 
 @dataclass(frozen=True)
@@ -232,6 +232,8 @@ def _quote(
     gpu = wall * min(workers, shards) if large.gpu else 0.0
     bytes_per_row = line("disk", "rows")
     larger = max(0.0, rows / shards - large.rows)
+    memory = large.memory + larger * bytes_per_row.slope + (RAY_WORKER if parameters.runner == "ray" else 0)
+    disk = shards * bytes_per_row.at(rows / shards) * (1 + surveyed.other_bytes if stage.name == "load" else 1)
     return Quote(
         fingerprint=stage.artifact.fingerprint,
         stage=stage.name,
@@ -242,8 +244,8 @@ def _quote(
         wall_seconds=wall,
         cpu_seconds=cpu,
         gpu_seconds=gpu,
-        peak_memory_bytes=round(large.memory + COPIES * larger * bytes_per_row.slope),
-        disk_bytes=round(shards * bytes_per_row.at(rows / shards)),
+        peak_memory_bytes=round(memory),
+        disk_bytes=round(disk),
         usd=charge(cpu, gpu, tokens),
     )
 

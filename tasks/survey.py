@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from configs.schema import LoadConfig
 from storage.ids import passage_id
-from tasks.datasets.base import Dataset, Passage, Question, Record
+from tasks.datasets.base import Dataset, Passage, Question, Record, Reject
 from tasks.datasets.reading import bytes_read
 
 SKETCH = 1 << 16
@@ -49,13 +49,16 @@ class BottomK(Generic[Value]):
 
 @dataclass(frozen=True)
 class Survey:
-    """`share` of the sources was read (1: all of them) in `seconds`; the counts are of the whole, extrapolated."""
+    """`share` of the sources was read (1: all of them) in `seconds`; the counts are of the whole, extrapolated.
+
+    `other_bytes`: what there is besides passages, as a multiple of the passages' own bytes."""
 
     share: float
     seconds: float
     records: float
     passages: float
     questions: float
+    other_bytes: float
     sample: list[tuple[int, Passage]]
 
     @property
@@ -68,11 +71,13 @@ def survey(datasets: Sequence[Dataset], config: LoadConfig, sample: int, seconds
     sketch: BottomK[None] = BottomK(SKETCH)
     chosen: BottomK[Passage] = BottomK(sample)
     questions: BottomK[None] = BottomK(SKETCH)
+    sizes = {Passage: 1, Question: 0, Reject: 0}
     totals = [dataset.total_records() for dataset in datasets]
     size = sum(path.stat().st_size for dataset in datasets for path in dataset.files())
     began, bytes_before, records, share = time.perf_counter(), bytes_read(), 0, 1.0
     for _, record in chain.from_iterable(dataset.records() for dataset in datasets):
         records += 1
+        sizes[type(record)] += _bytes(record)
         _note(record, config, sketch, chosen, questions)
         if records % 256 == 0 and records >= sample and time.perf_counter() - began > seconds:
             known = _share(records, totals, bytes_read() - bytes_before, size)
@@ -85,6 +90,7 @@ def survey(datasets: Sequence[Dataset], config: LoadConfig, sample: int, seconds
         records=records / share,
         passages=sketch.distinct() / share,
         questions=questions.distinct() / share,
+        other_bytes=(sizes[Question] + sizes[Reject]) / max(1, sizes[Passage]),
         sample=sorted(chosen.values.items()),
     )
 
@@ -102,6 +108,21 @@ def _note(
         chosen.add(key, record)
     elif isinstance(record, Question):
         questions.add(passage_id(record.text), None)
+
+
+def _bytes(record: Record) -> int:
+    """Of the texts and numbers of a record, about."""
+    match record:
+        case Passage():
+            return len(record.text) + len(record.title) + 8
+        case Question():
+            return len(record.text) + sum(map(len, record.answers)) + 8 * len(record.gold_passages) + _facts(record)
+        case Reject():
+            return len(record.reason) + len(record.detail)
+
+
+def _facts(question: Question) -> int:
+    return 16 * len(question.supporting_facts)
 
 
 def _share(records: int, totals: Sequence[int | None], read: int, size: int) -> float | None:
