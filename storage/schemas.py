@@ -110,15 +110,25 @@ RUNS = pa.schema(
     ]
 )
 
-VECTOR_KINDS = ("core", "context", "passage", "question")
+VECTOR_KINDS = ("core", "context", "passage")
 
 
 def vectors(dimension: int) -> pa.Schema:
     """The schema of `vectors` for one encoder: float32 lists of fixed size `dimension`."""
     return pa.schema(
         [
-            _field("id", pa.int64(), "sentence_id (core, context), passage_id or question_id"),
-            _field("kind", pa.dictionary(pa.int8(), pa.string()), "core, context, passage or question"),
+            _field("id", pa.int64(), "sentence_id (core, context) or passage_id (passage)"),
+            _field("kind", pa.dictionary(pa.int8(), pa.string()), "core, context or passage"),
+            _field("vector", pa.list_(pa.field("element", pa.float32(), nullable=False), dimension), "embedding"),
+        ]
+    )
+
+
+def question_vectors(dimension: int) -> pa.Schema:
+    """The schema of `question_vectors` for one encoder."""
+    return pa.schema(
+        [
+            _field("question_id", pa.int64(), "the question"),
             _field("vector", pa.list_(pa.field("element", pa.float32(), nullable=False), dimension), "embedding"),
         ]
     )
@@ -226,6 +236,7 @@ TABLES: dict[str, pa.Schema] = {
     "neighbours": NEIGHBOURS,
     "terms": TERMS,
     "asked": QUESTIONS,
+    "question_vectors": question_vectors(1),
     "hits": HITS,
     "evidence": EVIDENCE,
     "candidates": CANDIDATES,
