@@ -24,7 +24,7 @@ from configs.loading import build
 from configs.schema import IndexCorpus, Retrieve
 from flows.steps import index_corpus, run_serially
 from storage.artifacts import Manifest
-from tasks.retrieve import Searcher
+from tasks.searcher import Searcher
 
 ALPHAS = [round(0.1 * step, 1) for step in range(11)]
 KS = (1, 5, 10, 30)

@@ -1,7 +1,7 @@
 """What a user can set of the flow `evaluate`: which questions, and which ways to answer them are set side by side."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -93,6 +93,25 @@ class Method(Config):
     retrieve: Retrieve | None = Field(Retrieve(), description="null: no retrieval.")
     refine: Refine = Refine()
     generate: Generate | None = Field(Generate(), description="null: retrieval alone is judged.")
+
+
+class Experiment(Execution):
+    """An experiment as its YAML file has it: defaults, and what each method has otherwise.
+
+    A list in the place of a single value is a grid: one method for each value. `flows/experiments.py` makes an
+    `Evaluate` of it.
+    """
+
+    about: str = Field("", description="What it is for, in a sentence.")
+    index: str | None = Field(None, description="The named index of every method that has no other.")
+    questions: Questions = Questions()
+    retrieve: dict[str, Any] | None = Field({}, description="Settings of `retrieve` for all methods.")
+    refine: dict[str, Any] = Field({}, description="Settings of `refine` for all methods.")
+    generate: dict[str, Any] | None = Field({}, description="Settings of `generate` for all methods.")
+    methods: dict[str, dict[str, Any] | None] = Field(
+        min_length=1, description="By name: index, retrieve, refine, generate, where they differ from the above."
+    )
+    score: Score = Score()
 
 
 class Evaluate(Execution):

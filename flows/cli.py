@@ -211,7 +211,7 @@ def search(
     """
     _prepare(verbose)
     with explained_errors():
-        from tasks.retrieve import Searcher
+        from tasks.searcher import Searcher
 
         given = {"retriever": retriever, "alpha": alpha, "top_k": top_k}
         options = {"retrieve": {key: value for key, value in given.items() if value is not None}}

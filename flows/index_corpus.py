@@ -6,18 +6,11 @@ from prefect import flow
 
 from configs.schema import IndexCorpus
 from flows import steps
-from flows.stages import ray_cluster, run_stage
-from storage.artifacts import Manifest
-from tasks.stage import Stage
+from flows.stages import on_ray, ray_cluster
 
 
 @flow(name="index-corpus", validate_parameters=True, persist_result=False)
 def index_corpus(parameters: IndexCorpus) -> steps.Outcome:
     """Make a corpus searchable; what is there already is not done again."""
-
-    def execute(stage: Stage, run_id: str) -> Manifest:
-        manifest: Manifest = run_stage(stage.name, stage, run_id, parameters.workers)
-        return manifest
-
     with nullcontext() if steps.is_indexed(parameters) else ray_cluster(parameters):
-        return steps.index_corpus(parameters, execute)
+        return steps.index_corpus(parameters, on_ray(parameters.workers))

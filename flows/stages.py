@@ -7,7 +7,8 @@ Prefect's own caching stays off: what is done is known from the store, and from 
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, cast
 from uuid import UUID
@@ -22,6 +23,7 @@ from ray.util.actor_pool import ActorPool
 from configs.loading import ConfigError
 from configs.schema import Execution
 from flows.progress import StageProgress
+from flows.steps import Execute
 from flows.workers import Counter, Worker
 from storage.artifacts import Manifest
 from tasks.stage import Stage
@@ -55,29 +57,42 @@ def _local_ray(execution: Execution) -> dict[str, Any]:
     }
 
 
-def run_on_ray(stage: Stage, run_id: str, progress: StageProgress, workers: int | None) -> Manifest:
-    """Do a stage on Ray actors and return its manifest. What an actor raises is raised here as it was."""
-    if manifest := stage.manifest():
-        return manifest
-    limit = most_workers(stage, workers, ray.cluster_resources())
-    remote: Any = ray.remote
-    counter = remote(num_cpus=0)(Counter).remote()
-    actor = remote(num_cpus=1, num_gpus=stage.num_gpus, max_restarts=-1, max_task_retries=3)(Worker)
-    first = actor.remote()
-    try:
-        _follow(first.prepare.remote(stage, run_id, counter), counter, progress)
-        progress.expect(stage.total_rows())
-        pending = stage.pending()
-        pool = ActorPool([first, *(actor.remote() for _ in range(min(limit, len(pending)) - 1))])
-        for shard in pending:
-            pool.submit(lambda worker, number: worker.do.remote(stage, run_id, counter, number), shard)
-        while pool.has_next():
-            with suppress(TimeoutError):  # time to look at the counter
-                pool.get_next_unordered(timeout=POLL_SECONDS)
-            progress.add(*ray.get(counter.take.remote()))
-    except RayTaskError as error:
-        raise (error.cause if isinstance(error.cause, Exception) else error) from None
-    return stage.finish()
+class Workers:
+    """A pool of Ray actors that do the shards of stages of one kind, one stage after the other: a model that several of
+    them use is loaded once."""
+
+    def __init__(self, limit: int | None) -> None:
+        remote: Any = ray.remote
+        self.limit = limit
+        self.counter = remote(num_cpus=0)(Counter).remote()
+        self.actors: list[Any] = []
+
+    def run(self, stage: Stage, run_id: str, progress: StageProgress) -> Manifest:
+        """Do a stage and return its manifest. What an actor raises is raised here as it was."""
+        if manifest := stage.manifest():
+            return manifest
+        limit = most_workers(stage, self.limit, ray.cluster_resources())
+        try:
+            self._grow(stage, 1)
+            _follow(self.actors[0].prepare.remote(stage, run_id, self.counter), self.counter, progress)
+            progress.expect(stage.total_rows())
+            pending = stage.pending()
+            self._grow(stage, min(limit, len(pending)))
+            pool = ActorPool(self.actors[: max(1, min(limit, len(pending)))])
+            for shard in pending:
+                pool.submit(lambda worker, number: worker.do.remote(stage, run_id, self.counter, number), shard)
+            while pool.has_next():
+                with suppress(TimeoutError):  # time to look at the counter
+                    pool.get_next_unordered(timeout=POLL_SECONDS)
+                progress.add(*ray.get(self.counter.take.remote()))
+        except RayTaskError as error:
+            raise (error.cause if isinstance(error.cause, Exception) else error) from None
+        return stage.finish()
+
+    def _grow(self, stage: Stage, size: int) -> None:
+        remote: Any = ray.remote
+        actor = remote(num_cpus=1, num_gpus=stage.num_gpus, max_restarts=-1, max_task_retries=3)(Worker)
+        self.actors += [actor.remote() for _ in range(size - len(self.actors))]
 
 
 def most_workers(stage: Stage, workers: int | None, resources: Mapping[str, float]) -> int:
@@ -85,7 +100,7 @@ def most_workers(stage: Stage, workers: int | None, resources: Mapping[str, floa
 
     Raises ConfigError where it has no GPU for a stage that needs one: Ray would wait for it for ever.
     """
-    most = workers or int(resources.get("CPU", 1))
+    most = min(workers or int(resources.get("CPU", 1)), stage.workers or sys.maxsize)
     if not stage.num_gpus:
         return most
     gpus = resources.get("GPU", 0)
@@ -121,23 +136,39 @@ def _is_transient(task: Any, run: Any, state: Any) -> bool:
     retry_condition_fn=_is_transient,
     log_prints=False,
 )
-def run_stage(name: str, stage: Stage, run_id: str, workers: int | None) -> Manifest:
-    """One stage of a flow: live progress in the terminal and as an artifact of the run, its costs as a table."""
+def run_stages(name: str, stages: Sequence[Stage], run_id: str, workers: int | None) -> list[Manifest]:
+    """A flow's stages of one kind: live progress in the terminal and as an artifact of the run, costs as a table."""
     identifier = cast(UUID, create_progress_artifact(0.0, description=f"{name}: starting"))
 
     def show(percent: float, line: str) -> None:
         update_progress_artifact(identifier, min(percent, 100.0), description=f"{name}: {line}")
 
-    with stage.artifact.locked(), StageProgress(name, show) as progress:
-        manifest = run_on_ray(stage, run_id, progress, workers)
-    create_table_artifact(cost_rows(manifest), key=f"costs-{name}", description=f"Costs of {manifest.artifact}")
-    return manifest
+    pool = Workers(workers)
+    manifests = []
+    for number, stage in enumerate(stages, 1):
+        label = name if len(stages) == 1 else f"{name} {number}/{len(stages)}"
+        with stage.artifact.locked(), StageProgress(label, show) as progress:
+            manifests.append(pool.run(stage, run_id, progress))
+    rows = [row for manifest in manifests for row in cost_rows(manifest)]
+    create_table_artifact(rows, key=f"costs-{name.replace('_', '-')}", description=f"Costs of {name}")
+    return manifests
+
+
+def on_ray(workers: int | None) -> Execute:
+    """Stages of one kind as a Prefect task."""
+
+    def execute(stages: Sequence[Stage], run_id: str) -> list[Manifest]:
+        manifests: list[Manifest] = run_stages(stages[0].name, stages, run_id, workers)
+        return manifests
+
+    return execute
 
 
 def cost_rows(manifest: Manifest) -> list[dict[str, Any]]:
     """The ledger of an artifact, a row per shard, for people."""
     return [
         {
+            "artifact": manifest.artifact,
             "shard": record.shard,
             "rows": sum(file.rows for file in record.files),
             "tokens": record.cost.tokens,

@@ -1,6 +1,6 @@
 """Which stages a flow has, and in which order. Plain Python: neither Prefect nor Ray is needed to run these."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,8 +19,8 @@ from tasks.split import Split
 from tasks.stage import Stage
 from tasks.terms import Terms
 
-Execute = Callable[[Stage, str], Manifest]
-"""Does a stage for a run (its id) and returns the manifest: serially, or as a Prefect task on Ray workers."""
+Execute = Callable[[Sequence[Stage], str], list[Manifest]]
+"""Does stages of one kind for a run (its id), and returns the manifests: serially, or as a Prefect task on Ray."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def index_corpus(parameters: IndexCorpus, execute: Execute) -> Outcome:
             manifests = []
             reused = {stage.name for stage in stages if stage.manifest()}
             for stage in stages:
-                manifests.append(execute(stage, run.run_id))
+                manifests += execute([stage], run.run_id)
                 if stage.name == "load" and not manifests[0].rows["passages"]:
                     raise InputError(f"{', '.join(parameters.datasets)}: questions only, no passage to index")
             artifacts = {stage.table: stage.artifact.name for stage in stages}
@@ -97,7 +97,10 @@ def index_corpus(parameters: IndexCorpus, execute: Execute) -> Outcome:
     return Outcome(run, manifests, reused)
 
 
-def run_serially(stage: Stage, run_id: str) -> Manifest:
-    """Do a stage in this process alone, with the same result."""
-    with stage.artifact.locked(), StageProgress(stage.name) as progress:
-        return stage.run(run_id, progress.add, progress.expect)
+def run_serially(stages: Sequence[Stage], run_id: str) -> list[Manifest]:
+    """Do stages in this process alone, with the same result."""
+    manifests = []
+    for stage in stages:
+        with stage.artifact.locked(), StageProgress(stage.name) as progress:
+            manifests.append(stage.run(run_id, progress.add, progress.expect))
+    return manifests

@@ -248,6 +248,13 @@ class Artifact:
         """The manifest, whatever became of the files since; None where it is missing or damaged."""
         return _read(self.directory / "manifest.json", Manifest.from_json)
 
+    def completed(self) -> Manifest:
+        """The manifest of an artifact that another is made from. Raises FileNotFoundError where it is not complete."""
+        manifest = self.recorded_manifest()
+        if manifest is None:
+            raise FileNotFoundError(f"{self.name} is not complete, and it comes first; run the same command again")
+        return manifest
+
     def _marker(self, shard: int) -> Path:
         return self.directory / "done" / f"{'preparation' if shard == PREPARATION else format(shard, '05d')}.json"
 

@@ -108,8 +108,20 @@ def _write(path: Path, store: Path) -> None:
         ]
         if rows:
             connection.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        connection.execute(
+            "CREATE TABLE methods (run_id VARCHAR, experiment VARCHAR, method VARCHAR, table_name VARCHAR, "
+            "fingerprint VARCHAR)"
+        )
+        methods = [
+            (run.run_id, run.name, method, *artifact.split("/"))
+            for run in runs.read_runs(store)
+            for method, artifacts in run.methods.items()
+            for artifact in artifacts.values()
+        ]
+        if methods:
+            connection.executemany("INSERT INTO methods VALUES (?, ?, ?, ?, ?)", methods)
         for table, paths in files.items():
-            if table != "runs":
+            if table not in ("runs", "methods"):
                 connection.execute(f"CREATE VIEW {table} AS {_select(table, paths)}")
         connection.execute(LEDGER)
         for table, schema in schemas.TABLES.items():

@@ -22,6 +22,7 @@ UNREADABLE = "unreadable"
 class Run:
     """One execution of a flow, with the artifacts it makes or uses (all of them known before it begins).
 
+    `methods`: of an evaluation, by name and table the artifact that holds the method's rows.
     `state`: running, completed, failed, cancelled, interrupted (killed), or unreadable where its record is damaged.
     """
 
@@ -33,6 +34,7 @@ class Run:
     state: str = "running"
     ended: str | None = None
     fingerprints: list[str] = field(default_factory=list)
+    methods: dict[str, dict[str, str]] = field(default_factory=dict)
     error: str = ""
     host: str = field(default_factory=socket.gethostname)
     pid: int = field(default_factory=os.getpid)
@@ -53,11 +55,18 @@ class IndexNotFound(LookupError):
 
 
 @contextmanager
-def recorded_run(store: Path, flow: str, name: str, config: dict[str, Any], artifacts: Sequence[str]) -> Iterator[Run]:
+def recorded_run(
+    store: Path,
+    flow: str,
+    name: str,
+    config: dict[str, Any],
+    artifacts: Sequence[str],
+    methods: dict[str, dict[str, str]] | None = None,
+) -> Iterator[Run]:
     """Keep `runs/<run_id>.json` true while the enclosed block works; a run that is killed stays 'running' there."""
     started = datetime.now(UTC)
     identity = f"{started:%Y%m%d-%H%M%S}-{token_hex(3)}"
-    run = Run(identity, flow, name, config, started.isoformat(), fingerprints=[*artifacts])
+    run = Run(identity, flow, name, config, started.isoformat(), fingerprints=[*artifacts], methods=methods or {})
     _write_run(store, run)
     try:
         yield run

@@ -110,6 +110,16 @@ RUNS = pa.schema(
     ]
 )
 
+METHODS = pa.schema(
+    [
+        _field("run_id", pa.string(), "the evaluation"),
+        _field("experiment", pa.string(), "its experiment"),
+        _field("method", pa.string(), "a method of answering, as the experiment names it"),
+        _field("table_name", pa.string(), "table that holds rows of the method"),
+        _field("fingerprint", pa.string(), "the artifact there: join it with the table's own column"),
+    ]
+)
+
 VECTOR_KINDS = ("core", "context", "passage")
 
 
@@ -246,4 +256,5 @@ TABLES: dict[str, pa.Schema] = {
     "costs": COSTS,
     "quotes": QUOTES,
     "runs": RUNS,
+    "methods": METHODS,
 }

@@ -32,10 +32,7 @@ class BM25(Stage):
         return {"bm25s": version("bm25s"), "method": bm25_shards.METHOD, "words": VERSION}
 
     def _counts(self) -> Manifest:
-        manifest = self.terms.recorded_manifest()
-        if manifest is None:
-            raise FileNotFoundError(f"{self.terms.name} is not complete; terms comes before bm25")
-        return manifest
+        return self.terms.completed()
 
     def shards(self) -> list[int]:
         return [record.shard for record in self._counts().shards]

@@ -62,10 +62,7 @@ class Encode(Stage):
         return {"context": self.config.context, "units": sorted(self.config.units)}
 
     def _manifest_of_units(self) -> Manifest:
-        manifest = self.units.recorded_manifest()
-        if manifest is None:
-            raise FileNotFoundError(f"{self.units.name} is not complete; it comes before encode")
-        return manifest
+        return self.units.completed()
 
     def shards(self) -> list[int]:
         return [record.shard for record in self._manifest_of_units().shards]

@@ -56,16 +56,10 @@ class Index(Stage):
         return {"index": self.config.type, "library": "faiss"}
 
     def _encoding(self) -> Manifest:
-        manifest = self.vectors.recorded_manifest()
-        if manifest is None:
-            raise FileNotFoundError(f"{self.vectors.name} is not complete; encode comes before index")
-        return manifest
+        return self.vectors.completed()
 
     def _units(self) -> Manifest:
-        manifest = self.units.recorded_manifest()
-        if manifest is None:
-            raise FileNotFoundError(f"{self.units.name} is not complete; it comes before index")
-        return manifest
+        return self.units.completed()
 
     @property
     def kinds(self) -> list[Unit]:

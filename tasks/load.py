@@ -200,6 +200,11 @@ def shard_count(passages: float, config: LoadConfig) -> int:
     return 1 << math.ceil(math.log2(wanted))
 
 
+def shard_of(ids: np.ndarray, shards: int) -> np.ndarray:
+    """The shard that each id is in: shards are ranges of ids, all of one width."""
+    return ids // ((1 << ID_BITS) // shards)
+
+
 def _check_unchanged(keys: dict[Path, str]) -> None:
     """What was read goes by the fingerprint of the content that the files had. Raises InputError."""
     for path, key in keys.items():

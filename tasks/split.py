@@ -16,10 +16,8 @@ from storage.ids import sentence_id
 from storage.parquet import DamagedRecord, write_json
 from tasks.registry import resolve
 from tasks.splitters.base import Splitter
+from tasks.splitters.tokens import TOKEN
 from tasks.stage import Progress, RowsLost, ShardResult, Stage
-
-TOKEN = r"[\p{L}\p{N}_]+|[^\p{L}\p{N}_\s]"
-"""A word or a punctuation mark: a count of tokens that depends on no model."""
 
 
 class Split(Stage):
@@ -66,10 +64,7 @@ class Split(Stage):
         return self.inputs["passages"].path(shard)
 
     def _manifest_of_passages(self) -> Manifest:
-        manifest = self.inputs["passages"].recorded_manifest()
-        if manifest is None:
-            raise FileNotFoundError(f"{self.inputs['passages'].name} is not complete; load comes before split")
-        return manifest
+        return self.inputs["passages"].completed()
 
     def shards(self) -> list[int]:
         return [record.shard for record in self._manifest_of_passages().shards]

@@ -46,6 +46,8 @@ class Stage(ABC):
     version: ClassVar[str] = "1"
     num_gpus: float = 0.0
     """Of one worker: what the ledger counts, and Ray reserves."""
+    workers: int | None = None
+    """Workers at most; None: as many as there is room for."""
 
     def __init__(self, store: Path, inputs: Mapping[str, Artifact], config: BaseModel) -> None:
         self.store = store

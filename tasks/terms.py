@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from configs.schema import BM25Config, Unit
 from storage import schemas
-from storage.artifacts import Artifact, Manifest
+from storage.artifacts import Artifact
 from tasks.retrievers.words import VERSION, words
 from tasks.stage import Progress, ShardResult, Stage
 
@@ -32,10 +32,10 @@ class Terms(Stage):
         return {"words": VERSION}
 
     def shards(self) -> list[int]:
-        return [record.shard for record in _manifest(next(iter(self.texts.values()))).shards]
+        return [record.shard for record in next(iter(self.texts.values())).completed().shards]
 
     def total_rows(self) -> int:
-        return sum(_manifest(artifact).rows[artifact.table] for artifact in self.texts.values())
+        return sum(artifact.completed().rows[artifact.table] for artifact in self.texts.values())
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         rows_in, tables = 0, []
@@ -66,10 +66,3 @@ def _table(unit: Unit, documents: Counter[str], occurrences: Counter[str]) -> pa
     ]
     fields = zip(columns, schemas.TERMS, strict=True)
     return pa.table([pa.array(column, field.type) for column, field in fields], schema=schemas.TERMS)
-
-
-def _manifest(artifact: Artifact) -> Manifest:
-    manifest = artifact.recorded_manifest()
-    if manifest is None:
-        raise FileNotFoundError(f"{artifact.name} is not complete; it comes before terms")
-    return manifest

@@ -52,6 +52,27 @@ class Units:
             place = len(with_context) + int(np.count_nonzero(with_context[:row]))
         return core, float(_vector(vectors, place) @ question)
 
+    def take(self, table: str, shards: np.ndarray, rows: np.ndarray, columns: list[str]) -> pa.Table:
+        """Rows of a table of the index, by table shard and row, in the order asked for; each row group is read once."""
+        order = np.lexsort((rows, shards))
+        parts = []
+        for shard in np.unique(shards):
+            file = _parquet(self._path(table, int(shard)))
+            metadata = file.metadata
+            starts = np.cumsum([0, *(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))])
+            wanted = np.sort(rows[shards == shard])
+            groups = np.searchsorted(starts, wanted, side="right") - 1
+            for group in np.unique(groups):
+                content = file.read_row_group(int(group), columns=columns)
+                parts.append(content.take(pa.array(wanted[groups == group] - starts[group])))
+        places = np.empty(len(order), np.int64)
+        places[order] = np.arange(len(order))
+        return pa.concat_tables(parts).take(pa.array(places)) if parts else pa.table({name: [] for name in columns})
+
+    def place(self, shard: int, passage_id: int) -> int:
+        """The row of a passage in its table shard."""
+        return _place(self._path("passages", shard), passage_id)
+
     def ids(self, unit: Unit, shard: int) -> np.ndarray:
         """The ids of a table shard's units, int64, in order."""
         return _ids(self._path(table_of(unit), shard), f"{unit}_id")

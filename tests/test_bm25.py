@@ -15,9 +15,9 @@ from flows.cli import app
 from storage import bm25_shards
 from storage.bm25_shards import Corpus, Shard
 from storage.found import Found
-from tasks.retrieve import IndexMismatch, Searcher
 from tasks.retrievers.hybrid import fused
 from tasks.retrievers.words import words
+from tasks.searcher import IndexMismatch, Searcher
 from tests.indexing import index, sql, table
 
 QUESTION = "Who built the lighthouse, and when was it opened?"

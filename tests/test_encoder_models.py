@@ -17,7 +17,7 @@ from configs.schema import EncodeConfig, Retrieve
 from tasks.encode import make_encoder
 from tasks.encoders.locate import UnsupportedModel
 from tasks.encoders.transformer import TransformerEncoder
-from tasks.retrieve import Searcher
+from tasks.searcher import Searcher
 from tests import tiny_models
 from tests.indexing import index
 

@@ -9,7 +9,7 @@ import torch
 from configs.loading import ConfigError
 from configs.schema import EncodeConfig, IndexCorpus
 from flows.progress import StageProgress
-from flows.stages import most_workers, run_on_ray
+from flows.stages import Workers, most_workers
 from flows.steps import index_stages, run_serially
 from tasks.encode import Encode, make_encoder
 from tasks.encoders.device import choose_device, choose_dtype, native_bf16
@@ -140,12 +140,12 @@ def test_ray_gives_each_worker_its_share(tmp_path: Path, monkeypatch: pytest.Mon
     settings = _parameters(tmp_path / "store", num_gpus=0.5)
     *before, encode, _ = index_stages(settings)
     for one in before:
-        run_serially(one, "run")
+        run_serially([one], "run")
     address = {"_node_ip_address": "127.0.0.1", "include_dashboard": False, "log_to_driver": False}
     ray.init(num_cpus=2, num_gpus=1, object_store_memory=80 << 20, **address)
     try:
         with StageProgress("encode") as progress:
-            manifest = run_on_ray(encode, "run", progress, None)
+            manifest = Workers(None).run(encode, "run", progress)
     finally:
         ray.shutdown()
     assert manifest.rows["vectors"] > 0

@@ -20,7 +20,7 @@ from storage.runs import read_runs
 from tasks import load
 from tasks.datasets.base import InputError
 from tasks.encode import BadVectors
-from tasks.retrieve import IndexMismatch, Searcher
+from tasks.searcher import IndexMismatch, Searcher
 from tasks.stage import Stage
 from tests.indexing import SYNTHETIC, contents, index, parameters, sql, table
 from tests.real_data import real_data
@@ -361,9 +361,9 @@ def test_ctrl_c_ends_the_run_and_its_workers_within_seconds(tmp_path: Path) -> N
 def test_every_stage_can_be_run_by_a_plain_call(tmp_path: Path) -> None:
     done: list[str] = []
 
-    def execute(stage: Stage, run_id: str):
-        done.append(stage.name)
-        return run_serially(stage, run_id)
+    def execute(stages: Sequence[Stage], run_id: str):
+        done.extend(stage.name for stage in stages)
+        return run_serially(stages, run_id)
 
     index_corpus(parameters(tmp_path), execute)
     assert done == ["load", "split", "encode", "index"]

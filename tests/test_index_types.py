@@ -16,7 +16,7 @@ from storage.faiss_shards import Shard, search
 from storage.faiss_types import Recipe, efforts
 from storage.parquet import checksum
 from tasks.recall import Recall, chosen
-from tasks.retrieve import Searcher
+from tasks.searcher import Searcher
 from tests.indexing import contents, index, sql, table
 
 TYPES = get_args(IndexType)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from configs.schema import Retrieve
 from storage.faiss_shards import Shard, build_flat, search
 from storage.runs import IndexNotFound
-from tasks.retrieve import IndexMismatch, Searcher
+from tasks.searcher import IndexMismatch, Searcher
 from tests.fakes import HashEncoder
 from tests.indexing import index, table
 

@@ -1,7 +1,8 @@
 """The contract of a generator: a batch of prompts in, an answer or an error for each out.
 
-A generator knows neither files nor tables. It is made from a `Generate` configuration, loads its model when it is made
-and keeps it. No prompt ends a batch: one that is too long, or a request that fails, comes back with its `error`.
+A generator knows neither files nor tables. It is made from a `Generate` configuration, loads its model by its first
+`generate`, and keeps it. No prompt ends a batch: one that is too long, or a request that fails, comes back with its
+`error`.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -6,7 +6,7 @@ A retriever knows no files: it asks an `Index` for what is near a vector, or for
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from configs.schema import Layout, Retrieve, Unit
 from storage.faiss_types import Vectors
@@ -44,6 +44,11 @@ class Index(Protocol):
 
 
 class Retriever(Protocol):
+    """`settings`: what of a request concerns it, besides top_k; `dense`: whether it needs the questions' vectors."""
+
+    version: ClassVar[str]
+    settings: ClassVar[frozenset[str]]
+    dense: ClassVar[bool]
     unit: Unit
 
     def __init__(self, request: Retrieve) -> None: ...

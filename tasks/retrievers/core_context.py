@@ -1,5 +1,7 @@
 """`core_context`: ParetoRAG's sentence retrieval (arXiv 2502.08178, section 3.2), no deviation in the score."""
 
+from typing import ClassVar
+
 import numpy as np
 
 from configs.schema import Layout, Retrieve, Unit
@@ -10,6 +12,10 @@ from tasks.retrievers.base import Index, Questions
 
 class CoreContext:
     """ParetoRAG: sentences by alpha * core.q + (1 - alpha) * context.q, any alpha on a dual index."""
+
+    version: ClassVar[str] = "1"
+    settings: ClassVar[frozenset[str]] = frozenset({"alpha", "nprobe", "ef_search"})
+    dense: ClassVar[bool] = True
 
     unit: Unit = "sentence"
 

@@ -5,6 +5,7 @@ paper fuses whole rankings; what stands deeper than that here would add less tha
 """
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -21,6 +22,10 @@ DEPTH = 100
 
 class Hybrid:
     """Reciprocal rank fusion of bm25 with core_context, or with passage where retrieve.unit is passage."""
+
+    version: ClassVar[str] = "1"
+    settings: ClassVar[frozenset[str]] = frozenset({"alpha", "unit", "nprobe", "ef_search"})
+    dense: ClassVar[bool] = True
 
     def __init__(self, request: Retrieve) -> None:
         self.unit = request.unit

@@ -1,5 +1,7 @@
 """`passage`: naive dense retrieval of whole passages, the baseline."""
 
+from typing import ClassVar
+
 from configs.schema import Retrieve, Unit
 from storage.found import Found
 from tasks.retrievers.base import Index, Questions
@@ -7,6 +9,10 @@ from tasks.retrievers.base import Index, Questions
 
 class Passage:
     """Naive RAG: whole passages by the inner product with the question; alpha has no part in it."""
+
+    version: ClassVar[str] = "1"
+    settings: ClassVar[frozenset[str]] = frozenset({"nprobe", "ef_search"})
+    dense: ClassVar[bool] = True
 
     unit: Unit = "passage"
 

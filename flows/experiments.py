@@ -1,0 +1,95 @@
+"""Experiments: from a YAML file and `--set` to the methods that are set side by side.
+
+A list in the place of a single value is a grid: `--set retrieve.alpha=[0.5,0.8]` makes two methods of each one that
+alpha is of any account to.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from configs.evaluation import Evaluate, Experiment, Method
+from configs.loading import ConfigError, build, merged, read_yaml
+from tasks.registry import UnknownName, resolve
+
+FOLDER = Path(__file__).parent.parent / "configs" / "experiments"
+SECTIONS = ("index", "retrieve", "refine", "generate")
+
+
+def names() -> list[str]:
+    return sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.yaml"))
+
+
+def find(name: str) -> tuple[str, dict[str, Any]]:
+    """An experiment's name and settings: one of configs/experiments, or a YAML file. Raises UnknownName, ConfigError."""
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml"):
+        return path.stem, read_yaml(path)
+    path = FOLDER / f"{name}.yaml"
+    if name not in names():
+        raise UnknownName("experiment", name, names())
+    return name, read_yaml(path)
+
+
+def evaluation(name: str, *layers: Mapping[str, Any]) -> Evaluate:
+    """An experiment's settings, later layers winning, as parameters of the flow. Raises ConfigError."""
+    experiment = build(Experiment, *layers)
+    methods = [
+        method
+        for label, own in experiment.methods.items()
+        for method in _methods(label, _defaults(experiment), own or {})
+    ]
+    shared = experiment.model_dump(include={*Evaluate.model_fields} - {"methods"})
+    return build(Evaluate, {**shared, "name": name, "methods": methods})
+
+
+def _defaults(experiment: Experiment) -> dict[str, Any]:
+    return {section: getattr(experiment, section) for section in SECTIONS}
+
+
+def _methods(label: str, defaults: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A method for each point of its grid. Raises ConfigError that names the method and the setting."""
+    settings = merged(defaults, own)
+    axes = [(path, values) for path, values in _lists(settings) if _matters(settings, path)]
+    single = _with(settings, {path: values[0] for path, values in _lists(settings)})
+    for point in product(*(values for _, values in axes)):
+        chosen = {path: value for (path, _), value in zip(axes, point, strict=True)}
+        suffix = "".join(f" {path[-1]}={value}" for path, value in chosen.items())
+        try:
+            method = build(Method, {**_with(single, chosen), "name": label + suffix})
+        except ConfigError as error:
+            raise ConfigError("\n".join(f"method {label}: {line}" for line in str(error).splitlines())) from None
+        yield method.model_dump()
+
+
+def _lists(settings: Mapping[str, Any]) -> list[tuple[tuple[str, ...], list[Any]]]:
+    """Every setting that has a list of values, by its path."""
+    found = []
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            found += [((key, *path), values) for path, values in _lists(value)]
+        elif isinstance(value, (list, tuple)):
+            if not value:
+                raise ConfigError(f"setting {key!r}: an empty list")
+            found.append(((key,), list(value)))
+    return found
+
+
+def _matters(settings: Mapping[str, Any], path: tuple[str, ...]) -> bool:
+    """Whether a method has any use for a setting: a sweep over alpha leaves naive RAG as it is."""
+    if path[0] != "retrieve" or path[-1] in ("retriever", "top_k"):
+        return True
+    retrievers = settings["retrieve"].get("retriever", "core_context")
+    each = retrievers if isinstance(retrievers, (list, tuple)) else [retrievers]
+    return any(path[-1] in resolve("retriever", name).settings for name in each)
+
+
+def _with(settings: Mapping[str, Any], values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
+    result = dict(settings)
+    for path, value in values.items():
+        nested: Any = value
+        for key in reversed(path):
+            nested = {key: nested}
+        result = merged(result, nested)
+    return result

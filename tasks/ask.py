@@ -1,0 +1,125 @@
+"""ask: which questions are put to every method: a condition and a seeded choice, in shards of some hundred."""
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset
+
+from configs.evaluation import Questions
+from storage import schemas
+from storage.artifacts import Artifact
+from storage.parquet import write_atomically
+from tasks.datasets.base import InputError
+from tasks.stage import Progress, ShardResult, Stage
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Ask(Stage):
+    """Stage `ask` over the table `questions` of a load artifact."""
+
+    name: ClassVar[str] = "ask"
+    table: ClassVar[str] = "asked"
+
+    def __init__(self, store: Path, load: Artifact, config: Questions) -> None:
+        super().__init__(store, {"passages": load}, config)
+
+    config: Questions
+
+    def config_identity(self) -> dict[str, Any]:
+        return self.config.model_dump(mode="json", exclude={"dataset"})  # whose content is the load artifact's
+
+    def method_identity(self) -> dict[str, Any]:
+        return {}
+
+    @property
+    def _chosen(self) -> Path:
+        return self.artifact.directory / "chosen.npy"
+
+    def is_prepared(self) -> bool:
+        return super().is_prepared() and self._chosen.exists()
+
+    def prepare(self, progress: Progress) -> None:
+        """Choose the questions. Raises InputError where there are none, or the condition cannot be read."""
+        ids = np.sort(self._matching())
+        if self.config.sample is not None:
+            ids = np.sort(ids[np.argsort(_mixed(ids, self.config.seed), kind="stable")[: self.config.sample]])
+        write_atomically(self._chosen, lambda path: _save(path, ids))
+
+    def _matching(self) -> np.ndarray:
+        """The ids of the questions that fulfil the condition, int64."""
+        with duckdb.connect() as connection:
+            for table in ("questions", "passages"):
+                files = [str(path) for path in self._files(table)]
+                connection.from_parquet(files).create_view(table)
+            # The condition is the user's: it may read these tables and nothing else.
+            connection.execute("SET allowed_directories = [?]", [str(self.store.resolve())])
+            connection.execute("SET enable_external_access = false")
+            try:
+                rows = connection.sql(
+                    f"{_TITLED} SELECT DISTINCT question_id FROM titled WHERE ({self.config.where or 'true'})"
+                )
+                ids = rows.fetchnumpy()["question_id"]
+            except duckdb.Error as error:
+                raise InputError(f"questions.where = {self.config.where}: {error}") from None
+            if not len(ids):
+                raise InputError(self._none(connection))
+        return np.asarray(ids, np.int64)
+
+    def _none(self, connection: duckdb.DuckDBPyConnection) -> str:
+        sources = connection.sql("SELECT source, count(*) FROM questions GROUP BY ALL ORDER BY ALL").fetchall()
+        if not sources:
+            return (
+                "no questions: the data sets of this index have none; name some with "
+                "--set questions.dataset=FORMAT:PATH (see `vitalfew datasets`)"
+            )
+        there = ", ".join(f"{count:,} of {source}" for source, count in sources)
+        return f"questions.where = {self.config.where}: no question fulfils it; there are {there}"
+
+    def _files(self, table: str) -> list[Path]:
+        load = self.inputs["passages"]
+        return [load.path(record.shard, table) for record in load.completed().shards]
+
+    def shards(self) -> list[int]:
+        return list(range(-(-len(np.load(self._chosen)) // self.config.batch)))
+
+    def total_rows(self) -> int:
+        return len(np.load(self._chosen))
+
+    def work(self, shard: int, progress: Progress) -> ShardResult:
+        size = self.config.batch
+        ids = np.load(self._chosen)[shard * size : (shard + 1) * size]
+        column = pa.dataset.field("question_id")
+        rows = pa.dataset.dataset(self._files("questions")).to_table(
+            filter=(column >= int(ids[0])) & (column <= int(ids[-1]))
+        )
+        rows = rows.filter(pc.is_in(rows["question_id"], pa.array(ids))).sort_by("question_id")
+        progress(rows.num_rows, 0)
+        return ShardResult(len(ids), {"asked": rows.select(schemas.QUESTIONS.names).cast(schemas.QUESTIONS)})
+
+
+# Every question with the titles of its gold passages.
+_TITLED = """
+WITH gold AS (SELECT question_id, unnest(gold_passages) AS passage_id FROM questions),
+titles AS (SELECT question_id, list(title) AS titles FROM gold JOIN passages USING (passage_id) GROUP BY ALL),
+titled AS (SELECT questions.*, ifnull(titles, []) AS titles FROM questions LEFT JOIN titles USING (question_id))
+"""
+
+
+def _save(path: Path, ids: np.ndarray) -> None:
+    with path.open("wb") as file:
+        np.save(file, ids, allow_pickle=False)
+
+
+def _mixed(ids: np.ndarray, seed: int) -> np.ndarray:
+    """A random number for each id, uint64, the same for the same id and seed (Steele et al., SplitMix64, OOPSLA 2014):
+    whatever else is asked, a question keeps its place in the random order."""
+    with np.errstate(over="ignore"):
+        mixed = ids.astype(np.uint64) + np.uint64(seed % 2**64) * GOLDEN
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return mixed ^ (mixed >> np.uint64(31))

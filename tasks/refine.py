@@ -1,0 +1,86 @@
+"""refine: hits → evidence, the contexts of a prompt."""
+
+from itertools import groupby
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from configs.evaluation import Refine as RefineConfig
+from storage import schemas
+from storage.artifacts import Artifact
+from tasks.load import shard_of
+from tasks.refiners.base import Evidence, Hit, Refiner
+from tasks.registry import resolve
+from tasks.stage import Progress, ShardResult, Stage
+from tasks.units import Units
+
+
+class Refine(Stage):
+    """Stage `refine` over `hits`, by one refiner."""
+
+    name: ClassVar[str] = "refine"
+    table: ClassVar[str] = "evidence"
+
+    def __init__(self, store: Path, asked: Artifact, hits: Artifact, passages: Artifact, config: RefineConfig) -> None:
+        self.refiner: Refiner = resolve("refiner", config.refiner)(config)
+        inputs = {"asked": asked, "hits": hits} | ({"passages": passages} if config.text == "passage" else {})
+        super().__init__(store, inputs, config)
+        self.num_gpus = 1.0 if self.refiner.uses_gpu else 0.0
+
+    config: RefineConfig
+
+    def method_identity(self) -> dict[str, Any]:
+        return self.refiner.identity()
+
+    def shards(self) -> list[int]:
+        return [record.shard for record in self.inputs["hits"].completed().shards]
+
+    def total_rows(self) -> int:
+        return self.inputs["asked"].completed().rows["asked"]
+
+    def work(self, shard: int, progress: Progress) -> ShardResult:
+        asked = pq.read_table(self.inputs["asked"].path(shard), columns=["question_id", "text"])
+        hits = self._hits(shard)
+        ids = asked["question_id"].to_pylist()
+        refined = self.refiner.refine(asked["text"].to_pylist(), [hits.get(question, []) for question in ids])
+        rows = [
+            _row(question, rank, evidence)
+            for question, contexts in zip(ids, refined, strict=True)
+            for rank, evidence in enumerate(contexts, 1)
+        ]
+        progress(len(ids), 0)
+        return ShardResult(len(ids), {"evidence": pa.Table.from_pylist(rows, schemas.EVIDENCE)})
+
+    def _hits(self, shard: int) -> dict[int, list[Hit]]:
+        """By question, best first."""
+        table = pq.read_table(self.inputs["hits"].path(shard))
+        if self.config.text == "passage":
+            table = self._whole(table)
+        columns = ["title", "text", "passage_id", "start", "end"]
+        rows = zip(table["question_id"].to_pylist(), table.select(columns).to_pylist(), strict=True)
+        return {question: [Hit(**hit) for _, hit in each] for question, each in groupby(rows, key=lambda row: row[0])}
+
+    def _whole(self, hits: pa.Table) -> pa.Table:
+        """Every hit as its whole passage, which a question gets once: at its best hit's place."""
+        pairs = zip(hits["question_id"].to_pylist(), hits["passage_id"].to_pylist(), strict=True)
+        first = {pair: row for row, pair in reversed([*enumerate(pairs)])}
+        hits = hits.take(pa.array(sorted(first.values()), pa.int64()))
+        load = self.inputs["passages"]
+        units = Units({"passages": load}, "passage")
+        passages = hits["passage_id"].to_numpy()
+        shards = shard_of(passages, len(load.completed().shards))
+        places = np.array([units.place(int(s), int(p)) for s, p in zip(shards, passages, strict=True)], np.int64)
+        texts = units.take("passages", shards, places, ["text"])["text"].to_pylist()
+        whole = {"text": texts, "start": [0] * len(texts), "end": [len(text) for text in texts]}
+        for name, column in whole.items():
+            field = hits.schema.field(name)
+            hits = hits.set_column(hits.schema.get_field_index(name), field, pa.array(column, field.type))
+        return hits
+
+
+def _row(question: int, rank: int, evidence: Evidence) -> dict[str, Any]:
+    origin = [dict(zip(("passage_id", "start", "end"), span, strict=True)) for span in evidence.origin]
+    return {"question_id": question, "rank": rank, "text": evidence.text, "tokens": evidence.tokens, "origin": origin}

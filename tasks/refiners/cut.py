@@ -1,0 +1,45 @@
+"""`cut`: the best hits as they are, down to a number of them or a budget, for comparisons at equal input.
+
+ParetoRAG compares at 400 words (arXiv 2502.08178, figures 4 and 5). A hit that would pass the budget is cut at it, at a
+word's end, and nothing after it is passed on; its origin is then the part that is left.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from configs.evaluation import Refine
+from tasks.refiners.base import Evidence, Hit
+from tasks.splitters.tokens import count_tokens, count_words, first
+
+
+class Cut:
+    """The best hits as they are, down to top_k, max_words or max_tokens."""
+
+    version: ClassVar[str] = "1"
+    uses_gpu = False
+
+    def __init__(self, config: Refine) -> None:
+        self.config = config
+
+    def identity(self) -> dict[str, Any]:
+        return {"class": type(self).__name__, "version": self.version}
+
+    def refine(self, questions: Sequence[str], hits: Sequence[Sequence[Hit]]) -> list[list[Evidence]]:
+        return [self._cut(each) for each in hits]
+
+    def _cut(self, hits: Sequence[Hit]) -> list[Evidence]:
+        contexts = []
+        words, tokens = self.config.max_words, self.config.max_tokens
+        for hit in hits[: self.config.top_k]:
+            label = f"{hit.title}: " if self.config.text == "titled" and hit.title else ""
+            text = hit.text.strip()
+            shown = first(label + text, words, tokens)
+            if len(shown) > len(label):
+                start = hit.start + hit.text.index(text)
+                origin = (hit.passage_id, start, start + len(shown) - len(label))
+                contexts.append(Evidence(shown, count_tokens(shown), (origin,)))
+            words = None if words is None else words - count_words(shown)
+            tokens = None if tokens is None else tokens - count_tokens(shown)
+            if len(shown) < len(label + text):
+                break
+        return contexts
