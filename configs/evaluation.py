@@ -1,7 +1,7 @@
 """What a user can set of the flow `evaluate`: which questions, and which ways to answer them are set side by side."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -81,8 +81,21 @@ class Score(Config):
         min_length=1,
         description="Metrics of `vitalfew methods`, or module:Class.",
     )
-    k: tuple[int, ...] = Field((1, 5, 10, 20, 30), min_length=1, description="The ranks of recall@k and nDCG@k.")
+    k: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+        (1, 5, 10, 20, 30), min_length=1, description="The ranks of recall@k and nDCG@k."
+    )
     max_words: int = Field(15, ge=1, description="accuracy: a longer answer counts as wrong (words).")
+    mauve_model: str | None = Field(
+        None,
+        description="mauve: a GPT-2, by its directory or Hugging Face name, that features come from; default: the "
+        "largest in the local cache up to gpt2-large, else the encoder minilm.",
+    )
+
+    @field_validator("mauve_model")
+    @classmethod
+    def _absolute(cls, model: str | None) -> str | None:
+        path = Path(model).expanduser() if model else None
+        return str(path.absolute()) if path and path.is_dir() else model
 
 
 class Method(Config):

@@ -230,7 +230,12 @@ SCORES = pa.schema(
 SUMMARIES = pa.schema(
     [
         _field("metric", pa.string(), "metric, with its k where it has one"),
-        _field("value", pa.float64(), "mean over the questions it can be told of, or its value for all together"),
+        _field(
+            "value",
+            pa.float64(),
+            "mean over the questions it can be told of, or its value for all together; none: it can be told of none",
+            nullable=True,
+        ),
         _field("questions", pa.int32(), "questions that went in"),
         _field("left_out", pa.int32(), "questions that gave no ground for it"),
     ]

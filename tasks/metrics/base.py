@@ -6,7 +6,7 @@ retrieved, no answer) returns None for it: such a case is left out of the mean, 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from configs.evaluation import Score
 
@@ -73,8 +73,25 @@ Values = Mapping[str, Sequence[float | None]]
 """By column name ("f1", "passage_recall@5"), a value or None for each case, in their order."""
 
 
+class Summary(NamedTuple):
+    """A number for all cases together (None: not one gave ground), and how many of them were left out of it."""
+
+    value: float | None
+    left_out: int
+
+
+def judged(case: Case) -> str | None:
+    """The output to hold against the gold answers; None without any of them, or where the generator failed."""
+    if not case.answers or case.answer is None or case.answer.error:
+        return None
+    return case.answer.text
+
+
 class Metric(Protocol):
-    """`corpus`: the metric is of all answers together (MAUVE): `summary` is asked, with every case, not `score`."""
+    """`corpus`: the metric is of all answers together (MAUVE): `summary` is asked, with every case.
+
+    `version`: raise it when the same case would get another number.
+    """
 
     version: ClassVar[str]
     corpus: ClassVar[bool]
@@ -82,8 +99,24 @@ class Metric(Protocol):
 
     def __init__(self, config: Score) -> None: ...
 
-    def score(self, cases: Sequence[Case]) -> Values: ...
-
-    def summary(self, cases: Sequence[Case]) -> Mapping[str, float | None]:
-        """Of all cases together; only where `corpus`."""
+    def score(self, cases: Sequence[Case]) -> Values:
+        """Every column, whatever the cases (so that no cases tell the columns); None throughout where `corpus`."""
         ...
+
+    def summary(self, cases: Sequence[Case]) -> Mapping[str, Summary]:
+        """Of all cases together; asked only where `corpus`."""
+        ...
+
+
+class PerQuestion:
+    """What the metrics of single questions share."""
+
+    version: ClassVar[str] = "1"
+    corpus: ClassVar[bool] = False
+    higher_is_better: ClassVar[bool | None] = True
+
+    def __init__(self, config: Score) -> None:
+        self.config = config
+
+    def summary(self, cases: Sequence[Case]) -> Mapping[str, Summary]:
+        return {}

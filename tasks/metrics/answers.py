@@ -1,0 +1,78 @@
+"""Answers against gold answers: accuracy, exact match and token F1; the best over a question's gold answers.
+
+Texts are compared as SQuAD's evaluation script does (Rajpurkar et al., 2016, arXiv 1606.05250, section 6.1; F1 of empty
+texts as in its version for SQuAD 2.0): lower case, ASCII punctuation dropped, the articles a, an and the dropped, white
+space made one blank. Nothing else is equated: other scripts keep their punctuation, "7" is not "seven".
+
+A question without gold answers, or whose generator failed, is left out. An empty answer is wrong.
+"""
+
+import re
+import string
+from collections import Counter
+from collections.abc import Sequence
+from typing import ClassVar
+
+from tasks.metrics.base import Case, PerQuestion, Values, judged
+
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+
+
+def normalise(text: str) -> str:
+    """SQuAD's normalisation, in its order: lower case, punctuation, articles, white space."""
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+class _BestOfGold(PerQuestion):
+    """A number from 0 to 1 for an output and a gold answer, the greatest over the gold answers."""
+
+    column: ClassVar[str]
+
+    def score(self, cases: Sequence[Case]) -> Values:
+        return {self.column: [self._best(case) for case in cases]}
+
+    def _best(self, case: Case) -> float | None:
+        output = judged(case)
+        if output is None:
+            return None
+        return max(self.match(output, normalise(output), normalise(gold)) for gold in case.answers)
+
+    def match(self, output: str, normalised: str, gold: str) -> float:
+        """`output` as it came and normalised; `gold` normalised."""
+        raise NotImplementedError
+
+
+class Accuracy(_BestOfGold):
+    """Whether a gold answer is contained in an output of at most `score.max_words` words (ParetoRAG, section 4.1).
+
+    The limit counts words between white space, as the output came. Contained means normalised and as a run of whole
+    words. That is where this is stricter than comparing characters: "no" is not in "I do not know", nor "May" in
+    "Mayor". So accuracy is never below exact match, for answers within the limit.
+    """
+
+    column: ClassVar[str] = "accuracy"
+
+    def match(self, output: str, normalised: str, gold: str) -> float:
+        return float(len(output.split()) <= self.config.max_words and f" {gold} " in f" {normalised} ")
+
+
+class ExactMatch(_BestOfGold):
+    """Whether the normalised output is a normalised gold answer (SQuAD)."""
+
+    column: ClassVar[str] = "exact_match"
+
+    def match(self, output: str, normalised: str, gold: str) -> float:
+        return float(normalised == gold)
+
+
+class F1(_BestOfGold):
+    """Harmonic mean of precision and recall of the output's words, repetitions counted (SQuAD)."""
+
+    column: ClassVar[str] = "f1"
+
+    def match(self, output: str, normalised: str, gold: str) -> float:
+        found, due = normalised.split(), gold.split()
+        if not found or not due:
+            return float(found == due)
+        return 2 * (Counter(found) & Counter(due)).total() / (len(found) + len(due))

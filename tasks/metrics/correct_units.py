@@ -1,0 +1,66 @@
+"""Units that contain a gold answer: answer recall@k, and how far down the ranking the first one is.
+
+A unit is correct when a gold answer's tokens stand in its text in a row, as in DPR's top-k retrieval accuracy
+(Karpukhin et al., 2020, arXiv 2004.04906, section 5.1): tokens are runs of letters and digits, and every other sign by
+itself, in lower case and one Unicode form. Articles and punctuation count, unlike in answers: gold answers are quoted
+from passages, and "1990" has to be found in "1990–95".
+
+A question without gold answers, or without retrieval, is left out. One that retrieval found nothing for counts as a
+miss.
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import ClassVar
+
+from tasks.metrics.base import Case, PerQuestion, Values
+
+MISSING = -1.0
+_TOKENS = re.compile(r"\w+|[^\w\s]")
+
+
+def _tokens(text: str) -> str:
+    """Its tokens, each between blanks: a run of them is a substring."""
+    return f" {' '.join(_TOKENS.findall(unicodedata.normalize('NFC', text).lower()))} "
+
+
+def first_correct(case: Case) -> int | None:
+    """The rank of the first unit that contains a gold answer, from 1; 0: none does; None: no ground."""
+    if not case.answers or case.hits is None:
+        return None
+    gold = [tokens for answer in case.answers if (tokens := _tokens(answer)).strip()]
+    for rank, hit in enumerate(case.hits, 1):
+        text = _tokens(hit.text)
+        if any(answer in text for answer in gold):
+            return rank
+    return 0
+
+
+class AnswerRecall(PerQuestion):
+    """Whether one of the first k units contains a gold answer. Its mean is DPR's top-k retrieval accuracy."""
+
+    def score(self, cases: Sequence[Case]) -> Values:
+        ranks = [first_correct(case) for case in cases]
+        return {
+            f"answer_recall@{k}": [None if rank is None else float(0 < rank <= k) for rank in ranks]
+            for k in self.config.k
+        }
+
+
+class FirstRank(PerQuestion):
+    """Rank of the first correct unit in percent of the index's units, −1 when it is missing (ParetoRAG, figure 5).
+
+    A second column, `first_rank_missing`, is 1 where it is missing: a mean over ranks and −1s falls when more are
+    missed, so it is to be read beside this share.
+    """
+
+    higher_is_better: ClassVar[bool | None] = False
+
+    def score(self, cases: Sequence[Case]) -> Values:
+        ranks = [first_correct(case) if case.units else None for case in cases]
+        percents = [rank and 100 * rank / case.units for rank, case in zip(ranks, cases, strict=True)]
+        return {
+            "first_rank": [MISSING if percent == 0 else percent for percent in percents],
+            "first_rank_missing": [None if rank is None else float(rank == 0) for rank in ranks],
+        }

@@ -1,0 +1,97 @@
+"""MAUVE: how close the distribution of the answers is to that of the gold ones, by the authors' `mauve-text`.
+
+Pillutla et al., 2021 (arXiv 2102.01454), section 3 and 2023 (arXiv 2212.14578): features of all texts are quantised
+together (k-means, a bucket for ten answers), and the two histograms compared along their divergence curve. 0 to 1, 1
+for equal histograms; it says nothing about any single answer. All settings are the package's.
+
+Features are a GPT-2's last state at the last token, as in the paper, where one is on this machine: `score.mauve_model`,
+else the first of `GPT2` in the local Hugging Face cache. Without one they are the vectors of the encoder minilm. The
+column's name says which ("mauve_gpt2-large", "mauve_minilm"): numbers of different features cannot be compared.
+
+The human text of a question is its first gold answer. A question without gold answers, or with a blank or no answer,
+is left out. Below `LEAST` questions there is no number, and the authors ask for some thousands: fewer make it larger.
+Short answers differ little in style; MAUVE is meant for whole sentences.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import ClassVar
+
+from configs.evaluation import Score
+from configs.loading import ConfigError
+from configs.schema import EncodeConfig
+from storage.faiss_types import one_thread
+from tasks.encoders.huggingface import HuggingFace
+from tasks.encoders.locate import find_model
+from tasks.encoders.minilm import MiniLM
+from tasks.encoders.transformer import TransformerEncoder
+from tasks.metrics.base import Case, Summary, Values, judged
+
+LEAST = 20
+"""Questions that two buckets, the fewest, take."""
+
+GPT2 = tuple(f"{owner}gpt2{size}" for size in ("-large", "-medium", "") for owner in ("openai-community/", ""))
+"""Looked for in this order; gpt2-large is the authors' choice."""
+
+
+class Mauve:
+    """MAUVE of all answers against the first gold answers; the column's name tells where the features come from."""
+
+    version: ClassVar[str] = "1"
+    corpus: ClassVar[bool] = True
+    higher_is_better: ClassVar[bool | None] = True
+
+    def __init__(self, config: Score) -> None:
+        """Raises ConfigError without `mauve-text`, FileNotFoundError where `score.mauve_model` is not there."""
+        if find_spec("mauve") is None:
+            raise ConfigError("the metric mauve needs the package mauve-text (GPL-3.0): pip install 'vitalfew[mauve]'")
+        self.model = _gpt2(config.mauve_model)
+
+    @property
+    def features(self) -> str:
+        """What the features come from, for people: the model's name."""
+        return self.model[0] if self.model else "minilm"
+
+    @property
+    def column(self) -> str:
+        return f"mauve_{self.features}"
+
+    @cached_property
+    def encoder(self) -> TransformerEncoder:
+        if self.model is None:
+            return MiniLM(EncodeConfig(encoder="minilm", precision="fp32"))
+        directory = str(self.model[1])
+        return HuggingFace(
+            EncodeConfig(encoder="huggingface", model=directory, pooling="last", similarity="dot", precision="fp32")
+        )
+
+    def score(self, cases: Sequence[Case]) -> Values:
+        return {self.column: [None] * len(cases)}
+
+    def summary(self, cases: Sequence[Case]) -> dict[str, Summary]:
+        texts = [(case.answers[0], output) for case in cases if (output := judged(case))]
+        pairs = [(gold, output) for gold, output in texts if gold.strip() and output.strip()]
+        value = self._mauve(*map(list, zip(*pairs, strict=True))) if len(pairs) >= LEAST else None
+        return {self.column: Summary(value, len(cases) - len(pairs))}
+
+    def _mauve(self, gold: list[str], outputs: list[str]) -> float:
+        from mauve import compute_mauve
+
+        # Sorted: which texts there are decides, not the order of the questions.
+        human, machine = (self.encoder.encode(sorted(texts)).vectors for texts in (gold, outputs))
+        with one_thread():
+            return float(compute_mauve(p_features=human, q_features=machine).mauve)
+
+
+def _gpt2(setting: str | None) -> tuple[str, Path] | None:
+    """Name and directory of the model that features come from; None where this machine has none."""
+    if setting:
+        return setting.rstrip("/").rpartition("/")[2], find_model(setting, "score.mauve_model")
+    for name in GPT2:
+        try:
+            return name.rpartition("/")[2], find_model(name, "score.mauve_model")
+        except FileNotFoundError:
+            continue
+    return None

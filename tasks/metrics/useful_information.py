@@ -1,0 +1,34 @@
+"""Useful information: the share of the evidence's sentences that are supporting facts (ParetoRAG, table 2).
+
+The evidence's sentences are the spans of its contexts, one a sentence, each counted once however often it is repeated.
+The splitter and the dataset may cut a passage differently, so a sentence is a supporting fact when the two share more
+than half the characters of the shorter one: half a fact counts, and so does a sentence that holds a fact and more; the
+blank between two sentences, or a stray word, does not.
+
+A question without supporting facts, without evidence, or with a context of unknown origin (a rewritten one) is left
+out.
+"""
+
+from collections.abc import Sequence
+
+from tasks.metrics.base import Case, PerQuestion, Span, Values
+
+
+class UsefulInformation(PerQuestion):
+    """Share of the evidence's sentences that are supporting facts, 0 to 1."""
+
+    def score(self, cases: Sequence[Case]) -> Values:
+        return {"useful_information": [_share(case) for case in cases]}
+
+
+def _share(case: Case) -> float | None:
+    if not case.supporting_facts or not case.contexts or not all(context.spans for context in case.contexts):
+        return None
+    sentences = {span for context in case.contexts for span in context.spans}
+    return sum(any(_same(sentence, fact) for fact in case.supporting_facts) for sentence in sentences) / len(sentences)
+
+
+def _same(sentence: Span, fact: Span) -> bool:
+    shared = min(sentence.end, fact.end) - max(sentence.start, fact.start)
+    shorter = min(sentence.end - sentence.start, fact.end - fact.start)
+    return sentence.passage_id == fact.passage_id and 2 * shared > shorter
