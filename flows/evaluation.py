@@ -5,11 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tasks.score import Score
-
 from configs.evaluation import Evaluate, Method
 from configs.loading import ConfigError
-from configs.schema import EncodeConfig, LoadConfig
+from configs.schema import EncodeConfig, LoadConfig, Unit
 from flows.steps import Execute
 from storage import catalog
 from storage.artifacts import Artifact, Manifest
@@ -17,12 +15,15 @@ from storage.runs import Run, find_index, recorded_run
 from tasks.ask import Ask
 from tasks.encode_questions import EncodeQuestions
 from tasks.generate import Generate
+from tasks.index import table_of
 from tasks.load import Load
 from tasks.refine import Refine
 from tasks.retrieve import Retrieve
+from tasks.score import Score
 from tasks.searcher import Searcher
 from tasks.stage import Stage
 
+UNITS: tuple[Unit, ...] = ("sentence", "passage")
 VERBS = ("load", "ask", "encode_questions", "retrieve", "refine", "generate", "score")
 
 
@@ -95,10 +96,11 @@ def _method_stages(store: Path, method: Method, asked: Artifact, parameters: Eva
         evidence = stages["refine"].artifact if "refine" in stages else None
         stages["generate"] = Generate(store, asked, evidence, method.generate)
     results = {stage.table: stage.artifact for verb, stage in stages.items() if verb != "encode_questions"}
-    sentences = None
-    if method.retrieve and method.index and "sentences" in find_index(store, method.index).artifacts:
-        sentences = _artifact(store, method.index, "sentences")
-    stages["score"] = Score(store, asked, results, sentences, parameters.score)
+    corpus: dict[Unit, Artifact] = {}
+    if method.retrieve and method.index:
+        tables = find_index(store, method.index).artifacts
+        corpus = {unit: _artifact(store, method.index, table_of(unit)) for unit in UNITS if table_of(unit) in tables}
+    stages["score"] = Score(store, asked, results, corpus, parameters.score)
     return stages
 
 

@@ -22,7 +22,7 @@ def names() -> list[str]:
 
 
 def find(name: str) -> tuple[str, dict[str, Any]]:
-    """An experiment's name and settings: one of configs/experiments, or a YAML file. Raises UnknownName, ConfigError."""
+    """An experiment's name and settings: one of configs/experiments, or a file. Raises UnknownName, ConfigError."""
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
         return path.stem, read_yaml(path)
@@ -35,17 +35,10 @@ def find(name: str) -> tuple[str, dict[str, Any]]:
 def evaluation(name: str, *layers: Mapping[str, Any]) -> Evaluate:
     """An experiment's settings, later layers winning, as parameters of the flow. Raises ConfigError."""
     experiment = build(Experiment, *layers)
-    methods = [
-        method
-        for label, own in experiment.methods.items()
-        for method in _methods(label, _defaults(experiment), own or {})
-    ]
+    defaults = {section: getattr(experiment, section) for section in SECTIONS}
+    methods = [method for label, own in experiment.methods.items() for method in _methods(label, defaults, own or {})]
     shared = experiment.model_dump(include={*Evaluate.model_fields} - {"methods"})
     return build(Evaluate, {**shared, "name": name, "methods": methods})
-
-
-def _defaults(experiment: Experiment) -> dict[str, Any]:
-    return {section: getattr(experiment, section) for section in SECTIONS}
 
 
 def _methods(label: str, defaults: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -105,12 +105,12 @@ class Searcher:
         retriever = self._retriever(request)
         if "unit" in retriever.settings and not self.bm25:
             raise IndexMismatch(f"index {self.index.name!r} has no BM25")
-        if "alpha" in retriever.settings and retriever.unit == "sentence" and self.config.layout == "fused":
-            if abs(request.alpha - self.config.alpha) > 1e-9:
-                raise IndexMismatch(
-                    f"index {self.index.name!r} is fused at alpha {self.config.alpha:g} and cannot answer for alpha "
-                    f"{request.alpha:g}; build one that answers every alpha with --set index.layout=dual"
-                )
+        weighs = "alpha" in retriever.settings and retriever.unit == "sentence"
+        if weighs and self.config.layout == "fused" and abs(request.alpha - self.config.alpha) > 1e-9:
+            raise IndexMismatch(
+                f"index {self.index.name!r} is fused at alpha {self.config.alpha:g} and cannot answer for alpha "
+                f"{request.alpha:g}; build one that answers every alpha with --set index.layout=dual"
+            )
 
     def texts(self, found: Found, unit: Unit) -> list[list[dict[str, Any]]]:
         """The rows of `sentences` (or `passages`) of what was found, question by question, best first."""

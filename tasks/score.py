@@ -1,0 +1,153 @@
+"""score: questions, hits, evidence, candidates → scores and summaries."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from configs.evaluation import Score as ScoreConfig
+from configs.schema import Unit
+from storage.artifacts import Artifact, ShardRecord
+from storage.costs import charge
+from tasks import scoring
+from tasks.index import table_of
+from tasks.load import shard_of
+from tasks.metrics.base import Answer, Case, Context, Hit, Span
+from tasks.stage import Progress, ShardResult, Stage
+
+Rows = dict[int, list[dict[str, Any]]]
+"""A table's rows by question, in their order."""
+
+
+class Score(Stage):
+    """Stage `score` over `asked` and what became of it: any of `hits`, `evidence` and `candidates`."""
+
+    name: ClassVar[str] = "score"
+    table: ClassVar[str] = "scores"
+
+    def __init__(
+        self,
+        store: Path,
+        asked: Artifact,
+        results: Mapping[str, Artifact],
+        corpus: Mapping[Unit, Artifact],
+        config: ScoreConfig,
+    ) -> None:
+        """`results`: by table; `corpus`: the units of the index that was searched. Raises UnknownName, ConfigError."""
+        self.metrics = scoring.make_metrics(config)
+        self.corpus = dict(corpus)
+        super().__init__(
+            store, {"asked": asked, **results, **{table_of(unit): each for unit, each in corpus.items()}}, config
+        )
+
+    config: ScoreConfig
+
+    def config_identity(self) -> dict[str, Any]:
+        return {"max_words": self.config.max_words}
+
+    def method_identity(self) -> dict[str, Any]:
+        return scoring.identity(self.metrics)
+
+    def shards(self) -> list[int]:
+        return [record.shard for record in self.inputs["asked"].completed().shards]
+
+    def total_rows(self) -> int:
+        return self.inputs["asked"].completed().rows["asked"]
+
+    def work(self, shard: int, progress: Progress) -> ShardResult:
+        ids, cases = self._cases(shard)
+        progress(len(ids), 0)
+        return ShardResult(len(ids), {"scores": scoring.score(self.metrics, ids, cases)})
+
+    def conclude(self, records: Sequence[ShardRecord]) -> Mapping[str, pa.Table]:
+        rows = pa.concat_tables(pq.read_table(self.artifact.path(record.shard)) for record in records)
+        cases = [case for record in records for case in self._answers(record.shard)] if self._is_of_corpus() else []
+        questions = sum(record.rows_in for record in records)
+        return {"summaries": scoring.summarise(self.metrics, rows, questions, cases)}
+
+    def _is_of_corpus(self) -> bool:
+        return any(metric.corpus for metric in self.metrics.values())
+
+    def _answers(self, shard: int) -> Iterator[Case]:
+        """Questions and answers alone: what a metric of all answers together needs, and memory bears."""
+        candidates = self._rows("candidates", shard)
+        for row in pq.read_table(self.inputs["asked"].path(shard)).to_pylist():
+            answer = self._answer(candidates[row["question_id"]][0]) if candidates is not None else None
+            yield Case(row["text"], tuple(row["answers"]), (), (), answer=answer)
+
+    def _cases(self, shard: int) -> tuple[list[int], list[Case]]:
+        asked = pq.read_table(self.inputs["asked"].path(shard)).to_pylist()
+        hits, evidence, candidates = (self._rows(table, shard) for table in ("hits", "evidence", "candidates"))
+        cases = []
+        for row in asked:
+            key = row["question_id"]
+            found = None if hits is None else [_hit(each) for each in hits.get(key, [])]
+            contexts = None if evidence is None else [self._context(each) for each in evidence.get(key, [])]
+            unit: Unit | None = hits[key][0]["unit"] if hits and key in hits else None
+            cases.append(
+                Case(
+                    question=row["text"],
+                    answers=tuple(row["answers"]),
+                    gold_passages=tuple(row["gold_passages"]),
+                    supporting_facts=tuple(Span(**span) for span in row["supporting_facts"]),
+                    hits=None if found is None else tuple(found),
+                    contexts=None if contexts is None else tuple(contexts),
+                    answer=None if candidates is None else self._answer(candidates[key][0]),
+                    units=self._size(unit) if unit else 0,
+                )
+            )
+        return [row["question_id"] for row in asked], cases
+
+    def _rows(self, table: str, shard: int) -> Rows | None:
+        if table not in self.inputs:
+            return None
+        rows: Rows = {}
+        for row in pq.read_table(self.inputs[table].path(shard)).to_pylist():
+            rows.setdefault(row["question_id"], []).append(row)
+        return rows
+
+    def _size(self, unit: Unit) -> int:
+        return self.corpus[unit].completed().rows[table_of(unit)]
+
+    def _context(self, row: dict[str, Any]) -> Context:
+        spans = [Span(**span) for span in row["origin"]]
+        if "sentence" in self.corpus:
+            spans = [whole for span in spans for whole in _sentences(self.corpus["sentence"], span)]
+        return Context(row["text"], row["tokens"], tuple(spans))
+
+    def _answer(self, row: dict[str, Any]) -> Answer:
+        tokens = row["prompt_tokens"] + row["completion_tokens"]
+        seconds = row["seconds"]
+        usd = charge(0, seconds, tokens) if self._on_gpu() else charge(seconds, 0, tokens)
+        names = ("text", "prompt_tokens", "completion_tokens", "seconds", "error")
+        return Answer(**{name: row[name] for name in names}, usd=usd)
+
+    def _on_gpu(self) -> bool:
+        return any(record.cost.gpu_seconds for record in self.inputs["candidates"].completed().shards)
+
+
+def _hit(row: dict[str, Any]) -> Hit:
+    span = Span(row["passage_id"], row["start"], row["end"])
+    return Hit(row["rank"], row["unit_id"], span, row["score"], row["text"])
+
+
+def _sentences(sentences: Artifact, span: Span) -> list[Span]:
+    """The sentences that a span is of, whole. Shards of sentences are ranges of passage ids, each sorted by them."""
+    shard = int(shard_of(np.array(span.passage_id), len(sentences.completed().shards)))
+    passages, starts, ends = _spans(sentences.path(shard))
+    first, last = np.searchsorted(passages, [span.passage_id, span.passage_id + 1])
+    return [
+        Span(span.passage_id, int(start), int(end))
+        for start, end in zip(starts[first:last], ends[first:last], strict=True)
+        if start < span.end and end > span.start
+    ]
+
+
+@lru_cache(8)
+def _spans(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    table = pq.read_table(path, columns=["passage_id", "start", "end"])
+    return table["passage_id"].to_numpy(), table["start"].to_numpy(), table["end"].to_numpy()
