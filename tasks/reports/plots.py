@@ -31,7 +31,7 @@ class Plot:
 
 
 def quality_metric(report: Report) -> str | None:
-    """What quality is measured with: accuracy where it was scored, else the next of `QUALITY`; of a recall, the last k."""
+    """What quality is measured with: accuracy if it was scored, else the next of `QUALITY`; of a recall the last k."""
     return _first(report, QUALITY)
 
 
@@ -51,7 +51,7 @@ def quality_by_tokens(report: Report, quality: str | None = None) -> Plot | None
     numbers = list(points)
     front = [numbers[each] for each in pareto_front([(x, sign * y) for x, y in points.values()])]
     name = f"quality-{quality}".replace("@", "-")
-    title = f"{heading(quality)} against {heading(price)}"
+    title = f"{heading(quality)[0].upper()}{heading(quality)[1:]} against {heading(price)}"
     best = "; ".join(
         f"{_numbered(report, number)}: {figure(price, points[number][0])} {heading(price)}, "
         f"{heading(quality)} {figure(quality, points[number][1])}"
@@ -72,7 +72,7 @@ def quality_by_tokens(report: Report, quality: str | None = None) -> Plot | None
 def _quality(
     report: Report, points: Mapping[int, tuple[float, float]], front: Sequence[int], metrics: tuple[str, str]
 ) -> Any:
-    drawing, (axes,) = axes_grid(1, 1, (7.4, 4.6))
+    drawing, (axes,) = axes_grid(1, 1, (7.4, 4.6) if len(report.methods) <= _NAMED else (8.6, 6.4))
     axes.step(*zip(*(points[number] for number in front), strict=True), where="post", color=INK, lw=1, zorder=2)
     names, family = _kinds(report)
     for number, (x, y) in points.items():

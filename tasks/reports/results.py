@@ -1,6 +1,6 @@
 """What a report is made of: an experiment's methods with their figures and costs, read from the store by the verb.
 
-Every output (terminal, Markdown, Parquet, CSV, HTML) is a pure function of a `Report`, so that all show the same figures.
+Every output (terminal, Markdown, Parquet, CSV, HTML) is a pure function of a `Report`: all show the same figures.
 """
 
 import math
