@@ -16,6 +16,7 @@ from rich.logging import RichHandler
 from rich.markup import escape
 from rich.table import Table
 
+from configs.evaluation import Evaluate
 from configs.loading import build, parse_assignments, read_yaml
 from configs.schema import IndexCorpus, Search
 from flows import show
@@ -187,6 +188,79 @@ def _end_at_once_on_interrupt(store: Path) -> None:
     from storage.runs import cancel_own_runs
 
     signal.signal(signal.SIGINT, end)
+
+
+@app.command(epilog=show.settings_help(Evaluate))
+def evaluate(
+    experiment: Annotated[
+        str, typer.Argument(metavar="EXPERIMENT", help="A name of configs/experiments, or a file FILE.yaml.")
+    ],
+    index: Annotated[str | None, typer.Option("--index", help="The named index of methods that name none.")] = None,
+    store: StoreOption = DEFAULT_STORE,
+    assignments: SetOption = None,
+    workers: WorkersOption = None,
+    runner: RunnerOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Answer questions by several methods, and set quality, tokens, time and costs side by side.
+
+    What is already in the store is not done again: another alpha encodes nothing, another generator retrieves nothing.
+    A list of values makes a method of each:
+
+        vitalfew evaluate quickstart --index wiki --set retrieve.alpha=[0.5,0.8,1] --set questions.sample=500
+    """
+    _prepare(verbose)
+    with explained_errors():
+        from flows import experiments
+        from tasks.report import read_report, write_report
+
+        name, settings = experiments.find(experiment)
+        given = {"store": store, "workers": workers, "runner": runner and runner.value, "index": index}
+        parameters = experiments.evaluation(name, settings, *_layers(None, assignments, **given))
+        outcome = _run_evaluation(parameters)
+        made = read_report(store, outcome.run)
+        show.evaluated(out, made, write_report(store, made))
+
+
+def _run_evaluation(parameters: Evaluate) -> Any:
+    from flows.evaluation import evaluate as evaluate_plainly
+    from flows.evaluation import is_evaluated
+    from flows.steps import run_serially
+
+    # Asked before a server and workers are started: a wrong name or a missing model is told at once.
+    if is_evaluated(parameters) or parameters.runner == "serial":
+        return evaluate_plainly(parameters, run_serially)
+    from flows.evaluate import evaluate as flow
+
+    _end_at_once_on_interrupt(parameters.store)
+    return flow(parameters)
+
+
+@app.command()
+def report(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id or its beginning, or an experiment's name.")] = "latest",
+    store: StoreOption = DEFAULT_STORE,
+) -> None:
+    """Show an evaluation again: its table, and where its page, CSV and Parquet lie.
+
+    vitalfew report quickstart
+    """
+    with explained_errors():
+        from tasks.report import find_run, read_report, write_report
+
+        made = read_report(store, find_run(store, run))
+        show.evaluated(out, made, write_report(store, made))
+
+
+@app.command()
+def runs(store: StoreOption = DEFAULT_STORE) -> None:
+    """List all runs of a store, the latest last: what they were for, how they ended, how long they took."""
+    with explained_errors():
+        from storage.inventory import check_store
+        from storage.runs import read_runs
+
+        check_store(store)
+        show.runs(out, read_runs(store))
 
 
 @app.command(epilog=show.settings_help(Search))

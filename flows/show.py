@@ -18,10 +18,10 @@ from rich.table import Table
 from rich.text import Text
 
 from configs.schema import IndexCorpus, Retrieve
-from flows.terminal import printable
 from storage.artifacts import Manifest
 from storage.catalog import query
 from storage.quotes import find
+from tasks.reports.text import printable
 
 
 def indexed(out: Console, parameters: IndexCorpus, outcome: Any) -> None:

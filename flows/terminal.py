@@ -12,6 +12,7 @@ from rich.markup import escape
 from configs.loading import ConfigError
 from tasks.datasets.base import InputError
 from tasks.registry import UnknownName
+from tasks.reports.text import printable
 
 out = Console()
 err = Console(stderr=True)
@@ -19,13 +20,6 @@ err = Console(stderr=True)
 StoreOption = Annotated[Path, typer.Option("--store", metavar="DIR", help="Directory of all artifacts.")]
 DEFAULT_STORE = Path("store")
 CANCELLED = "[yellow]Cancelled.[/] Finished shards are kept: the same command goes on from there."
-_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"} | {0x7F: 0x2421}
-_PICTURES |= dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
-
-
-def printable(text: str) -> str:
-    """Text of a corpus for a terminal: control characters, which might command it, as their pictures."""
-    return text.translate(_PICTURES)
 
 
 @contextmanager

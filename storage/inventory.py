@@ -28,7 +28,7 @@ from storage.runs import Run
 SILENCE = timedelta(days=7)
 HOMES = ("manifest.json", "stage.json", "done", "lock")
 """What the directory of an artifact's first table has, and those of its other tables have not."""
-_OTHERS = {"costs", "indexes", "runs", "sources"}
+_OTHERS = {"costs", "indexes", "reports", "runs", "sources"}
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 
 

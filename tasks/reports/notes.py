@@ -1,0 +1,100 @@
+"""What the figures do not say of themselves: what could not be scored and why, errors, what the run paid."""
+
+from collections import defaultdict
+
+from tasks.reports.columns import heading, significant
+from tasks.reports.results import Report, StageCost
+from tasks.reports.text import listed, one_line, shortened
+
+_NEEDS = {
+    "an answer and gold answers": ("accuracy", "exact_match", "f1", "rouge", "mauve"),
+    "hits and gold answers": ("answer_recall",),
+    "hits and gold passages": ("passage_recall", "mrr", "ndcg", "first_rank"),
+    "contexts and supporting facts": ("useful_information",),
+    "an answer": ("prompt_tokens", "completion_tokens", "seconds", "usd"),
+}
+"""What a question has to have for a metric, by the beginning of the metric's name."""
+_ERROR_LENGTH = 160
+
+
+def notes(report: Report) -> list[str]:
+    """Sentences for below the table, one line each."""
+    return [*warnings(report), *paid(report)]
+
+
+def warnings(report: Report) -> list[str]:
+    """What could not be scored and why; answers that failed, with their first messages."""
+    return [*_unscored(report), *_errors(report)]
+
+
+def asked(report: Report) -> str:
+    """One line on the questions."""
+    source = report.asked
+    parts = [
+        f"{source.questions:,} {'question' if source.questions == 1 else 'questions'} of {one_line(source.source)}"
+    ]
+    if source.where:
+        parts.append(f"where {one_line(source.where)}")
+    if source.seed is not None:
+        parts.append(f"drawn with seed {source.seed}")
+    return ", ".join(parts)
+
+
+def _unscored(report: Report) -> list[str]:
+    """Metrics with the same gap in the same methods share a line."""
+    gaps: dict[str, dict[tuple[int, int], list[str]]] = defaultdict(lambda: defaultdict(list))
+    for method in report.methods:
+        for metric, summary in report.measures(method).items():
+            if summary.left_out or summary.value is None:
+                gaps[metric][summary.left_out, summary.left_out + summary.questions].append(method.label)
+    lines: dict[tuple[int, int, str, str], list[str]] = defaultdict(list)
+    for metric, found in gaps.items():
+        for (left_out, total), methods in found.items():
+            lines[left_out, total, _methods(methods, report), _needs(metric)].append(metric)
+    return [_gap(*gap, metrics) for gap, metrics in lines.items()]
+
+
+def _gap(left_out: int, total: int, methods: str, needs: str, metrics: list[str]) -> str:
+    shown = [f"{heading(name)}{at}{'k' if at else ''}" for name, at, _ in (metric.partition("@") for metric in metrics)]
+    names = f"{listed([*dict.fromkeys(shown)], 6)} ({methods})"
+    wants = f": {'they need' if len(metrics) > 1 else 'it needs'} {needs}" if needs else ""
+    if left_out >= total:
+        return f"Not scored: {names}{wants}."
+    return f"{left_out:,} of {total:,} questions are left out of {names}{wants}."
+
+
+def _needs(metric: str) -> str:
+    return next((needs for needs, names in _NEEDS.items() if metric.startswith(names)), "")
+
+
+def _methods(names: list[str], report: Report) -> str:
+    if len(names) == len(report.methods):
+        return "every method" if len(names) > 1 else names[0]
+    return listed(names)
+
+
+def _errors(report: Report) -> list[str]:
+    found = []
+    for method in report.methods:
+        if method.error_rows:
+            texts = "; ".join(shortened(one_line(text), _ERROR_LENGTH) for text in method.errors)
+            count = f"{method.error_rows:,} of {report.asked.questions:,} questions got no answer"
+            found.append(f"{method.label}: {count}{f': {texts}' if texts else ''}.")
+    return found
+
+
+def paid(report: Report) -> list[str]:
+    """What this run paid, and what it took from earlier ones or from another of its methods."""
+    costs = [cost for method in report.methods for cost in method.costs]
+    if not costs:
+        return []
+    line = f"This run paid {_total([cost for cost in costs if not cost.reused])}."
+    if reused := [cost for cost in costs if cost.reused]:
+        stages = ", ".join(dict.fromkeys(one_line(cost.stage) for cost in reused))
+        line += f" Reused and not paid again ({stages}): {_total(reused)}."
+    return [line]
+
+
+def _total(costs: list[StageCost]) -> str:
+    seconds = sum(cost.cpu_seconds for cost in costs)
+    return f"{significant(sum(cost.usd for cost in costs))} USD for {significant(seconds)} CPU s"

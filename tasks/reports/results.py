@@ -1,0 +1,124 @@
+"""What a report is made of: an experiment's methods with their figures and costs, read from the store by the verb.
+
+Every output (terminal, Markdown, Parquet, CSV, HTML) is a pure function of a `Report`: all show the same figures.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from tasks.reports.text import one_line
+
+STAGE_SECONDS, STAGE_USD = "stage_seconds", "stage_usd"
+"""Measures made from the costs: of all stages together, per question, those included that another run paid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A metric over all questions. `value`: their mean, or None where no question could be scored.
+
+    `questions` went in, `left_out` gave no ground for it; `higher_is_better`: None where neither is; `low`, `high`:
+    the ends of an interval around `value`, where one was computed.
+    """
+
+    value: float | None
+    questions: int
+    left_out: int = 0
+    higher_is_better: bool | None = True
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StageCost:
+    """What one stage took for one method, summed over its shards. `usd`: at configs/prices.yaml; `peak_memory_bytes`:
+    of the worker that took most; `reused`: it was there already, this run paid nothing for it."""
+
+    stage: str
+    rows: int = 0
+    tokens: int = 0
+    wall_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    usd: float = 0.0
+    peak_memory_bytes: int = 0
+    reused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MethodResult:
+    """A row of the table. `settings`: those in which the methods differ, by key ("retrieve.alpha"); `error_rows`:
+    questions without an answer, `errors`: the first different messages; `fingerprints`: table → artifact, for SQL."""
+
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    summaries: Mapping[str, Summary] = field(default_factory=dict)
+    costs: tuple[StageCost, ...] = ()
+    error_rows: int = 0
+    errors: tuple[str, ...] = ()
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """Its name, fit for one line of a terminal or a plot."""
+        return one_line(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which questions were asked: so many, from where, under which SQL condition, drawn with which seed."""
+
+    questions: int
+    source: str
+    where: str | None = None
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One run of an experiment; the first of `methods` is the baseline, `store` the path of its store."""
+
+    experiment: str
+    run_id: str
+    when: datetime
+    store: str
+    asked: Asked
+    methods: tuple[MethodResult, ...]
+
+    def measures(self, method: MethodResult) -> dict[str, Summary]:
+        """The method's summaries and what its costs come to per question; a value that is no number is None."""
+        both = {**method.summaries, **dict(_per_question(method.costs, self.asked.questions))}
+        return {metric: _finite(summary) for metric, summary in both.items()}
+
+    def metrics(self) -> list[str]:
+        """Every metric of any method, in the order in which they first come."""
+        return [*dict.fromkeys(metric for method in self.methods for metric in self.measures(method))]
+
+    def values(self, metric: str) -> list[float | None]:
+        """The metric's value for each method."""
+        found = [self.measures(method).get(metric) for method in self.methods]
+        return [summary.value if summary else None for summary in found]
+
+    def higher_is_better(self, metric: str) -> bool | None:
+        found = (self.measures(method).get(metric) for method in self.methods)
+        return next((summary.higher_is_better for summary in found if summary), None)
+
+    def settings(self) -> list[str]:
+        """Every setting of any method, in the order in which they first come."""
+        return [*dict.fromkeys(key for method in self.methods for key in method.settings)]
+
+
+def _per_question(costs: tuple[StageCost, ...], questions: int) -> Iterator[tuple[str, Summary]]:
+    if costs and questions:
+        for metric, total in (
+            (STAGE_SECONDS, sum(cost.wall_seconds for cost in costs)),
+            (STAGE_USD, sum(cost.usd for cost in costs)),
+        ):
+            yield metric, Summary(total / questions, questions, higher_is_better=False)
+
+
+def _finite(summary: Summary) -> Summary:
+    if summary.value is None or math.isfinite(summary.value):
+        return summary
+    return Summary(None, summary.questions, summary.left_out, summary.higher_is_better)

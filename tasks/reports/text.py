@@ -1,0 +1,31 @@
+"""Text from corpora, configurations and models, made fit to be shown."""
+
+_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"} | {0x7F: 0x2421}
+_PICTURES |= dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
+# No file can hold half a surrogate pair; XML takes no noncharacters.
+_PICTURES |= dict.fromkeys([*range(0xD800, 0xE000), 0xFFFE, 0xFFFF], 0xFFFD)
+
+
+def printable(text: str) -> str:
+    """Text of a corpus for a terminal: control characters, which might command it, as their pictures."""
+    return text.translate(_PICTURES)
+
+
+def one_line(text: str) -> str:
+    """Printable, with every run of white space as one space."""
+    return printable(" ".join(text.split()))
+
+
+def shortened(text: str, length: int) -> str:
+    """At most `length` characters (3 or more): the middle gives way, because names of a grid differ at their ends."""
+    if len(text) <= length:
+        return text
+    tail = (length - 1) // 2
+    return f"{text[: length - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def listed(names: list[str], limit: int = 3) -> str:
+    """'a, b and 2 others'."""
+    if len(names) <= limit + 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:limit])} and {len(names) - limit} others"
