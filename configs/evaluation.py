@@ -82,7 +82,7 @@ class Score(Config):
         description="Metrics of `vitalfew methods`, or module:Class.",
     )
     k: tuple[Annotated[int, Field(ge=1)], ...] = Field(
-        (1, 5, 10, 20, 30), min_length=1, description="The ranks of recall@k and nDCG@k."
+        (1, 5, 10), min_length=1, description="The ranks of recall@k and nDCG@k."
     )
     max_words: int = Field(15, ge=1, description="accuracy: a longer answer counts as wrong (words).")
     mauve_model: str | None = Field(

@@ -1,27 +1,33 @@
 """The command `vitalfew`. Heavy libraries are imported by the commands that need them: `--help` answers at once."""
 
 import json
-import logging
-import os
-import signal
-import sys
-from contextlib import suppress
 from enum import StrEnum
-from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
-from rich.logging import RichHandler
 from rich.markup import escape
 from rich.table import Table
 
 from configs.evaluation import Evaluate
-from configs.loading import build, parse_assignments, read_yaml
+from configs.loading import build
 from configs.schema import IndexCorpus, Search
-from flows import show
+from flows import evaluation_cli, show
 from flows.store_cli import store_app
-from flows.terminal import CANCELLED, DEFAULT_STORE, StoreOption, err, explained_errors, out
+from flows.terminal import (
+    DEFAULT_STORE,
+    ConfigOption,
+    RunnerOption,
+    SetOption,
+    StoreOption,
+    VerboseOption,
+    WorkersOption,
+    end_at_once_on_interrupt,
+    err,
+    explained_errors,
+    layers,
+    out,
+    prepare,
+)
 from tasks.datasets.base import InputError
 from tasks.registry import METHODS
 
@@ -37,56 +43,10 @@ app = typer.Typer(
 app.add_typer(store_app)
 
 
-class Runner(StrEnum):
-    ray = "ray"
-    serial = "serial"
-
-
 class Format(StrEnum):
     table = "table"
     csv = "csv"
     json = "json"
-
-
-ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE.yaml", help="Settings from a YAML file.")]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY.PATH=VALUE", help="One setting, e.g. encode.context=late. Repeatable."),
-]
-WorkersOption = Annotated[int | None, typer.Option("--workers", min=1, help="Parallel workers; default: one per core.")]
-RunnerOption = Annotated[
-    Runner | None, typer.Option("--runner", help="ray: Prefect and Ray (default); serial: this process alone.")
-]
-VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="Say what is being done.")]
-
-
-def _prepare(verbose: bool) -> None:
-    """Logging to the terminal, and libraries that neither phone home nor talk more than the user asked for."""
-    level = logging.INFO if verbose else logging.WARNING
-    handler = RichHandler(console=err, show_path=False, show_level=False)
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler])
-    logging.getLogger("vitalfew").setLevel(level if sys.stderr.isatty() else logging.INFO)
-    quiet = {
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "PREFECT_LOGGING_LEVEL": "INFO" if verbose else "CRITICAL",  # errors are told once, by this command
-        "DO_NOT_TRACK": "1",
-        "HF_HUB_OFFLINE": "1",
-        "TRANSFORMERS_VERBOSITY": "error",
-        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-        "TOKENIZERS_PARALLELISM": "false",
-        "OMP_NUM_THREADS": "1",
-    }
-    for name, value in quiet.items():
-        os.environ.setdefault(name, value)
-
-
-def _layers(config: Path | None, assignments: list[str] | None, **given: Any) -> list[dict[str, Any]]:
-    """Settings from least to most specific: file, --set, options."""
-    file = read_yaml(config) if config else {}
-    options = {key: value for key, value in given.items() if value is not None}
-    return [file, parse_assignments(assignments or []), options]
 
 
 @app.command(epilog=show.settings_help(IndexCorpus))
@@ -107,11 +67,11 @@ def index(
 
         vitalfew index hotpotqa:questions.json squad:dev-v1.1.json --name wiki --set encode.context=late
     """
-    _prepare(verbose)
+    prepare(verbose)
     with explained_errors():
         given = {"store": store, "workers": workers, "runner": runner and runner.value}
-        layers = _layers(config, assignments, datasets=datasets, name=name, **given)
-        parameters = build(IndexCorpus, *layers)
+        given_layers = layers(config, assignments, datasets=datasets, name=name, **given)
+        parameters = build(IndexCorpus, *given_layers)
         outcome = _run_index(parameters)
         show.indexed(out, parameters, outcome)
 
@@ -133,12 +93,12 @@ def plan(
 
         vitalfew plan dpr_wiki:psgs_w100.tsv.gz --set encode.context=late --workers 16
     """
-    _prepare(verbose)
+    prepare(verbose)
     with explained_errors():
         from flows.plan import plan as quote
 
         given = {"store": store, "workers": workers, "runner": runner and runner.value, "name": "planned"}
-        parameters = build(IndexCorpus, *_layers(config, assignments, datasets=datasets, **given))
+        parameters = build(IndexCorpus, *layers(config, assignments, datasets=datasets, **given))
         with err.status("Looking through the sources and trying a sample …"):
             made = quote(parameters)
         show.planned(out, parameters, made)
@@ -158,109 +118,8 @@ def _run_index(parameters: IndexCorpus) -> Any:
         return index_corpus(parameters, run_serially)
     from flows.index_corpus import index_corpus as flow
 
-    _end_at_once_on_interrupt(parameters.store)
+    end_at_once_on_interrupt(parameters.store)
     return flow(parameters)
-
-
-def _end_at_once_on_interrupt(store: Path) -> None:
-    """Let Ctrl-C end the run, its workers and its server within seconds.
-
-    A terminal interrupts the whole group of processes, Prefect's temporary server among them, and an exception would
-    find Prefect calling for that server for minutes.
-    """
-
-    def end(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        cancel_own_runs(store)
-        err.show_cursor()
-        err.print(f"\n{CANCELLED}")
-        children = psutil.Process().children(recursive=True)
-        for child in children:
-            with suppress(psutil.NoSuchProcess):
-                child.terminate()
-        for child in psutil.wait_procs(children, timeout=2)[1]:
-            with suppress(psutil.NoSuchProcess):
-                child.kill()
-        os._exit(130)
-
-    import psutil
-
-    from storage.runs import cancel_own_runs
-
-    signal.signal(signal.SIGINT, end)
-
-
-@app.command(epilog=show.settings_help(Evaluate))
-def evaluate(
-    experiment: Annotated[
-        str, typer.Argument(metavar="EXPERIMENT", help="A name of configs/experiments, or a file FILE.yaml.")
-    ],
-    index: Annotated[str | None, typer.Option("--index", help="The named index of methods that name none.")] = None,
-    store: StoreOption = DEFAULT_STORE,
-    assignments: SetOption = None,
-    workers: WorkersOption = None,
-    runner: RunnerOption = None,
-    verbose: VerboseOption = False,
-) -> None:
-    """Answer questions by several methods, and set quality, tokens, time and costs side by side.
-
-    What is already in the store is not done again: another alpha encodes nothing, another generator retrieves nothing.
-    A list of values makes a method of each:
-
-        vitalfew evaluate quickstart --index wiki --set retrieve.alpha=[0.5,0.8,1] --set questions.sample=500
-    """
-    _prepare(verbose)
-    with explained_errors():
-        from flows import experiments
-        from tasks.report import read_report, write_report
-
-        name, settings = experiments.find(experiment)
-        given = {"store": store, "workers": workers, "runner": runner and runner.value, "index": index}
-        parameters = experiments.evaluation(name, settings, *_layers(None, assignments, **given))
-        outcome = _run_evaluation(parameters)
-        made = read_report(store, outcome.run)
-        show.evaluated(out, made, write_report(store, made))
-
-
-def _run_evaluation(parameters: Evaluate) -> Any:
-    from flows.evaluation import evaluate as evaluate_plainly
-    from flows.evaluation import is_evaluated
-    from flows.steps import run_serially
-
-    # Asked before a server and workers are started: a wrong name or a missing model is told at once.
-    if is_evaluated(parameters) or parameters.runner == "serial":
-        return evaluate_plainly(parameters, run_serially)
-    from flows.evaluate import evaluate as flow
-
-    _end_at_once_on_interrupt(parameters.store)
-    return flow(parameters)
-
-
-@app.command()
-def report(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id or its beginning, or an experiment's name.")] = "latest",
-    store: StoreOption = DEFAULT_STORE,
-) -> None:
-    """Show an evaluation again: its table, and where its page, CSV and Parquet lie.
-
-    vitalfew report quickstart
-    """
-    with explained_errors():
-        from tasks.report import find_run, read_report, write_report
-
-        made = read_report(store, find_run(store, run))
-        show.evaluated(out, made, write_report(store, made))
-
-
-@app.command()
-def runs(store: StoreOption = DEFAULT_STORE) -> None:
-    """List all runs of a store, the latest last: what they were for, how they ended, how long they took."""
-    with explained_errors():
-        from storage.inventory import check_store
-        from storage.runs import read_runs
-
-        check_store(store)
-        show.runs(out, read_runs(store))
 
 
 @app.command(epilog=show.settings_help(Search))
@@ -283,13 +142,13 @@ def search(
 
     vitalfew search "Who founded the town of Velmar?" --index demo --alpha 0.8 --top-k 5
     """
-    _prepare(verbose)
+    prepare(verbose)
     with explained_errors():
         from tasks.searcher import Searcher
 
         given = {"retriever": retriever, "alpha": alpha, "top_k": top_k}
         options = {"retrieve": {key: value for key, value in given.items() if value is not None}}
-        request = build(Search, *_layers(config, assignments), options).retrieve
+        request = build(Search, *layers(config, assignments), options).retrieve
         if not question.strip():
             raise InputError("the question is empty")
         hits = Searcher(store, index).hits(question, request)
@@ -297,6 +156,12 @@ def search(
         print(json.dumps([vars(hit) for hit in hits], ensure_ascii=False, indent=1))
     else:
         show.hits(out, question, index, request, hits)
+
+
+app.command(epilog=show.settings_help(Evaluate))(evaluation_cli.evaluate)
+app.command()(evaluation_cli.experiments)
+app.command()(evaluation_cli.report)
+app.command()(evaluation_cli.runs)
 
 
 @app.command()

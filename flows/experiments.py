@@ -32,18 +32,32 @@ def find(name: str) -> tuple[str, dict[str, Any]]:
     return name, read_yaml(path)
 
 
-def evaluation(name: str, *layers: Mapping[str, Any]) -> Evaluate:
-    """An experiment's settings, later layers winning, as parameters of the flow. Raises ConfigError."""
-    experiment = build(Experiment, *layers)
+def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]) -> Evaluate:
+    """An experiment's settings as parameters of the flow. What was `given` besides wins, also over what single methods
+    have of their own. Raises ConfigError."""
+    experiment = build(Experiment, settings, *given)
     defaults = {section: getattr(experiment, section) for section in SECTIONS}
-    methods = [method for label, own in experiment.methods.items() for method in _methods(label, defaults, own or {})]
+    wins: dict[str, Any] = {}
+    for layer in given:
+        wins = merged(
+            wins, {section: layer[section] for section in SECTIONS if section != "index" and section in layer}
+        )
+    methods = [
+        method
+        for label, own in experiment.methods.items()
+        for method in _methods(label, _merged(_merged(defaults, own or {}), wins))
+    ]
     shared = experiment.model_dump(include={*Evaluate.model_fields} - {"methods"})
     return build(Evaluate, {**shared, "name": name, "methods": methods})
 
 
-def _methods(label: str, defaults: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _merged(settings: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
+    """What a method does not do (null) has no settings to override."""
+    return merged(settings, {key: value for key, value in override.items() if settings.get(key, {}) is not None})
+
+
+def _methods(label: str, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """A method for each point of its grid. Raises ConfigError that names the method and the setting."""
-    settings = merged(defaults, own)
     axes = [(path, values) for path, values in _lists(settings) if _matters(settings, path)]
     single = _with(settings, {path: values[0] for path, values in _lists(settings)})
     for point in product(*(values for _, values in axes)):

@@ -22,7 +22,7 @@ FIRST_ERRORS = 3
 LATEST = "latest"
 
 
-class NoReport(LookupError):
+class NoReport(ValueError):
     """There is nothing to report on: the message says what there is."""
 
 
@@ -50,9 +50,13 @@ def find_run(store: Path, name: str) -> Run:
     if found:
         last = found[-1]
         told = f" ({last.error})" if last.error else ""
-        raise NoReport(f"run {last.run_id} of {last.name} is {last.state}{told}; the same `vitalfew evaluate` goes on with it")
+        raise NoReport(
+            f"run {last.run_id} of {last.name} is {last.state}{told}; the same `vitalfew evaluate` goes on with it"
+        )
     known = ", ".join(f"{run.run_id} ({run.name})" for run in runs[-5:])
-    raise NoReport(f"no evaluation {name!r} in {store}; " + (f"the latest: {known}" if known else "run `vitalfew evaluate`"))
+    raise NoReport(
+        f"no evaluation {name!r} in {store}; " + (f"the latest: {known}" if known else "run `vitalfew evaluate`")
+    )
 
 
 def read_report(store: Path, run: Run) -> Report:
@@ -62,6 +66,7 @@ def read_report(store: Path, run: Run) -> Report:
     methods = tuple(_method(store, run, method, settings[method.name], parameters) for method in parameters.methods)
     asked = next(iter(run.methods.values()))["asked"]
     questions = parameters.questions
+    source = questions.dataset or f"the data sets of index {next(m.index for m in parameters.methods if m.index)}"
     return Report(
         experiment=run.name,
         run_id=run.run_id,
@@ -69,7 +74,7 @@ def read_report(store: Path, run: Run) -> Report:
         store=str(store),
         asked=Asked(
             questions=_manifest(store, asked).rows["asked"],
-            source=questions.dataset or f"the data sets of index {next(m.index for m in parameters.methods if m.index)}",
+            source=source,
             where=questions.where,
             seed=questions.seed if questions.sample else None,
         ),
@@ -80,7 +85,9 @@ def read_report(store: Path, run: Run) -> Report:
 def write_report(store: Path, report: Report) -> Files:
     """A page of its own, and the figures as a wide (a row per method) and a long table."""
     folder = store / "reports" / report.run_id
-    files = Files(folder / "report.html", folder / "methods.csv", folder / "methods.parquet", folder / "summaries.parquet")
+    files = Files(
+        folder / "report.html", folder / "methods.csv", folder / "methods.parquet", folder / "summaries.parquet"
+    )
     wide = wide_table(report)
     write_table(files.parquet, wide)
     write_table(files.scores, long_table(report))
@@ -101,8 +108,12 @@ def _method(store: Path, run: Run, method: Method, settings: dict[str, Any], par
         costs=tuple(_cost(table, manifest, run) for table, manifest in manifests.items()),
         error_rows=len(errors),
         errors=tuple(dict.fromkeys(errors))[:FIRST_ERRORS],
-        fingerprints={table: name.partition("/")[2] for table, name in artifacts.items()},
+        fingerprints={table: name.partition("/")[2] for table, name in _tables(artifacts).items()},
     )
+
+
+def _tables(artifacts: Mapping[str, str]) -> dict[str, str]:
+    return {**artifacts, "summaries": artifacts["scores"]}
 
 
 def _manifest(store: Path, name: str) -> Manifest:

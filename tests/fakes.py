@@ -3,7 +3,7 @@
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
@@ -11,8 +11,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from configs.evaluation import Generate
 from configs.schema import EncodeConfig
 from tasks.encoders.base import Encoded, LateEncoded, Spans, Tick
+from tasks.generators.base import Generation, Probe, Prompt, failed
 
 DIMENSION = 32
 
@@ -120,3 +122,32 @@ class EndlessEncoder(HashEncoder):
 
 class OtherEncoder(HashEncoder):
     """The same by another name: to the store it is another encoder."""
+
+
+class FirstWords:
+    """A generator that answers with the first words of the first context; "fail" in a question is an error row."""
+
+    version: ClassVar[str] = "1"
+    uses_gpu = False
+    workers = None
+
+    def __init__(self, config: Generate) -> None:
+        self.config = config
+
+    def identity(self) -> dict[str, Any]:
+        return {"class": type(self).__name__, "version": self.version, "files": {}}
+
+    def generate(
+        self, prompts: Sequence[Prompt], probe: Probe | None = None, tick: Callable[[int, int], None] = _no_tick
+    ) -> list[Generation]:
+        if log := os.environ.get("VITALFEW_TEST_PROMPTS"):
+            with Path(log).open("a") as file:
+                file.writelines(prompt.question + "\n" for prompt in prompts)
+        tick(len(prompts), 0)
+        return [self._answer(prompt) for prompt in prompts]
+
+    def _answer(self, prompt: Prompt) -> Generation:
+        if "fail" in prompt.question:
+            return failed("the model has no answer to this")
+        words = prompt.contexts[0].split()[:3] if prompt.contexts else []
+        return Generation(" ".join(words), len(prompt.text.split()), len(words), 0.001, logprob=-1.0)
