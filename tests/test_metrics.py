@@ -292,7 +292,8 @@ def test_mauve_with_the_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     assert same == pytest.approx(1, abs=1e-3)
     assert mauve(SENTENCES[::-1]) == (column, same, 0)
     _, noise, _ = mauve(NOISE)
-    assert noise is not None and noise < 0.5
+    assert noise is not None
+    assert noise < 0.5
     assert mauve(["", "  ", *SENTENCES[2:]])[2] == 2
     assert mauve(["Ada"] * 10 + [""] * (len(SENTENCES) - 10)) == (column, None, len(SENTENCES) - 10)
 

@@ -41,6 +41,13 @@ class TooFew(PerQuestion):
         return {"few": [1.0 for each in cases if each.answers]}
 
 
+class Wavering(PerQuestion):
+    """Has columns that depend on the cases."""
+
+    def score(self, cases: Sequence[Case]) -> Values:
+        return {each.question: [1.0] for each in cases}
+
+
 class Longest(PerQuestion):
     """A metric of all answers together."""
 
@@ -118,6 +125,8 @@ def test_metrics_that_cannot_be_used() -> None:
         scoring.score(scoring.make_metrics(Score(metrics=("tests.test_scoring:NoNumber",))), [1], CASES[:1])
     with pytest.raises(ValueError, match="3 values of 'few' for 4 questions"):
         scoring.score(scoring.make_metrics(Score(metrics=("tests.test_scoring:TooFew",))), [1, 2, 3, 4], CASES)
+    with pytest.raises(ValueError, match=r"gave \['Who\?'\], but without cases \[\]"):
+        scoring.score(scoring.make_metrics(Score(metrics=("tests.test_scoring:Wavering",))), [1], CASES[:1])
     with pytest.raises(ValueError, match="greater than or equal to 1"):
         Score(k=(0,))
 
