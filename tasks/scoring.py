@@ -44,12 +44,16 @@ def identity(metrics: Metrics) -> dict[str, Any]:
 def score(metrics: Metrics, question_ids: Sequence[int], cases: Sequence[Case]) -> pa.Table:
     """Rows of `scores`, metric by metric. A question that gives no ground for a metric has no row of it.
 
-    Raises ValueError where a metric gives another number of values than there are cases, or one that is no number.
+    Raises ValueError where a metric gives other columns than it told, another number of values than there are cases, or
+    one that is no number.
     """
     tables = [schemas.SCORES.empty_table()]
     for name, metric in metrics.items():
         if not metric.corpus:
-            tables += [_rows(name, column, question_ids, values) for column, values in metric.score(cases).items()]
+            values = metric.score(cases)
+            if values.keys() != (told := metric.score([])).keys():
+                raise ValueError(f"the metric {name} gave {[*values]}, but without cases {[*told]}")
+            tables += [_rows(name, column, question_ids, values[column]) for column in told]
     return pa.concat_tables(tables).combine_chunks()
 
 

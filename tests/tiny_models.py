@@ -14,6 +14,8 @@ from transformers import (
     DPRConfig,
     DPRContextEncoder,
     DPRQuestionEncoder,
+    GPT2Config,
+    GPT2Model,
     PreTrainedTokenizerFast,
     Qwen2Config,
     Qwen2Model,
@@ -79,6 +81,18 @@ def qwen(directory: Path) -> Path:
         tokenizer_object=bpe, pad_token="<|endoftext|>", eos_token="<|endoftext|>", model_max_length=128
     )
     tokenizer.save_pretrained(directory)
+    return directory
+
+
+def gpt2(directory: Path) -> Path:
+    torch.manual_seed(7)
+    config = GPT2Config(n_embd=32, n_layer=2, n_head=2, n_positions=128, vocab_size=400, **SPREAD)
+    GPT2Model(config).save_pretrained(directory)
+    end = "<|endoftext|>"
+    bpe = _bpe([end])._tokenizer
+    PreTrainedTokenizerFast(tokenizer_object=bpe, bos_token=end, eos_token=end, model_max_length=128).save_pretrained(
+        directory
+    )
     return directory
 
 

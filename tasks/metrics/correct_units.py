@@ -58,9 +58,15 @@ class FirstRank(PerQuestion):
     higher_is_better: ClassVar[bool | None] = False
 
     def score(self, cases: Sequence[Case]) -> Values:
-        ranks = [first_correct(case) if case.units else None for case in cases]
-        percents = [rank and 100 * rank / case.units for rank, case in zip(ranks, cases, strict=True)]
+        percents = [_percent(case) for case in cases]
         return {
-            "first_rank": [MISSING if percent == 0 else percent for percent in percents],
-            "first_rank_missing": [None if rank is None else float(rank == 0) for rank in ranks],
+            "first_rank": percents,
+            "first_rank_missing": [None if percent is None else float(percent == MISSING) for percent in percents],
         }
+
+
+def _percent(case: Case) -> float | None:
+    rank = first_correct(case)
+    if rank is None or not case.units:
+        return None
+    return 100 * rank / case.units if rank else MISSING

@@ -10,7 +10,9 @@ column's name says which ("mauve_gpt2-large", "mauve_minilm"): numbers of differ
 
 The human text of a question is its first gold answer. A question without gold answers, or with a blank or no answer,
 is left out. Below `LEAST` questions there is no number, and the authors ask for some thousands: fewer make it larger.
-Short answers differ little in style; MAUVE is meant for whole sentences.
+What counts is what all answers look like together, not whether they are right: the gold answers, shuffled among the
+questions, have 1. ALCE puts the question before both texts; that is not done here. With minilm it drowns short ones:
+on 1,000 SQuAD questions, the passage's first 80 characters as answer have 0.14 without the question and 0.99 with it.
 """
 
 from collections.abc import Sequence
