@@ -58,9 +58,10 @@ def _unscored(report: Report) -> list[str]:
 
 
 def _gap(left_out: int, total: int, methods: str, needs: str, metrics: list[str]) -> str:
-    shown = [f"{heading(name)}{at}{'k' if at else ''}" for name, at, _ in (metric.partition("@") for metric in metrics)]
-    names = f"{listed([*dict.fromkeys(shown)], 6)} ({methods})"
-    wants = f": {'they need' if len(metrics) > 1 else 'it needs'} {needs}" if needs else ""
+    parts = (metric.partition("@") for metric in metrics)
+    shown = [*dict.fromkeys(f"{heading(name)}{'@k' if at else ''}" for name, at, _ in parts)]
+    names = f"{listed(shown, 6)} ({methods})"
+    wants = f": {'they need' if len(shown) > 1 else 'it needs'} {needs}" if needs else ""
     if left_out >= total:
         return f"Not scored: {names}{wants}."
     return f"{left_out:,} of {total:,} questions are left out of {names}{wants}."

@@ -64,6 +64,8 @@ def quality_by_tokens(report: Report, quality: str | None = None) -> Plot | None
         "Filled markers and the stepped line are the Pareto front: no other method is as good for "
         f"{'fewer' if price != STAGE_SECONDS else 'less'} {heading(price)}. Mean over the questions."
     )
+    if len(report.methods) > _NAMED:
+        caption += " A number is the method's number in the tables."
     if missing := len(report.methods) - len(points):
         caption += f" {missing} of {len(report.methods)} methods lack one of the two figures and are not drawn."
     return Plot(title, caption, element)
