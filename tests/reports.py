@@ -91,3 +91,110 @@ def grid() -> Report:
             for alpha in range(1, 11)
         )
     )
+
+
+def one() -> Report:
+    return report(paretorag("ParetoRAG", 0.8))
+
+
+def sweep() -> Report:
+    """11 points of α, retrieval alone, beside naive and BM25 retrieval."""
+
+    def retrieval(name: str, settings: dict[str, Any], bend: float, alpha: float = 0.0) -> MethodResult:
+        values = summaries(recall_1=0.3 + bend, recall_5=0.6 + bend, recall_10=0.7 + bend / 2, contexts=10 + alpha)
+        return MethodResult(name, settings, values, costs()[:2])
+
+    return report(
+        retrieval("naive", {"retrieve.retriever": "passage"}, 0.02),
+        retrieval("bm25", {"retrieve.retriever": "bm25"}, -0.1),
+        *(
+            retrieval(f"α={alpha / 10}", {"retrieve.alpha": alpha / 10}, 0.05 - (alpha / 10 - 0.6) ** 2, alpha / 10)
+            for alpha in range(11)
+        ),
+    )
+
+
+def lone_sweep() -> Report:
+    """One line for each k and nothing beside it, behind two generators."""
+    return report(
+        *(
+            MethodResult(
+                f"{generator} {alpha:g}",
+                {"alpha": alpha, "generator": generator},
+                summaries(
+                    accuracy=0.4 + alpha / 9, recall_1=0.3 + alpha / 5, recall_5=0.6 + alpha / 9, prompt_tokens=80.0
+                ),
+            )
+            for generator in ("reader", "vllm")
+            for alpha in (0.0, 0.5, 1.0)
+        )
+    )
+
+
+def nothing_scored() -> Report:
+    nothing = summaries(accuracy=None, f1=None, prompt_tokens=None, recall_5=None)
+    return report(MethodResult("a", {}, nothing), MethodResult("b", {"alpha": 1.0}, nothing))
+
+
+def no_questions() -> Report:
+    nothing = {"accuracy": Summary(None, 0), "prompt_tokens": Summary(None, 0)}
+    return report(MethodResult("a", {}, nothing, costs()), asked=Asked(0, "jsonl:empty.jsonl"))
+
+
+def errors_only() -> Report:
+    nothing = summaries(accuracy=None, prompt_tokens=None)
+    return report(
+        MethodResult("works", {}, summaries(accuracy=0.4, prompt_tokens=100.0)),
+        MethodResult("server", {}, nothing, costs(), 1000, ("HTTP 429: slow down\n\x1b[31mretry",)),
+    )
+
+
+def strange_names() -> Report:
+    """Long, foreign, hostile: all that a YAML may call a method."""
+    names = (
+        "a name that goes on and on, " * 12,
+        "ニューヨークの検索拡張生成と帕累托前沿",
+        "<script>alert('x')</script> & \"quotes\" $x^2$ | pipe _under_ \x1b[31mred\x07",
+        "_underscore",
+        "שלום עולם 🎉 α→β",
+        "line\nbreak\ttab",
+    )
+    return report(
+        *(
+            MethodResult(
+                name,
+                {"alpha": (number % 3) / 2, "generator": name, "flags": [1, "</svg>"], "deep": {"<b>": None}},
+                summaries(accuracy=0.3 + number / 20, prompt_tokens=300.0 - 7 * number, recall_5=0.5 + number / 30),
+                costs(1.0 + number),
+                1,
+                ("</script><img src=x onerror=alert(1)>",),
+            )
+            for number, name in enumerate(names)
+        ),
+        asked=Asked(7, "<i>source</i>", "text <> '</pre>'", 1),
+        experiment="<title>&amp;",
+    )
+
+
+def no_methods() -> Report:
+    return report()
+
+
+def many_families() -> Report:
+    """More families than there are markers."""
+    return report(*(paretorag(f"k={k}", 0.8, k) for k in range(1, 31)))
+
+
+ALL = (
+    three,
+    grid,
+    one,
+    sweep,
+    lone_sweep,
+    nothing_scored,
+    no_questions,
+    errors_only,
+    strange_names,
+    no_methods,
+    many_families,
+)

@@ -18,8 +18,8 @@ from tasks.reports.text import shortened
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
 HATCHES = ("//", "", "\\\\", "xx", "--", "||", "++", "///--")
 LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)))
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7")
-"""Okabe and Ito's palette, which the colour-blind can tell apart, without black and yellow."""
+COLOURS = ("#2E86C8", "#D08700", "#009E73", "#D55E00", "#8C6BB1", "#CC79A7")
+"""Of middling lightness, to be seen on white and on black; after Okabe and Ito, whose colours most eyes tell apart."""
 INK = "#010203"
 """Stands for the colour of text until the SVG is written: no colour of matplotlib's own."""
 _DPI = 72  # what an SVG is written with: a pixel is a point

@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 from tasks.reports.columns import heading, significant
-from tasks.reports.results import Report, StageCost
+from tasks.reports.results import MethodResult, Report, StageCost
 from tasks.reports.text import listed, one_line, shortened
 
 _NEEDS = {
@@ -15,6 +15,7 @@ _NEEDS = {
 }
 """What a question has to have for a metric, by the beginning of the metric's name."""
 _ERROR_LENGTH = 160
+_NAME_LENGTH = 60
 
 
 def notes(report: Report) -> list[str]:
@@ -46,7 +47,9 @@ def _unscored(report: Report) -> list[str]:
     for method in report.methods:
         for metric, summary in report.measures(method).items():
             if summary.left_out or summary.value is None:
-                gaps[metric][summary.left_out, summary.left_out + summary.questions].append(method.label)
+                gaps[metric][summary.left_out, summary.left_out + summary.questions].append(
+                    shortened(method.label, _NAME_LENGTH)
+                )
     lines: dict[tuple[int, int, str, str], list[str]] = defaultdict(list)
     for metric, found in gaps.items():
         for (left_out, total), methods in found.items():
@@ -55,12 +58,17 @@ def _unscored(report: Report) -> list[str]:
 
 
 def _gap(left_out: int, total: int, methods: str, needs: str, metrics: list[str]) -> str:
-    shown = [f"{heading(name)}{at}{'k' if at else ''}" for name, at, _ in (metric.partition("@") for metric in metrics)]
-    names = f"{listed([*dict.fromkeys(shown)], 6)} ({methods})"
-    wants = f": {'they need' if len(metrics) > 1 else 'it needs'} {needs}" if needs else ""
+    parts = (metric.partition("@") for metric in metrics)
+    shown = [*dict.fromkeys(f"{heading(name)}{'@k' if at else ''}" for name, at, _ in parts)]
+    names = f"{listed(shown, 6)} ({methods})"
+    wants = f": {'they need' if len(shown) > 1 else 'it needs'} {needs}" if needs else ""
     if left_out >= total:
         return f"Not scored: {names}{wants}."
     return f"{left_out:,} of {total:,} questions are left out of {names}{wants}."
+
+
+def _name(method: MethodResult) -> str:
+    return shortened(method.label, _NAME_LENGTH)
 
 
 def _needs(metric: str) -> str:
@@ -79,7 +87,7 @@ def _errors(report: Report) -> list[str]:
         if method.error_rows:
             texts = "; ".join(shortened(one_line(text), _ERROR_LENGTH) for text in method.errors)
             count = f"{method.error_rows:,} of {report.asked.questions:,} questions got no answer"
-            found.append(f"{method.label}: {count}{f': {texts}' if texts else ''}.")
+            found.append(f"{_name(method)}: {count}{f': {texts}' if texts else ''}.")
     return found
 
 

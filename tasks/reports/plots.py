@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.reports.columns import figure, heading
+from tasks.reports.columns import figure, heading, significant
 from tasks.reports.drawing import COLOURS, HATCHES, INK, LINES, MARKERS, axes_grid, ground, legend, svg
 from tasks.reports.front import pareto_front
 from tasks.reports.labels import label_points
-from tasks.reports.results import Report
+from tasks.reports.results import STAGE_SECONDS, Report
 from tasks.reports.sweep import Panel, families, panels
 from tasks.reports.text import one_line, shortened
 
 QUALITY = ("accuracy", "f1", "exact_match", "rouge", "mauve", "answer_recall", "passage_recall")
-PRICE = ("prompt_tokens", "contexts", "stage_seconds")
+PRICE = ("prompt_tokens", "contexts", STAGE_SECONDS)
 _NAMED = 12
 """With more methods than these, points are labelled with their numbers, and only the front with names."""
 _NAME = 36
@@ -61,9 +61,11 @@ def quality_by_tokens(report: Report, quality: str | None = None) -> Plot | None
         drawing = _quality(report, points, front, (price, quality))
         element = svg(drawing, name, title, f"{len(points)} methods. On the Pareto front: {best}.")
     caption = (
-        "Filled markers and the stepped line are the Pareto front: no other method is as good with "
-        f"fewer {heading(price)}. Mean over the questions."
+        "Filled markers and the stepped line are the Pareto front: no other method is as good for "
+        f"{'fewer' if price != STAGE_SECONDS else 'less'} {heading(price)}. Mean over the questions."
     )
+    if len(report.methods) > _NAMED:
+        caption += " A number is the method's number in the tables."
     if missing := len(report.methods) - len(points):
         caption += f" {missing} of {len(report.methods)} methods lack one of the two figures and are not drawn."
     return Plot(title, caption, element)
@@ -81,7 +83,7 @@ def _quality(
         style = {"marker": MARKERS[kind], "s": 42, "linewidths": 1.2, "edgecolors": colour, "clip_on": False}
         axes.scatter([x], [y], facecolors=colour if number in front else "none", zorder=3, **style)
     axes.margins(0.08, 0.12)
-    axes.set_xlim(left=0)
+    axes.set_xlim(left=_start([x for x, _ in points.values()]))
     axes.set_xlabel(f"{heading(metrics[0])} per question")
     axes.set_ylabel(heading(metrics[1]))
     if names:
@@ -91,6 +93,11 @@ def _quality(
     places = [*points]
     label_points(axes, [*points.values()], labels, [places.index(number) for number in front])
     return drawing
+
+
+def _start(prices: Sequence[float]) -> float | None:
+    """Where the axis begins: at 0 to show proportions, or (None) near the points where these are all alike."""
+    return 0 if min(prices) < max(prices) / 2 or min(prices) == max(prices) else None
 
 
 def _kinds(report: Report) -> tuple[list[str], list[int]]:
@@ -127,7 +134,7 @@ def recall_by_alpha(report: Report) -> Plot | None:
         for place in places[len(found) :]:
             place.set_axis_off()
         if any(handles):
-            legend(drawing, [*handles.values()], [*handles])
+            legend(drawing, [*handles.values()], [name or "by alpha" for name in handles])
         title = "Recall by alpha"
         element = svg(drawing, "alpha", title, " ".join(_told(panel) for panel in found))
     caption = "Alpha weighs a sentence's own vector against its context's; at 1 the sentence stands alone."
@@ -195,7 +202,8 @@ def _bars(axes: Any, report: Report, stages: Sequence[str], key: str) -> None:
     axes.set_yticks(range(len(report.methods)), [_numbered(report, n) for n in range(len(report.methods))])
     axes.set_ylim(len(report.methods) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
-    axes.locator_params(axis="x", nbins=5)
+    axes.locator_params(axis="x", nbins=4)
+    axes.xaxis.set_major_formatter(lambda value, _: significant(value))
     if len(report.methods) > _NAMED:  # the lower end is out of sight
         axes.tick_params(axis="x", labeltop=True)
 

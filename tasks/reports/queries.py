@@ -22,7 +22,7 @@ def queries(report: Report) -> list[Query]:
     """Examples on the last method (against the baseline) and on the run; without a method's fingerprints on all."""
     at = "" if report.store == "store" else f" --store {shlex.quote(printable(report.store))}"
     found = [*_answers(report), ("What this run paid, by stage", _paid(report.run_id))]
-    return [Query(about, f"vitalfew sql {shlex.quote(sql)}{at}") for about, sql in found]
+    return [Query(about, f"vitalfew sql {_argument(sql)}{at}") for about, sql in found]
 
 
 def _answers(report: Report) -> Iterator[tuple[str, str]]:
@@ -60,6 +60,11 @@ def _paid(run_id: str) -> str:
 def _where(table: str, method: MethodResult | None) -> str:
     fingerprint = method.fingerprints.get(table) if method else None
     return f" WHERE {table}.fingerprint = {_quoted(fingerprint)}" if fingerprint else ""
+
+
+def _argument(sql: str) -> str:
+    """For a shell: in double quotes, as SQL has single ones of its own, where these mean nothing else."""
+    return shlex.quote(sql) if set(sql) & set('"$`\\!') else f'"{sql}"'
 
 
 def _quoted(text: str) -> str:

@@ -120,9 +120,7 @@ def _names(groups: Sequence[Mapping[str, Any]]) -> list[str]:
     differing = [key for key in keys if len({repr(group.get(key)) for group in groups}) > 1]
     names: list[str] = []
     for group in groups:
-        settings = [
-            f"{key.rpartition('.')[2]}={setting_text(group[key]) or 'none'}" for key in differing if key in group
-        ]
-        name = one_line(", ".join(settings))
+        settings = ((key.rpartition(".")[2], setting_text(group.get(key)) or "none") for key in differing)
+        name = one_line(", ".join(f"{key}={value}" for key, value in settings))
         names.append(name if name not in names else f"{name} ({len(names) + 1})")
     return names
