@@ -13,4 +13,4 @@ from flows.stages import on_ray, ray_cluster
 def evaluate(parameters: Evaluate) -> evaluation.Evaluated:
     """Answer questions by several methods, and set quality, tokens and costs side by side."""
     with nullcontext() if evaluation.is_evaluated(parameters) else ray_cluster(parameters):
-        return evaluation.evaluate(parameters, on_ray(parameters.workers))
+        return evaluation.evaluate(parameters, on_ray(parameters.workers, keep=True))

@@ -136,14 +136,13 @@ def _is_transient(task: Any, run: Any, state: Any) -> bool:
     retry_condition_fn=_is_transient,
     log_prints=False,
 )
-def run_stages(name: str, stages: Sequence[Stage], run_id: str, workers: int | None) -> list[Manifest]:
+def run_stages(name: str, stages: Sequence[Stage], run_id: str, pool: Workers) -> list[Manifest]:
     """A flow's stages of one kind: live progress in the terminal and as an artifact of the run, costs as a table."""
     identifier = cast(UUID, create_progress_artifact(0.0, description=f"{name}: starting"))
 
     def show(percent: float, line: str) -> None:
         update_progress_artifact(identifier, min(percent, 100.0), description=f"{name}: {line}")
 
-    pool = Workers(workers)
     manifests = []
     for number, stage in enumerate(stages, 1):
         label = name if len(stages) == 1 else f"{name} {number}/{len(stages)}"
@@ -154,11 +153,17 @@ def run_stages(name: str, stages: Sequence[Stage], run_id: str, workers: int | N
     return manifests
 
 
-def on_ray(workers: int | None) -> Execute:
-    """Stages of one kind as a Prefect task."""
+def on_ray(workers: int | None, keep: bool = False) -> Execute:
+    """Stages of one kind as a Prefect task. `keep`: the same actors do all kinds, which saves their start where the
+    work is small; else each kind has fresh ones, and their memory is its own."""
+    kept: dict[float, Workers] = {}
 
     def execute(stages: Sequence[Stage], run_id: str) -> list[Manifest]:
-        manifests: list[Manifest] = run_stages(stages[0].name, stages, run_id, workers)
+        gpus = stages[0].num_gpus
+        pool = kept.get(gpus) or Workers(workers)
+        if keep:
+            kept[gpus] = pool
+        manifests: list[Manifest] = run_stages(stages[0].name, stages, run_id, pool)
         return manifests
 
     return execute
