@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from storage.artifacts import Artifact
+from storage.artifacts import Artifact, fingerprint
 from storage.schemas import VECTOR_KINDS
 from tasks.encoders.base import Vectors
 from tasks.encoders.contexts import Known, is_late
@@ -71,10 +71,13 @@ def candidates(own: Artifact, description: Mapping[str, Any]) -> list[Base]:
     return bases
 
 
-def _encoding(description: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What the vector of a unit depends on besides its text. `late` encodes a sentence within its passage."""
+def _encoding(description: Mapping[str, Any]) -> str:
+    """What the vector of a unit depends on besides its text. `late` encodes a sentence within its passage.
+
+    A fingerprint, which is the same for a description as it is made and as it was written (tuples become lists)."""
     config = description["config"]
-    return description["version"], description["method"], is_late(config["context"], config["units"])
+    late = is_late(config["context"], config["units"])
+    return fingerprint(version=description["version"], method=description["method"], late=late)
 
 
 def choose(bases: Iterable[Base], ids: Ids, shards: Sequence[int], of: int) -> list[Base]:

@@ -46,7 +46,7 @@ class HashEncoder:
         self.encoded: list[str] = []
 
     def identity(self) -> dict[str, Any]:
-        return {"class": type(self).__name__, "version": self.version, "files": {}}
+        return {"class": type(self).__name__, "version": self.version, "layers": ("words",), "files": {}}
 
     def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
         self.encoded += texts
