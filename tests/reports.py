@@ -155,7 +155,7 @@ def strange_names() -> Report:
         "a name that goes on and on, " * 12,
         "ニューヨークの検索拡張生成と帕累托前沿",
         "<script>alert('x')</script> & \"quotes\" $x^2$ | pipe _under_ \x1b[31mred\x07",
-        "_underscore",
+        '_underscore id="x" url(#y) #010203',
         "שלום עולם 🎉 α→β",
         "line\nbreak\ttab",
     )

@@ -285,12 +285,13 @@ def test_the_page_is_well_formed_and_needs_nothing_else(make: Callable[[], Repor
 
 @every
 def test_ids_of_the_page_are_unique_and_every_reference_has_one(make: Callable[[], Report]) -> None:
-    text = paged(make)
-    parsed = Page(text)
+    parsed = Page(paged(make))
     ids = parsed.values("id")
     assert len(ids) == len({*ids})
     wanted = {name for names in parsed.values("aria-labelledby") for name in names.split()}
-    wanted |= {reference[1:] for reference in parsed.values("xlink:href")} | {*re.findall(r"url\(#([^)]+)\)", text)}
+    wanted |= {reference[1:] for reference in parsed.values("xlink:href")}
+    every_value = " ".join(value or "" for _, attributes in parsed.tags for value in attributes.values())
+    wanted |= {*re.findall(r"url\(#([^)]+)\)", every_value)}
     assert wanted <= {*ids}
 
 
@@ -343,6 +344,14 @@ def test_plots_are_xml_and_images(make: Callable[[], Report]) -> None:
             image = ET.fromstring(base64.b64decode(encoded))
             assert image[0].attrib["fill"] == "white"
             assert b"currentColor" not in ET.tostring(image)
+
+
+def test_labels_of_a_plot_are_the_names() -> None:
+    plot = plots.quality_by_tokens(reports.strange_names())
+    assert plot is not None
+    texts = [element.text for element in ET.fromstring(plot.svg).iter("{http://www.w3.org/2000/svg}text")]
+    assert '4 _underscore id="x" url(#y) #010203' in texts
+    assert "2 ニューヨークの検索拡張生成と帕累托前沿" in texts
 
 
 def test_what_cannot_be_drawn_is_left_out() -> None:

@@ -88,14 +88,19 @@ def svg(figure: Any, name: str, title: str, about: str) -> str:
     target = StringIO()
     figure.savefig(target, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     text = target.getvalue()
-    text = re.sub(r"<metadata>.*?</metadata>\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
-    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", text).replace(INK, "currentColor")
-    text = text.replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")
+    text = re.sub(r"(<metadata>.*?</metadata>|<!--.*?-->)\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
+    text = re.sub(r"<[^>]+>", lambda tag: _in_page(tag[0], name), text)
     opening, _, rest = text.partition(">")
     return (
         f'{opening} role="img" aria-labelledby="{name}-title {name}-about" class="plot">'
         f'<title id="{name}-title">{escape(title)}</title><desc id="{name}-about">{escape(about)}</desc>{rest}'
     )
+
+
+def _in_page(tag: str, name: str) -> str:
+    """A tag with ids of its plot alone, the page's colour of text and fonts to fall back on."""
+    tag = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", tag)
+    return tag.replace(INK, "currentColor").replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")
 
 
 def data_uri(element: str) -> str:

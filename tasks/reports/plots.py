@@ -1,5 +1,6 @@
 """The plots that people look at first, each an SVG element with a description, or None where nothing can be drawn."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from tasks.reports.results import STAGE_SECONDS, Report
 from tasks.reports.sweep import Panel, families, panels
 from tasks.reports.text import one_line, shortened
 
-QUALITY = ("accuracy", "f1", "exact_match", "rouge", "mauve", "answer_recall", "passage_recall")
+QUALITY = ("accuracy", "f1", "exact_match", "rouge", "mauve", "passage_recall", "answer_recall")
 PRICE = ("prompt_tokens", "contexts", STAGE_SECONDS)
 _NAMED = 12
 """With more methods than these, points are labelled with their numbers, and only the front with names."""
@@ -50,7 +51,7 @@ def quality_by_tokens(report: Report, quality: str | None = None) -> Plot | None
     sign = -1 if report.higher_is_better(quality) is False else 1
     numbers = list(points)
     front = [numbers[each] for each in pareto_front([(x, sign * y) for x, y in points.values()])]
-    name = f"quality-{quality}".replace("@", "-")
+    name = re.sub(r"\W", "-", f"quality-{quality}")
     title = f"{heading(quality)[0].upper()}{heading(quality)[1:]} against {heading(price)}"
     best = "; ".join(
         f"{_numbered(report, number)}: {figure(price, points[number][0])} {heading(price)}, "
