@@ -3,6 +3,7 @@
 An artifact is *referred to*, and kept by `store gc`, when
 
 - an index's name stands for it; of the completed runs of such a name, `keep_runs` keep theirs, the latest one included;
+- of the completed evaluations of an experiment, it is among the latest `keep_runs`;
 - a run that is running makes or uses it, or a process holds its lock. A run on another machine cannot be looked at:
   it is believed until nothing of it has been written for SILENCE;
 - a run that did not complete would go on from it: one that no completed run of its name has followed, for
@@ -183,16 +184,22 @@ def references(store: Path, policy: Policy) -> dict[str, str]:
 
 def _run_reason(store: Path, run: Run, recorded: list[Run], policy: Policy) -> str | None:
     if run.state == "completed":
-        return None
+        alike = [other for other in recorded if _same_kind(other, run) and other.state == "completed"]
+        kept = run.flow == "evaluate" and run in alike[max(0, len(alike) - policy.keep_runs) :]
+        return f"run {run.run_id} is among the last {policy.keep_runs} of {run.name}" if kept else None
     if run.state == "running" and not _is_silent(store, run):
         return f"run {run.run_id} is running on {run.host}"
     followed = any(
-        other.name == run.name and other.state == "completed" and other.started > run.started for other in recorded
+        _same_kind(other, run) and other.state == "completed" and other.started > run.started for other in recorded
     )
     ended = _last_of(store, run) if run.ended is None else datetime.fromisoformat(run.ended)
     if followed or datetime.now(UTC) - ended >= timedelta(days=policy.unfinished_days):
         return None
     return f"run {run.run_id} ({run.state}) can go on from it"
+
+
+def _same_kind(one: Run, other: Run) -> bool:
+    return (one.flow, one.name) == (other.flow, other.name)
 
 
 def _is_silent(store: Path, run: Run) -> bool:
@@ -211,7 +218,7 @@ def _refer_to_index(store: Path, name: str, recorded: list[Run], policy: Policy,
         index = runs.find_index(store, name)
     except DamagedRecord as error:
         raise UnknownReferences(f"{error}, or give it up with `vitalfew store rm {name}`") from error
-    completed = [run for run in recorded if run.name == name and run.state == "completed"]
+    completed = [run for run in recorded if run.flow != "evaluate" and run.name == name and run.state == "completed"]
     for run in completed[max(0, len(completed) - policy.keep_runs) :]:
         for artifact in run.fingerprints:
             reasons.setdefault(artifact, f"run {run.run_id} is among the last {policy.keep_runs} of {name}")

@@ -114,9 +114,10 @@ class Score(Stage):
         return self.corpus[unit].completed().rows[table_of(unit)]
 
     def _context(self, row: dict[str, Any]) -> Context:
-        spans = [Span(**span) for span in row["origin"]]
-        if "sentence" in self.corpus:
-            spans = [whole for span in spans for whole in _sentences(self.corpus["sentence"], span)]
+        spans = []
+        if "sentence" in self.corpus:  # else nobody knows what its sentences are
+            origins = [Span(**span) for span in row["origin"]]
+            spans = [whole for span in origins for whole in _sentences(self.corpus["sentence"], span)]
         return Context(row["text"], row["tokens"], tuple(spans))
 
     def _answer(self, row: dict[str, Any]) -> Answer:

@@ -103,6 +103,8 @@ class Searcher:
     def check(self, request: Retrieve) -> None:
         """Raises IndexMismatch, UnknownName, ValueError where this index cannot answer such requests."""
         retriever = self._retriever(request)
+        if retriever.dense:
+            self.encoder  # noqa: B018  # which looks whether it is the one that the passages were encoded by
         if "unit" in retriever.settings and not self.bm25:
             raise IndexMismatch(f"index {self.index.name!r} has no BM25")
         weighs = "alpha" in retriever.settings and retriever.unit == "sentence"

@@ -33,7 +33,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A context of the prompt. `spans`: where it comes from, one span a sentence; empty for a rewritten one."""
+    """A context of the prompt. `spans`: the sentences it is of; empty where they are not known."""
 
     text: str
     tokens: int
