@@ -32,11 +32,12 @@ def table(store: Path, name: str) -> pa.Table:
 
 
 def contents(store: Path) -> dict[str, str]:
-    """Checksums of everything whose bytes a result depends on: all files but ledger, quotes, records, catalog."""
+    """Checksums of everything whose bytes a result depends on: all but ledger, quotes, records, reports, catalog."""
     return {
         str(path.relative_to(store)): checksum(path)
         for path in sorted(store.glob("*/*/*"))
-        if path.suffix in (".parquet", ".faiss", ".npy", ".npz") and path.parent.parent.name not in ("costs", "quotes")
+        if path.suffix in (".parquet", ".faiss", ".npy", ".npz")
+        and path.parent.parent.name not in ("costs", "quotes", "reports")
     }
 
 
