@@ -6,6 +6,7 @@ and keeps it. No prompt ends a batch: one that is too long, or a request that fa
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any, ClassVar, Protocol
 
 from configs.evaluation import Generate
@@ -82,3 +83,12 @@ class GeneratorUnavailable(ValueError):
 def failed(error: str, prompt_tokens: int = 0, seconds: float = 0.0) -> Generation:
     """The row of a prompt that got no answer."""
     return Generation("", prompt_tokens, 0, seconds, finish_reason="error", error=error)
+
+
+def no_tick(prompts: int, tokens: int) -> None:
+    """Nobody watches."""
+
+
+def sampling_seed(seed: int, prompt: str) -> int:
+    """31 bits for a prompt's own random numbers: the same ones whatever else is in its batch, and no other prompt's."""
+    return int.from_bytes(blake2b(f"{seed}\n{prompt}".encode(), digest_size=4).digest(), "big") >> 1
