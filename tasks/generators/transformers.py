@@ -6,7 +6,8 @@ for the encoder of a sequence-to-sequence model).
 What is guaranteed of a prompt's answer: its random numbers are its own, whatever its batch (sampling.py), and
 temperature 0 takes the most probable token. What is not: another batch has another padding, which moves the logits in
 their last bits; in bf16 or fp16 that can turn a choice between two nearly equal tokens. `precision=fp32` makes it rare,
-`batch_tokens=16` (every prompt alone) rules it out. Beams, penalties and warpers of a model's own settings are not used.
+`batch_tokens=16` (every prompt alone) rules it out. Beams, penalties and warpers that a model's own settings ask for
+are not used.
 """
 
 import logging
@@ -169,7 +170,7 @@ class Transformers:
 
     @cached_property
     def model(self) -> PreTrainedModel:
-        """Raises GeneratorUnavailable for an architecture that generates no text, or whose weights are not all there."""
+        """Raises GeneratorUnavailable where it generates no text, or not all weights are there."""
         require_device(self.device, self.dtype, "generate")
         kind = AutoModelForSeq2SeqLM if self.local.is_seq2seq else AutoModelForCausalLM
         try:

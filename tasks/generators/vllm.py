@@ -1,4 +1,4 @@
-"""`vllm`: the offline engine of vLLM (`vllm.LLM`), with prefix caching, so that what prompts begin with is computed once.
+"""`vllm`: the offline engine of vLLM (`vllm.LLM`), with prefix caching: what many prompts begin with is computed once.
 
 Every prompt has its own seed. Its answer can still change with its batch in the last bits of the logits, as in
 tasks/generators/transformers.py. The engine runs in processes of its own; where they die, it is started once more and
@@ -15,10 +15,13 @@ from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar
 
+import psutil
+
 from configs.evaluation import Generate
 from tasks.encoders.device import choose_device, choose_dtype, require_device
 from tasks.generators.base import Generation, GeneratorUnavailable, Probe, Prompt, Tick, failed, no_tick, sampling_seed
 from tasks.generators.local import LocalModel
+from tasks.generators.splitting import in_halves
 
 logger = logging.getLogger("vitalfew")
 
@@ -44,7 +47,8 @@ class Vllm:
         self.local = LocalModel(config)
         if self.local.is_seq2seq:
             raise GeneratorUnavailable(
-                f"{self.local.directory} is an encoder-decoder, which vLLM does not run; say generate.generator=transformers"
+                f"{self.local.directory} is an encoder-decoder, which vLLM does not run; say "
+                "--set generate.generator=transformers"
             )
         self.device = choose_device(config.device)
         self.dtype = choose_dtype(config.precision, self.device)
@@ -68,15 +72,13 @@ class Vllm:
             if refusal := self.local.refusal(len(tokens)) or self._too_long(len(tokens)):
                 answers[row] = failed(refusal, len(tokens))
         todo = [row for row in range(len(ids)) if row not in answers]
-        seeds = [sampling_seed(self.config.seed, prompts[row].text) for row in todo]
-        start = time.perf_counter()
-        outputs = self._answer([ids[row] for row in todo], seeds, probed)
-        seconds = _shares(outputs, time.perf_counter() - start)
-        for row, output, share in zip(todo, outputs, seconds, strict=True):
-            if isinstance(output, str):
-                answers[row] = failed(output, len(ids[row]), share)
-            else:
-                answers[row] = self._generation(output, share, probe, probed)
+
+        def run(rows: Sequence[int]) -> list[Generation]:
+            seeds = [sampling_seed(self.config.seed, prompts[row].text) for row in rows]
+            return self._batch([ids[row] for row in rows], seeds, probe, probed)
+
+        if todo:
+            answers |= zip(todo, in_halves(run, todo, [len(tokens) for tokens in ids]), strict=True)
         tick(len(prompts), sum(each.prompt_tokens + each.completion_tokens for each in answers.values()))
         return [answers[row] for row in range(len(prompts))]
 
@@ -92,39 +94,45 @@ class Vllm:
             return ""
         return f"the prompt has {tokens} tokens, and the memory that vLLM was given has room for {room}"
 
-    def _answer(self, ids: Sequence[list[int]], seeds: Sequence[int], probed: Mapping[str, int]) -> list[Any]:
-        """vLLM's RequestOutput of each prompt, or the reason why there is none."""
-        if not ids:
-            return []
-        for attempt in (1, 2):
-            try:
-                return self._run(ids, seeds, probed)
-            except Exception as error:
-                reason = f"vLLM failed: {type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
-                logger.warning("%s (%d prompts, attempt %d of 2)", reason, len(ids), attempt)
-            self.close()
-        return [reason] * len(ids)
+    def _batch(
+        self, ids: Sequence[list[int]], seeds: Sequence[int], probe: Probe | None, probed: Mapping[str, int]
+    ) -> list[Generation]:
+        """Answers of a batch; its seconds are shared out by what vLLM tells of each request."""
+        from vllm.v1.engine.exceptions import EngineDeadError
 
-    def _run(self, ids: Sequence[list[int]], seeds: Sequence[int], probed: Mapping[str, int]) -> list[Any]:
+        params = self._sampling(seeds, probed)
+        for attempt in (1, 2):
+            engine = self.engine
+            start = time.perf_counter()
+            try:
+                outputs = engine.generate([{"prompt_token_ids": tokens} for tokens in ids], params, use_tqdm=False)
+            except EngineDeadError:
+                logger.warning("the engine of vLLM died over %d prompts, attempt %d of 2", len(ids), attempt)
+                self.close()
+                continue
+            seconds = _shares(outputs, time.perf_counter() - start)
+            return [
+                self._generation(output, share, probe, probed) for output, share in zip(outputs, seconds, strict=True)
+            ]
+        return [failed("the engine of vLLM died twice over this batch", len(tokens)) for tokens in ids]
+
+    def _sampling(self, seeds: Sequence[int], probed: Mapping[str, int]) -> list[Any]:
+        """vLLM's SamplingParams of each prompt. The log probability of the chosen token comes with the probed ones."""
         from vllm import SamplingParams
 
-        options = {"logprob_token_ids": sorted(set(probed.values()))} if probed else {}
-        params = [
+        numbers = sorted(set(probed.values()))
+        return [
             SamplingParams(
                 temperature=self.config.temperature,
                 max_tokens=self.config.max_tokens,
                 seed=seed,
-                logprobs=0,  # of the chosen token
-                **options,
+                logprobs=len(numbers),
+                logprob_token_ids=numbers or None,
             )
             for seed in seeds
         ]
-        prompts = [{"prompt_token_ids": tokens} for tokens in ids]
-        return list(self.engine.generate(prompts, params, use_tqdm=False))
 
-    def _generation(
-        self, output: Any, seconds: float, probe: Probe | None, probed: Mapping[str, int]
-    ) -> Generation:
+    def _generation(self, output: Any, seconds: float, probe: Probe | None, probed: Mapping[str, int]) -> Generation:
         [answer] = output.outputs
         prompt_tokens = len(output.prompt_token_ids)
         if answer.cumulative_logprob is None or math.isnan(answer.cumulative_logprob):
@@ -158,9 +166,12 @@ class Vllm:
                 enable_prefix_caching=True,
                 disable_log_stats=False,  # with the times of every request
                 generation_config="vllm",  # and not the sampling that a model's own files ask for
+                **({} if self.uses_gpu else _cpu_options()),
             )
         except (RuntimeError, ValueError) as error:
-            raise GeneratorUnavailable(f"vLLM cannot start {self.local.directory}: {error}") from error
+            raise GeneratorUnavailable(
+                f"vLLM cannot start {self.local.directory}: {error} (its own processes have printed why)"
+            ) from error
 
     def close(self) -> None:
         """End the engine's processes; the next answer starts it again."""
@@ -175,6 +186,12 @@ def _shares(outputs: Sequence[Any], seconds: float) -> list[float]:
     if not sum(own):
         return [seconds / len(outputs)] * len(outputs)
     return [seconds * each / sum(own) for each in own]
+
+
+def _cpu_options() -> dict[str, Any]:
+    # vLLM's default is 92 % of all memory, and to compile the model, which takes minutes and a C++ compiler.
+    # Where VLLM_CPU_KVCACHE_SPACE is set, vLLM takes that.
+    return {"enforce_eager": True, "kv_cache_memory_bytes": min(4 << 30, psutil.virtual_memory().available // 4)}
 
 
 def _version() -> str:
