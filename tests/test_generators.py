@@ -13,6 +13,7 @@ from configs.loading import ConfigError
 from tasks.generators.base import Generation, GeneratorUnavailable, Probe, Prompt, sampling_seed
 from tasks.generators.sampling import RowSampler
 from tasks.generators.transformers import Transformers
+from tasks.generators.vllm import Vllm
 from tests import tiny_models
 
 TEXTS = ["Who founded it?", "Where does the river rise? " * 3, "The mill", "120 km to the sea; " * 6, "hills", ""]
@@ -65,7 +66,7 @@ def test_a_batch_answers_as_its_prompts_one_by_one(
     apart = [generator.generate(prompts(text))[0] for text in TEXTS]
     assert content(together) == content(apart)
     assert [each.logprob for each in together] == pytest.approx([each.logprob for each in apart], abs=1e-4)
-    assert len({each.text for each in together}) > 3
+    assert len({each.text for each in together}) > 2
 
 
 def test_greedy_answers_are_those_of_the_library(llama: Path, bart: Path) -> None:
@@ -162,18 +163,18 @@ def test_probabilities_of_named_tokens(llama: Path) -> None:
     tokenizer = generator.local.tokenizer
     every = Probe(tuple(tokenizer.get_vocab()))
     [answer] = generator.generate(prompts(TEXTS[0]), every)
-    assert sum(answer.probabilities.values()) == pytest.approx(1, abs=1e-3)  # 400 of 400 tokens
+    [prompt] = generator.local.encode([TEXTS[0]])
+    with torch.inference_mode():
+        expected = generator.model(torch.tensor([prompt])).logits[0, -1].softmax(-1)
+    numbers = {token: float(expected[number]) for token, number in tokenizer.get_vocab().items()}
+    assert answer.probabilities == pytest.approx(numbers, rel=1e-3, abs=1e-7)
+    assert 0.5 < sum(answer.probabilities.values()) <= 1
     few = generator.generate(prompts(*TEXTS), Probe((" mill", "<|end|>", "he"), position=2))
     for each in few:
         assert set(each.probabilities) == {" mill", "<|end|>", "he"}
         assert 0 < sum(each.probabilities.values()) <= 1
     [first] = generator.generate(prompts(TEXTS[0]), Probe(("ill",)))
     assert first.probabilities["ill"] == pytest.approx(answer.probabilities["ill"], rel=1e-4)
-    best = max(answer.probabilities, key=lambda token: answer.probabilities[token])
-    [[prompt]] = [generator.local.encode([TEXTS[0]])]
-    with torch.inference_mode():
-        logits = generator.model(torch.tensor([prompt])).logits[0, -1]
-    assert tokenizer.convert_tokens_to_ids(best) == int(logits.argmax())
 
 
 def test_a_probe_that_cannot_be(llama: Path) -> None:
@@ -186,11 +187,14 @@ def test_a_probe_that_cannot_be(llama: Path) -> None:
 
 def test_an_answer_that_ends_early(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     generator = make(llama, temperature=0)
-    full = generator.generate(prompts(*TEXTS))
-    assert {each.finish_reason for each in full} == {"length"}
-    third = generator.local.tokenizer.encode(full[0].text, add_special_tokens=False)
+    tokens: list[list[int]] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(generator.local, "decode", lambda ids: str(tokens.append(ids)))
+        [full] = generator.generate(prompts(TEXTS[0]))
+    assert full.finish_reason == "length"
+    assert tokens[0][2] not in tokens[0][:2]
     generator = make(llama, temperature=0)
-    generator.model.generation_config.eos_token_id = [3, third[2]]
+    generator.model.generation_config.eos_token_id = [3, tokens[0][2]]
     early = generator.generate(prompts(*TEXTS), Probe(("he",), position=5))
     assert (early[0].finish_reason, early[0].completion_tokens) == ("stop", 3)
     assert early[0].probabilities == {}
@@ -273,6 +277,12 @@ def test_what_is_missing_is_named(tmp_path: Path, llama: Path) -> None:
     encoder = tiny_models.t5(tmp_path / "t5")
     with pytest.raises(GeneratorUnavailable, match="missing"):
         make(encoder).generate(prompts("a"))
+
+
+def test_without_vllm_the_remedy_is_named(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(GeneratorUnavailable, match=r"pip install 'vitalfew\[vllm\]'.*make setup-vllm"):
+        Vllm(config(llama))
 
 
 def test_threads_are_as_they_were(llama: Path) -> None:

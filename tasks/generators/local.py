@@ -120,8 +120,9 @@ class LocalModel:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Without special tokens, and without half a character where the limit cut one in two (as vLLM does)."""
-        text: str = self.tokenizer.decode(ids, skip_special_tokens=True)
-        return text.rstrip("\N{REPLACEMENT CHARACTER}").strip()
+        return (
+            str(self.tokenizer.decode(list(ids), skip_special_tokens=True)).rstrip("\N{REPLACEMENT CHARACTER}").strip()
+        )
 
 
 def _line(error: Exception) -> str:

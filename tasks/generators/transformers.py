@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, GenerationConfig, PreTrainedModel
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, GenerationConfig
 
 from configs.evaluation import Generate
 from tasks.encoders.batches import batches
@@ -169,10 +169,10 @@ class Transformers:
         )
 
     @cached_property
-    def model(self) -> PreTrainedModel:
-        """Raises GeneratorUnavailable where it generates no text, or not all weights are there."""
+    def model(self) -> Any:
+        """A PreTrainedModel. Raises GeneratorUnavailable where it generates no text, or not all weights are there."""
         require_device(self.device, self.dtype, "generate")
-        kind = AutoModelForSeq2SeqLM if self.local.is_seq2seq else AutoModelForCausalLM
+        kind: Any = AutoModelForSeq2SeqLM if self.local.is_seq2seq else AutoModelForCausalLM
         try:
             model, report = kind.from_pretrained(
                 self.local.directory,

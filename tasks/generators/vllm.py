@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import psutil
 
 from configs.evaluation import Generate
+from configs.loading import ConfigError
 from tasks.encoders.device import choose_device, choose_dtype, require_device
 from tasks.generators.base import Generation, GeneratorUnavailable, Probe, Prompt, Tick, failed, no_tick, sampling_seed
 from tasks.generators.local import LocalModel
@@ -84,7 +85,7 @@ class Vllm:
 
     def _probed(self, probe: Probe) -> dict[str, int]:
         if len(probe.tokens) > MAX_PROBED:
-            raise ValueError(f"a probe of {len(probe.tokens)} tokens; vLLM takes {MAX_PROBED} at most")
+            raise ConfigError(f"a probe of {len(probe.tokens)} tokens; {MAX_PROBED} at most with vLLM")
         return self.local.probe_ids(probe)
 
     def _too_long(self, tokens: int) -> str:
