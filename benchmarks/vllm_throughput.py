@@ -1,0 +1,134 @@
+"""`make bench-vllm`: generator `vllm` against a bare `LLM.generate` over the same prompts, on one engine, in turns.
+
+The model is a Llama of 30 million random weights with a tokenizer of the corpus's own, the prompts are questions with
+ten passages each. Theirs is given the finished prompts as text, and one SamplingParams without log probabilities; ours
+renders the chat template, tokenises, gives every prompt its seed, asks for log probabilities and makes its rows. The
+prefix cache is emptied before every turn. Then the time that ours spends outside of `LLM.generate`, per prompt.
+"""
+
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import ByteLevelBPETokenizer
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from benchmarks.corpus import describe, specifications
+from configs.evaluation import Generate
+from tasks.datasets.base import Passage, Question
+from tasks.generators.base import Generation, Prompt
+from tasks.generators.vllm import Vllm
+from tasks.specification import parse_dataset
+
+PROMPTS = 64
+CONTEXTS = 10
+MAX_TOKENS = 32
+ROUNDS = 5
+CHAT = "{% for message in messages %}<|user|>{{ message.content }}<|end|>{% endfor %}<|assistant|>"
+
+
+def texts(kind: type, most: int) -> list[str]:
+    """The first `most` passages or questions of the corpus."""
+    found: list[str] = []
+    for specification in specifications():
+        for _, record in parse_dataset(specification)[1].records():
+            if isinstance(record, kind):
+                found.append(record.text)  # type: ignore[attr-defined]
+            if len(found) == most:
+                return found
+    return found
+
+
+def make_prompts(passages: list[str], questions: list[str]) -> list[Prompt]:
+    def contexts(row: int) -> str:
+        return "\n".join(passages[row * CONTEXTS : (row + 1) * CONTEXTS])
+
+    return [Prompt(f"Answer briefly.\n{contexts(row)}\n{text}", text) for row, text in enumerate(questions)]
+
+
+def save_model(directory: Path, passages: list[str]) -> None:
+    bpe = ByteLevelBPETokenizer()
+    special = ["<pad>", "<s>", "<|end|>", "<|user|>", "<|assistant|>"]
+    bpe.train_from_iterator(passages, vocab_size=8000, special_tokens=special)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=bpe._tokenizer, bos_token="<s>", eos_token="<|end|>", pad_token="<pad>"
+    )
+    tokenizer.chat_template = CHAT
+    tokenizer.save_pretrained(directory)
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        hidden_size=512, num_hidden_layers=8, num_attention_heads=8, num_key_value_heads=4, intermediate_size=1408,
+        vocab_size=len(tokenizer), max_position_embeddings=4096, bos_token_id=1, eos_token_id=2, pad_token_id=0,
+    )  # fmt: skip
+    LlamaForCausalLM(config).save_pretrained(directory)
+
+
+def turns(generator: Vllm, prompts: list[Prompt]) -> Iterator[tuple[str, float, int, float]]:
+    """(whose, seconds, tokens, seconds outside of LLM.generate) of each turn; the first round is not counted."""
+    from vllm import SamplingParams
+
+    engine = generator.engine
+    bare = engine.generate
+    chats = [[{"role": "user", "content": prompt.text}] for prompt in prompts]
+    rendered = generator.local.tokenizer.apply_chat_template(chats, tokenize=False)
+    sampling = SamplingParams(temperature=generator.config.temperature, max_tokens=MAX_TOKENS, seed=100)
+    inside = 0.0
+
+    def watched(*arguments: Any, **options: Any) -> Any:
+        nonlocal inside
+        found, seconds = timed(lambda: bare(*arguments, **options))
+        inside += seconds
+        return found
+
+    engine.generate = watched
+    for turn in range(ROUNDS + 1):
+        engine.reset_prefix_cache()
+        outputs, theirs = timed(lambda: bare(rendered, sampling, use_tqdm=False))
+        tokens = sum(len(each.prompt_token_ids) + len(each.outputs[0].token_ids) for each in outputs)
+        engine.reset_prefix_cache()
+        inside = 0.0
+        answers, ours = timed(lambda: generator.generate(prompts))
+        if turn:
+            yield "theirs", theirs, tokens, 0.0
+            yield "ours", ours, _tokens(answers), ours - inside
+
+
+def _tokens(answers: list[Generation]) -> int:
+    if errors := {answer.error for answer in answers if answer.error}:
+        sys.exit(f"prompts failed: {errors}")
+    return sum(answer.prompt_tokens + answer.completion_tokens for answer in answers)
+
+
+def timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    began = time.perf_counter()
+    found = work()
+    return found, time.perf_counter() - began
+
+
+def main() -> None:
+    passages = texts(Passage, PROMPTS * CONTEXTS)
+    prompts = make_prompts(passages, texts(Question, PROMPTS))
+    with tempfile.TemporaryDirectory() as directory:
+        save_model(Path(directory), passages)
+        generator = Vllm(Generate(generator="vllm", model=directory, max_tokens=MAX_TOKENS))
+        measured = list(turns(generator, prompts))
+        generator.close()
+    speed = {
+        name: statistics.median(tokens / seconds for whose, seconds, tokens, _ in measured if whose == name)
+        for name in ("theirs", "ours")
+    }
+    overhead = statistics.median(outside / len(prompts) for whose, _, _, outside in measured if whose == "ours")
+    print(f"{len(prompts)} prompts of {describe()}, {measured[0][2]:,} tokens, {generator.dtype}, {ROUNDS} turns each")
+    print(f"LLM.generate   {speed['theirs']:8,.0f} tokens/s")
+    print(f"Vllm.generate  {speed['ours']:8,.0f} tokens/s")
+    print(f"outside of LLM.generate {overhead * 1e3:.2f} ms per prompt")
+    print(f"ratio {speed['ours'] / speed['theirs']:.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Sampling in which every row of a batch has its own random numbers, so that an answer does not depend on its batch."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from transformers import LogitsProcessor
+
+
+class RowSampler(LogitsProcessor):
+    """Chooses the next token of each row, and keeps its log probability and those of the probed tokens.
+
+    At temperature T > 0 it adds Gumbel noise to logits / T; the greatest sum is a draw from softmax(logits / T)
+    (Gumbel 1954). The noise of a row comes from its own generator, seeded by its prompt. `generate` then takes the
+    greatest (do_sample=False), which is the token chosen here. Log probabilities are the model's own, at T = 1.
+    """
+
+    def __init__(self, temperature: float, seeds: Sequence[int], device: torch.device, probed: Sequence[int]) -> None:
+        self.temperature = temperature
+        self.generators = [torch.Generator(device).manual_seed(seed) for seed in seeds]
+        self.probed = torch.tensor(probed, device=device, dtype=torch.long)
+        self._logprobs: list[Tensor] = []
+        self._probabilities: list[Tensor] = []
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        """Logits float32 (n, vocabulary) → the same, with the choice as their maximum."""
+        chosen = self._noisy(scores) if self.temperature else scores
+        logprobs = torch.log_softmax(scores, dim=-1)
+        self._logprobs.append(logprobs.gather(1, chosen.argmax(-1, keepdim=True))[:, 0])
+        if len(self.probed):
+            self._probabilities.append(logprobs[:, self.probed].exp())
+        return chosen
+
+    def _noisy(self, scores: Tensor) -> Tensor:
+        exponential = torch.empty_like(scores)
+        for row, generator in zip(exponential, self.generators, strict=True):
+            row.exponential_(generator=generator)
+        return scores / self.temperature - exponential.log()
+
+    def logprob(self, row: int, length: int) -> float:
+        """Of a row's first `length` tokens together."""
+        return sum(float(step[row]) for step in self._logprobs[:length])
+
+    def probabilities(self, row: int, position: int) -> list[float]:
+        """Of the probed tokens at an output position from 0."""
+        return [float(each) for each in self._probabilities[position][row]]

@@ -1,0 +1,31 @@
+"""A batch that fails is tried in halves, down to the one prompt that makes it fail."""
+
+import logging
+from collections.abc import Callable, Sequence
+
+import torch
+
+from tasks.generators.base import Generation, failed
+
+logger = logging.getLogger("vitalfew")
+
+
+def in_halves(
+    run: Callable[[Sequence[int]], list[Generation]], rows: Sequence[int], prompt_tokens: Sequence[int]
+) -> list[Generation]:
+    """`run(rows)`; where it raises, that of either half, and at last the row of an error.
+
+    Out of memory or a fault of the model: whatever it is, the other prompts are still answered.
+    """
+    try:
+        return run(rows)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        logger.warning("%d prompts failed together: %s", len(rows), reason)
+    # Out of the handler, so that the traceback no longer holds the batch's memory.
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    if len(rows) == 1:
+        return [failed(f"the model failed: {reason}", prompt_tokens[rows[0]])]
+    middle = len(rows) // 2
+    return in_halves(run, rows[:middle], prompt_tokens) + in_halves(run, rows[middle:], prompt_tokens)

