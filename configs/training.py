@@ -17,7 +17,7 @@ class TrainReader(Config):
     passages: tuple[str, ...] = Field(
         (), description="FORMAT:PATH of more passages: distractors, and text that cloze questions are made of."
     )
-    out: Path = Field(description="Directory for the weights, their card and, until it is done, the checkpoint.")
+    out: Path = Field(description="Directory for the weights, their card and the checkpoint.")
     base: str = Field("minilm", description="The encoder to start from: minilm, or a BERT's directory.")
     held_out: int = Field(12, ge=1, description="Articles that are kept out of training altogether, for the card.")
     choosing: int = Field(3, ge=1, description="Articles, of the others, that tell which weights are best.")

@@ -5,6 +5,7 @@ the best weights so far lie in the output directory. A run that was killed goes 
 """
 
 import random
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,10 +142,11 @@ class Training:
         choosing = self.whole.of(self.choosing)
         asked = sample(choosing.questions, self.parameters.check_questions, self.parameters.seed)
         quality = measure(self.reader(candidate), Material(choosing.passages, asked), CHOOSING_CONTEXTS)
-        if quality.f1 > self.position.best:
+        if quality.f1 >= self.position.best:
             self.position.best = quality.f1
             for name in (ADAPTER, SETTINGS):
                 (candidate / name).replace(self.out / name)
+        shutil.rmtree(candidate)
 
     def reader(self, directory: Path) -> Reader:
         return Reader(

@@ -15,7 +15,7 @@ from torch.nn.utils import parametrize
 from transformers import AutoModel, AutoTokenizer
 
 from tasks.encoders.locate import UnsupportedModel
-from tasks.generators.windows import TYPES, Batch
+from tasks.generators.windows import SIZE, TYPES, Batch
 
 _PARAMETRIZED = ".parametrizations.weight.0."
 
@@ -50,6 +50,8 @@ class ReaderModel(nn.Module):
             hidden_dropout_prob=dropout,
             attention_probs_dropout_prob=0.0,
         )
+        if (positions := self.encoder.config.max_position_embeddings) < SIZE:
+            raise UnsupportedModel(f"{base} has {positions} positions, the reader needs {SIZE}")
         types = self.encoder.embeddings.token_type_embeddings.weight.detach()
         wider = torch.cat([types, types[-1:].expand(TYPES - len(types), -1)])
         self.encoder.embeddings.token_type_embeddings = nn.Embedding.from_pretrained(wider, freeze=False)
