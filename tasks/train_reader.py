@@ -4,6 +4,8 @@ One pass over clozes, then `epochs` over the questions; after each the questions
 the best weights so far lie in the output directory. A run that was killed goes on from its checkpoint, to the same end.
 """
 
+import logging
+import os
 import random
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -33,6 +35,8 @@ from tasks.training.examples import Sampler
 from tasks.training.quality import Quality, measure, sample
 from tasks.training.steps import Learner, labelled, shuffled_batches
 
+logger = logging.getLogger("vitalfew")
+
 CHECKPOINT, CANDIDATE = "checkpoint.safetensors", "candidate"
 DROPOUT = 0.1
 SAVE_EVERY = 100
@@ -60,6 +64,7 @@ class Training:
     def __init__(self, parameters: TrainReader) -> None:
         self.parameters, self.out = parameters, parameters.out
         self.device = choose_device(parameters.device)
+        self.threads = parameters.threads or os.cpu_count() or 1
         self.base = base_directory(parameters.base)
         self.whole = read_material(_records(parameters.datasets), _records(parameters.passages))
         self.held_out, self.choosing = split_articles(
@@ -121,7 +126,7 @@ class Training:
 
     def _pass(self, progress: Progress, expect: Expect) -> None:
         epoch = self.position.epoch
-        torch.set_num_threads(self.parameters.threads or torch.get_num_threads())
+        torch.set_num_threads(self.threads)
         rows = labelled(self.tokenizer, self.passes[epoch].examples(epoch))
         draw = random.Random(f"{self.parameters.seed}/{epoch}/batches")
         steps = shuffled_batches(rows, self.parameters.batch_tokens, draw)
@@ -142,6 +147,7 @@ class Training:
         choosing = self.whole.of(self.choosing)
         asked = sample(choosing.questions, self.parameters.check_questions, self.parameters.seed)
         quality = measure(self.reader(candidate), Material(choosing.passages, asked), CHOOSING_CONTEXTS)
+        logger.info("pass %d of %d: EM %.1f, F1 %.1f", self.position.epoch + 1, len(self.passes), *quality.scores)
         if quality.f1 >= self.position.best:
             self.position.best = quality.f1
             for name in (ADAPTER, SETTINGS):
@@ -149,9 +155,11 @@ class Training:
         shutil.rmtree(candidate)
 
     def reader(self, directory: Path) -> Reader:
-        return Reader(
-            Generate(model=str(directory), device=self.parameters.device, precision=self.parameters.precision)
-        )
+        config = Generate(model=str(directory), device=self.parameters.device, precision=self.parameters.precision)
+        reader = Reader(config)
+        reader.model.requires_grad_(False)  # loaded here, because that leaves it one thread
+        torch.set_num_threads(self.threads)
+        return reader
 
     def finish(self, progress: Progress, expect: Expect) -> list[Quality]:
         """Measure the best weights on the held-out articles, and write their card."""

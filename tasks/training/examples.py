@@ -5,6 +5,7 @@ between. Distractors are drawn from the answer's own passage, from its article, 
 for the question anywhere else; a context that has an answer's text is never one.
 """
 
+import logging
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ import bm25s
 
 from tasks.retrievers.words import words
 from tasks.training.articles import Asked, CharSpan, Material, Text, contains_answer
+
+logging.getLogger("bm25s").setLevel(logging.WARNING)  # by itself it tells of every index
 
 HARD = 9
 """Passages that BM25 finds for a question, the hardest distractors."""

@@ -23,6 +23,10 @@ class Quality:
     prompt_tokens: float
     """Mean of a question."""
 
+    @property
+    def scores(self) -> tuple[float, float]:
+        return self.exact_match, self.f1
+
 
 def sample(questions: Sequence[Asked], size: int, seed: int) -> list[Asked]:
     return list(questions) if size >= len(questions) else random.Random(seed).sample(list(questions), size)
