@@ -11,10 +11,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
+from typer.testing import CliRunner
 
 from configs.evaluation import Generate
 from configs.loading import ConfigError
 from configs.training import TrainReader
+from flows.cli import app
 from tasks.datasets.base import InputError
 from tasks.encoders.locate import UnsupportedModel
 from tasks.generators.base import GeneratorUnavailable, Probe, Prompt
@@ -328,6 +330,18 @@ def test_weights_come_with_a_card_figures_and_what_was_held_out(parameters: Trai
     assert {file.name for file in parameters.out.iterdir()} == {
         *(ADAPTER, SETTINGS, CHECKPOINT, HELD_OUT, FIGURES, "README.md")
     }
+
+
+def test_the_command_trains_and_says_how_the_reader_is_used(parameters: TrainReader) -> None:
+    options = [f"--set={name}={getattr(parameters, name)}" for name in ("base", "held_out", "choosing", "precision")]
+    command = ["train-reader", *parameters.datasets, "--out", str(parameters.out), *options]
+    found = CliRunner().invoke(app, [*command, "--set=epochs=1", "--set=rank=4", "--set=threads=1"])
+    assert found.exit_code == 0, found.output
+    assert "exact match %" in found.output
+    assert Reader(Generate(model=str(parameters.out))).generate([Prompt("", QUESTION, CONTEXTS)])[0].text
+    refused = CliRunner().invoke(app, [*command, "--set=epochs=2"])
+    assert refused.exit_code == 1
+    assert "other settings or data" in " ".join(refused.output.split())
 
 
 class Interrupted(Exception):
