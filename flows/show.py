@@ -205,6 +205,18 @@ def rows(out: Console, relation: duckdb.DuckDBPyRelation, format: str) -> None:
     print("\n]")
 
 
+def trained(out: Console, directory: Path, figures: Sequence[Any]) -> None:
+    """How good a reader is on the held-out articles, and how it is used."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("contexts", "questions", "exact match %", "F1 %", "tokens a question"):
+        table.add_column(column, justify="right")
+    for each in figures:
+        row = (f"{each.questions:,}", f"{each.exact_match:.1f}", f"{each.f1:.1f}", f"{each.prompt_tokens:,.0f}")
+        table.add_row(str(each.contexts), *row)
+    out.print(table)
+    out.print(f"The reader is in {escape(str(directory))}:  --set generate.model={escape(str(directory))}")
+
+
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"

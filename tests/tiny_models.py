@@ -40,12 +40,11 @@ BART_SIZES = {"layers": 2, "attention_heads": 2, "ffn_dim": 64}
 BPE_TEXTS = ["The river rises in the hills and runs for 120 km to the sea; its mill still stands. Who founded it?"] * 4
 
 
-def bert(directory: Path) -> Path:
+def bert(directory: Path, positions: int = 128) -> Path:
     """Like Contriever: a plain Hugging Face BERT without pooler, with MiniLM's vocabulary."""
     torch.manual_seed(1)
-    BertModel(BertConfig(**SIZES, **SPREAD, max_position_embeddings=128), add_pooling_layer=False).save_pretrained(
-        directory
-    )
+    config = BertConfig(**SIZES, **SPREAD, max_position_embeddings=positions)
+    BertModel(config, add_pooling_layer=False).save_pretrained(directory)
     return _with_bert_tokenizer(directory)
 
 

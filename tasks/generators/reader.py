@@ -1,0 +1,207 @@
+"""`reader`: an extractive reader on all-MiniLM-L6-v2, embedded, so that an answer costs no download.
+
+Every context is read with the question, and the answer is the best span over all of them, as in DPR (Karpukhin et al.,
+2020, arXiv 2004.04906, section 6.1): P(context) · P(span | context). P(context) is a softmax of the contexts'
+answerability logits; P(span | context) ∝ exp(start + end) over spans of at most `MAX_ANSWER` tokens (DPR takes start
+and end as independent, and chooses the context before the span). A long context is read in overlapping windows, each a
+context of its own. Without a context there is no answer.
+
+Temperature, seed and the rendered prompt play no part. Trained by `vitalfew train-reader`.
+"""
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from safetensors.torch import load_file
+from tokenizers import Encoding, Tokenizer
+from torch import Tensor
+
+from configs.evaluation import Generate
+from configs.schema import EncodeConfig
+from storage.parquet import read_json
+from tasks.encoders.batches import batches
+from tasks.encoders.device import choose_device, choose_dtype, require_device
+from tasks.encoders.locate import digests
+from tasks.encoders.minilm import MiniLM
+from tasks.generators.base import Generation, GeneratorUnavailable, Probe, Prompt, Tick, failed
+from tasks.generators.reader_model import ReaderModel, read_tokenizer
+from tasks.generators.windows import MAX_QUESTION, Window, encoded, padded, special, windows
+
+MAX_ANSWER = 30
+ADAPTER, SETTINGS = "adapter.safetensors", "config.json"
+
+
+def _no_tick(prompts: int, tokens: int) -> None:
+    """Nobody watches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The best span of a window: its first and last token in the context, and natural logarithms: the window's
+    answerability (a logit) and the span's probability within the window."""
+
+    first: int
+    last: int
+    answerable: float
+    logprob: float
+
+
+class Reader:
+    """An extractive reader on all-MiniLM-L6-v2, embedded: the best span over all contexts; no download."""
+
+    version: ClassVar[str] = "1"
+    workers: int | None = None
+
+    def __init__(self, config: Generate) -> None:
+        self.config = config
+        self.directory = Path(config.model) if config.model else embedded()
+        missing = [name for name in (ADAPTER, SETTINGS) if not (self.directory / name).is_file()]
+        if missing:
+            raise GeneratorUnavailable(
+                f"reader: {self.directory} has no {missing[0]}; leave generate.model out for the embedded reader, or "
+                "name what `vitalfew train-reader --out` wrote"
+            )
+        try:
+            self.base = base_directory(read_json(self.directory / SETTINGS)["base"])
+        except (FileNotFoundError, KeyError) as error:
+            raise GeneratorUnavailable(f"reader: {error}") from error
+        self.device = choose_device(config.device)
+        self.dtype = choose_dtype(config.precision, self.device)
+        self.uses_gpu = self.device.type == "cuda"
+        self.batch_tokens = config.batch_tokens or (65_536 if self.uses_gpu else 2048)
+        self.max_answer = min(MAX_ANSWER, config.max_tokens)
+
+    def identity(self) -> dict[str, Any]:
+        base = {f"base/{name}": digest for name, digest in digests([self.base], self.base).items()}
+        own = digests([self.directory], self.directory)
+        return {
+            "class": type(self).__name__,
+            "version": self.version,
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "device": self.device.type,
+            "batch_tokens": self.batch_tokens,
+            "files": {name: own[name] for name in (ADAPTER, SETTINGS)} | base,
+        }
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        return read_tokenizer(self.base)
+
+    @cached_property
+    def model(self) -> ReaderModel:
+        require_device(self.device, self.dtype)
+        torch.set_num_threads(1)  # parallelism comes from workers
+        model = ReaderModel(self.base, self.dtype)
+        model.merge(load_file(self.directory / ADAPTER))
+        return model.for_inference(self.device)
+
+    def generate(
+        self, prompts: Sequence[Prompt], probe: Probe | None = None, tick: Tick = _no_tick
+    ) -> list[Generation]:
+        if probe is not None:
+            raise GeneratorUnavailable("reader points at words and writes none: it has no token probabilities to tell")
+        began = time.perf_counter()
+        texts = [text for prompt in prompts for text in (prompt.question, *prompt.contexts)]
+        encodings = encoded(self.tokenizer, texts) if texts else {}
+        errors = [self._error(prompt, encodings) for prompt in prompts]
+        pairs = {
+            (prompt.question, context): windows(self.tokenizer, encodings[prompt.question], encodings[context])
+            for prompt, error in zip(prompts, errors, strict=True)
+            if not error
+            for context in dict.fromkeys(prompt.contexts)
+        }
+        found = self._read({window for each in pairs.values() for window in each}, len(prompts), tick)
+        answers = []
+        for prompt, error in zip(prompts, errors, strict=True):
+            tokens = _prompt_tokens(prompt, encodings)
+            if error:
+                answers.append(failed(error, tokens))
+                continue
+            spans = [
+                (context, found[window]) for context in prompt.contexts for window in pairs[prompt.question, context]
+            ]
+            answers.append(_answer(spans, encodings, tokens))
+        return _timed(answers, time.perf_counter() - began)
+
+    def _error(self, prompt: Prompt, encodings: dict[str, Encoding]) -> str:
+        length, limit = len(encodings[prompt.question].ids), self.config.max_input_tokens
+        if length > MAX_QUESTION:
+            return f"the question has {length} tokens, the reader takes {MAX_QUESTION}"
+        tokens = _prompt_tokens(prompt, encodings)
+        return f"the prompt has {tokens} tokens, max_input_tokens is {limit}" if limit and tokens > limit else ""
+
+    @torch.inference_mode()
+    def _read(self, distinct: set[Window], prompts: int, tick: Tick) -> dict[Window, Found]:
+        """The best span of every window."""
+        # In an order of their own, so that what is in a batch does not depend on the order of the prompts.
+        rows = sorted(distinct, key=lambda window: (window.ids, window.first, window.start))
+        padding = special(self.tokenizer, "[PAD]")
+        found: dict[Window, Found] = {}
+        ticked = 0
+        for batch in batches([len(row.ids) for row in rows], self.batch_tokens):
+            some = [rows[number] for number in batch]
+            start, end, answerable = self.model(padded(some, padding, self.device))
+            for window, *best in zip(some, *best_spans(start, end, self.max_answer), answerable.tolist(), strict=True):
+                first, last, logprob, logit = best
+                found[window] = Found(window.token(first), window.token(last), logit, logprob)
+            share = prompts * len(found) // len(rows)
+            tick(share - ticked, sum(len(window.ids) for window in some))
+            ticked = share
+        tick(prompts - ticked, 0)
+        return found
+
+
+def best_spans(start: Tensor, end: Tensor, longest: int) -> tuple[list[int], list[int], list[float]]:
+    """First and last position and log-probability of each row's best span of at most `longest` tokens.
+
+    `start`, `end`: logits float32 (n, length), −inf where no answer may be.
+    """
+    n, length = start.shape
+    ends = torch.nn.functional.pad(end, (0, longest - 1), value=-torch.inf).unfold(1, longest, 1)
+    scores = (start.unsqueeze(-1) + ends).reshape(n, length * longest)
+    best, where = scores.max(-1)
+    first = where // longest
+    return first.tolist(), (first + where % longest).tolist(), (best - scores.logsumexp(-1)).tolist()
+
+
+def _answer(spans: list[tuple[str, Found]], encodings: dict[str, Encoding], tokens: int) -> Generation:
+    """The best span over all windows of all contexts of a prompt; the first of equals."""
+    if not spans:
+        return Generation("", tokens, 0, 0.0)
+    total = torch.tensor([span.answerable for _, span in spans], dtype=torch.float64).logsumexp(0).item()
+    context, best = max(spans, key=lambda each: each[1].answerable + each[1].logprob)
+    offsets = encodings[context].offsets
+    text = context[offsets[best.first][0] : offsets[best.last][1]].strip()
+    return Generation(text, tokens, best.last - best.first + 1, 0.0, best.answerable - total + best.logprob)
+
+
+def _prompt_tokens(prompt: Prompt, encodings: dict[str, Encoding]) -> int:
+    """Tokens of the question, counted once, and of all contexts."""
+    return sum(len(encodings[text].ids) for text in (prompt.question, *prompt.contexts))
+
+
+def _timed(answers: list[Generation], seconds: float) -> list[Generation]:
+    """Each with its share, by tokens, of the time they took together."""
+    read = [0 if answer.error else answer.prompt_tokens for answer in answers]
+    total = sum(read) or 1
+    return [
+        dataclasses.replace(answer, seconds=seconds * tokens / total)
+        for answer, tokens in zip(answers, read, strict=True)
+    ]
+
+
+def embedded() -> Path:
+    """The directory of the reader that comes with the project."""
+    return Path(str(files("configs"))) / "models" / "reader"
+
+
+def base_directory(base: str) -> Path:
+    """The directory of the encoder that a reader is built on: "minilm" or a path."""
+    return MiniLM(EncodeConfig()).model_directory() if base == "minilm" else Path(base)

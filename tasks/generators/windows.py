@@ -1,0 +1,101 @@
+"""A question and a context as a BERT reads them: [CLS] question [SEP] context [SEP], long contexts in windows.
+
+Token types are BERT's (0: question, 1: context) and one more: 2 for a token of the context that the question has too,
+the exact-match feature of DrQA (Chen et al., 2017, arXiv 1704.00051, section 3.2), counted on word pieces.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from tokenizers import Encoding, Tokenizer
+from torch import Tensor
+
+from tasks.encoders.locate import UnsupportedModel
+
+SIZE = 256
+"""Tokens of a window, special ones included: what all-MiniLM-L6-v2 was trained with."""
+OVERLAP = 64
+"""Tokens that two windows share: more than an answer is long, so that every answer is whole in one of them."""
+MAX_QUESTION = 96
+TYPES = 3
+SPECIAL = 3
+"""[CLS] and two [SEP]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """`ids` and `types` of its tokens. Position `first` holds the context's token number `start`; `stop` is one past
+    the last token of the context that is in it."""
+
+    ids: tuple[int, ...]
+    types: tuple[int, ...]
+    first: int
+    start: int
+    stop: int
+
+    def token(self, position: int) -> int:
+        """The number, in the context, of the token at a position."""
+        return position - self.first + self.start
+
+    def position(self, token: int) -> int:
+        return token - self.start + self.first
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Windows padded to the longest: int64 (n, longest); `context` is True where an answer may be."""
+
+    ids: Tensor
+    types: Tensor
+    mask: Tensor
+    context: Tensor
+
+
+def encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> dict[str, Encoding]:
+    """Each distinct text's tokens, without special ones."""
+    distinct = list(dict.fromkeys(texts))
+    return dict(zip(distinct, tokenizer.encode_batch(distinct, add_special_tokens=False), strict=True))
+
+
+def special(tokenizer: Tokenizer, token: str) -> int:
+    """The id of a special token. Raises UnsupportedModel where the vocabulary has none such."""
+    found = tokenizer.token_to_id(token)
+    if found is None:
+        raise UnsupportedModel(f"the reader needs a BERT's tokenizer: this one has no {token}")
+    return found
+
+
+def windows(tokenizer: Tokenizer, question: Encoding, context: Encoding) -> list[Window]:
+    """What the model reads of one context; nothing where the context has no token."""
+    start, end = special(tokenizer, "[CLS]"), special(tokenizer, "[SEP]")
+    head = (start, *question.ids, end)
+    asked = set(question.ids)
+    made = []
+    for first, stop in ranges(len(context.ids), SIZE - SPECIAL - len(question.ids)):
+        part = tuple(context.ids[first:stop])
+        types = (0,) * len(head) + tuple(2 if token in asked else 1 for token in part) + (1,)
+        made.append(Window((*head, *part, end), types, len(head), first, stop))
+    return made
+
+
+def ranges(length: int, room: int) -> list[tuple[int, int]]:
+    """Overlapping half-open ranges of `room` at most that cover `length` tokens, the last one as long as the others."""
+    if length <= room:
+        return [(0, length)] if length else []
+    firsts = [*range(0, length - room, room - OVERLAP), length - room]
+    return [(first, first + room) for first in firsts]
+
+
+def padded(rows: Sequence[Window], padding: int, device: torch.device) -> Batch:
+    """A batch of windows, padded on the right."""
+    shape = len(rows), max(len(row.ids) for row in rows)
+    ids, types = np.full(shape, padding, np.int64), np.zeros(shape, np.int64)
+    mask, context = np.zeros(shape, np.int64), np.zeros(shape, bool)
+    for number, row in enumerate(rows):
+        ids[number, : len(row.ids)] = row.ids
+        types[number, : len(row.ids)] = row.types
+        mask[number, : len(row.ids)] = 1
+        context[number, row.first : row.first + row.stop - row.start] = True
+    return Batch(*(torch.from_numpy(array).to(device) for array in (ids, types, mask, context)))

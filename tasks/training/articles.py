@@ -1,0 +1,136 @@
+"""What the reader learns from: passages split into sentences, and questions with the spans of their answers."""
+
+import random
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from storage.ids import passage_id
+from tasks.datasets.base import InputError, Passage, Question, Record
+from tasks.splitters.punkt import Punkt
+
+SAMPLE_CHARS = 2_000_000
+"""What the sentence splitter is trained on, at most."""
+
+CharSpan = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A passage and the half-open character ranges of its sentences."""
+
+    article: str
+    text: str
+    sentences: tuple[CharSpan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question, its gold answers, and where they stand in its passage (half-open character ranges)."""
+
+    question: str
+    answers: tuple[str, ...]
+    passage: int
+    spans: tuple[CharSpan, ...]
+
+
+@dataclass(frozen=True)
+class Material:
+    """Passages by id, and the questions on them."""
+
+    passages: dict[int, Text]
+    questions: list[Asked]
+
+    def without(self, articles: Iterable[str]) -> "Material":
+        """What is left when these articles go, with their questions."""
+        gone = set(articles)
+        passages = {number: text for number, text in self.passages.items() if text.article not in gone}
+        return Material(passages, [asked for asked in self.questions if asked.passage in passages])
+
+    def of(self, articles: Iterable[str]) -> "Material":
+        return self.without({text.article for text in self.passages.values()} - set(articles))
+
+
+def read_material(records: Iterable[Record], more: Iterable[Record] = ()) -> Material:
+    """The passages and answerable questions of `records`, and the passages of `more`.
+
+    Raises InputError where no question has an answer in its passage.
+    """
+    found: dict[int, Passage] = {}
+    questions: list[Question] = []
+    for record in records:
+        if isinstance(record, Passage):
+            found.setdefault(passage_id(record.text), record)
+        elif isinstance(record, Question):
+            questions.append(record)
+    for record in more:
+        if isinstance(record, Passage):
+            found.setdefault(passage_id(record.text), record)
+    asked = [made for question in questions for made in _asked(question, found)]
+    if not asked:
+        raise InputError(
+            "no question has its answer marked in its passage: train-reader learns from datasets like squad, "
+            "whose supporting facts are spans of passages"
+        )
+    return Material(_split(found), asked)
+
+
+def _asked(question: Question, passages: dict[int, Passage]) -> Iterator[Asked]:
+    """One for each passage that has the answer within its supporting facts."""
+    answers = set(question.answers)
+    for number in question.gold_passages:
+        if number not in passages:
+            continue
+        text = passages[number].text
+        facts = [(fact.start, fact.end) for fact in question.supporting_facts if fact.passage_id == number]
+        spans = dict.fromkeys(span for fact in facts for span in _spans(text, fact, answers))
+        if spans:
+            yield Asked(question.text, question.answers, number, tuple(spans))
+
+
+def _spans(text: str, fact: CharSpan, answers: set[str]) -> list[CharSpan]:
+    """The supporting fact itself where it is an answer, as in SQuAD; else the answers in it, as whole words."""
+    start, end = fact
+    if text[start:end] in answers:
+        return [fact]
+    pattern = "|".join(rf"(?<!\w){re.escape(answer)}(?!\w)" for answer in sorted(answers, key=len, reverse=True))
+    return [match.span() for match in re.compile(pattern).finditer(text, start, end)] if answers else []
+
+
+def _split(passages: dict[int, Passage]) -> dict[int, Text]:
+    splitter = Punkt()
+    splitter.load(splitter.train(_sample(passages.values())))
+    return {
+        number: Text(passage.title, passage.text, tuple(splitter.split(passage.text)))
+        for number, passage in passages.items()
+    }
+
+
+def _sample(passages: Iterable[Passage]) -> Iterator[str]:
+    left = SAMPLE_CHARS
+    for passage in passages:
+        if left <= 0:
+            return
+        yield passage.text[:left]
+        left -= len(passage.text)
+
+
+def split_articles(questions: Material, held_out: int, choosing: int, seed: int) -> tuple[list[str], list[str]]:
+    """Titles of the articles that are kept out of training, and of those that choose the weights.
+
+    Only the title decides: the order of the articles in their file plays no part. Raises InputError where too few are
+    left to learn from.
+    """
+    titles = sorted({questions.passages[asked.passage].article for asked in questions.questions})
+    if len(titles) <= held_out + choosing:
+        raise InputError(
+            f"{len(titles)} articles with questions, of which {held_out} are held out and {choosing} choose the "
+            "weights: none is left to learn from. Say --set held_out=1 choosing=1, or name more data"
+        )
+    random.Random(seed).shuffle(titles)
+    return sorted(titles[:held_out]), sorted(titles[held_out : held_out + choosing])
+
+
+def contains_answer(text: str, answers: Sequence[str]) -> bool:
+    folded = text.lower()
+    return any(answer.lower() in folded for answer in answers)
