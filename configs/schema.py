@@ -95,7 +95,7 @@ class IndexConfig(Config):
     )
     alpha: float = Field(0.8, ge=0, le=1, description="Weight of the core vector in a fused index.")
     shard_mb: int = Field(
-        64, ge=1, description="Size of a FAISS shard, at most (MiB); a training sample may have four times as much."
+        128, ge=1, description="Size of a FAISS shard, at most (MiB); a training sample may have twice as much."
     )
     recall: float = Field(
         0.95, gt=0, le=1, description="Recall@10 against flat that nprobe or ef_search are chosen for, on a sample."

@@ -2,6 +2,7 @@
 
 import json
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -11,9 +12,8 @@ from rich.table import Table
 from configs.evaluation import Evaluate
 from configs.loading import build
 from configs.schema import IndexCorpus, Search
-from flows import evaluation_cli, show
 from configs.training import TrainReader
-from flows import show
+from flows import evaluation_cli, show
 from flows.store_cli import store_app
 from flows.terminal import (
     DEFAULT_STORE,
@@ -164,6 +164,8 @@ app.command(epilog=show.settings_help(Evaluate))(evaluation_cli.evaluate)
 app.command()(evaluation_cli.experiments)
 app.command()(evaluation_cli.report)
 app.command()(evaluation_cli.runs)
+
+
 @app.command(name="train-reader", epilog=show.settings_help(TrainReader))
 def train_reader(
     datasets: Annotated[
