@@ -4,7 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO := synthetic:passages=2000,questions=200,seed=0
 
-.PHONY: setup-vllm test-vllm bench-vllm bench-scale bench-runners help setup demo test lint types unit bench bench-split bench-encode bench-index bench-faiss clean
+.PHONY: help setup setup-vllm demo test lint types unit test-vllm clean \
+	bench bench-split bench-encode bench-index bench-faiss bench-scale bench-vllm bench-runners
 
 help:  ## What there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
@@ -25,10 +26,10 @@ $(VENV)/.vllm: $(VENV)/.ready constraints-vllm.txt
 	$(BIN)/python -m pip install --quiet --no-deps --requirement constraints-vllm.txt
 	touch $@
 
-demo: setup  ## Index the built-in corpus and search it
+demo: setup  ## Index the built-in corpus, search it, answer its questions by three methods
 	$(BIN)/vitalfew index $(DEMO) --name demo
 	$(BIN)/vitalfew search "$$($(BIN)/vitalfew sql 'SELECT text FROM questions ORDER BY question_id LIMIT 1' --format csv | tail -n 1)" --index demo --top-k 3
-	$(BIN)/vitalfew sql "SELECT stage, sum(rows) AS rows, sum(tokens) AS tokens, sum(wall_seconds) AS seconds, sum(usd) AS usd FROM costs GROUP BY 1 ORDER BY seconds DESC"
+	$(BIN)/vitalfew evaluate quickstart --index demo
 
 test: setup lint types unit  ## Lint, types, tests
 
