@@ -141,7 +141,7 @@ class Trial:
         self.corpus, self.name = corpus, name
         config = IndexConfig(type=name)
         total = int(corpus.starts[-1])
-        size = min(total, (2 * config.shard_mb << 20) // (4 * DIMENSION))
+        size = min(total, (config.shard_mb << 20) // (4 * DIMENSION))
         self.recipe = Recipe(config, DIMENSION, total, size)
         shards = shards or math.ceil(total * self.recipe.bytes_per_vector() / (config.shard_mb << 20))
         sample = np.concatenate(list(corpus.batches(range(-(-size // BATCH)))))[:size] if name != "flat" else None

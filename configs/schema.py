@@ -94,9 +94,7 @@ class IndexConfig(Config):
         "dual", description="dual: core and context apart, any alpha; fused: one alpha, half the size."
     )
     alpha: float = Field(0.8, ge=0, le=1, description="Weight of the core vector in a fused index.")
-    shard_mb: int = Field(
-        128, ge=1, description="Size of a FAISS shard, at most (MiB); a training sample may have twice as much."
-    )
+    shard_mb: int = Field(256, ge=1, description="Size of a FAISS shard, and of the training sample, at most (MiB).")
     recall: float = Field(
         0.95, gt=0, le=1, description="Recall@10 against flat that nprobe or ef_search are chosen for, on a sample."
     )

@@ -108,8 +108,8 @@ class Index(Stage):
             Probes(sample.ids[places], self._queries(unit, sample.questions[places])).save(self.probes(unit))
 
     def _sample(self, unit: Unit) -> "Sample":
-        """At most twice `shard_mb` of vectors, a random choice: shards and rows follow hashes of content."""
-        wanted = (2 * self.config.shard_mb << 20) // (4 * self.recipe(unit).dimension)
+        """At most `shard_mb` of vectors, a random choice: shards and their rows are ordered by hashes of content."""
+        wanted = (self.config.shard_mb << 20) // (4 * self.recipe(unit).dimension)
         numbers = [record.shard for record in self._encoding().shards]
         numbers = [numbers[place] for place in np.unique(np.linspace(0, len(numbers) - 1, SAMPLED_SHARDS).astype(int))]
         share = -(-wanted // len(numbers))
