@@ -143,7 +143,8 @@ def test_an_engine_that_keeps_dying_gives_rows(llama: Path) -> None:
         @property
         def engine(self) -> Any:
             starts.append(1)
-            return SimpleNamespace(generate=die, model_config=SimpleNamespace(max_model_len=256))
+            llm = SimpleNamespace(engine_core=SimpleNamespace())
+            return SimpleNamespace(generate=die, llm_engine=llm, model_config=SimpleNamespace(max_model_len=256))
 
     answers = Dying(config(llama)).generate(prompts(*TEXTS))
     assert {answer.error for answer in answers} == {"the engine of vLLM died twice over this batch"}
