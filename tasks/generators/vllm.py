@@ -9,8 +9,10 @@ import importlib.util
 import logging
 import math
 import os
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar
@@ -106,7 +108,8 @@ class Vllm:
             engine = self.engine
             start = time.perf_counter()
             try:
-                outputs = engine.generate([{"prompt_token_ids": tokens} for tokens in ids], params, use_tqdm=False)
+                with _woken(engine):
+                    outputs = engine.generate([{"prompt_token_ids": tokens} for tokens in ids], params, use_tqdm=False)
             except EngineDeadError:
                 logger.warning("the engine of vLLM died over %d prompts, attempt %d of 2", len(ids), attempt)
                 self.close()
@@ -178,6 +181,28 @@ class Vllm:
         """End the engine's processes; the next answer starts it again."""
         if engine := self.__dict__.pop("engine", None):
             engine.llm_engine.engine_core.shutdown()
+
+
+@contextmanager
+def _woken(engine: Any) -> Iterator[None]:
+    """Wake up whoever waits for an engine that was killed: vLLM 0.32 notes its end and still waits for an answer."""
+    from vllm.v1.engine.exceptions import EngineDeadError
+
+    core = engine.llm_engine.engine_core
+    answered = threading.Event()
+
+    def watch() -> None:
+        while not answered.wait(1.0):
+            if core.resources.engine_dead:
+                return core.outputs_queue.put_nowait(EngineDeadError())
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    if hasattr(core, "outputs_queue"):  # an engine in this very process has none
+        watcher.start()
+    try:
+        yield
+    finally:
+        answered.set()
 
 
 def _shares(outputs: Sequence[Any], seconds: float) -> list[float]:
