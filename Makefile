@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO := synthetic:passages=2000,questions=200,seed=0
 
 .PHONY: help setup setup-vllm demo test lint types unit test-vllm clean \
-	bench bench-split bench-encode bench-index bench-faiss bench-scale bench-vllm bench-runners
+	bench bench-split bench-encode bench-index bench-faiss bench-evaluate bench-scale bench-vllm bench-runners
 
 help:  ## What there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
@@ -56,6 +56,9 @@ bench-encode: setup  ## Encoder against SentenceTransformer.encode(): prints "ra
 
 bench-index: setup  ## Cost of ParetoRAG's index against naive RAG's, and recall by alpha
 	$(BIN)/python -m benchmarks.paretorag
+
+bench-evaluate: setup  ## Answers of the reader by naive RAG and ParetoRAG, on questions it has not seen; an alpha sweep
+	$(BIN)/python -m benchmarks.evaluation
 
 bench-faiss: setup  ## Index types: recall, size and queries per second against flat, at a million vectors
 	$(BIN)/python -m benchmarks.index_types

@@ -1,0 +1,103 @@
+"""`make bench-evaluate`: does ParetoRAG answer as well from less? The embedded reader on questions it has not seen.
+
+1,000 questions (seed 100) of the SQuAD articles that the reader was not trained on, against the whole benchmark corpus:
+no retrieval, naive RAG's ten passages, ParetoRAG's ten and thirty sentences for every context mode, alpha 0.8. Then
+what an alpha sweep of eleven points takes against one point, without a generator and with it, each in a store of its
+own that has the index and nothing of an evaluation. One process, one core.
+
+    python -m benchmarks.evaluation [--store DIR]    a store that has the indexes passage, late, exact already
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
+
+from rich.console import Console
+
+from benchmarks.corpus import describe, specifications
+from configs.loading import build
+from configs.schema import IndexCorpus
+from flows.evaluation import Evaluated, evaluate
+from flows.experiments import evaluation
+from flows.steps import index_corpus, run_serially
+from storage.runs import index_names
+from tasks.generators.reader import embedded
+from tasks.report import read_report, write_report
+from tasks.reports.markdown import markdown_report
+
+BUILD = Path("build/bench-evaluate")
+MODES = ("passage", "late", "exact")
+QUESTIONS = 1000
+SWEEP = [round(0.1 * step, 1) for step in range(11)]
+
+
+def held_out() -> dict[str, Any]:
+    """The questions of the reader's held-out articles; all SQuAD questions, or all, where the corpus lacks those."""
+    if "squad:" not in " ".join(specifications()):
+        return {"sample": QUESTIONS}
+    titles = (embedded() / "held_out.txt").read_text(encoding="utf-8").split("\n")
+    listed = ", ".join("'" + title.replace("_", " ").replace("'", "''") + "'" for title in titles if title)
+    return {"where": f"source LIKE 'squad:%' AND list_has_any(titles, [{listed}])", "sample": QUESTIONS}
+
+
+def methods() -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "no retrieval": {"retrieve": None},
+        "naive, 10 passages": {"index": "passage", "retrieve": {"retriever": "passage", "top_k": 10}},
+    }
+    for mode in MODES:
+        for top_k in (10, 30):
+            found[f"ParetoRAG {mode}, {top_k} sentences"] = {"index": mode, "retrieve": {"top_k": top_k}}
+    return found
+
+
+def run(store: Path, name: str, settings: dict[str, Any]) -> tuple[Evaluated, float]:
+    began = time.perf_counter()
+    given = {"questions": held_out(), "store": store, "runner": "serial"}
+    outcome = evaluate(evaluation(name, settings, given), run_serially)
+    return outcome, time.perf_counter() - began
+
+
+def sweep_ratio(store: Path, generate: dict[str, Any] | None) -> str:
+    """Seconds of one alpha and of eleven, each on a fresh copy of the store's index."""
+    seconds = []
+    for number, alphas in enumerate(([0.8], SWEEP)):
+        copy = BUILD / f"sweep-{number}"
+        shutil.rmtree(copy, ignore_errors=True)
+        subprocess.run(["cp", "-al", str(store), str(copy)], check=True)
+        for table in ("asked", "question_vectors", "hits", "evidence", "candidates", "scores", "summaries"):
+            shutil.rmtree(copy / table, ignore_errors=True)
+        settings = {"index": "passage", "generate": generate, "methods": {"ParetoRAG": {"retrieve": {"alpha": alphas}}}}
+        seconds.append(run(copy, "sweep", settings)[1])
+        shutil.rmtree(copy)
+    return f"{seconds[0]:.1f} s for one alpha, {seconds[1]:.1f} s for eleven: {seconds[1] / seconds[0]:.2f} times"
+
+
+def main() -> None:
+    options = argparse.ArgumentParser()
+    options.add_argument("--store", type=Path, default=BUILD / "store")
+    store = options.parse_args().store
+    BUILD.mkdir(parents=True, exist_ok=True)
+    for mode in MODES:
+        if mode not in index_names(store):
+            settings = {"datasets": specifications(), "name": mode, "store": store, "encode": {"context": mode}}
+            index_corpus(build(IndexCorpus, settings), run_serially)
+    metrics = ["accuracy", "exact_match", "f1", "passage_recall", "answer_recall", "tokens"]
+    score = {"metrics": metrics, "k": [10, 30]}
+    outcome, seconds = run(store, "held_out", {"methods": methods(), "score": score})
+    report = read_report(store, outcome.run)
+    columns = ["accuracy", "exact_match", "f1", "passage_recall@10", "answer_recall@30", "prompt_tokens", "contexts"]
+    print(f"corpus: {describe()}; {seconds:.0f} s\n\n{markdown_report(report, columns)}\n")
+    Console(stderr=True).print(f"page: {write_report(store, report).html}")
+    print(f"alpha sweep, retrieval alone: {sweep_ratio(store, None)}")
+    print(f"alpha sweep, with the reader: {sweep_ratio(store, {})}")
+
+
+if __name__ == "__main__":
+    main()
