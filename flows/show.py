@@ -245,7 +245,10 @@ def first_line(method: type) -> str:
 def dataset_format(out: Console, name: str, method: Any) -> None:
     """A format: what it reads, an example, its options."""
     out.print(f"[b]{name}[/]  {escape(inspect.getdoc(method) or '')}")
-    out.print(f"    [green]vitalfew index {escape(repr(method.example))} --name mine[/]", highlight=False)
+    use = f"vitalfew index {method.example!r} --name mine"
+    if not method.has_passages:
+        use = f"vitalfew evaluate quickstart --index mine --set 'questions.dataset={method.example}'"
+    out.print(f"    [green]{escape(use)}[/]", highlight=False)
     for key, field in method.Options.model_fields.items():
         out.print(f"    {key} = {field.default!r}  {escape(field.description or '')}", highlight=False)
     out.print()

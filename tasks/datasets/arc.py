@@ -42,6 +42,7 @@ class Arc(FileDataset):
     """
 
     example: ClassVar[str] = "arc:data/ARC-Challenge-Test.jsonl"
+    has_passages: ClassVar[bool] = False
 
     def records(self) -> Iterator[tuple[int, Record]]:
         return records_of(json_lines(self.source()), _question)

@@ -73,6 +73,8 @@ class Dataset(ABC):
     """False for a generator, whose specification has its options in the place of the path."""
     takes_name: ClassVar[bool] = False
     """True where a name that is no path may stand in the place of the path; the path is then kept as it was given."""
+    has_passages: ClassVar[bool] = True
+    """False for questions alone, which are asked of another data set's index."""
     version: ClassVar[str] = "1"
     """Part of the fingerprint: raise it when the same file would give other records."""
     Options: ClassVar[type[DatasetOptions]] = DatasetOptions

@@ -19,6 +19,7 @@ class NQOpen(FileDataset):
     """
 
     example: ClassVar[str] = "nq_open:data/NQ-open.dev.jsonl"
+    has_passages: ClassVar[bool] = False
 
     def records(self) -> Iterator[tuple[int, Record]]:
         return records_of(json_lines(self.source()), _question)

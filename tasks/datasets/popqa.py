@@ -25,6 +25,7 @@ class PopQA(FileDataset):
     """
 
     example: ClassVar[str] = "popqa:data/popQA.tsv"
+    has_passages: ClassVar[bool] = False
 
     def records(self) -> Iterator[tuple[int, Record]]:
         return records_of(tsv_or_json_lines(self.source()), _question)

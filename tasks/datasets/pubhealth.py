@@ -38,6 +38,7 @@ class PubHealth(FileDataset):
     """
 
     example: ClassVar[str] = "pubhealth:data/PUBHEALTH/test.tsv?binary=true"
+    has_passages: ClassVar[bool] = False
     Options: ClassVar[type[DatasetOptions]] = PubHealthOptions
     options: PubHealthOptions
 

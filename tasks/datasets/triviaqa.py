@@ -33,6 +33,7 @@ class TriviaQA(FileDataset):
     """
 
     example: ClassVar[str] = "triviaqa:data/qa/wikipedia-dev.json"
+    has_passages: ClassVar[bool] = False
 
     def records(self) -> Iterator[tuple[int, Record]]:
         number = 0
