@@ -212,6 +212,19 @@ def test_questions_of_a_data_set_of_their_own(store: Path, tmp_path: Path) -> No
     assert sql(store, "SELECT count(*) FROM candidates WHERE error <> ''")[0][0] == 3
 
 
+@pytest.mark.parametrize("text", ["unit", "passage"])
+def test_an_empty_retrieval_is_answered_without_contexts(store: Path, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "mine.jsonl"
+    file.write_text('{"text": "Xyzzy?", "gold": ["plugh"]}\n')
+    methods = {"words": {"retrieve": {"retriever": "bm25"}, "refine": {"text": text}}}
+    dataset = f"jsonl:{file}?question=text&answers=gold"
+    outcome = run(store, {**THREE, "methods": methods, "questions": {"dataset": dataset}})
+    assert outcome.methods["words"]["retrieve"].rows["hits"] == 0
+    assert outcome.methods["words"]["generate"].rows["candidates"] == 1
+    assert values(store, outcome, "words")["contexts"] == 0
+    assert values(store, outcome, "words")["answer_recall@5"] == 0
+
+
 def test_contexts_are_cut_to_a_budget_and_widened_to_passages(store: Path) -> None:
     methods = {
         "words": {"refine": {"max_words": 20}},
