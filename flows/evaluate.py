@@ -19,5 +19,6 @@ def evaluate(parameters: Evaluate) -> evaluation.Evaluated:
         outcome = evaluation.evaluate(parameters, on_ray(parameters.workers, keep=True))
     report = read_report(parameters.store, outcome.run)
     page = write_report(parameters.store, report).html.resolve()
-    create_markdown_artifact(f"{markdown_report(report)}\n\nPlots: `{page}`", key="report", description=report.experiment)
+    shown = f"{markdown_report(report)}\n\nPlots: `{page}`"
+    create_markdown_artifact(shown, key="report", description=report.experiment)
     return outcome
