@@ -95,7 +95,7 @@ def test_sampling_does_not_depend_on_the_batch(started: Vllm, llama: Path) -> No
     together = warm.generate(prompts(*TEXTS))
     assert content(together) == content([warm.generate(prompts(text))[0] for text in TEXTS])
     # More tokens than the engine takes in by one step.
-    many = prompts(*(f"{number} " + "The mill still stands. " * 12 for number in range(80)))
+    many = prompts(*(f"{number} " + "The mill still stands. " * 30 for number in range(80)))
     answers = warm.generate(many)
     assert sum(each.prompt_tokens for each in answers) > 8192
     assert content(answers[::16]) == content([warm.generate([each])[0] for each in many[::16]])
