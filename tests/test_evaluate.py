@@ -333,6 +333,29 @@ def test_every_experiment_of_the_project_can_be_read() -> None:
         find("quikstart")
 
 
+def test_the_key_comes_from_the_environment_or_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    from prefect.blocks.system import Secret
+
+    from flows import evaluate as flow
+
+    def load(name: str, **_: Any) -> Secret:
+        if name != "openai-api-key":
+            raise ValueError(f"Unable to find block document named {name}")
+        return Secret(value="from the block")
+
+    monkeypatch.setattr(Secret, "load", load)
+    monkeypatch.setenv("OPENAI_API_KEY", "from the environment")
+    flow.use_secret()
+    assert os.environ["OPENAI_API_KEY"] == "from the environment"
+    monkeypatch.delenv("OPENAI_API_KEY")
+    flow.use_secret()
+    assert os.environ["OPENAI_API_KEY"] == "from the block"
+    monkeypatch.delenv("OPENAI_API_KEY")
+    monkeypatch.setattr(flow, "SECRET", "another")
+    flow.use_secret()
+    assert "OPENAI_API_KEY" not in os.environ
+
+
 def test_ray_and_prefect_give_the_same_rows(store: Path, tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     subprocess.run(["cp", "-al", str(store), str(whole)], check=True)
