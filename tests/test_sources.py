@@ -14,7 +14,7 @@ from storage.sources import file_digest
 def test_the_digest_is_that_of_the_content_and_follows_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
-    monkeypatch.setattr(sources, "_SMALL", limit)
+    monkeypatch.setattr(sources, "SMALL", limit)
     path, store = tmp_path / "a.txt", tmp_path / "store"
     for content in ("one", "another"):
         path.write_text(content)
