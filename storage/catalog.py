@@ -98,28 +98,7 @@ def _write(path: Path, store: Path) -> None:
         )
         if artifacts:
             connection.executemany("INSERT INTO artifacts VALUES (?, ?, ?, ?, ?, ?)", artifacts)
-        connection.execute(
-            "CREATE TABLE runs (run_id VARCHAR, flow VARCHAR, name VARCHAR, state VARCHAR, started TIMESTAMPTZ, "
-            "ended TIMESTAMPTZ, config JSON, fingerprints VARCHAR[], error VARCHAR)"
-        )
-        rows = [
-            (r.run_id, r.flow, r.name, r.state, r.started, r.ended, json.dumps(r.config), r.fingerprints, r.error)
-            for r in runs.read_runs(store)
-        ]
-        if rows:
-            connection.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
-        connection.execute(
-            "CREATE TABLE methods (run_id VARCHAR, experiment VARCHAR, method VARCHAR, table_name VARCHAR, "
-            "fingerprint VARCHAR)"
-        )
-        methods = [
-            (run.run_id, run.name, method, *artifact.split("/"))
-            for run in runs.read_runs(store)
-            for method, artifacts in run.methods.items()
-            for artifact in artifacts.values()
-        ]
-        if methods:
-            connection.executemany("INSERT INTO methods VALUES (?, ?, ?, ?, ?)", methods)
+        _write_runs(connection, store)
         for table, paths in files.items():
             if table not in ("runs", "methods"):
                 connection.execute(f"CREATE VIEW {table} AS {_select(table, paths)}")
@@ -128,6 +107,33 @@ def _write(path: Path, store: Path) -> None:
             for field in schema:
                 about = (field.metadata or {}).get(b"about", b"").decode()
                 connection.execute(f"COMMENT ON COLUMN {table}.{_name(field.name)} IS {_quoted(about)}")
+
+
+def _write_runs(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
+    """The tables that come from the records of runs."""
+    recorded = runs.read_runs(store)
+    connection.execute(
+        "CREATE TABLE runs (run_id VARCHAR, flow VARCHAR, name VARCHAR, state VARCHAR, started TIMESTAMPTZ, "
+        "ended TIMESTAMPTZ, config JSON, fingerprints VARCHAR[], error VARCHAR)"
+    )
+    rows = [
+        (r.run_id, r.flow, r.name, r.state, r.started, r.ended, json.dumps(r.config), r.fingerprints, r.error)
+        for r in recorded
+    ]
+    if rows:
+        connection.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    connection.execute(
+        "CREATE TABLE methods (run_id VARCHAR, experiment VARCHAR, method VARCHAR, table_name VARCHAR, "
+        "fingerprint VARCHAR)"
+    )
+    methods = [
+        (run.run_id, run.name, method, *artifact.split("/"))
+        for run in recorded
+        for method, artifacts in run.methods.items()
+        for artifact in artifacts.values()
+    ]
+    if methods:
+        connection.executemany("INSERT INTO methods VALUES (?, ?, ?, ?, ?)", methods)
 
 
 def _ledgers(store: Path, table: str) -> Iterator[Path]:

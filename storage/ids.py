@@ -2,7 +2,11 @@
 
 from hashlib import blake2b
 
-_MASK = (1 << 63) - 1
+import numpy as np
+from numpy.typing import NDArray
+
+ID_RANGE = 1 << 63
+"""Ids are below it: they fit a signed int64."""
 
 
 def content_id(*parts: str | int) -> int:
@@ -15,7 +19,7 @@ def content_id(*parts: str | int) -> int:
         raw = str(part).encode("utf-8", "surrogatepass")
         digest.update(len(raw).to_bytes(8, "little"))
         digest.update(raw)
-    return int.from_bytes(digest.digest(), "little") & _MASK
+    return int.from_bytes(digest.digest(), "little") % ID_RANGE
 
 
 def passage_id(text: str) -> int:
@@ -26,3 +30,8 @@ def passage_id(text: str) -> int:
 def sentence_id(passage: int, start: int, end: int) -> int:
     """The id of a core sentence: of its passage's content and its character span in it."""
     return content_id(passage, start, end)
+
+
+def shard_of(ids: NDArray[np.int64], shards: int) -> NDArray[np.int64]:
+    """The shard that each id is in: shards are ranges of ids, all of one width."""
+    return ids // (ID_RANGE // shards)

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from configs.schema import LoadConfig
 from storage import schemas
 from storage.artifacts import Manifest, read_record
-from storage.ids import content_id, passage_id
+from storage.ids import ID_RANGE, content_id, passage_id
 from storage.parquet import DamagedRecord, write_atomically, write_json
 from storage.sources import SourceChanged, file_digest, file_key
 from tasks.datasets.base import Dataset, InputError, Passage, Question, Record, Reject
@@ -29,7 +29,6 @@ from tasks.stage import Progress, RowsLost, ShardResult, Stage
 
 CHUNK_CHARS = 8 << 20
 CHUNK_ROWS = 25_000
-ID_BITS = 63
 # A small corpus is spread over this many shards, of this many passages at least, so that workers share its work.
 FEW_SHARDS = 8
 SMALL_SHARD = 256
@@ -164,7 +163,7 @@ class Load(Stage):
 
     def _gather(self, table: str, shard: int) -> pa.Table:
         """The shard's rows from every chunk, ordered by key, then by their place in the sources."""
-        width = (1 << ID_BITS) // self._plan()["shards"]
+        width = ID_RANGE // self._plan()["shards"]
         parts = [STAGED[table].empty_table()]
         for path in sorted(self.staging.glob(f"*.{table}.arrow")):
             with pa.memory_map(str(path)) as file:
@@ -199,11 +198,6 @@ def shard_count(passages: float, config: LoadConfig) -> int:
     """A power of two, so that a shard of a corpus that has grown is a half of one it had before."""
     wanted = max(passages / config.shard_passages, min(FEW_SHARDS, passages / SMALL_SHARD), 1)
     return 1 << math.ceil(math.log2(wanted))
-
-
-def shard_of(ids: np.ndarray, shards: int) -> np.ndarray:
-    """The shard that each id is in: shards are ranges of ids, all of one width."""
-    return ids // ((1 << ID_BITS) // shards)
 
 
 def _check_unchanged(keys: dict[Path, str]) -> None:

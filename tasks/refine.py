@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from configs.evaluation import Refine as RefineConfig
 from storage import schemas
 from storage.artifacts import Artifact
-from tasks.load import shard_of
+from storage.ids import shard_of
 from tasks.refiners.base import Evidence, Hit, Refiner
 from tasks.registry import resolve
 from tasks.stage import Progress, ShardResult, Stage

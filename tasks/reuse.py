@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from storage.artifacts import Artifact, fingerprint
+from storage.ids import ID_RANGE
 from storage.schemas import VECTOR_KINDS
 from tasks.encoders.base import Vectors
 from tasks.encoders.contexts import Known, is_late
@@ -24,7 +25,6 @@ from tasks.encoders.contexts import Known, is_late
 Ids = Mapping[str, NDArray[np.int64]]
 """The ids of some units by kind of vector."""
 
-ID_RANGE = 1 << 63
 MOST_BASES = 4
 """Earlier artifacts to look in: each costs a look at its ids, and a nightly job leaves hundreds."""
 

@@ -13,9 +13,9 @@ from configs.evaluation import Score as ScoreConfig
 from configs.schema import Unit
 from storage.artifacts import Artifact, ShardRecord
 from storage.costs import charge
+from storage.ids import shard_of
 from tasks import scoring
 from tasks.index import table_of
-from tasks.load import shard_of
 from tasks.metrics.base import Answer, Case, Context, Hit, Span
 from tasks.stage import Progress, ShardResult, Stage
 

@@ -13,13 +13,12 @@ from itertools import chain
 from typing import Generic, TypeVar
 
 from configs.schema import LoadConfig
-from storage.ids import passage_id
+from storage.ids import ID_RANGE, passage_id
 from tasks.datasets.base import Dataset, Passage, Question, Record, Reject
 from tasks.datasets.reading import bytes_read
 
 SKETCH = 1 << 16
 """Ids kept for counting: up to so many are counted exactly, more with a standard error of 0.4 %."""
-ID_RANGE = 1 << 63
 
 Value = TypeVar("Value")
 
