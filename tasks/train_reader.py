@@ -42,7 +42,7 @@ DROPOUT = 0.1
 SAVE_EVERY = 100
 """Steps between checkpoints."""
 CHOOSING_CONTEXTS, CARD_CONTEXTS = 3, (1, 10)
-CARD_QUESTIONS = 1000
+CARD_QUESTIONS = 500
 """Questions that are asked with several contexts; all are asked with their gold passage alone."""
 
 Expect = Callable[[int], Any]
@@ -118,11 +118,15 @@ class Training:
 
     def run(self, progress: Progress, expect: Expect) -> None:
         """All passes that are left; `progress` counts windows of the pass under way."""
-        while self.position.epoch < len(self.passes):
+        while self.position.epoch < len(self.passes) and not self._spent():
             self._pass(progress, expect)
             self._choose()
             self.position = Position(self.position.epoch + 1, 0, self.position.step, self.position.best)
             self.save()
+
+    def _spent(self) -> bool:
+        """Whether the steps that were allowed are taken."""
+        return self.parameters.steps is not None and self.position.step >= self.parameters.steps
 
     def _pass(self, progress: Progress, expect: Expect) -> None:
         epoch = self.position.epoch
@@ -132,8 +136,12 @@ class Training:
         steps = shuffled_batches(rows, self.parameters.batch_tokens, draw)
         expect(len(rows))
         for number, batch in enumerate(steps):
+            if self._spent():
+                return
             if number >= self.position.batch:
                 done = (epoch + number / len(steps)) / len(self.passes)
+                if self.parameters.steps:
+                    done = max(done, self.position.step / self.parameters.steps)
                 self.learner.step(batch, len(rows) / len(steps), done, self.position.step)
                 self.position.batch, self.position.step = number + 1, self.position.step + 1
                 if self.position.step % SAVE_EVERY == 0:

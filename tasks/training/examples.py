@@ -20,7 +20,7 @@ logging.getLogger("bm25s").setLevel(logging.WARNING)  # by itself it tells of ev
 HARD = 9
 """Passages that BM25 finds for a question, the hardest distractors."""
 SHAPES = ("sentence", "passage", "run")
-SHAPE_WEIGHTS = (0.35, 0.35, 0.3)
+SHAPE_WEIGHTS = (0.5, 0.2, 0.3)
 
 
 @dataclass(frozen=True, slots=True)
