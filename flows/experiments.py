@@ -35,25 +35,24 @@ def find(name: str) -> tuple[str, dict[str, Any]]:
 def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]) -> Evaluate:
     """An experiment's settings as parameters of the flow. What was `given` besides wins, also over what single methods
     have of their own. Raises ConfigError."""
-    experiment = build(Experiment, settings, *given)
+    layer: dict[str, Any] = {}
+    for each in given:
+        layer = merged(layer, each)
+    wins = {section: layer.pop(section) for section in SECTIONS[1:] if section in layer}
+    experiment = build(Experiment, settings, layer)
     defaults = {section: getattr(experiment, section) for section in SECTIONS}
-    wins: dict[str, Any] = {}
-    for layer in given:
-        wins = merged(
-            wins, {section: layer[section] for section in SECTIONS if section != "index" and section in layer}
-        )
     methods = [
         method
         for label, own in experiment.methods.items()
-        for method in _methods(label, _merged(_merged(defaults, own or {}), wins))
+        for method in _methods(label, _overridden(merged(defaults, own or {}), wins))
     ]
     shared = experiment.model_dump(include={*Evaluate.model_fields} - {"methods"})
     return build(Evaluate, {**shared, "name": name, "methods": methods})
 
 
-def _merged(settings: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
-    """What a method does not do (null) has no settings to override."""
-    return merged(settings, {key: value for key, value in override.items() if settings.get(key, {}) is not None})
+def _overridden(settings: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """With what was given besides; what a method does not do (null) has no settings to override."""
+    return merged(settings, {key: value for key, value in given.items() if settings.get(key, {}) is not None})
 
 
 def _methods(label: str, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

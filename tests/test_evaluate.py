@@ -325,6 +325,27 @@ def test_an_index_of_other_weights_is_refused_by_name(store: Path, monkeypatch: 
         run(store)
 
 
+def test_methods_override_the_defaults_and_what_is_given_overrides_both() -> None:
+    settings = {
+        "retrieve": {"top_k": 5},
+        "generate": None,
+        "methods": {
+            "a": {"index": "one", "retrieve": {"top_k": 7}},
+            "b": {"index": "two", "generate": {"max_tokens": 9}},
+            "c": {"retrieve": None},
+        },
+    }
+    a, b, c = evaluation("trial", settings, {"index": "shared"}).methods
+    assert (a.index, b.index, c.index) == ("one", "two", "shared")
+    assert a.retrieve is not None
+    assert b.generate is not None
+    assert (a.retrieve.top_k, b.generate.max_tokens, a.generate, c.retrieve) == (7, 9, None, None)
+    a, b, c = evaluation("trial", settings, {"retrieve": {"top_k": 3}, "generate": {"max_tokens": 4}}).methods
+    assert a.retrieve is not None
+    assert b.generate is not None
+    assert (a.retrieve.top_k, b.generate.max_tokens, a.generate, c.retrieve) == (3, 4, None, None)
+
+
 def test_every_experiment_of_the_project_can_be_read() -> None:
     assert "quickstart" in names()
     for name in names():

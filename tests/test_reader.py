@@ -301,8 +301,9 @@ def parameters(squad: Path, tmp_path: Path) -> TrainReader:
         base=str(bert(tmp_path / "base", 256)),
         held_out=1,
         choosing=1,
-        epochs=80,
+        epochs=120,
         clozes=0,
+        negatives=1.0,
         batch_tokens=256,
         rank=16,
         learning_rate=1e-2,
@@ -325,7 +326,7 @@ def test_weights_come_with_a_card_figures_and_what_was_held_out(parameters: Trai
     assert [each.contexts for each in figures] == [1, 10]
     assert len((parameters.out / HELD_OUT).read_text().splitlines()) == 1
     card = (parameters.out / "README.md").read_text()
-    assert "towns.json: 8 questions of 4 articles" in card
+    assert "8 questions of 4 articles" in card
     assert "--set held_out=1" in card
     assert {file.name for file in parameters.out.iterdir()} == {
         *(ADAPTER, SETTINGS, CHECKPOINT, HELD_OUT, FIGURES, "README.md")

@@ -44,7 +44,8 @@ def _card(
         f"| {each.questions:,} | {each.exact_match:.1f} | {each.f1:.1f} | {each.prompt_tokens:,.0f} |"
         for each in figures
     )
-    named = " ".join(Path(each.partition(":")[2]).name for each in (*parameters.datasets, *parameters.passages))
+    made = "distractors and cloze questions" if parameters.clozes else "distractors"
+    named = ", ".join(Path(each.partition(":")[2]).name for each in (*parameters.datasets, *parameters.passages))
     options = "".join(f" --passages {_short(each)}" for each in parameters.passages)
     command = f"vitalfew train-reader {' '.join(map(_short, parameters.datasets))}{options} --out DIR"
     changed = parameters.model_dump(exclude_defaults=True, exclude={"datasets", "passages", "out", "threads"})
@@ -56,10 +57,12 @@ head for start, end and answerability. `adapter.safetensors` has the weights, `t
 are used.
 
 ## Data and split
-{named}: {len(learnt.questions):,} questions of {len(titles)} articles to learn from, those of {len(choosing)} more
-({", ".join(choosing)}) to choose the weights by. {len(held_out)} articles were held out altogether, a random choice of
-titles with seed {parameters.seed}; `held_out.txt` lists them. {len(learnt.passages):,} passages gave distractors and
-cloze questions. No title is shown to the reader.
+{named}:
+
+- {len(learnt.questions):,} questions of {len(titles)} articles to learn from;
+- those of {len(choosing)} more to choose the weights by: {", ".join(choosing)};
+- {len(held_out)} articles held out altogether, a random choice of titles with seed {parameters.seed}: `held_out.txt`;
+- {len(learnt.passages):,} passages that {made} come from. No title is shown to the reader.
 
 ## Quality on the held-out articles
 SQuAD's normalisation, percent. Distractors: the passages without the answer that BM25 ranks highest for the question,
