@@ -184,6 +184,7 @@ def test_the_order_of_prompts_and_of_contexts_changes_nothing(reader: Reader) ->
 
 
 def test_what_is_asked_twice_is_read_once(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader.kept.clear()
     read: list[int] = []
     forward = reader.model.forward
 
@@ -195,6 +196,21 @@ def test_what_is_asked_twice_is_read_once(reader: Reader, monkeypatch: pytest.Mo
     answers = reader.generate([Prompt("", QUESTION, CONTEXTS + CONTEXTS[:1])] * 5)
     assert sum(read) == len(CONTEXTS)
     assert len({each.text for each in answers}) == 1
+
+
+def test_what_was_read_is_not_read_again_and_keeps_its_time(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    prompts = [
+        Prompt("", f"Who saw the fox number {n}?", ("The red fox ran.", f"Anna saw it {n} times.")) for n in range(3)
+    ]
+    first = reader.generate(prompts)
+    ticks: list[tuple[int, int]] = []
+    again = reader.generate(prompts, tick=lambda done, tokens: ticks.append((done, tokens)))
+    assert [(each.text, each.logprob) for each in again] == [(each.text, each.logprob) for each in first]
+    assert [sum(column) for column in zip(*ticks, strict=True)] == [3, 0]
+    assert sum(each.seconds for each in again) > 0.3 * sum(each.seconds for each in first)
+    monkeypatch.setattr("tasks.generators.reader.MOST_KEPT", 2)
+    reader.generate(prompts)
+    assert len(reader.kept) == 2
 
 
 def test_ticks_add_up_and_seconds_are_shared_out(reader: Reader) -> None:

@@ -38,6 +38,11 @@ MAX_ANSWER = 30
 ADAPTER, SETTINGS = "adapter.safetensors", "config.json"
 
 
+MOST_KEPT = 1 << 16
+"""Windows whose spans are kept: another alpha, or a longer list, leads a question to many of the same contexts. An
+answer's seconds count what its windows took when they were read."""
+
+
 def _no_tick(prompts: int, tokens: int) -> None:
     """Nobody watches."""
 
@@ -45,12 +50,13 @@ def _no_tick(prompts: int, tokens: int) -> None:
 @dataclass(frozen=True, slots=True)
 class Found:
     """The best span of a window: its first and last token in the context, and natural logarithms: the window's
-    answerability (a logit) and the span's probability within the window."""
+    answerability (a logit) and the span's probability within the window. `seconds`: what reading the window took."""
 
     first: int
     last: int
     answerable: float
     logprob: float
+    seconds: float
 
 
 class Reader:
@@ -77,6 +83,7 @@ class Reader:
         self.uses_gpu = self.device.type == "cuda"
         self.batch_tokens = config.batch_tokens or (65_536 if self.uses_gpu else 2048)
         self.max_answer = min(MAX_ANSWER, config.max_tokens)
+        self.kept: dict[Window, Found] = {}
 
     def identity(self) -> dict[str, Any]:
         base = {f"base/{name}": digest for name, digest in digests([self.base], self.base).items()}
@@ -117,7 +124,9 @@ class Reader:
             if not error
             for context in dict.fromkeys(prompt.contexts)
         }
-        found = self._read({window for each in pairs.values() for window in each}, len(prompts), tick)
+        due = {window for each in pairs.values() for window in each}
+        new = self._read(due - self.kept.keys(), len(prompts), tick)
+        self.kept |= new
         answers = []
         for prompt, error in zip(prompts, errors, strict=True):
             tokens = _prompt_tokens(prompt, encodings)
@@ -125,10 +134,15 @@ class Reader:
                 answers.append(failed(error, tokens))
                 continue
             spans = [
-                (context, found[window]) for context in prompt.contexts for window in pairs[prompt.question, context]
+                (context, self.kept[window])
+                for context in prompt.contexts
+                for window in pairs[prompt.question, context]
             ]
             answers.append(_answer(spans, encodings, tokens))
-        return _timed(answers, time.perf_counter() - began)
+        for window in list(self.kept)[: max(0, len(self.kept) - MOST_KEPT)]:
+            del self.kept[window]  # the oldest
+        rest = time.perf_counter() - began - sum(each.seconds for each in new.values())
+        return _timed(answers, max(0.0, rest))
 
     def _error(self, prompt: Prompt, encodings: dict[str, Encoding]) -> str:
         length, limit = len(encodings[prompt.question].ids), self.config.max_input_tokens
@@ -147,12 +161,16 @@ class Reader:
         ticked = 0
         for batch in batches([len(row.ids) for row in rows], self.batch_tokens):
             some = [rows[number] for number in batch]
+            tokens = sum(len(window.ids) for window in some)
+            began = time.perf_counter()
             start, end, answerable = self.model(padded(some, padding, self.device))
-            for window, *best in zip(some, *best_spans(start, end, self.max_answer), answerable.tolist(), strict=True):
-                first, last, logprob, logit = best
-                found[window] = Found(window.token(first), window.token(last), logit, logprob)
+            best = best_spans(start, end, self.max_answer)
+            seconds = (time.perf_counter() - began) / tokens
+            for window, first, last, logprob, logit in zip(some, *best, answerable.tolist(), strict=True):
+                place = window.token(first), window.token(last)
+                found[window] = Found(*place, logit, logprob, seconds * len(window.ids))
             share = prompts * len(found) // len(rows)
-            tick(share - ticked, sum(len(window.ids) for window in some))
+            tick(share - ticked, tokens)
             ticked = share
         tick(prompts - ticked, 0)
         return found
@@ -179,7 +197,8 @@ def _answer(spans: list[tuple[str, Found]], encodings: dict[str, Encoding], toke
     context, best = max(spans, key=lambda each: each[1].answerable + each[1].logprob)
     offsets = encodings[context].offsets
     text = context[offsets[best.first][0] : offsets[best.last][1]].strip()
-    return Generation(text, tokens, best.last - best.first + 1, 0.0, best.answerable - total + best.logprob)
+    seconds = sum(span.seconds for _, span in spans)
+    return Generation(text, tokens, best.last - best.first + 1, seconds, best.answerable - total + best.logprob)
 
 
 def _prompt_tokens(prompt: Prompt, encodings: dict[str, Encoding]) -> int:
@@ -188,11 +207,11 @@ def _prompt_tokens(prompt: Prompt, encodings: dict[str, Encoding]) -> int:
 
 
 def _timed(answers: list[Generation], seconds: float) -> list[Generation]:
-    """Each with its share, by tokens, of the time they took together."""
+    """Each with its share, by tokens, of what they took together besides the reading."""
     read = [0 if answer.error else answer.prompt_tokens for answer in answers]
     total = sum(read) or 1
     return [
-        dataclasses.replace(answer, seconds=seconds * tokens / total)
+        dataclasses.replace(answer, seconds=answer.seconds + seconds * tokens / total)
         for answer, tokens in zip(answers, read, strict=True)
     ]
 
