@@ -1,7 +1,7 @@
 """score: questions, hits, evidence, candidates → scores and summaries."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -97,7 +97,7 @@ class Score(Stage):
                     hits=None if found is None else tuple(found),
                     contexts=None if contexts is None else tuple(contexts),
                     answer=None if candidates is None else self._answer(candidates[key][0]),
-                    units=self._size(unit) if unit else 0,
+                    units=self._sizes[unit] if unit else 0,
                 )
             )
         return [row["question_id"] for row in asked], cases
@@ -110,23 +110,41 @@ class Score(Stage):
             rows.setdefault(row["question_id"], []).append(row)
         return rows
 
-    def _size(self, unit: Unit) -> int:
-        return self.corpus[unit].completed().rows[table_of(unit)]
+    @cached_property
+    def _sizes(self) -> dict[Unit, int]:
+        return {unit: artifact.completed().rows[table_of(unit)] for unit, artifact in self.corpus.items()}
+
+    @cached_property
+    def _shards(self) -> int:
+        """Of the sentences: ranges of passage ids, each sorted by them."""
+        return len(self.corpus["sentence"].completed().shards)
 
     def _context(self, row: dict[str, Any]) -> Context:
         spans = []
         if "sentence" in self.corpus:  # else nobody knows what its sentences are
             origins = [Span(**span) for span in row["origin"]]
-            spans = [whole for span in origins for whole in _sentences(self.corpus["sentence"], span)]
+            spans = [whole for span in origins for whole in self._sentences(span)]
         return Context(row["text"], row["tokens"], tuple(spans))
 
     def _answer(self, row: dict[str, Any]) -> Answer:
         tokens = row["prompt_tokens"] + row["completion_tokens"]
         seconds = row["seconds"]
-        usd = charge(0, seconds, tokens) if self._on_gpu() else charge(seconds, 0, tokens)
+        usd = charge(0, seconds, tokens) if self._on_gpu else charge(seconds, 0, tokens)
         names = ("text", "prompt_tokens", "completion_tokens", "seconds", "error")
         return Answer(**{name: row[name] for name in names}, usd=usd)
 
+    def _sentences(self, span: Span) -> list[Span]:
+        """The sentences that a span is of, whole."""
+        shard = int(shard_of(np.array(span.passage_id), self._shards))
+        passages, starts, ends = _spans(self.corpus["sentence"].path(shard))
+        first, last = np.searchsorted(passages, [span.passage_id, span.passage_id + 1])
+        return [
+            Span(span.passage_id, int(start), int(end))
+            for start, end in zip(starts[first:last], ends[first:last], strict=True)
+            if start < span.end and end > span.start
+        ]
+
+    @cached_property
     def _on_gpu(self) -> bool:
         return any(record.cost.gpu_seconds for record in self.inputs["candidates"].completed().shards)
 
@@ -136,19 +154,7 @@ def _hit(row: dict[str, Any]) -> Hit:
     return Hit(row["rank"], row["unit_id"], span, row["score"], row["text"])
 
 
-def _sentences(sentences: Artifact, span: Span) -> list[Span]:
-    """The sentences that a span is of, whole. Shards of sentences are ranges of passage ids, each sorted by them."""
-    shard = int(shard_of(np.array(span.passage_id), len(sentences.completed().shards)))
-    passages, starts, ends = _spans(sentences.path(shard))
-    first, last = np.searchsorted(passages, [span.passage_id, span.passage_id + 1])
-    return [
-        Span(span.passage_id, int(start), int(end))
-        for start, end in zip(starts[first:last], ends[first:last], strict=True)
-        if start < span.end and end > span.start
-    ]
-
-
-@lru_cache(8)
+@lru_cache(64)
 def _spans(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     table = pq.read_table(path, columns=["passage_id", "start", "end"])
     return table["passage_id"].to_numpy(), table["start"].to_numpy(), table["end"].to_numpy()
