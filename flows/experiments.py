@@ -84,6 +84,8 @@ def _lists(settings: Mapping[str, Any]) -> list[tuple[tuple[str, ...], list[Any]
 
 def _matters(settings: Mapping[str, Any], path: tuple[str, ...]) -> bool:
     """Whether a method has any use for a setting: a sweep over alpha leaves naive RAG as it is."""
+    if path[0] == "refine" and settings["retrieve"] is None:
+        return False
     if path[0] != "retrieve" or path[-1] in ("retriever", "top_k"):
         return True
     retrievers = settings["retrieve"].get("retriever", "core_context")

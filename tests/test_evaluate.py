@@ -340,6 +340,8 @@ def test_methods_override_the_defaults_and_what_is_given_overrides_both() -> Non
     assert a.retrieve is not None
     assert b.generate is not None
     assert (a.retrieve.top_k, b.generate.max_tokens, a.generate, c.retrieve) == (7, 9, None, None)
+    swept = evaluation("trial", settings, {"refine": {"top_k": [1, 2]}}).methods
+    assert [method.name for method in swept] == ["a top_k=1", "a top_k=2", "b top_k=1", "b top_k=2", "c"]
     a, b, c = evaluation("trial", settings, {"retrieve": {"top_k": 3}, "generate": {"max_tokens": 4}}).methods
     assert a.retrieve is not None
     assert b.generate is not None
