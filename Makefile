@@ -29,7 +29,7 @@ $(VENV)/.vllm: $(VENV)/.ready constraints-vllm.txt
 demo: setup  ## Index the built-in corpus, search it, answer its questions by three methods
 	$(BIN)/vitalfew index $(DEMO) --name demo
 	$(BIN)/vitalfew search "$$($(BIN)/vitalfew sql 'SELECT text FROM questions ORDER BY question_id LIMIT 1' --format csv | tail -n 1)" --index demo --top-k 3
-	$(BIN)/vitalfew evaluate quickstart --index demo
+	$(BIN)/vitalfew evaluate quickstart --index demo --set questions.sample=100
 
 test: setup lint types unit  ## Lint, types, tests
 
