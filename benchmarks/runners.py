@@ -14,7 +14,7 @@ from pathlib import Path
 from storage.catalog import query
 
 STORE = Path("build/runners")
-CORPUS = "synthetic:passages=6000,questions=100,seed=1"
+CORPUS = "synthetic:passages=3000,questions=100,seed=1"
 RUNNERS = {"serial": ["--runner", "serial"], "ray, 1 worker": ["--workers", "1"], "ray, 2 workers": ["--workers", "2"]}
 
 
