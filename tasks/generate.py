@@ -131,9 +131,8 @@ class Generate(Stage):
 
 
 def _columns(generation: Generation) -> dict[str, Any]:
-    names = {field.name for field in schemas.CANDIDATES}
-    slots = ("text", "prompt_tokens", "completion_tokens", "logprob", "seconds", "finish_reason", "error")
-    return {name: getattr(generation, name) for name in slots if name in names}
+    names = ("text", "prompt_tokens", "completion_tokens", "logprob", "seconds", "finish_reason", "error")
+    return {name: getattr(generation, name) for name in names}
 
 
 def _generator(config: GenerateConfig) -> Generator:

@@ -15,8 +15,9 @@ from storage.artifacts import Artifact, ShardRecord
 from storage.costs import charge
 from storage.ids import shard_of
 from tasks import scoring
+from tasks.datasets.base import Span
 from tasks.index import table_of
-from tasks.metrics.base import Answer, Case, Context, Hit, Span
+from tasks.metrics.base import Answer, Case, Context, Hit
 from tasks.stage import Progress, ShardResult, Stage
 
 Rows = dict[int, list[dict[str, Any]]]

@@ -105,8 +105,8 @@ class Searcher:
         retriever = self._retriever(request)
         if retriever.dense:
             self.encoder  # noqa: B018  # which looks whether it is the one that the passages were encoded by
-        if "unit" in retriever.settings and not self.bm25:
-            raise IndexMismatch(f"index {self.index.name!r} has no BM25")
+        if "unit" in retriever.settings:
+            self.bm25  # noqa: B018  # likewise, whether it is there
         weighs = "alpha" in retriever.settings and retriever.unit == "sentence"
         if weighs and self.config.layout == "fused" and abs(request.alpha - self.config.alpha) > 1e-9:
             raise IndexMismatch(

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from configs.evaluation import Score
-from tasks.metrics.base import Answer, Case, Context, Hit, Span
+from tasks.datasets.base import Span
+from tasks.metrics.base import Answer, Case, Context, Hit
 from tasks.registry import METHODS, resolve
 
 K = (1, 2, 3, 4, 10)

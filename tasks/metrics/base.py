@@ -9,15 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
 
 from configs.evaluation import Score
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A half-open range of characters (code points) of a passage."""
-
-    passage_id: int
-    start: int
-    end: int
+from tasks.datasets.base import Span
 
 
 @dataclass(frozen=True, slots=True)

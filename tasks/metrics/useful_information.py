@@ -11,7 +11,8 @@ out.
 
 from collections.abc import Sequence
 
-from tasks.metrics.base import Case, PerQuestion, Span, Values
+from tasks.datasets.base import Span
+from tasks.metrics.base import Case, PerQuestion, Values
 
 
 class UsefulInformation(PerQuestion):
