@@ -103,6 +103,11 @@ class Method(Config):
 
     name: str = Field(min_length=1, description="Its name in the table.")
     index: str | None = Field(None, description="A named index; not needed without retrieval.")
+    variant: dict[str, Any] = Field(
+        {},
+        description="Settings of `vitalfew index` that its index has to have, {encode: {context: exact}}: the "
+        "named one if it has them, else another of the same corpus.",
+    )
     retrieve: Retrieve | None = Field(Retrieve(), description="null: no retrieval.")
     refine: Refine = Refine()
     generate: Generate | None = Field(Generate(), description="null: retrieval alone is judged.")
@@ -116,13 +121,16 @@ class Experiment(Execution):
     """
 
     about: str = Field("", description="What it is for, in a sentence.")
+    repeats: str = Field("", description="The table or figure of a paper that it repeats.")
     index: str | None = Field(None, description="The named index of every method that has no other.")
+    variant: dict[str, Any] = Field({}, description="Settings that the index of every method has to have.")
     questions: Questions = Questions()
     retrieve: dict[str, Any] | None = Field({}, description="Settings of `retrieve` for all methods.")
     refine: dict[str, Any] = Field({}, description="Settings of `refine` for all methods.")
     generate: dict[str, Any] | None = Field({}, description="Settings of `generate` for all methods.")
     methods: dict[str, dict[str, Any] | None] = Field(
-        min_length=1, description="By name: index, retrieve, refine, generate, where they differ from the above."
+        min_length=1,
+        description="By name: index, variant, retrieve, refine, generate, where they differ.",
     )
     score: Score = Score()
 

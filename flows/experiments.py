@@ -14,7 +14,7 @@ from configs.loading import ConfigError, build, merged, read_yaml
 from tasks.registry import UnknownName, resolve
 
 FOLDER = Path(__file__).parent.parent / "configs" / "experiments"
-SECTIONS = ("index", "retrieve", "refine", "generate")
+SECTIONS = ("index", "variant", "retrieve", "refine", "generate")
 
 
 def names() -> list[str]:
@@ -84,7 +84,7 @@ def _lists(settings: Mapping[str, Any]) -> list[tuple[tuple[str, ...], list[Any]
 
 def _matters(settings: Mapping[str, Any], path: tuple[str, ...]) -> bool:
     """Whether a method has any use for a setting: a sweep over alpha leaves naive RAG as it is."""
-    if path[0] == "refine" and settings["retrieve"] is None:
+    if path[0] in ("variant", "refine") and settings["retrieve"] is None:
         return False
     if path[0] != "retrieve" or path[-1] in ("retriever", "top_k"):
         return True
