@@ -1,9 +1,9 @@
 """What a user can set of the flow `evaluate`: which questions, and which ways to answer them are set side by side."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from configs.schema import Config, Execution, Retrieve
 
@@ -132,6 +132,7 @@ class Experiment(Execution):
         min_length=1,
         description="By name: index, variant, retrieve, refine, generate, where they differ.",
     )
+    baseline: str | None = Field(None, description="The method that the others are compared with; default: the first.")
     score: Score = Score()
 
 
@@ -140,8 +141,9 @@ class Evaluate(Execution):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$", description="The experiment's name.")
     questions: Questions = Questions()
-    methods: tuple[Method, ...] = Field(
-        min_length=1, description="What is set side by side; the first is the baseline."
+    methods: tuple[Method, ...] = Field(min_length=1, description="What is set side by side.")
+    baseline: str | None = Field(
+        None, description="The method that the others are compared with (of a grid its first); default: the first."
     )
     score: Score = Score()
 
@@ -152,3 +154,17 @@ class Evaluate(Execution):
         if len(set(names)) < len(names):
             raise ValueError("two methods have one name")
         return methods
+
+    @model_validator(mode="after")
+    def _known_baseline(self) -> Self:
+        if self.baseline_place is None:
+            raise ValueError(f"no method is called {self.baseline!r}, which is to be the baseline")
+        return self
+
+    @property
+    def baseline_place(self) -> int | None:
+        """The place of the baseline among the methods."""
+        if self.baseline is None:
+            return 0
+        names = [method.name for method in self.methods]
+        return next((place for place, name in enumerate(names) if f"{name} ".startswith(f"{self.baseline} ")), None)

@@ -11,7 +11,7 @@ from tasks.index_results import index_results, models
 from tasks.reports.page import page
 from tasks.reports.results import Asked, Report
 from tasks.reports.tables import csv_bytes, long_table, wide_table
-from tasks.results import NoReport, method_results, read_manifest
+from tasks.results import NoReport, baseline_of, method_results, read_manifest
 
 LATEST = "latest"
 
@@ -54,6 +54,7 @@ def read_report(store: Path, run: Run) -> Report:
     parameters = Evaluate.model_validate(run.config)
     asked = next(iter(run.methods.values()))["asked"]
     questions = parameters.questions
+    methods, best_alphas = method_results(store, run, parameters)
     source = questions.dataset or f"the data sets of index {next(m.index for m in parameters.methods if m.index)}"
     return Report(
         experiment=run.name,
@@ -66,9 +67,11 @@ def read_report(store: Path, run: Run) -> Report:
             where=questions.where,
             seed=questions.seed if questions.sample else None,
         ),
-        methods=method_results(store, run, parameters),
+        methods=methods,
+        baseline=baseline_of(parameters),
         indexes=index_results(store, parameters.methods),
         models=models(store, parameters.methods),
+        best_alphas=best_alphas,
     )
 
 

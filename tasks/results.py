@@ -18,8 +18,9 @@ from tasks import scoring
 from tasks.metrics.base import Metric
 from tasks.metrics.correct_units import MISSING
 from tasks.question_scores import QuestionScores, read_question_scores
-from tasks.reports.results import MethodResult, StageCost, Summary
-from tasks.statistics.bootstrap import mean_interval
+from tasks.reports.results import BestAlpha, MethodResult, StageCost, Summary
+from tasks.reports.sweep import alpha_of, families
+from tasks.statistics.bootstrap import best_row, mean_interval
 from tasks.statistics.paired import Difference, corrected, paired_bootstrap
 
 FIRST_ERRORS = 3
@@ -64,19 +65,30 @@ def _shared_name(methods: Sequence[Method]) -> str:
     return methods[0].name.replace(f" seed={methods[0].generate.seed}", "")
 
 
-def method_results(store: Path, run: Run, parameters: Evaluate) -> tuple[MethodResult, ...]:
-    """A result for each group of methods, the baseline first. Raises NoReport where an artifact was removed since."""
+def baseline_of(parameters: Evaluate) -> int:
+    """The place of the baseline among the groups."""
+    method = parameters.methods[parameters.baseline_place or 0]
+    return next(place for place, group in enumerate(groups(parameters.methods)) if method in group.methods)
+
+
+def method_results(
+    store: Path, run: Run, parameters: Evaluate
+) -> tuple[tuple[MethodResult, ...], tuple[BestAlpha, ...]]:
+    """A result for each group of methods, and the best alpha of every sweep. Raises NoReport where an artifact was
+    removed since."""
     found = groups(parameters.methods)
     settings = differing({group.name: group.methods[0] for group in found})
     metrics = {
         column: metric for metric in scoring.make_metrics(parameters.score).values() for column in metric.score([])
     }
     scores = [_question_scores(store, run, group) for group in found]
-    compared = _differences(scores, [column for column, metric in metrics.items() if not metric.corpus])
-    return tuple(
+    baseline = baseline_of(parameters)
+    compared = _differences(scores, baseline, [column for column, metric in metrics.items() if not metric.corpus])
+    results = tuple(
         _result(store, run, group, settings[group.name], metrics, scores[number], compared[number])
         for number, group in enumerate(found)
     )
+    return results, tuple(_best_alphas(results, scores))
 
 
 def _question_scores(store: Path, run: Run, group: Group) -> QuestionScores:
@@ -85,21 +97,35 @@ def _question_scores(store: Path, run: Run, group: Group) -> QuestionScores:
     return read_question_scores(store, asked, [read_manifest(store, each["scores"]) for each in artifacts])
 
 
-def _differences(scores: Sequence[QuestionScores], columns: Sequence[str]) -> list[dict[str, Difference]]:
-    """For each method its differences to the first, metric by metric; Holm's correction is over the methods."""
+def _differences(
+    scores: Sequence[QuestionScores], baseline: int, columns: Sequence[str]
+) -> list[dict[str, Difference]]:
+    """For each method its differences to the baseline, metric by metric; Holm's correction is over the methods."""
     found: list[dict[str, Difference]] = [{} for _ in scores]
-    if len(scores) < 2 or not columns:
-        return found
-    ids = scores[0].ids
-    baseline = np.stack([scores[0].of(column, ids) for column in columns for _ in scores[1:]])
-    others = np.stack([each.of(column, ids) for column in columns for each in scores[1:]])
-    differences = paired_bootstrap(baseline, others)
-    for number, column in enumerate(columns):
-        family = differences[number * len(scores[1:]) :][: len(scores[1:])]
-        for method, each in zip(found[1:], corrected(family), strict=True):
+    others = [place for place in range(len(scores)) if place != baseline]
+    ids = scores[baseline].ids
+    for column in columns if others else ():
+        values = np.stack([scores[place].of(column, ids) for place in others])
+        differences = corrected(paired_bootstrap(scores[baseline].of(column, ids), values))
+        for place, each in zip(others, differences, strict=True):
             if each.questions:
-                method[column] = each
+                found[place][column] = each
     return found
+
+
+def _best_alphas(results: Sequence[MethodResult], scores: Sequence[QuestionScores]) -> Iterator[BestAlpha]:
+    """For every metric that is better the higher, of every family that differs in alpha alone."""
+    names, family = families(results)
+    for number, name in enumerate(names):
+        members = [place for place, each in enumerate(family) if each == number]
+        alphas = [alpha for place in members if (alpha := alpha_of(results[place])) is not None]
+        if len(alphas) < 3 or len(alphas) < len(members):
+            continue
+        for column, summary in results[members[0]].summaries.items():
+            values = np.stack([scores[place].of(column, scores[place].ids) for place in members])
+            if summary.higher_is_better and (best := best_row(values)):
+                low, high = alphas[best.low], alphas[best.high]
+                yield BestAlpha(column, name, alphas[best.row], min(low, high), max(low, high))
 
 
 def _result(
@@ -157,8 +183,8 @@ def _summaries(
         metric, interval = metrics.get(column), intervals.get(column)
         found[column] = Summary(
             fmean(values) if values else None,
-            row["questions"],
-            max(seed[column]["left_out"] for seed in seeds),
+            row["questions"] - row["left_out"],
+            row["left_out"],
             metric.higher_is_better if metric else None,
             interval.low if interval else None,
             interval.high if interval else None,

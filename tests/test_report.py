@@ -392,7 +392,7 @@ def test_labels_keep_clear_of_one_another() -> None:
 
 
 def test_families_differ_in_alpha_alone() -> None:
-    names, family = families(reports.grid())
+    names, family = families(reports.grid().methods)
     assert names[0] == "context=exact, top_k=10"
     assert [family.count(kind) for kind in range(len(names))] == [10] * 4
 

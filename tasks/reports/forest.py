@@ -13,13 +13,13 @@ _NAME = 40
 
 
 def differences(report: Report, metric: str | None = None) -> Plot | None:
-    """Every method's difference to the first in `metric` (default: `quality_metric`); None where none has an
+    """Every method's difference to the baseline in `metric` (default: `quality_metric`); None where none has an
     interval."""
     metric = metric or quality_metric(report)
     found = [(number, each) for number, each in _found(report, metric) if each.low is not None]
     if not metric or not found:
         return None
-    baseline = report.methods[0].label
+    baseline = report.methods[report.baseline].label
     title = f"Difference to {shortened(baseline, _NAME)} in {heading(metric)}"
     with ground("differences"):
         drawing, (axes,) = axes_grid(1, 1, (7.4, 1.1 + 0.3 * len(found)))

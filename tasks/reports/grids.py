@@ -36,9 +36,7 @@ class Grid:
 
 
 def _name(report: Report, number: int) -> str:
-    return (
-        f"{number + 1} {report.methods[number].label}{' (baseline)' if number == 0 and len(report.methods) > 1 else ''}"
-    )
+    return f"{number + 1} {report.methods[number].label}{' (baseline)' if number == report.baseline and len(report.methods) > 1 else ''}"
 
 
 def _rows(report: Report, columns: Sequence[Sequence[Cell]]) -> list[tuple[str, Sequence[Cell]]]:

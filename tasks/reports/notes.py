@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 from tasks.reports.columns import heading, quality_metric, significant
-from tasks.reports.results import MethodResult, Report, StageCost
+from tasks.reports.results import BestAlpha, MethodResult, Report, StageCost
 from tasks.reports.text import listed, one_line, shortened
 from tasks.statistics.bootstrap import MIN_QUESTIONS
 from tasks.statistics.power import questions_needed, visible_difference
@@ -34,7 +34,8 @@ def statistics(report: Report) -> list[str]:
     """What the differences rest on, and how many questions a smaller one would take."""
     metric = quality_metric(report)
     found = [method.differences[metric] for method in report.methods if metric and metric in method.differences]
-    lines = [f"Means of {len(seeds)} seeds ({', '.join(map(str, seeds))})." for seeds in _seeds(report)]
+    lines = [_best(report, each) for each in report.best_alphas if each.metric == metric]
+    lines += [f"Means of {len(seeds)} seeds ({', '.join(map(str, seeds))})." for seeds in _seeds(report)]
     if not metric or not found:
         return lines
     questions = max(each.questions for each in found)
@@ -57,6 +58,14 @@ def statistics(report: Report) -> list[str]:
             f"one of {goal:g} takes {questions_needed(sd, goal):,}."
         )
     return lines
+
+
+def _best(report: Report, best: BestAlpha) -> str:
+    family = f" ({best.family})" if best.family else ""
+    return (
+        f"{heading(best.metric)} is highest at alpha {best.alpha:g}{family}; in 95 % of resamples of the questions the "
+        f"best alpha lies between {best.low:g} and {best.high:g}."
+    )
 
 
 def _seeds(report: Report) -> list[tuple[int, ...]]:

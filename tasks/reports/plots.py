@@ -90,7 +90,7 @@ def _kinds(report: Report) -> tuple[list[str], list[int]]:
     more families than markers."""
     if len(report.methods) <= _NAMED:
         return [], [*range(len(report.methods))]
-    names, family = families(report)
+    names, family = families(report.methods)
     return (names, family) if 1 < len(names) <= len(MARKERS) else ([], [0] * len(family))
 
 

@@ -18,11 +18,11 @@ STAGE_SECONDS, STAGE_USD = "stage_seconds", "stage_usd"
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A metric over all questions. `value`: their mean, or None where no question could be scored.
+    """A metric over all questions. `value`: the mean, or None where no question could be scored.
 
-    `questions` went in, `left_out` gave no ground for it; `higher_is_better`: None where neither is; `low`, `high`:
-    the ends of a 95 % interval around `value`, where there are questions enough for one; `spread`: between the highest
-    and the lowest of several seeds.
+    `questions`: it is the mean of; `left_out`: gave no ground for it; `higher_is_better`: None where neither is; `low`,
+    `high`: the ends of a 95 % interval around `value`, where there are questions enough for one; `spread`: between the
+    highest and the lowest of several seeds.
     """
 
     value: float | None
@@ -97,6 +97,18 @@ class MethodResult:
 
 
 @dataclass(frozen=True, slots=True)
+class BestAlpha:
+    """The alpha with the highest mean of `metric` in a sweep, and the range that holds it in 95 % of the resamples of
+    the questions. `family`: what the sweep's methods share, '' where there is but one sweep."""
+
+    metric: str
+    family: str
+    alpha: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """Which questions were asked: so many, from where, under which SQL condition, drawn with which seed."""
 
@@ -108,7 +120,8 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One run of an experiment; the first of `methods` is the baseline, `store` the path of its store."""
+    """One run of an experiment; `baseline`: the place of the method that the others are compared with; `store`: the
+    path of its store; `models`: the encoders and generators that took part."""
 
     experiment: str
     run_id: str
@@ -116,8 +129,10 @@ class Report:
     store: str
     asked: Asked
     methods: tuple[MethodResult, ...]
+    baseline: int = 0
     indexes: tuple[IndexResult, ...] = ()
     models: tuple[str, ...] = ()
+    best_alphas: tuple[BestAlpha, ...] = ()
 
     def measures(self, method: MethodResult) -> dict[str, Summary]:
         """The method's summaries and what its costs come to per question; a value that is no number is None."""

@@ -25,9 +25,9 @@ class Panel:
     levels: Mapping[str, float] = field(default_factory=dict)
 
 
-def families(report: Report) -> tuple[list[str], list[int]]:
+def families(methods: Sequence[MethodResult]) -> tuple[list[str], list[int]]:
     """Names of the groups of methods that differ in α alone, and the group of each method."""
-    rests = [_rest(method) for method in report.methods]
+    rests = [_rest(method) for method in methods]
     groups = [*{repr(rest): rest for rest in rests}.values()]
     return family_names(groups), [groups.index(rest) for rest in rests]
 
@@ -68,7 +68,7 @@ def _recalls(report: Report) -> list[str]:
 def _lines(report: Report, recalls: Sequence[str]) -> dict[str, dict[str, Points]]:
     groups: dict[str, list[MethodResult]] = {}
     for method in report.methods:
-        if _alpha(method) is not None:
+        if alpha_of(method) is not None:
             groups.setdefault(repr(_rest(method)), []).append(method)
     merged: dict[tuple[Points, ...], dict[str, Any]] = {}
     for methods in groups.values():
@@ -85,7 +85,7 @@ def _points(report: Report, methods: Sequence[MethodResult], metric: str) -> Poi
     """The group's recall over α; empty unless there are two to join."""
     found = {}
     for method in methods:
-        alpha, summary = _alpha(method), report.measures(method).get(metric)
+        alpha, summary = alpha_of(method), report.measures(method).get(metric)
         if alpha is not None and summary and summary.value is not None:
             value = summary.value
             low, high = (value if end is None else end for end in (summary.low, summary.high))
@@ -99,12 +99,12 @@ def _levels(report: Report, recalls: Sequence[str]) -> dict[str, dict[str, float
         measures = report.measures(method)
         values = {m: measures[m].value for m in recalls if m in measures}
         known = {metric: value for metric, value in values.items() if value is not None}
-        if _alpha(method) is None and known and known not in found.values():
+        if alpha_of(method) is None and known and known not in found.values():
             found[method.label] = known
     return dict([*found.items()][:_LEVELS])
 
 
-def _alpha(method: MethodResult) -> float | None:
+def alpha_of(method: MethodResult) -> float | None:
     value = next((value for key, value in method.settings.items() if _is_alpha(key)), None)
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 

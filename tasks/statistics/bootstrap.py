@@ -49,6 +49,32 @@ def mean_interval(
     return [_interval(row[kept], drawn, confidence) for row, kept, drawn in zip(table, known, means.T, strict=True)]
 
 
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The row with the highest mean; `low`, `high`: the rows between which it lies in so many of the resamples."""
+
+    row: int
+    low: int
+    high: int
+
+
+def best_row(values: ArrayLike, *, resamples: int = 10_000, confidence: float = 0.95, seed: int = 0) -> Best | None:
+    """Which row has the highest mean (of several the first), and how sure that is.
+
+    `values`: float64 (m, n), rows in the order of the setting that they differ in. Questions that any row lacks are left
+    out; None where fewer than MIN_QUESTIONS are left. Raises as `mean_interval`.
+    """
+    table = matrix(values)
+    table = table[:, ~np.isnan(table).any(axis=0)]
+    if table.shape[1] < MIN_QUESTIONS:
+        return None
+    drawn = _resampled_means(table, np.ones_like(table, dtype=np.bool_), resamples, seed)
+    rows = np.sort(drawn.argmax(axis=1))
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(rows, [tail, 1 - tail], method="nearest")
+    return Best(int(table.mean(axis=1).argmax()), int(low), int(high))
+
+
 def matrix(values: ArrayLike) -> NDArray[np.float64]:
     """As float64 (m, n). Raises ValueError for another shape or an infinite value."""
     table = np.asarray(values, dtype=np.float64)

@@ -52,13 +52,14 @@ def paired_bootstrap(
 ) -> list[Difference]:
     """What each method differs from the baseline by, all from the same resamples of questions.
 
-    `baseline`: float64 (n,), `methods`: float64 (m, n), a question per column; NaN: no value. A question is left out of
+    `baseline`: float64 (n,), or (m, n) where each row has its own (another metric); `methods`: float64 (m, n), a
+    question per column; NaN: no value. A question is left out of
     a method's difference where either has none. Average several seeds per question before: questions are what is drawn.
     The same seed gives the same result only for the same order of questions: sort them by id first.
     Raises ValueError for shapes that do not fit, an infinite value, or a confidence outside (0, 1).
     """
     reference, table = matrix(np.atleast_2d(baseline)), matrix(methods)
-    if reference.shape != (1, table.shape[1]):
+    if reference.shape not in ((1, table.shape[1]), table.shape):
         raise ValueError(f"the baseline's shape {np.shape(baseline)} does not fit that of the methods, {table.shape}")
     # Questions without a real difference count as equal, whatever the last bit of their averages says.
     differences = np.where(np.isclose(table, reference, rtol=ROUNDING, atol=0.0), 0.0, table - reference)
