@@ -122,13 +122,13 @@ def test_datasets_that_all_agree_leave_an_infinite_f(tmp_path: Path) -> None:
         ("m,a,b\nx,1,\ny,1,2\n", ["line 2 (x), column 'b' is empty", "fill it in"]),
         ("m,a,b\nx,1,2\ny,nan,2\n", ["line 3 (y), column 'a'", "not a finite number"]),
         ("m,a,b\nx,1,2\ny,1,54%\n", ["line 3 (y), column 'b'", "'54%' is not a number"]),
-        ("m,a,b\nx,1,2\n", ["has 1 methods", "at least 2"]),
+        ("m,a,b\nx,1,2\n", ["has 1 row(s)", "at least 2"]),
         ("m,a\nx,1\ny,2\n", ["columns 'm', 'a'", "at least 2 datasets"]),
         ("m,a,b\nx,1,2\nx,1,3\n", ["line 3 names the method 'x' a second time"]),
         ("m,a,b\n,1,2\ny,1,3\n", ["line 2 names no method"]),
         ("m,a,b\nx,1\ny,1,3\n", ["line 2 cannot be read", "2 fields where 3 are due"]),
         ("m,a,a\nx,1,2\ny,1,3\n", ["'a' twice"]),
-        ("", ["line 1 has to name the columns"]),
+        ("", ["is empty (0 bytes)"]),
     ],
 )
 def test_a_table_that_cannot_be_used_says_where_and_what_to_do(tmp_path: Path, text: str, words: list[str]) -> None:
