@@ -17,7 +17,7 @@ def significance(
     as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
     lower_is_better: Annotated[bool, typer.Option("--lower-is-better", help="Rank the smallest figure first.")] = False,
     control: Annotated[
-        str | None, typer.Option("--control", metavar="METHOD", help="Compare with this one [the best ranked].")
+        str | None, typer.Option("--control", metavar="METHOD", help="Compare with this one; default: the best ranked.")
     ] = None,
     alpha: Annotated[float, typer.Option("--alpha", help="Level of significance, between 0 and 1.")] = 0.05,
 ) -> None:
@@ -37,7 +37,7 @@ def significance(
             return
         out.print(_shown(found))
         out.print(
-            f"\nEach against {escape(one_line(found.control))}; p (Li) at most {alpha:g} is significant.",
+            f"\nEach against {escape(one_line(found.control))}; significant: Quade's p and p (Li) are at most {alpha:g}.",
             soft_wrap=True,
         )
         for sentence in conclusion(found):
