@@ -36,10 +36,8 @@ def significance(
             print(json.dumps(found.as_json(), ensure_ascii=False, indent=1, allow_nan=False))
             return
         out.print(_shown(found))
-        out.print(
-            f"\nEach against {escape(one_line(found.control))}; significant: Quade's p and p (Li) are at most {alpha:g}.",
-            soft_wrap=True,
-        )
+        rule = f"significant: Quade's p and p (Li) are at most {alpha:g}"
+        out.print(f"\nEach against {escape(one_line(found.control))}; {rule}.", soft_wrap=True)
         for sentence in conclusion(found):
             out.print(escape(sentence), soft_wrap=True, highlight=False)
 
