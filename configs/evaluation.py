@@ -143,7 +143,8 @@ class Evaluate(Execution):
     questions: Questions = Questions()
     methods: tuple[Method, ...] = Field(min_length=1, description="What is set side by side.")
     baseline: str | None = Field(
-        None, description="The method that the others are compared with (of a grid its first); default: the first."
+        None,
+        description="The method that the others are compared with; of a grid the most like each; default: the first.",
     )
     score: Score = Score()
 
@@ -157,14 +158,11 @@ class Evaluate(Execution):
 
     @model_validator(mode="after")
     def _known_baseline(self) -> Self:
-        if self.baseline_place is None:
+        if not any(map(self.is_baseline, self.methods)):
             raise ValueError(f"no method is called {self.baseline!r}, which is to be the baseline")
         return self
 
-    @property
-    def baseline_place(self) -> int | None:
-        """The place of the baseline among the methods."""
-        if self.baseline is None:
-            return 0
-        names = [method.name for method in self.methods]
-        return next((place for place, name in enumerate(names) if f"{name} ".startswith(f"{self.baseline} ")), None)
+    def is_baseline(self, method: Method) -> bool:
+        """Whether it is the baseline, or one of those that a grid made of it."""
+        name = self.baseline or self.methods[0].name
+        return method.name == name or (bool(self.baseline) and method.name.startswith(f"{name} "))

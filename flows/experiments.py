@@ -86,11 +86,12 @@ def _matters(settings: Mapping[str, Any], path: tuple[str, ...]) -> bool:
     """Whether a method has any use for a setting: a sweep over alpha leaves naive RAG as it is."""
     if path[0] in ("variant", "refine") and settings["retrieve"] is None:
         return False
-    if path[0] != "retrieve" or path[-1] in ("retriever", "top_k"):
+    setting = "alpha" if path == ("variant", "encode", "context") else path[-1]  # without alpha, without context
+    if (path[0] != "retrieve" and setting != "alpha") or setting in ("retriever", "top_k"):
         return True
     retrievers = settings["retrieve"].get("retriever", "core_context")
     each = retrievers if isinstance(retrievers, (list, tuple)) else [retrievers]
-    return any(path[-1] in resolve("retriever", name).settings for name in each)
+    return any(setting in resolve("retriever", name).settings for name in each)
 
 
 def _with(settings: Mapping[str, Any], values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from tasks.index_results import index_results, models
 from tasks.reports.page import page
 from tasks.reports.results import Asked, Report
 from tasks.reports.tables import csv_bytes, long_table, wide_table
-from tasks.results import NoReport, baseline_of, method_results, read_manifest
+from tasks.results import NoReport, method_results, read_manifest
 
 LATEST = "latest"
 
@@ -68,7 +68,6 @@ def read_report(store: Path, run: Run) -> Report:
             seed=questions.seed if questions.sample else None,
         ),
         methods=methods,
-        baseline=baseline_of(parameters),
         indexes=index_results(store, parameters.methods),
         models=models(store, parameters.methods),
         best_alphas=best_alphas,

@@ -7,11 +7,11 @@ from tasks.statistics.paired import Difference
 
 FIRST = ("accuracy", "exact_match", "f1")
 LAST = ("prompt_tokens", "contexts", "seconds", "usd")
-HIDDEN = ("answer_recall", "completion_tokens")
+HIDDEN = ("answer_recall", "completion_tokens", "useful_information_bound")
 """By default in the tables on the disk and in the page only."""
 DIFFERENCE_HEADS = ("metric", "difference", "95 % interval", "p", "p (Holm)", "effect", "questions", "higher", "lower")
 UNITS = {"seconds": "s", STAGE_SECONDS: "s", "usd": "USD", STAGE_USD: "USD"}
-QUALITY = ("accuracy", "f1", "exact_match", "rouge", "mauve", "passage_recall", "answer_recall")
+QUALITY = ("accuracy", "f1", "exact_match", "rouge", "mauve", "useful_information", "passage_recall", "answer_recall")
 LEVEL = 0.05
 """Of significance: a smaller p, corrected, tells a method apart from the baseline."""
 HEADINGS = {STAGE_SECONDS: "seconds, all stages", STAGE_USD: "USD, all stages", "usd": "USD", "f1": "F1"}

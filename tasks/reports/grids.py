@@ -36,7 +36,8 @@ class Grid:
 
 
 def _name(report: Report, number: int) -> str:
-    return f"{number + 1} {report.methods[number].label}{' (baseline)' if number == report.baseline and len(report.methods) > 1 else ''}"
+    role = " (baseline)" if number in report.baselines() else ""
+    return f"{number + 1} {report.methods[number].label}{role}"
 
 
 def _rows(report: Report, columns: Sequence[Sequence[Cell]]) -> list[tuple[str, Sequence[Cell]]]:

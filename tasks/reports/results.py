@@ -75,7 +75,8 @@ class IndexResult:
 class MethodResult:
     """A row of the table. `settings`: those in which the methods differ, by key ("retrieve.alpha"); `error_rows`:
     questions without an answer, `errors`: the first different messages; `fingerprints`: table → artifact, for SQL;
-    `differences`: by metric, to the baseline (none for the baseline itself, and for metrics of all answers together);
+    `against`: the place of its baseline among the methods, None for a baseline; `differences`: to that, by metric (none
+    for metrics of all answers together);
     `ranks`: of every question the first correct unit's rank in percent of the index, ascending; `seeds`: of which this
     is the mean."""
 
@@ -86,6 +87,7 @@ class MethodResult:
     error_rows: int = 0
     errors: tuple[str, ...] = ()
     fingerprints: Mapping[str, str] = field(default_factory=dict)
+    against: int | None = None
     differences: Mapping[str, Difference] = field(default_factory=dict)
     ranks: tuple[float, ...] = ()
     seeds: tuple[int, ...] = ()
@@ -120,8 +122,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One run of an experiment; `baseline`: the place of the method that the others are compared with; `store`: the
-    path of its store; `models`: the encoders and generators that took part."""
+    """One run of an experiment; `store`: the path of its store; `models`: encoders and generators that took part."""
 
     experiment: str
     run_id: str
@@ -129,7 +130,6 @@ class Report:
     store: str
     asked: Asked
     methods: tuple[MethodResult, ...]
-    baseline: int = 0
     indexes: tuple[IndexResult, ...] = ()
     models: tuple[str, ...] = ()
     best_alphas: tuple[BestAlpha, ...] = ()
@@ -138,6 +138,15 @@ class Report:
         """The method's summaries and what its costs come to per question; a value that is no number is None."""
         both = {**method.summaries, **dict(_per_question(method.costs, self.asked.questions))}
         return {metric: _finite(summary) for metric, summary in both.items()}
+
+    def baselines(self) -> list[int]:
+        """The places of the methods that others are compared with."""
+        return sorted({method.against for method in self.methods if method.against is not None})
+
+    def baseline(self) -> str:
+        """Its label; of several what they are to others."""
+        places = self.baselines()
+        return self.methods[places[0]].label if len(places) == 1 else "its baseline"
 
     def metrics(self) -> list[str]:
         """Every metric of any method, in the order in which they first come."""

@@ -31,9 +31,7 @@ def terminal_report(report: Report, width: int, columns: Sequence[str] | None = 
     if any(best(report, metric) for metric in metrics):
         parts.append(Text(f"{_MARK} the best of its column", style="dim"))
     if any(not_told_apart(report, metric) for metric in metrics):
-        parts.append(
-            Text(f"{_ALIKE} not told apart from {report.methods[report.baseline].label} (p ≥ 0.05)", style="dim")
-        )
+        parts.append(Text(f"{_ALIKE} not told apart from {report.baseline()} (p ≥ 0.05)", style="dim"))
     parts += [Text(warning, style="yellow") for warning in warnings(report)]
     parts += [Text(note) for note in [*statistics(report), *paid(report)]]
     return Group(*parts)
