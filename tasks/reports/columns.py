@@ -109,7 +109,7 @@ def _signed(value: float | None) -> str:
     if value is None:
         return "–"
     text = f"{value:+.3f}" if abs(value) < 100 else f"{value:+,.1f}"
-    return significant(value) if value and abs(value) < 0.0005 else text
+    return f"{value:+.1e}" if value and abs(value) < 0.0005 else text
 
 
 def _p(p: float | None) -> str:
