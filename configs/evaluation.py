@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from configs.schema import Config, Execution, Retrieve
+from configs.schema import Config, Execution, Retrieve, Rewriting
 
 
 class Questions(Config):
@@ -24,11 +24,13 @@ class Questions(Config):
     batch: int = Field(256, ge=1, description="Questions in a shard; memory follows it.")
 
 
-class Refine(Config):
+class Refine(Rewriting):
     """How hits become the contexts of a prompt."""
 
     refiner: str = Field("cut", description="A refiner of `vitalfew methods`, or module:Class.")
-    top_k: int | None = Field(None, ge=1, description="Contexts passed on, at most; default: every hit.")
+    top_k: int | None = Field(
+        None, ge=1, description="Hits passed on, or read by a refiner that rewrites, at most; default: every hit."
+    )
     max_words: int | None = Field(None, ge=1, description="Words of all contexts together, at most.")
     max_tokens: int | None = Field(
         None, ge=1, description="Words and punctuation marks of all contexts together, at most, whatever the model."

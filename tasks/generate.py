@@ -31,6 +31,8 @@ class Generate(Stage):
     def __init__(self, store: Path, asked: Artifact, evidence: Artifact | None, config: GenerateConfig) -> None:
         """Raises UnknownName, ConfigError, GeneratorUnavailable."""
         self.template = prompts.source(config.prompt or ("short_answer" if evidence else "no_context"))
+        # A question that nothing was found for, or nothing passed on, is asked as if there were no retrieval.
+        self.bare_template = prompts.source(config.prompt or "no_context")
         self.generator = _generator(config)
         super().__init__(store, {"asked": asked} | ({"evidence": evidence} if evidence else {}), config)
         self.num_gpus = 1.0 if self.generator.uses_gpu else 0.0
@@ -50,7 +52,8 @@ class Generate(Stage):
         return self.config.model_dump(mode="json", exclude={*EXECUTION, "prompt"})
 
     def method_identity(self) -> dict[str, Any]:
-        return {"generator": self.generator.identity(), "prompt": self.template}
+        bare = {"prompt_without_contexts": self.bare_template} if self.bare_template != self.template else {}
+        return {"generator": self.generator.identity(), "prompt": self.template, **bare}
 
     def shards(self) -> list[int]:
         return [record.shard for record in self.inputs["asked"].completed().shards]
@@ -103,7 +106,8 @@ class Generate(Stage):
         return ShardResult(len(asked), {"candidates": table}, tokens=tokens, notes=notes)
 
     def _prompt(self, question: str, contexts: tuple[str, ...]) -> Prompt:
-        return Prompt(prompts.render(self.template, question, contexts), question, contexts)
+        template = self.template if contexts else self.bare_template
+        return Prompt(prompts.render(template, question, contexts), question, contexts)
 
     def _contexts(self, shard: int) -> dict[int, tuple[str, ...]]:
         """By question, best first."""

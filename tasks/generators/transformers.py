@@ -44,9 +44,10 @@ class Transformers:
 
     version: ClassVar[str] = "1"
 
-    def __init__(self, config: Generate) -> None:
+    def __init__(self, config: Generate, section: str = "generate") -> None:
+        """`section`: of the settings, for messages."""
         self.config = config
-        self.local = LocalModel(config)
+        self.local = LocalModel(config, section)
         self.device = choose_device(config.device)
         self.dtype = choose_dtype(config.precision, self.device)
         self.uses_gpu = self.device.type == "cuda"
@@ -121,7 +122,9 @@ class Transformers:
         self, prompt_tokens: int, tokens: list[int], logprob: float, seconds: float, probabilities: dict[str, float]
     ) -> Generation:
         if logprob != logprob:
-            return failed("the model gave NaN; --set generate.precision=fp32 may help", prompt_tokens, seconds)
+            return failed(
+                f"the model gave NaN; --set {self.local.section}.precision=fp32 may help", prompt_tokens, seconds
+            )
         return Generation(
             text=self.local.decode(tokens),
             prompt_tokens=prompt_tokens,
@@ -171,7 +174,7 @@ class Transformers:
     @cached_property
     def model(self) -> Any:
         """A PreTrainedModel. Raises GeneratorUnavailable where it generates no text, or not all weights are there."""
-        require_device(self.device, self.dtype, "generate")
+        require_device(self.device, self.dtype, self.local.section)
         kind: Any = AutoModelForSeq2SeqLM if self.local.is_seq2seq else AutoModelForCausalLM
         try:
             model, report = kind.from_pretrained(
