@@ -25,7 +25,11 @@ METHODS: dict[str, dict[str, str]] = {
         "qmsum": "tasks.datasets.qmsum:QMSum",
         "synthetic": "tasks.datasets.synthetic:Synthetic",
     },
-    "splitter": {"punkt": "tasks.splitters.punkt:Punkt"},
+    "splitter": {
+        "punkt": "tasks.splitters.punkt:Punkt",
+        "propositions": "tasks.splitters.propositions:Propositions",
+        "ready_propositions": "tasks.splitters.ready_propositions:ReadyPropositions",
+    },
     "encoder": {
         "minilm": "tasks.encoders.minilm:MiniLM",
         "contriever": "tasks.encoders.contriever:Contriever",

@@ -113,7 +113,7 @@ def test_documents_are_cut_at_their_end(bart: Path, monkeypatch: pytest.MonkeyPa
     kept = seen[0].removeprefix("Question: Who?\n Document: ").removesuffix(end)
     whole = "\n".join(hit.text for hit in long)
     assert whole.startswith(kept)
-    more = kept + whole[len(kept) :][: len(whole[len(kept) :].split()[0]) + 1]
+    more = whole[: len(kept) + 1 + len(whole[len(kept) :].split()[0])]
     assert refiner.rewriter.fits(refiner.frame("Who?", kept))
     assert not refiner.rewriter.fits(refiner.frame("Who?", more))
 

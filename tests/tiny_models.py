@@ -147,6 +147,29 @@ def t5_generator(directory: Path) -> Path:
     return directory
 
 
+def t5_that_says(directory: Path, text: str) -> Path:
+    """A T5 that was trained until it answers whatever it is given with `text`."""
+    t5(directory)
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(directory)
+    torch.manual_seed(10)
+    config = T5Config(
+        d_model=64, d_kv=32, d_ff=128, num_layers=1, num_heads=2, vocab_size=400, decoder_start_token_id=0,
+        dropout_rate=0.0,
+    )  # fmt: skip
+    model = T5ForConditionalGeneration(config)
+    labels = tokenizer([text] * 8, return_tensors="pt").input_ids
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
+    for _ in range(300):
+        loss = model(input_ids=torch.randint(2, 400, (8, 12)), labels=labels).loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if loss < 0.005:
+            break
+    model.save_pretrained(directory)
+    return directory
+
+
 def bart(directory: Path) -> Path:
     """Learned positions, 64 of them, and a generation_config that asks for beams and against repetition."""
     torch.manual_seed(9)

@@ -65,7 +65,12 @@ def require_safetensors(folder: Path, setting: str) -> None:
 def digests(folders: Iterable[Path], root: Path, endings: tuple[str, ...] = IDENTIFYING) -> dict[str, str]:
     """Checksum of every file in these folders that a vector depends on, by its path under `root`."""
     files = {file for folder in folders for file in folder.iterdir() if file.suffix in endings and file.is_file()}
-    return {str(file.relative_to(root)): _digest(file, *_stamp(file)) for file in sorted(files)}
+    return {str(file.relative_to(root)): digest(file) for file in sorted(files)}
+
+
+def digest(file: Path) -> str:
+    """Checksum of a file, computed once while its size and date stay."""
+    return _digest(file, *_stamp(file))
 
 
 def _stamp(file: Path) -> tuple[int, int]:

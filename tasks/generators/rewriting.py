@@ -15,7 +15,6 @@ from configs.schema import Rewriting
 from tasks.generators.base import Generation, GeneratorUnavailable, Prompt, Tick, no_tick
 from tasks.generators.local import LocalModel
 from tasks.generators.transformers import Transformers
-from tasks.splitters.tokens import count_words, first
 
 
 class RewritingFailed(ValueError):
@@ -72,13 +71,15 @@ class Rewriter:
         return len(self.generator.local.encode([text])[0]) <= self.limit
 
     def fitted(self, text: str, frame: Callable[[str], str]) -> str:
-        """`frame(text)`; where that is too long, with as many of the text's first words as the model takes."""
-        whole = frame(text)
-        if self.fits(whole):
-            return whole
-        sizes = range(1, count_words(text) + 1)
-        kept = bisect_left(sizes, True, key=lambda words: not self.fits(frame(first(text, words, None))))
-        return frame(first(text, kept, None))
+        """`frame(text)`; where that is too long, with as much of the text's beginning as the model takes, up to the
+        end of a word (where there are blanks)."""
+        if self.fits(frame(text)):
+            return frame(text)
+        size = bisect_left(range(1, len(text) + 1), True, key=lambda size: not self.fits(frame(text[:size])))
+        kept = _whole_words(text, size)
+        while kept and not self.fits(frame(kept)):  # a part of a word may be more tokens than the word
+            kept = _whole_words(kept, len(kept) - 1)
+        return frame(kept)
 
     def rewrite(self, texts: Sequence[str], tick: Tick = no_tick) -> list[Generation]:
         """What the model makes of each text. Raises RewritingFailed."""
@@ -92,3 +93,11 @@ class Rewriter:
                     f"{self.section}.batch_tokens=N; what is finished is not done again"
                 )
         return made
+
+
+def _whole_words(text: str, size: int) -> str:
+    """Its first `size` characters without the word that ends there unfinished, unless there is no other."""
+    start = text[:size]
+    if size < len(text) and not text[size].isspace() and (words := start.split()) and len(words) > 1:
+        start = start[: start.rindex(words[-1])]
+    return start.rstrip()

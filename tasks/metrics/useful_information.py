@@ -5,8 +5,8 @@ The splitter and the dataset may cut a passage differently, so a sentence is a s
 than half the characters of the shorter one: half a fact counts, and so does a sentence that holds a fact and more; the
 blank between two sentences, or a stray word, does not.
 
-A question without supporting facts, without evidence, or with a context of unknown origin (a rewritten one) is left
-out.
+A question without supporting facts, without evidence, or with a context of unknown origin (a summary, a proposition,
+or a whole passage of which only propositions are known) is left out.
 """
 
 from collections.abc import Sequence
