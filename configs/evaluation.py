@@ -45,6 +45,11 @@ class Generate(Config):
 
     generator: str = Field("reader", description="A generator of `vitalfew methods`, or module:Class.")
     model: str | None = Field(None, description="A directory, or the name that the server or the hub knows it by.")
+    adapter: str | None = Field(
+        None,
+        description="transformers, vllm: a LoRA adapter for the model: retrobust-nq, retrobust-2wikihop, a Hugging "
+        "Face name, or a directory.",
+    )
     prompt: str | None = Field(
         None,
         description="A prompt of configs/prompts, or a file; default: short_answer with contexts, else no_context.",
@@ -67,7 +72,7 @@ class Generate(Config):
     retries: int = Field(4, ge=0, description="openai: how often a request is tried again, later and later.")
     timeout: float = Field(120.0, gt=0, description="openai: seconds that an answer may take.")
 
-    @field_validator("model")
+    @field_validator("model", "adapter")
     @classmethod
     def _absolute(cls, model: str | None) -> str | None:
         # A worker may have another working directory.

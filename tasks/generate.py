@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from configs.evaluation import Generate as GenerateConfig
+from configs.loading import ConfigError
 from storage import schemas
 from storage.artifacts import Artifact, fingerprint
 from storage.ids import content_id
@@ -18,7 +19,7 @@ from tasks.generators.base import Generation, Generator, Prompt
 from tasks.registry import resolve
 from tasks.stage import Progress, ShardResult, Stage
 
-EXECUTION = {"device", "batch_tokens", "base_url", "concurrency", "retries", "timeout"}
+EXECUTION = {"adapter", "device", "batch_tokens", "base_url", "concurrency", "retries", "timeout"}
 """Settings that change no answer, or are in the generator's identity."""
 
 
@@ -147,5 +148,11 @@ def _generator(config: GenerateConfig) -> Generator:
 def _kept(config: str) -> Generator:
     """The model of the latest configuration stays loaded in a worker, for every method that uses it."""
     parsed = GenerateConfig.model_validate_json(config)
-    generator: Generator = resolve("generator", parsed.generator)(parsed)
+    method = resolve("generator", parsed.generator)
+    if parsed.adapter and not getattr(method, "takes_adapter", False):
+        raise ConfigError(
+            f"generate.adapter={parsed.adapter}: generator {parsed.generator!r} takes no adapter; transformers and "
+            "vllm do"
+        )
+    generator: Generator = method(parsed)
     return generator

@@ -18,10 +18,11 @@ class UnsupportedModel(ValueError):
     """A model that cannot be used as it is; the message names the file and the remedy."""
 
 
-def find_model(name: str, setting: str) -> Path:
+def find_model(name: str, setting: str, marks: tuple[str, ...] = ("config.json", "modules.json")) -> Path:
     """The directory of a model: `name` itself where it is one, else its snapshot in the local Hugging Face cache.
 
-    Raises FileNotFoundError that says how to provide it; `setting` is the key that points elsewhere.
+    A snapshot is whole that has one of the files `marks`. Raises FileNotFoundError that says how to provide it;
+    `setting` is the key that points elsewhere.
     """
     directory = Path(name)
     if directory.is_dir():
@@ -32,7 +33,7 @@ def find_model(name: str, setting: str) -> Path:
         raise FileNotFoundError(f"{setting}={name}: no such directory") from None
     except LocalEntryNotFoundError:
         found = None
-    if found is None or (not (found / "config.json").exists() and not (found / "modules.json").exists()):
+    if found is None or not any((found / mark).exists() for mark in marks):
         raise FileNotFoundError(
             f"the model {name} is not on this machine (looked in {constants.HF_HUB_CACHE}; nothing is "
             f"downloaded on the way). Get it with `hf download {name}` where there is internet, or point to a copy of "

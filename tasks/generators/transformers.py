@@ -25,6 +25,7 @@ from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, Generation
 from configs.evaluation import Generate
 from tasks.encoders.batches import batches
 from tasks.encoders.device import choose_device, choose_dtype, require_device
+from tasks.generators.adapters import adapter_of
 from tasks.generators.base import Generation, GeneratorUnavailable, Probe, Prompt, Tick, failed, no_tick, sampling_seed
 from tasks.generators.local import LocalModel
 from tasks.generators.sampling import RowSampler
@@ -43,11 +44,13 @@ class Transformers:
     """A language model of Hugging Face: a name or a directory in generate.model. Loaded by the first answer."""
 
     version: ClassVar[str] = "1"
+    takes_adapter: ClassVar[bool] = True
 
     def __init__(self, config: Generate, section: str = "generate") -> None:
         """`section`: of the settings, for messages."""
         self.config = config
         self.local = LocalModel(config, section)
+        self.adapter = adapter_of(config)
         self.device = choose_device(config.device)
         self.dtype = choose_dtype(config.precision, self.device)
         self.uses_gpu = self.device.type == "cuda"
@@ -63,6 +66,7 @@ class Transformers:
             "device": self.device.type,
             "batch_tokens": self.batch_tokens,
             "files": self.local.files(),
+            **({"adapter": self.adapter.files()} if self.adapter else {}),
         }
 
     def generate(self, prompts: Sequence[Prompt], probe: Probe | None = None, tick: Tick = no_tick) -> list[Generation]:
@@ -193,7 +197,8 @@ class Transformers:
                 f"{self.local.directory}: {len(missing)} weights of {type(model).__name__} are missing "
                 f"({missing[0]}, …); random numbers would stand in for them"
             )
-        return model.to(self.device).eval()
+        model = model.to(self.device).eval()
+        return self.adapter.merged(model).eval() if self.adapter else model
 
 
 @contextmanager
