@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from configs.schema import Config, Execution, Retrieve
+from configs.schema import Config, Execution, Retrieve, Rewriting
 
 
 class Questions(Config):
@@ -24,11 +24,13 @@ class Questions(Config):
     batch: int = Field(256, ge=1, description="Questions in a shard; memory follows it.")
 
 
-class Refine(Config):
+class Refine(Rewriting):
     """How hits become the contexts of a prompt."""
 
     refiner: str = Field("cut", description="A refiner of `vitalfew methods`, or module:Class.")
-    top_k: int | None = Field(None, ge=1, description="Contexts passed on, at most; default: every hit.")
+    top_k: int | None = Field(
+        None, ge=1, description="Hits passed on, or read by a refiner that rewrites, at most; default: every hit."
+    )
     max_words: int | None = Field(None, ge=1, description="Words of all contexts together, at most.")
     max_tokens: int | None = Field(
         None, ge=1, description="Words and punctuation marks of all contexts together, at most, whatever the model."
@@ -43,6 +45,11 @@ class Generate(Config):
 
     generator: str = Field("reader", description="A generator of `vitalfew methods`, or module:Class.")
     model: str | None = Field(None, description="A directory, or the name that the server or the hub knows it by.")
+    adapter: str | None = Field(
+        None,
+        description="transformers, vllm: a LoRA adapter for the model: retrobust-nq, retrobust-2wikihop, a Hugging "
+        "Face name, or a directory.",
+    )
     prompt: str | None = Field(
         None,
         description="A prompt of configs/prompts, or a file; default: short_answer with contexts, else no_context.",
@@ -65,7 +72,7 @@ class Generate(Config):
     retries: int = Field(4, ge=0, description="openai: how often a request is tried again, later and later.")
     timeout: float = Field(120.0, gt=0, description="openai: seconds that an answer may take.")
 
-    @field_validator("model")
+    @field_validator("model", "adapter")
     @classmethod
     def _absolute(cls, model: str | None) -> str | None:
         # A worker may have another working directory.

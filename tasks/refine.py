@@ -1,5 +1,6 @@
 """refine: hits → evidence, the contexts of a prompt."""
 
+from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from configs.evaluation import Refine as RefineConfig
+from configs.schema import Rewriting
 from storage import schemas
 from storage.artifacts import Artifact
 from storage.ids import shard_of
@@ -25,12 +27,26 @@ class Refine(Stage):
     table: ClassVar[str] = "evidence"
 
     def __init__(self, store: Path, asked: Artifact, hits: Artifact, passages: Artifact, config: RefineConfig) -> None:
-        self.refiner: Refiner = resolve("refiner", config.refiner)(config)
+        """Raises UnknownName, ConfigError, GeneratorUnavailable."""
+        self.refiner = _refiner(config)
         inputs = {"asked": asked, "hits": hits} | ({"passages": passages} if config.text == "passage" else {})
         super().__init__(store, inputs, config)
         self.num_gpus = 1.0 if self.refiner.uses_gpu else 0.0
+        self.workers = self.refiner.workers
 
     config: RefineConfig
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A worker makes its own: a model does not travel.
+        return {name: value for name, value in vars(self).items() if name != "refiner"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.refiner = _refiner(self.config)
+
+    def config_identity(self) -> dict[str, Any]:
+        # A model and its settings are in the identity of the refiner that uses one.
+        return self.config.model_dump(mode="json", exclude=set(Rewriting.model_fields))
 
     def method_identity(self) -> dict[str, Any]:
         return self.refiner.identity()
@@ -45,14 +61,15 @@ class Refine(Stage):
         asked = pq.read_table(self.inputs["asked"].path(shard), columns=["question_id", "text"])
         hits = self._hits(shard)
         ids = asked["question_id"].to_pylist()
-        refined = self.refiner.refine(asked["text"].to_pylist(), [hits.get(question, []) for question in ids])
+        found = [hits.get(question, []) for question in ids]
+        refined = self.refiner.refine(asked["text"].to_pylist(), found, progress)
         rows = [
             _row(question, rank, evidence)
-            for question, contexts in zip(ids, refined, strict=True)
+            for question, contexts in zip(ids, refined.contexts, strict=True)
             for rank, evidence in enumerate(contexts, 1)
         ]
-        progress(len(ids), 0)
-        return ShardResult(len(ids), {"evidence": pa.Table.from_pylist(rows, schemas.EVIDENCE)})
+        table = pa.Table.from_pylist(rows, schemas.EVIDENCE)
+        return ShardResult(len(ids), {"evidence": table}, tokens=refined.tokens, notes=dict(refined.notes))
 
     def _hits(self, shard: int) -> dict[int, list[Hit]]:
         """By question, best first."""
@@ -84,3 +101,15 @@ class Refine(Stage):
 def _row(question: int, rank: int, evidence: Evidence) -> dict[str, Any]:
     origin = [dict(zip(("passage_id", "start", "end"), span, strict=True)) for span in evidence.origin]
     return {"question_id": question, "rank": rank, "text": evidence.text, "tokens": evidence.tokens, "origin": origin}
+
+
+def _refiner(config: RefineConfig) -> Refiner:
+    return _kept(config.model_dump_json())
+
+
+@lru_cache(1)
+def _kept(config: str) -> Refiner:
+    """The model of the latest configuration stays loaded in a worker, for every shard and method that uses it."""
+    parsed = RefineConfig.model_validate_json(config)
+    refiner: Refiner = resolve("refiner", parsed.refiner)(parsed)
+    return refiner

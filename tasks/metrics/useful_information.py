@@ -8,8 +8,8 @@ blank between two sentences, or a stray word, does not.
 `useful_information_bound` is what an oracle would get from as many sentences: the supporting facts over the sentences,
 at most 1. HotpotQA's questions have 2 to 3 facts, so that no method can reach more than that share of a long evidence.
 
-A question without supporting facts, without evidence, or with a context of unknown origin (a rewritten one) is left
-out.
+A question without supporting facts, without evidence, or with a context of unknown origin (a summary, a proposition,
+or a whole passage of which only propositions are known) is left out.
 """
 
 from collections.abc import Sequence
