@@ -47,6 +47,12 @@ METHODS: dict[str, dict[str, str]] = {
         "openai": "tasks.generators.openai:OpenAI",
     },
     "critic": {},
+    "selector": {
+        "weighted_sum": "tasks.selectors.weighted_sum:WeightedSum",
+        "pareto_set": "tasks.selectors.pareto_set:ParetoSet",
+        "pareto_ideal": "tasks.selectors.pareto_ideal:ParetoIdeal",
+        "geometric_mean": "tasks.selectors.geometric_mean:GeometricMean",
+    },
     "metric": {
         "accuracy": "tasks.metrics.answers:Accuracy",
         "exact_match": "tasks.metrics.answers:ExactMatch",
