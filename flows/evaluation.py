@@ -1,5 +1,5 @@
 """The stages of an evaluation, and the flow as plain Python: ask → encode_questions → retrieve → refine → generate →
-score, each for all methods, so that a model is loaded once and what two methods share is done once."""
+critique → select → score, each for all methods, so that a model is loaded once and shared work is done once."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from storage import catalog
 from storage.artifacts import Artifact, Manifest
 from storage.runs import Run, find_index, recorded_run
 from tasks.ask import Ask
+from tasks.critique import Critique
 from tasks.encode_questions import EncodeQuestions
 from tasks.generate import Generate
 from tasks.index import table_of
@@ -21,10 +22,11 @@ from tasks.refine import Refine
 from tasks.retrieve import Retrieve
 from tasks.score import Score
 from tasks.searcher import Searcher
+from tasks.select import Select
 from tasks.stage import Stage
 
 UNITS: tuple[Unit, ...] = ("sentence", "passage")
-VERBS = ("load", "ask", "encode_questions", "retrieve", "refine", "generate", "score")
+VERBS = ("load", "ask", "encode_questions", "retrieve", "refine", "generate", "critique", "select", "score")
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,13 @@ def _method_stages(store: Path, method: Method, asked: Artifact, parameters: Eva
     if method.generate:
         evidence = stages["refine"].artifact if "refine" in stages else None
         stages["generate"] = Generate(store, asked, evidence, method.generate)
-    results = {stage.table: stage.artifact for verb, stage in stages.items() if verb != "encode_questions"}
+        candidates = stages["generate"].artifact
+        if method.critique:
+            stages["critique"] = Critique(store, asked, evidence, candidates, method.critique)
+        if method.select:
+            stages["select"] = Select(store, candidates, stages["critique"].artifact, method.select)
+    unread = ("encode_questions", "critique")  # no metric asks for these
+    results = {stage.table: stage.artifact for verb, stage in stages.items() if verb not in unread}
     corpus: dict[Unit, Artifact] = {}
     if method.retrieve and method.index:
         tables = find_index(store, method.index).artifacts

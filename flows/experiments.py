@@ -14,7 +14,7 @@ from configs.loading import ConfigError, build, merged, read_yaml
 from tasks.registry import UnknownName, resolve
 
 FOLDER = Path(__file__).parent.parent / "configs" / "experiments"
-SECTIONS = ("index", "retrieve", "refine", "generate")
+SECTIONS = ("index", "retrieve", "refine", "generate", "critique", "select")
 
 
 def names() -> list[str]:
