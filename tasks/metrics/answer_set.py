@@ -63,7 +63,7 @@ def rights(config: Score, cases: Sequence[Case]) -> list[tuple[list[bool], list[
     metric: Metric = RIGHT[config.right_by](config)
     (column,) = metric.score([])
     sides = [(_good(case, case.selected), _good(case, case.candidates)) for case in cases]
-    flat = [
+    each_alone = [
         replace(case, answer=each) for case, both in zip(cases, sides, strict=True) for side in both for each in side
     ]
     values = iter(metric.score(each_alone)[column])
