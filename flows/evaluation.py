@@ -19,6 +19,7 @@ from tasks.generate import Generate
 from tasks.index import table_of
 from tasks.load import Load
 from tasks.refine import Refine
+from tasks.registry import resolve
 from tasks.retrieve import Retrieve
 from tasks.score import Score
 from tasks.searcher import Searcher
@@ -86,14 +87,19 @@ def _method_stages(store: Path, method: Method, asked: Artifact, parameters: Eva
     if method.retrieve and method.index:
         named = find_index(store, method.index)
         retrieve = Retrieve(store, asked, None, method.index, method.retrieve)
-        if retrieve.retriever.dense:
+        refiner = resolve("refiner", method.refine.refiner)(method.refine)
+        vectors = None
+        if retrieve.retriever.dense or refiner.needs_vectors:
             encoding = EncodeConfig.model_validate(named.config["encode"]).model_copy(update={"device": "auto"})
             stages["encode_questions"] = EncodeQuestions(store, asked, encoding)
             vectors = stages["encode_questions"].artifact
+        if retrieve.retriever.dense:
             retrieve = Retrieve(store, asked, vectors, method.index, method.retrieve)
         stages["retrieve"] = retrieve
-        passages = _artifact(store, method.index, "passages")
-        stages["refine"] = Refine(store, asked, retrieve.artifact, passages, method.refine)
+        roles = ("passages", "sentences", "vectors")
+        corpus = {role: _artifact(store, method.index, role) for role in roles if role in named.artifacts}
+        needed = vectors if refiner.needs_vectors else None
+        stages["refine"] = Refine(store, asked, retrieve.artifact, corpus, method.refine, needed)
     if method.generate:
         evidence = stages["refine"].artifact if "refine" in stages else None
         stages["generate"] = Generate(store, asked, evidence, method.generate)
@@ -104,11 +110,11 @@ def _method_stages(store: Path, method: Method, asked: Artifact, parameters: Eva
             stages["select"] = Select(store, candidates, stages["critique"].artifact, method.select)
     unread = ("encode_questions", "critique")  # no metric asks for these
     results = {stage.table: stage.artifact for verb, stage in stages.items() if verb not in unread}
-    corpus: dict[Unit, Artifact] = {}
+    units: dict[Unit, Artifact] = {}
     if method.retrieve and method.index:
         tables = find_index(store, method.index).artifacts
-        corpus = {unit: _artifact(store, method.index, table_of(unit)) for unit in UNITS if table_of(unit) in tables}
-    stages["score"] = Score(store, asked, results, corpus, parameters.score)
+        units = {unit: _artifact(store, method.index, table_of(unit)) for unit in UNITS if table_of(unit) in tables}
+    stages["score"] = Score(store, asked, results, units, parameters.score)
     return stages
 
 

@@ -39,7 +39,7 @@ METHODS: dict[str, dict[str, str]] = {
         "bm25": "tasks.retrievers.bm25:BM25",
         "hybrid": "tasks.retrievers.hybrid:Hybrid",
     },
-    "refiner": {"cut": "tasks.refiners.cut:Cut"},
+    "refiner": {"cut": "tasks.refiners.cut:Cut", "mmr": "tasks.refiners.mmr:Mmr"},
     "generator": {
         "reader": "tasks.generators.reader:Reader",
         "transformers": "tasks.generators.transformers:Transformers",

@@ -18,7 +18,7 @@ from tasks.metrics.base import Case, PerQuestion, Values, judged
 VERDICTS = ("true", "false", "mixture", "unproven")
 _OPTION = re.compile(r"^([A-Z]|\d{1,2}): (.+)$", re.MULTILINE)
 _LABEL = re.compile(
-    r"^\W*(?:(?:the )?(?:correct |best )?(?:answer|option)(?: is)?\W+)?([A-Za-z]|\d{1,2})(?=[).:,\]]|$)"
+    r"^\W*(?:(?:the )?(?:correct |best )?(?:answer|option)(?: is)?\W+)?([A-Z]|\d{1,2})(?=[).:,\]]|$)", re.IGNORECASE
 )
 _NEGATED = re.compile(r"\b(?:not true|isn'?t true|untrue|incorrect)\b", re.IGNORECASE)
 
