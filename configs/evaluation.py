@@ -62,7 +62,8 @@ class Generate(Config):
     model: str | None = Field(None, description="A directory, or the name that the server or the hub knows it by.")
     prompt: str | None = Field(
         None,
-        description="A prompt of configs/prompts, or a file; default: short_answer with contexts, else no_context.",
+        description="A prompt of configs/prompts, or a file; default: short_answer with contexts, else no_context; "
+        "with reflection self_rag.",
     )
     per_context: bool = Field(
         False, description="One answer for each context, from it alone; `select` then takes one or several of them."
@@ -180,6 +181,8 @@ class Method(Config):
     def _whole(self) -> Self:
         if self.critique and not self.generate:
             raise ValueError("critique judges what generate gives, which is null")
+        if self.critique and self.critique.critic == "reflection" and self.generate and not self.generate.reflection:
+            raise ValueError("critic 'reflection' reads what generate.reflection keeps; add reflection: {} to generate")
         if self.select and not self.critique:
             raise ValueError("select chooses by a critique, which is null; add critique: {}")
         if self.generate and self.generate.per_context and not self.select:

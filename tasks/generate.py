@@ -44,7 +44,8 @@ class Generate(Stage):
 
     def __init__(self, store: Path, asked: Artifact, evidence: Artifact | None, config: GenerateConfig) -> None:
         """Raises UnknownName, ConfigError, GeneratorUnavailable."""
-        self.template = prompts.source(config.prompt or ("short_answer" if evidence else "no_context"))
+        plain = "short_answer" if evidence else "no_context"
+        self.template = prompts.source(config.prompt or ("self_rag" if config.reflection else plain))
         self.generator = _generator(config)
         super().__init__(store, {"asked": asked} | ({"evidence": evidence} if evidence else {}), config)
         self.num_gpus = 1.0 if self.generator.uses_gpu else 0.0

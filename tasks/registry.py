@@ -46,7 +46,10 @@ METHODS: dict[str, dict[str, str]] = {
         "vllm": "tasks.generators.vllm:Vllm",
         "openai": "tasks.generators.openai:OpenAI",
     },
-    "critic": {},
+    "critic": {
+        "reflection": "tasks.critics.reflection:Reflection",
+        "judge": "tasks.critics.judge:Judge",
+    },
     "selector": {
         "weighted_sum": "tasks.selectors.weighted_sum:WeightedSum",
         "pareto_set": "tasks.selectors.pareto_set:ParetoSet",

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from configs.evaluation import Refine
+from configs.schema import EncodeConfig
 from flows.evaluation import evaluate
 from flows.experiments import evaluation
 from flows.steps import run_serially
@@ -80,7 +81,7 @@ def test_minilm_tells_likeness_where_it_is_asked_to() -> None:
     found = refiner.refine(["In which hills does the river Ouse rise?", "Who?"], hits)
     assert [context.text for context in found[0]].count(river) == 1
     assert (found[0][0].text, found[1]) == (river, [])
-    assert refiner.identity()["encoder"]["files"] == MiniLM().identity()["files"]
+    assert refiner.identity()["encoder"]["files"] == MiniLM(EncodeConfig()).identity()["files"]
 
 
 @pytest.fixture(scope="module")
