@@ -19,12 +19,14 @@ from configs.training import TrainReader
 from flows.cli import app
 from tasks.datasets.base import InputError
 from tasks.encoders.locate import UnsupportedModel
+from tasks.encoders.tuned import ADAPTER, SETTINGS, write_weights
+from tasks.encoders.windows import MAX_QUESTION, OVERLAP, SIZE, encoded, padded, ranges, windows
 from tasks.generators.base import GeneratorUnavailable, Probe, Prompt
-from tasks.generators.reader import ADAPTER, SETTINGS, Reader, best_spans, embedded
+from tasks.generators.reader import Reader, best_spans, embedded
 from tasks.generators.reader_model import ReaderModel
-from tasks.generators.windows import MAX_QUESTION, OVERLAP, SIZE, encoded, padded, ranges, windows
 from tasks.specification import parse_dataset
-from tasks.train_reader import CHECKPOINT, Training, train_reader, write_reader
+from tasks.train import CHECKPOINT
+from tasks.train_reader import ReaderTraining, train_reader
 from tasks.training.articles import Asked, Material, Text, contains_answer, read_material, split_articles
 from tasks.training.card import FIGURES, HELD_OUT
 from tasks.training.cloze import clozes
@@ -50,7 +52,7 @@ def reader_of(directory: Path, seed: int = 3) -> Path:
     for name, parameter in model.trained().items():
         if name.endswith((".b", "head.weight")):
             parameter.data.normal_(0, 0.5)
-    write_reader(directory, model, str(base))
+    write_weights(directory, model, str(base))
     return directory
 
 
@@ -269,7 +271,7 @@ def test_merged_weights_are_the_trained_ones(tmp_path: Path) -> None:
     trained.prepare_for_training(4)
     for parameter in trained.trained().values():
         parameter.data.add_(torch.randn(parameter.shape) * 0.1)
-    write_reader(tmp_path, trained, str(base))
+    write_weights(tmp_path, trained, str(base))
     merged = ReaderModel(base, torch.float32).eval()
     merged.merge(load_file(tmp_path / ADAPTER))
     tokenizer = Reader(Generate(model=str(tmp_path))).tokenizer
@@ -329,10 +331,10 @@ def parameters(squad: Path, tmp_path: Path) -> TrainReader:
 
 
 def test_training_learns_its_questions_by_heart(parameters: TrainReader) -> None:
-    training = Training(parameters.model_copy(update={"epochs": 240}))
+    training = ReaderTraining(parameters.model_copy(update={"epochs": 240}))
     training.run(lambda rows, tokens: None, int)
     last = parameters.out / "last"
-    write_reader(last, training.learner.model, parameters.base)
+    write_weights(last, training.learner.model, parameters.base)
     learnt = training.whole.without([*training.held_out, *training.choosing])
     assert measure(training.reader(last), learnt, 1).f1 > 90
 
@@ -368,7 +370,7 @@ class Interrupted(Exception):
 def test_an_interrupted_training_comes_to_the_same_weights(
     parameters: TrainReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.train_reader.SAVE_EVERY", 3)
+    monkeypatch.setattr("tasks.train.SAVE_EVERY", 3)
     short = parameters.model_copy(update={"epochs": 4, "clozes": 1})
     train_reader(short)
     broken = short.model_copy(update={"out": tmp_path / "broken"})
@@ -394,7 +396,7 @@ def _interrupt(after: int) -> Callable[[int, int], None]:
 def test_a_checkpoint_of_another_training_is_refused(parameters: TrainReader) -> None:
     with pytest.raises(Interrupted):
         train_reader(parameters.model_copy(update={"epochs": 1}), _interrupt(2))
-    Training(parameters).save()
+    ReaderTraining(parameters).save()
     with pytest.raises(ConfigError, match="other settings or data"):
         train_reader(parameters.model_copy(update={"rank": 8}))
 
