@@ -73,6 +73,31 @@ class Generate(Config):
         return str(path.absolute()) if path and path.is_dir() else model
 
 
+class Critique(Config):
+    """How each candidate answer is judged: is its context relevant, does that support the answer, is it useful?"""
+
+    critic: str = Field("embedded", description="A critic of `vitalfew methods`, or module:Class.")
+    model: str | None = Field(
+        None, description="The critic's model, a directory or a Hugging Face name; default: the critic's own."
+    )
+    generator: str = Field(
+        "transformers", description="judge: what runs the model, transformers, vllm or openai (with log probabilities)."
+    )
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: the GPU where there is one.")
+    precision: Literal["auto", "bf16", "fp16", "fp32"] = Field("auto", description="As for the encoder.")
+    batch_tokens: int | None = Field(
+        None, ge=16, description="Tokens in a batch, padding included, at most; default: the critic's own."
+    )
+    base_url: str | None = Field(None, description="judge with openai: the server, as for generate.base_url.")
+    concurrency: int = Field(8, ge=1, description="judge with openai: requests under way at once.")
+
+    @field_validator("model")
+    @classmethod
+    def _absolute(cls, model: str | None) -> str | None:
+        path = Path(model).expanduser() if model else None
+        return str(path.absolute()) if path and path.is_dir() else model
+
+
 class Score(Config):
     """How answers, contexts and hits are judged."""
 
