@@ -51,7 +51,7 @@ class TrainCritic(Train):
         description="The reader whose weights the critic begins from and whose answers it judges, a directory that "
         "train-reader wrote; default: the embedded one.",
     )
-    epochs: int = Field(2, ge=1, description="Passes over the questions.")
+    epochs: int = Field(1, ge=1, description="Passes over the questions.")
     negatives: float = Field(1.5, ge=0, description="Contexts without the answer per question and pass, on average.")
     learning_rate: float = Field(5e-4, gt=0, description="Its peak, after a linear rise; then it falls to 0.")
     check_questions: int = Field(100, ge=1, description="Questions asked after every pass, to choose the best weights.")

@@ -46,7 +46,7 @@ METHODS: dict[str, dict[str, str]] = {
         "vllm": "tasks.generators.vllm:Vllm",
         "openai": "tasks.generators.openai:OpenAI",
     },
-    "critic": {},
+    "critic": {"embedded": "tasks.critics.embedded:Embedded"},
     "metric": {
         "accuracy": "tasks.metrics.answers:Accuracy",
         "exact_match": "tasks.metrics.answers:ExactMatch",

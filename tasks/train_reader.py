@@ -48,7 +48,7 @@ class ReaderTraining(Training[ReaderModel, Labelled]):
 
     def rows(self, epoch: int) -> list[Labelled]:
         sampler = self.samplers[min(epoch, len(self.samplers) - 1)]
-        return labelled(self.tokenizer, sampler.examples(epoch))
+        return labelled(self.tokenizer, (example for _, example in sampler.examples(epoch)))
 
     def quality(self, directory: Path) -> float:
         """F1 in percent."""

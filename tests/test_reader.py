@@ -34,6 +34,7 @@ from tasks.training.examples import Sampler
 from tasks.training.quality import measure, sample
 from tests.real_data import real_data
 from tests.tiny_models import bert
+from tests.towns import towns
 
 CONTEXTS = (
     "The mill of Velmar was built in 1742 by Ada Norrin. It burnt down twice.",
@@ -290,25 +291,10 @@ def test_an_encoder_that_is_too_short_is_refused(tmp_path: Path) -> None:
 
 # Training
 
-TOWNS = ("Velmar", "Kessin", "Orrel", "Tamsin", "Dunmore", "Harrow")
-
 
 @pytest.fixture
 def squad(tmp_path: Path) -> Path:
-    """A small file in SQuAD's format: one article per town."""
-    articles = []
-    for number, town in enumerate(TOWNS):
-        year, people = 1700 + 7 * number, 100 * (number + 3)
-        context = f"{town} lies on a river. The mill was built in {year}. Now {people} people live in {town}."
-        qas = [("When was the mill built?", str(year)), (f"How many people live in {town}?", str(people))]
-        entries = [
-            {"id": f"{number}/{q}", "question": q, "answers": [{"text": a, "answer_start": context.index(a)}]}
-            for q, a in qas
-        ]
-        articles.append({"title": town, "paragraphs": [{"context": context, "qas": entries}]})
-    path = tmp_path / "towns.json"
-    path.write_text(json.dumps({"data": articles}))
-    return path
+    return towns(tmp_path / "towns.json")
 
 
 @pytest.fixture
@@ -427,7 +413,7 @@ def test_examples_have_their_answer_and_distractors_have_none(squad: Path) -> No
     material = read_material(record for _, record in parse_dataset(f"squad:{squad}")[1].records())
     sampler = Sampler(material, 2.0, seed=1)
     answers = {asked.question: asked.answers for asked in material.questions[1::2]}
-    found = [example for epoch in range(5) for example in sampler.examples(epoch) if example.question in answers]
+    found = [example for epoch in range(5) for _, example in sampler.examples(epoch) if example.question in answers]
     for example in found:
         if example.spans:
             assert {example.context[start:end] for start, end in example.spans} <= set(answers[example.question])

@@ -130,7 +130,7 @@ def read_tokenizer(base: Path) -> Tokenizer:
 
 def widened(types: Tensor, count: int) -> Tensor:
     """Embeddings of `count` token types: those there are, and the last of them for the new ones."""
-    return torch.cat([types, types[-1:].expand(count - len(types), -1)])
+    return types[torch.arange(count).clamp(max=len(types) - 1)]
 
 
 def write_weights(directory: Path, model: TunedEncoder, base: str) -> None:
