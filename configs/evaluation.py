@@ -1,9 +1,9 @@
 """What a user can set of the flow `evaluate`: which questions, and which ways to answer them are set side by side."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from configs.schema import Config, Execution, Retrieve
 
@@ -36,6 +36,23 @@ class Refine(Config):
     text: Literal["unit", "titled", "passage"] = Field(
         "unit", description="unit: the hit's own text; titled: with its passage's title; passage: its whole passage."
     )
+    mmr_lambda: float = Field(
+        0.9, ge=0, le=1, description="mmr: weight of likeness to the question against unlikeness to what is chosen."
+    )
+    vectors: Literal["index", "minilm"] = Field(
+        "index", description="mmr: which vectors tell likeness, the index's own or MiniLM's of the texts (the paper)."
+    )
+
+
+class Reflection(Config):
+    """How a model with Self-RAG's reflection tokens is used (Asai et al., 2023, arXiv 2310.11511)."""
+
+    retrieval: Literal["always", "never", "adaptive"] = Field(
+        "always", description="adaptive: contexts go in where the model's Retrieve token asks for them."
+    )
+    threshold: float = Field(
+        0.2, ge=0, le=1, description="adaptive: probability of [Retrieval], against [No Retrieval], to exceed."
+    )
 
 
 class Generate(Config):
@@ -46,6 +63,12 @@ class Generate(Config):
     prompt: str | None = Field(
         None,
         description="A prompt of configs/prompts, or a file; default: short_answer with contexts, else no_context.",
+    )
+    per_context: bool = Field(
+        False, description="One answer for each context, from it alone; `select` then takes one or several of them."
+    )
+    reflection: Reflection | None = Field(
+        None, description="The model writes Self-RAG's reflection tokens: keep their probabilities for the critic."
     )
     temperature: float = Field(0.1, ge=0, description="0: the most probable token, always.")
     max_tokens: int = Field(150, ge=1, description="Tokens of an answer, at most.")
@@ -98,6 +121,22 @@ class Critique(Config):
         return str(path.absolute()) if path and path.is_dir() else model
 
 
+class Select(Config):
+    """Which of a question's candidates become its answer, or its set of answers."""
+
+    selector: str = Field("pareto_ideal", description="A selector of `vitalfew methods`, or module:Class.")
+    weight_isrel: float = Field(1.0, ge=0, description="weighted_sum: of ISREL.")
+    weight_issup: float = Field(1.0, ge=0, description="weighted_sum: of ISSUP.")
+    weight_isuse: float = Field(0.5, ge=0, description="weighted_sum: of ISUSE.")
+    utility: Literal["self_rag", "pfe"] = Field(
+        "self_rag", description="weighted_sum: the scale of ISUSE, self_rag: -1 to 1; pfe: 0 to 1."
+    )
+    add_equal: bool = Field(True, description="weighted_sum: the scores of equal answers add up.")
+    sequence_probability: bool = Field(
+        False, description="weighted_sum: the answer's probability per token is added to its score."
+    )
+
+
 class Score(Config):
     """How answers, contexts and hits are judged."""
 
@@ -108,6 +147,9 @@ class Score(Config):
     )
     k: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         (1, 5, 10), min_length=1, description="The ranks of recall@k and nDCG@k."
+    )
+    right_by: Literal["accuracy", "exact_match", "choice"] = Field(
+        "accuracy", description="answer_set: the metric that tells whether an answer of the set is right."
     )
     max_words: int = Field(15, ge=1, description="accuracy: a longer answer counts as wrong (words).")
     mauve_model: str | None = Field(
@@ -131,6 +173,18 @@ class Method(Config):
     retrieve: Retrieve | None = Field(Retrieve(), description="null: no retrieval.")
     refine: Refine = Refine()
     generate: Generate | None = Field(Generate(), description="null: retrieval alone is judged.")
+    critique: Critique | None = Field(None, description="null: nobody judges the candidates.")
+    select: Select | None = Field(None, description="null: there is one candidate, and it is the answer.")
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.critique and not self.generate:
+            raise ValueError("critique judges what generate gives, which is null")
+        if self.select and not self.critique:
+            raise ValueError("select chooses by a critique, which is null; add critique: {}")
+        if self.generate and self.generate.per_context and not self.select:
+            raise ValueError("generate.per_context gives several candidates; add critique: {} and select: {}")
+        return self
 
 
 class Experiment(Execution):
@@ -146,8 +200,11 @@ class Experiment(Execution):
     retrieve: dict[str, Any] | None = Field({}, description="Settings of `retrieve` for all methods.")
     refine: dict[str, Any] = Field({}, description="Settings of `refine` for all methods.")
     generate: dict[str, Any] | None = Field({}, description="Settings of `generate` for all methods.")
+    critique: dict[str, Any] | None = Field(None, description="Settings of `critique` for all methods.")
+    select: dict[str, Any] | None = Field(None, description="Settings of `select` for all methods.")
     methods: dict[str, dict[str, Any] | None] = Field(
-        min_length=1, description="By name: index, retrieve, refine, generate, where they differ from the above."
+        min_length=1,
+        description="By name: index, retrieve, refine, generate, critique, select, where they differ from the above.",
     )
     score: Score = Score()
 

@@ -39,7 +39,7 @@ METHODS: dict[str, dict[str, str]] = {
         "bm25": "tasks.retrievers.bm25:BM25",
         "hybrid": "tasks.retrievers.hybrid:Hybrid",
     },
-    "refiner": {"cut": "tasks.refiners.cut:Cut"},
+    "refiner": {"cut": "tasks.refiners.cut:Cut", "mmr": "tasks.refiners.mmr:Mmr"},
     "generator": {
         "reader": "tasks.generators.reader:Reader",
         "transformers": "tasks.generators.transformers:Transformers",
@@ -47,6 +47,12 @@ METHODS: dict[str, dict[str, str]] = {
         "openai": "tasks.generators.openai:OpenAI",
     },
     "critic": {"embedded": "tasks.critics.embedded:Embedded"},
+    "selector": {
+        "weighted_sum": "tasks.selectors.weighted_sum:WeightedSum",
+        "pareto_set": "tasks.selectors.pareto_set:ParetoSet",
+        "pareto_ideal": "tasks.selectors.pareto_ideal:ParetoIdeal",
+        "geometric_mean": "tasks.selectors.geometric_mean:GeometricMean",
+    },
     "metric": {
         "accuracy": "tasks.metrics.answers:Accuracy",
         "exact_match": "tasks.metrics.answers:ExactMatch",
@@ -59,6 +65,9 @@ METHODS: dict[str, dict[str, str]] = {
         "ndcg": "tasks.metrics.ranking:NDCG",
         "first_rank": "tasks.metrics.correct_units:FirstRank",
         "useful_information": "tasks.metrics.useful_information:UsefulInformation",
+        "choice": "tasks.metrics.choice:Choice",
+        "answer_set": "tasks.metrics.answer_set:AnswerSet",
+        "set_size": "tasks.metrics.answer_set:SetSize",
         "tokens": "tasks.metrics.tokens:Tokens",
     },
 }

@@ -100,7 +100,7 @@ def write_report(store: Path, report: Report) -> Files:
 def _method(store: Path, run: Run, method: Method, settings: dict[str, Any], parameters: Evaluate) -> MethodResult:
     artifacts = run.methods[method.name]
     manifests = {table: _manifest(store, name) for table, name in artifacts.items() if table != "passages"}
-    errors = list(_errors(store, manifests.get("candidates")))
+    errors = list(_errors(store, manifests.get("answers") or manifests.get("candidates")))
     return MethodResult(
         name=method.name,
         settings=settings,

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from configs.evaluation import Refine
 
 
@@ -27,9 +30,22 @@ class Evidence:
     origin: tuple[tuple[int, int, int], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """Embeddings by one encoder: `questions` float32 (n, d), and `hits`, for each question float32 (its hits, d)."""
+
+    questions: NDArray[np.float32]
+    hits: Sequence[NDArray[np.float32]]
+
+
 class Refiner(Protocol):
+    """`settings`: what of a configuration concerns it, besides top_k, max_words, max_tokens and text; `needs_vectors`:
+    whether `refine` wants those of the index."""
+
     version: ClassVar[str]
+    settings: ClassVar[frozenset[str]]
     uses_gpu: bool
+    needs_vectors: bool
 
     def __init__(self, config: Refine) -> None: ...
 
@@ -37,6 +53,8 @@ class Refiner(Protocol):
         """What its contexts depend on besides the configuration."""
         ...
 
-    def refine(self, questions: Sequence[str], hits: Sequence[Sequence[Hit]]) -> list[list[Evidence]]:
+    def refine(
+        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], vectors: Vectors | None = None
+    ) -> list[list[Evidence]]:
         """The contexts of each question, best first, from its hits, best first."""
         ...

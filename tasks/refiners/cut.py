@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from configs.evaluation import Refine
-from tasks.refiners.base import Evidence, Hit
+from tasks.refiners.base import Evidence, Hit, Vectors
 from tasks.splitters.tokens import count_tokens, count_words, first
 
 
@@ -16,7 +16,9 @@ class Cut:
     """The best hits as they are, down to top_k, max_words or max_tokens."""
 
     version: ClassVar[str] = "1"
+    settings: ClassVar[frozenset[str]] = frozenset()
     uses_gpu = False
+    needs_vectors = False
 
     def __init__(self, config: Refine) -> None:
         self.config = config
@@ -24,7 +26,9 @@ class Cut:
     def identity(self) -> dict[str, Any]:
         return {"class": type(self).__name__, "version": self.version}
 
-    def refine(self, questions: Sequence[str], hits: Sequence[Sequence[Hit]]) -> list[list[Evidence]]:
+    def refine(
+        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], vectors: Vectors | None = None
+    ) -> list[list[Evidence]]:
         return [self._cut(each) for each in hits]
 
     def _cut(self, hits: Sequence[Hit]) -> list[Evidence]:

@@ -6,8 +6,20 @@ from tasks.reports.columns import heading, significant
 from tasks.reports.results import MethodResult, Report, StageCost
 from tasks.reports.text import listed, one_line, shortened
 
+SETS = ("set_any", "set_drawn", "set_right", "random_set_any", "oracle")
 _NEEDS = {
-    "an answer and gold answers": ("accuracy", "exact_match", "f1", "rouge", "mauve"),
+    "an answer and gold answers": (
+        "set_any",
+        "set_drawn",
+        "set_right",
+        "random_set_any",
+        "oracle",
+        "accuracy",
+        "exact_match",
+        "f1",
+        "rouge",
+        "mauve",
+    ),
     "hits and gold answers": ("answer_recall",),
     "hits and gold passages": ("passage_recall", "mrr", "ndcg", "first_rank"),
     "contexts and supporting facts": ("useful_information",),
