@@ -47,6 +47,7 @@ METHODS: dict[str, dict[str, str]] = {
         "openai": "tasks.generators.openai:OpenAI",
     },
     "critic": {
+        "embedded": "tasks.critics.embedded:Embedded",
         "reflection": "tasks.critics.reflection:Reflection",
         "judge": "tasks.critics.judge:Judge",
     },
