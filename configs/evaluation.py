@@ -171,6 +171,11 @@ class Method(Config):
 
     name: str = Field(min_length=1, description="Its name in the table.")
     index: str | None = Field(None, description="A named index; not needed without retrieval.")
+    variant: dict[str, Any] = Field(
+        {},
+        description="Settings of `vitalfew index` that its index has to have, {encode: {context: exact}}: the "
+        "named one if it has them, else another of the same corpus.",
+    )
     retrieve: Retrieve | None = Field(Retrieve(), description="null: no retrieval.")
     refine: Refine = Refine()
     generate: Generate | None = Field(Generate(), description="null: retrieval alone is judged.")
@@ -198,7 +203,9 @@ class Experiment(Execution):
     """
 
     about: str = Field("", description="What it is for, in a sentence.")
+    repeats: str = Field("", description="The table or figure of a paper that it repeats.")
     index: str | None = Field(None, description="The named index of every method that has no other.")
+    variant: dict[str, Any] = Field({}, description="Settings that the index of every method has to have.")
     questions: Questions = Questions()
     retrieve: dict[str, Any] | None = Field({}, description="Settings of `retrieve` for all methods.")
     refine: dict[str, Any] = Field({}, description="Settings of `refine` for all methods.")
@@ -207,8 +214,9 @@ class Experiment(Execution):
     select: dict[str, Any] | None = Field(None, description="Settings of `select` for all methods.")
     methods: dict[str, dict[str, Any] | None] = Field(
         min_length=1,
-        description="By name: index, retrieve, refine, generate, critique, select, where they differ from the above.",
+        description="By name: index, variant, retrieve, refine, generate, critique, select, where they differ.",
     )
+    baseline: str | None = Field(None, description="The method that the others are compared with; default: the first.")
     score: Score = Score()
 
 
@@ -217,8 +225,9 @@ class Evaluate(Execution):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$", description="The experiment's name.")
     questions: Questions = Questions()
-    methods: tuple[Method, ...] = Field(
-        min_length=1, description="What is set side by side; the first is the baseline."
+    methods: tuple[Method, ...] = Field(min_length=1, description="What is set side by side.")
+    baseline: str | None = Field(
+        None, description="The method that the others are compared with (of a grid its first); default: the first."
     )
     score: Score = Score()
 
@@ -229,3 +238,17 @@ class Evaluate(Execution):
         if len(set(names)) < len(names):
             raise ValueError("two methods have one name")
         return methods
+
+    @model_validator(mode="after")
+    def _known_baseline(self) -> Self:
+        if self.baseline_place is None:
+            raise ValueError(f"no method is called {self.baseline!r}, which is to be the baseline")
+        return self
+
+    @property
+    def baseline_place(self) -> int | None:
+        """The place of the baseline among the methods."""
+        if self.baseline is None:
+            return 0
+        names = [method.name for method in self.methods]
+        return next((place for place, name in enumerate(names) if f"{name} ".startswith(f"{self.baseline} ")), None)

@@ -9,6 +9,7 @@ from configs.evaluation import Evaluate, Method
 from configs.loading import ConfigError
 from configs.schema import EncodeConfig, LoadConfig, Unit
 from flows.steps import Execute
+from flows.variants import with_indexes
 from storage import catalog
 from storage.artifacts import Artifact, Manifest
 from storage.runs import Run, find_index, recorded_run
@@ -41,6 +42,7 @@ class Evaluated:
 
 def evaluation_stages(parameters: Evaluate) -> dict[str, dict[str, Stage]]:
     """By method and verb. Raises what a user has to mend, before anything runs."""
+    parameters = with_indexes(parameters)
     store = parameters.store.absolute()
     shared: dict[str, Stage] = {}
     if parameters.questions.dataset:
@@ -125,6 +127,7 @@ def is_evaluated(parameters: Evaluate) -> bool:
 
 def evaluate(parameters: Evaluate, execute: Execute) -> Evaluated:
     """Answer the questions by every method, and score the answers. What is there already is not done again."""
+    parameters = with_indexes(parameters)
     stages = evaluation_stages(parameters)
     config = parameters.model_dump(mode="json")
     due = list(_by_verb(stages))

@@ -15,7 +15,7 @@ from configs.schema import Retrieve
 from tasks.registry import UnknownName, resolve
 
 FOLDER = Path(__file__).parent.parent / "configs" / "experiments"
-SECTIONS = ("index", "retrieve", "refine", "generate", "critique", "select")
+SECTIONS = ("index", "variant", "retrieve", "refine", "generate", "critique", "select")
 
 CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
     "retrieve": ("retriever", ("top_k",)),
@@ -97,7 +97,7 @@ def _lists(settings: Mapping[str, Any]) -> list[tuple[tuple[str, ...], list[Any]
 
 def _matters(settings: Mapping[str, Any], path: tuple[str, ...]) -> bool:
     """Whether a method has any use for a setting: a sweep over alpha leaves naive RAG as it is."""
-    if path[0] == "refine" and settings["retrieve"] is None:
+    if path[0] in ("variant", "refine") and settings["retrieve"] is None:
         return False
     kind, general = CHOICES.get(path[0], ("", ()))
     if not kind or settings[path[0]] is None or path[-1] in (kind, *general):

@@ -392,7 +392,7 @@ def test_labels_keep_clear_of_one_another() -> None:
 
 
 def test_families_differ_in_alpha_alone() -> None:
-    names, family = families(reports.grid())
+    names, family = families(reports.grid().methods)
     assert names[0] == "context=exact, top_k=10"
     assert [family.count(kind) for kind in range(len(names))] == [10] * 4
 
@@ -402,7 +402,7 @@ def test_a_panel_for_each_k_with_a_line_for_each_setting() -> None:
     assert [panel.title for panel in found] == ["passage recall@1", "passage recall@5", "passage recall@10"]
     # Recall@k does not know how many contexts went into the prompt: top_k=10 and 30 are one line.
     assert [*found[0].lines] == ["context=exact", "context=late"]
-    assert [alpha for alpha, _ in found[0].lines["context=late"]] == [n / 10 for n in range(1, 11)]
+    assert [alpha for alpha, *_ in found[0].lines["context=late"]] == [n / 10 for n in range(1, 11)]
 
 
 def test_methods_without_alpha_are_levels() -> None:

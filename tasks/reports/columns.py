@@ -3,12 +3,17 @@
 from collections.abc import Sequence
 
 from tasks.reports.results import STAGE_SECONDS, STAGE_USD, Report
+from tasks.statistics.paired import Difference
 
 FIRST = ("accuracy", "exact_match", "f1")
 LAST = ("prompt_tokens", "contexts", "seconds", "usd")
 HIDDEN = ("answer_recall", "completion_tokens")
 """By default in the tables on the disk and in the page only."""
+DIFFERENCE_HEADS = ("metric", "difference", "95 % interval", "p", "p (Holm)", "effect", "questions", "higher", "lower")
 UNITS = {"seconds": "s", STAGE_SECONDS: "s", "usd": "USD", STAGE_USD: "USD"}
+QUALITY = ("accuracy", "f1", "exact_match", "rouge", "mauve", "passage_recall", "answer_recall")
+LEVEL = 0.05
+"""Of significance: a smaller p, corrected, tells a method apart from the baseline."""
 HEADINGS = {STAGE_SECONDS: "seconds, all stages", STAGE_USD: "USD, all stages", "usd": "USD", "f1": "F1"}
 
 
@@ -68,3 +73,44 @@ def best(report: Report, metric: str) -> set[int]:
         return set()
     top = max(known) if higher else min(known)
     return {position for position, value in enumerate(values) if value == top}
+
+
+def not_told_apart(report: Report, metric: str) -> set[int]:
+    """Positions of the methods whose difference to the baseline is not significant, or has too few questions."""
+    found = ((place, method.differences.get(metric)) for place, method in enumerate(report.methods))
+    return {place for place, each in found if each and (each.p_holm is None or each.p_holm >= LEVEL)}
+
+
+def quality_metric(report: Report) -> str | None:
+    """What quality is measured with: accuracy if it was scored, else the next of `QUALITY`; of a recall the last k."""
+    return first_scored(report, QUALITY)
+
+
+def first_scored(report: Report, names: Sequence[str]) -> str | None:
+    """The first metric that any method has a value for, by the beginnings of names; of several k the last."""
+    for name in names:
+        found = [metric for metric in report.metrics() if metric.startswith(name)]
+        if found := [metric for metric in found if any(value is not None for value in report.values(metric))]:
+            return found[-1] if "@" in found[-1] else found[0]
+    return None
+
+
+def difference_cells(metric: str, each: Difference) -> list[tuple[str, bool]]:
+    """Texts under `DIFFERENCE_HEADS`, and whether they are significant."""
+    told_apart = each.p_holm is not None and each.p_holm < LEVEL
+    interval = "too few" if each.low is None or each.high is None else f"{_signed(each.low)} to {_signed(each.high)}"
+    counts = (f"{each.questions:,}", f"{each.better:,}", f"{each.worse:,}")
+    effect = "–" if each.effect is None else f"{each.effect:+.2f}"
+    texts = (heading(metric), _signed(each.mean_difference), interval, _p(each.p), _p(each.p_holm), effect, *counts)
+    return [(text, told_apart and place in (1, 2, 4)) for place, text in enumerate(texts)]
+
+
+def _signed(value: float | None) -> str:
+    if value is None:
+        return "–"
+    text = f"{value:+.3f}" if abs(value) < 100 else f"{value:+,.1f}"
+    return significant(value) if value and abs(value) < 0.0005 else text
+
+
+def _p(p: float | None) -> str:
+    return "–" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"

@@ -9,6 +9,7 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from html import escape
 from io import StringIO
 from typing import Any
@@ -50,6 +51,15 @@ _STYLE = {
     "figure.facecolor": "none",
     "savefig.facecolor": "none",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """`svg`: an element of a page; `caption`: how to read it, in one or two sentences."""
+
+    title: str
+    caption: str
+    svg: str
 
 
 @contextmanager

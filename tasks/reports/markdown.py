@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from tasks.reports.columns import best, chosen_columns, figure, heading
+from tasks.reports.columns import best, chosen_columns, figure, heading, not_told_apart
 from tasks.reports.notes import asked, notes
 from tasks.reports.results import Report
 from tasks.reports.text import one_line
@@ -23,11 +23,15 @@ def markdown_report(report: Report, columns: Sequence[str] | None = None) -> str
         _row(["---", *("---:" for _ in metrics)]),
     ]
     marked = {metric: best(report, metric) for metric in metrics}
+    alike = {metric: not_told_apart(report, metric) for metric in metrics}
     values = {metric: report.values(metric) for metric in metrics}
     for number, method in enumerate(report.methods):
         cells = [figure(metric, values[metric][number]) for metric in metrics]
-        bold = [f"**{cell}**" if number in marked[m] else cell for m, cell in zip(metrics, cells, strict=True)]
-        lines.append(_row([_escaped(method.label), *bold]))
+        cells = [f"**{cell}**" if number in marked[m] else cell for m, cell in zip(metrics, cells, strict=True)]
+        cells = [f"{cell} ≈" if number in alike[m] else cell for m, cell in zip(metrics, cells, strict=True)]
+        lines.append(_row([_escaped(method.label), *cells]))
+    if any(alike.values()):
+        lines += ["", f"≈ not told apart from {_escaped(report.methods[report.baseline].label)} (p ≥ 0.05)"]
     lines += ["", *(f"- {_escaped(note)}" for note in notes(report))]
     return "\n".join(lines).rstrip("\n") + "\n"
 

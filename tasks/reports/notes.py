@@ -2,9 +2,11 @@
 
 from collections import defaultdict
 
-from tasks.reports.columns import heading, significant
-from tasks.reports.results import MethodResult, Report, StageCost
+from tasks.reports.columns import heading, quality_metric, significant
+from tasks.reports.results import BestAlpha, MethodResult, Report, StageCost
 from tasks.reports.text import listed, one_line, shortened
+from tasks.statistics.bootstrap import MIN_QUESTIONS
+from tasks.statistics.power import questions_needed, visible_difference
 
 SETS = ("set_any", "set_drawn", "set_right", "random_set_any", "oracle")
 _NEEDS = {
@@ -32,12 +34,54 @@ _NAME_LENGTH = 60
 
 def notes(report: Report) -> list[str]:
     """Sentences for below the table, one line each."""
-    return [*warnings(report), *paid(report)]
+    return [*warnings(report), *statistics(report), *paid(report)]
 
 
 def warnings(report: Report) -> list[str]:
     """What could not be scored and why; answers that failed, with their first messages."""
     return [*_unscored(report), *_errors(report)]
+
+
+def statistics(report: Report) -> list[str]:
+    """What the differences rest on, and how many questions a smaller one would take."""
+    metric = quality_metric(report)
+    found = [method.differences[metric] for method in report.methods if metric and metric in method.differences]
+    lines = [_best(report, each) for each in report.best_alphas if each.metric == metric]
+    lines += [f"Means of {len(seeds)} seeds ({', '.join(map(str, seeds))})." for seeds in _seeds(report)]
+    if not metric or not found:
+        return lines
+    questions = max(each.questions for each in found)
+    if questions < MIN_QUESTIONS:
+        need = f"an interval takes {MIN_QUESTIONS} at least"
+        return [
+            *lines,
+            f"Too few questions to tell methods apart: {questions} with a value of {heading(metric)}, {need}.",
+        ]
+    sd = max(each.sd or 0.0 for each in found)
+    seen = visible_difference(sd, questions)
+    lines.append(
+        "Differences to the baseline: paired over questions; 95 % bootstrap intervals, sign-flip test, Holm's "
+        "correction over the methods."
+    )
+    if sd and seen:
+        goal = 0.05 if seen > 0.05 else 0.02 if seen > 0.02 else 0.01
+        lines.append(
+            f"{questions:,} questions show a difference of {seen:.3f} in {heading(metric)} four times in five; "
+            f"one of {goal:g} takes {questions_needed(sd, goal):,}."
+        )
+    return lines
+
+
+def _best(report: Report, best: BestAlpha) -> str:
+    family = f" ({best.family})" if best.family else ""
+    return (
+        f"{heading(best.metric)} is highest at alpha {best.alpha:g}{family}; in 95 % of resamples of the questions the "
+        f"best alpha lies between {best.low:g} and {best.high:g}."
+    )
+
+
+def _seeds(report: Report) -> list[tuple[int, ...]]:
+    return [*dict.fromkeys(method.seeds for method in report.methods if method.seeds)]
 
 
 def asked(report: Report) -> str:

@@ -2,18 +2,16 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from tasks.reports.columns import figure, heading, significant
-from tasks.reports.drawing import COLOURS, HATCHES, INK, LINES, MARKERS, axes_grid, ground, legend, svg
+from tasks.reports.columns import figure, first_scored, heading, quality_metric, significant
+from tasks.reports.drawing import COLOURS, HATCHES, INK, LINES, MARKERS, Plot, axes_grid, ground, legend, svg
 from tasks.reports.front import pareto_front
 from tasks.reports.labels import label_points
 from tasks.reports.results import STAGE_SECONDS, Report
 from tasks.reports.sweep import Panel, families, panels
 from tasks.reports.text import one_line, shortened
 
-QUALITY = ("accuracy", "f1", "exact_match", "rouge", "mauve", "passage_recall", "answer_recall")
 PRICE = ("prompt_tokens", "contexts", STAGE_SECONDS)
 _NAMED = 12
 """With more methods than these, points are labelled with their numbers, and only the front with names."""
@@ -22,26 +20,12 @@ _STAGES = ("retrieve", "refine", "generate", "critique", "select", "score")
 """The order of the dataflow."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plot:
-    """`svg`: an element of a page; `caption`: how to read it, in one or two sentences."""
-
-    title: str
-    caption: str
-    svg: str
-
-
-def quality_metric(report: Report) -> str | None:
-    """What quality is measured with: accuracy if it was scored, else the next of `QUALITY`; of a recall the last k."""
-    return _first(report, QUALITY)
-
-
 def quality_by_tokens(report: Report, quality: str | None = None) -> Plot | None:
     """Quality against prompt tokens (contexts, or seconds, where there are none), with the Pareto front.
 
     `quality`: a metric; default: `quality_metric`. Methods without one of the two are not drawn.
     """
-    quality, price = quality or quality_metric(report), _first(report, PRICE)
+    quality, price = quality or quality_metric(report), first_scored(report, PRICE)
     if quality is None or price is None:
         return None
     pairs = zip(report.values(price), report.values(quality), strict=True)
@@ -106,7 +90,7 @@ def _kinds(report: Report) -> tuple[list[str], list[int]]:
     more families than markers."""
     if len(report.methods) <= _NAMED:
         return [], [*range(len(report.methods))]
-    names, family = families(report)
+    names, family = families(report.methods)
     return (names, family) if 1 < len(names) <= len(MARKERS) else ([], [0] * len(family))
 
 
@@ -138,7 +122,10 @@ def recall_by_alpha(report: Report) -> Plot | None:
             legend(drawing, [*handles.values()], [name or "by alpha" for name in handles])
         title = "Recall by alpha"
         element = svg(drawing, "alpha", title, " ".join(_told(panel) for panel in found))
-    caption = "Alpha weighs a sentence's own vector against its context's; at 1 the sentence stands alone."
+    caption = (
+        "Alpha weighs a sentence's own vector against its context's; at 1 the sentence stands alone. "
+        "Shaded: 95 % intervals."
+    )
     if any(panel.levels for panel in found):
         caption += " A level line without markers is a method that has no alpha."
     return Plot(title, caption, element)
@@ -150,7 +137,9 @@ def _panel(axes: Any, panel: Panel, names: Sequence[str]) -> dict[str, Any]:
     for name, points in panel.lines.items():
         kind = names.index(name)
         looks = {"marker": MARKERS[kind % len(MARKERS)], "color": COLOURS[kind % len(COLOURS)], "mfc": "none"}
-        (handles[name],) = axes.plot(*zip(*points, strict=True), ls=LINES[kind % len(LINES)], lw=1.4, ms=5, **looks)
+        alphas, values, lows, highs = zip(*points, strict=True)
+        (handles[name],) = axes.plot(alphas, values, ls=LINES[kind % len(LINES)], lw=1.4, ms=5, **looks)
+        axes.fill_between(alphas, lows, highs, color=looks["color"], alpha=0.12, lw=0)
     for name, value in panel.levels.items():
         handles[name] = axes.axhline(value, ls=LINES[names.index(name) % len(LINES)], color=INK, lw=1)
     axes.set_title(panel.title)
@@ -161,7 +150,7 @@ def _panel(axes: Any, panel: Panel, names: Sequence[str]) -> dict[str, Any]:
 def _told(panel: Panel) -> str:
     """The panel in words: where each line is highest."""
     tops = {name: max(points, key=lambda point: point[1]) for name, points in panel.lines.items()}
-    lines = [f"{name or 'recall'} is highest, {top:.3f}, at alpha {alpha:g}" for name, (alpha, top) in tops.items()]
+    lines = [f"{name or 'recall'} is highest, {top[1]:.3f}, at alpha {top[0]:g}" for name, top in tops.items()]
     levels = [f"{name} is {value:.3f}" for name, value in panel.levels.items()]
     return f"{panel.title}: {'; '.join([*lines, *levels])}."
 
@@ -232,15 +221,6 @@ def _stages(report: Report) -> list[str]:
 
 def _totals(report: Report, key: str) -> list[float]:
     return [sum(getattr(cost, key) for cost in method.costs) for method in report.methods]
-
-
-def _first(report: Report, names: Sequence[str]) -> str | None:
-    """The first metric that any method has a value for, by the beginnings of names; of several k the last."""
-    for name in names:
-        found = [metric for metric in report.metrics() if metric.startswith(name)]
-        if found := [metric for metric in found if any(value is not None for value in report.values(metric))]:
-            return found[-1] if "@" in found[-1] else found[0]
-    return None
 
 
 def _numbered(report: Report, number: int) -> str:

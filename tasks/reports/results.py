@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from tasks.reports.text import one_line
+from tasks.statistics.paired import Difference
 
 STAGE_SECONDS, STAGE_USD = "stage_seconds", "stage_usd"
 """Measures made from the costs: of all stages together, per question, those included that another run paid."""
@@ -17,10 +18,11 @@ STAGE_SECONDS, STAGE_USD = "stage_seconds", "stage_usd"
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A metric over all questions. `value`: their mean, or None where no question could be scored.
+    """A metric over all questions. `value`: the mean, or None where no question could be scored.
 
-    `questions` went in, `left_out` gave no ground for it; `higher_is_better`: None where neither is; `low`, `high`:
-    the ends of an interval around `value`, where one was computed.
+    `questions`: it is the mean of; `left_out`: gave no ground for it; `higher_is_better`: None where neither is; `low`,
+    `high`: the ends of a 95 % interval around `value`, where there are questions enough for one; `spread`: between the
+    highest and the lowest of several seeds.
     """
 
     value: float | None
@@ -29,6 +31,7 @@ class Summary:
     higher_is_better: bool | None = True
     low: float | None = None
     high: float | None = None
+    spread: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +47,37 @@ class StageCost:
     usd: float = 0.0
     peak_memory_bytes: int = 0
     reused: bool = False
+    batches: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class IndexResult:
+    """An index that a method searched: what is in it, and what it took from source files to FAISS (as `StageCost`).
+
+    `copied`: vectors that were taken over from another index, and whose cost is not in this one's; `used_by`: methods.
+    """
+
+    name: str
+    settings: str
+    passages: int
+    sentences: int
+    tokens: int
+    wall_seconds: float
+    cpu_seconds: float
+    usd: float
+    peak_memory_bytes: int
+    disk_bytes: int
+    copied: int = 0
+    used_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class MethodResult:
     """A row of the table. `settings`: those in which the methods differ, by key ("retrieve.alpha"); `error_rows`:
-    questions without an answer, `errors`: the first different messages; `fingerprints`: table → artifact, for SQL."""
+    questions without an answer, `errors`: the first different messages; `fingerprints`: table → artifact, for SQL;
+    `differences`: by metric, to the baseline (none for the baseline itself, and for metrics of all answers together);
+    `ranks`: of every question the first correct unit's rank in percent of the index, ascending; `seeds`: of which this
+    is the mean."""
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -58,11 +86,26 @@ class MethodResult:
     error_rows: int = 0
     errors: tuple[str, ...] = ()
     fingerprints: Mapping[str, str] = field(default_factory=dict)
+    differences: Mapping[str, Difference] = field(default_factory=dict)
+    ranks: tuple[float, ...] = ()
+    seeds: tuple[int, ...] = ()
 
     @property
     def label(self) -> str:
         """Its name, fit for one line of a terminal or a plot."""
         return one_line(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class BestAlpha:
+    """The alpha with the highest mean of `metric` in a sweep, and the range that holds it in 95 % of the resamples of
+    the questions. `family`: what the sweep's methods share, '' where there is but one sweep."""
+
+    metric: str
+    family: str
+    alpha: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +120,8 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One run of an experiment; the first of `methods` is the baseline, `store` the path of its store."""
+    """One run of an experiment; `baseline`: the place of the method that the others are compared with; `store`: the
+    path of its store; `models`: the encoders and generators that took part."""
 
     experiment: str
     run_id: str
@@ -85,6 +129,10 @@ class Report:
     store: str
     asked: Asked
     methods: tuple[MethodResult, ...]
+    baseline: int = 0
+    indexes: tuple[IndexResult, ...] = ()
+    models: tuple[str, ...] = ()
+    best_alphas: tuple[BestAlpha, ...] = ()
 
     def measures(self, method: MethodResult) -> dict[str, Summary]:
         """The method's summaries and what its costs come to per question; a value that is no number is None."""

@@ -12,23 +12,24 @@ from tasks.reports.text import one_line
 _RECALLS = ("passage_recall", "answer_recall")
 _LEVELS = 3
 """Methods without an α that are drawn beside the lines, at most."""
-Points = tuple[tuple[float, float], ...]
+Points = tuple[tuple[float, float, float, float], ...]
+"""α, recall, and the ends of its interval (the recall itself where there is none)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One set of axes: `lines` by name, points (α, recall) by rising α; `levels`: recall of methods without an α."""
+    """One set of axes: `lines` by name, by rising α; `levels`: recall of methods without an α."""
 
     title: str
     lines: Mapping[str, Points]
     levels: Mapping[str, float] = field(default_factory=dict)
 
 
-def families(report: Report) -> tuple[list[str], list[int]]:
+def families(methods: Sequence[MethodResult]) -> tuple[list[str], list[int]]:
     """Names of the groups of methods that differ in α alone, and the group of each method."""
-    rests = [_rest(method) for method in report.methods]
+    rests = [_rest(method) for method in methods]
     groups = [*{repr(rest): rest for rest in rests}.values()]
-    return _names(groups), [groups.index(rest) for rest in rests]
+    return family_names(groups), [groups.index(rest) for rest in rests]
 
 
 def panels(report: Report) -> list[Panel]:
@@ -67,7 +68,7 @@ def _recalls(report: Report) -> list[str]:
 def _lines(report: Report, recalls: Sequence[str]) -> dict[str, dict[str, Points]]:
     groups: dict[str, list[MethodResult]] = {}
     for method in report.methods:
-        if _alpha(method) is not None:
+        if alpha_of(method) is not None:
             groups.setdefault(repr(_rest(method)), []).append(method)
     merged: dict[tuple[Points, ...], dict[str, Any]] = {}
     for methods in groups.values():
@@ -76,7 +77,7 @@ def _lines(report: Report, recalls: Sequence[str]) -> dict[str, dict[str, Points
             rest = _rest(methods[0])
             shared = merged.get(points, rest)
             merged[points] = {key: value for key, value in rest.items() if shared.get(key, rest) == value}
-    names = _names([*merged.values()])
+    names = family_names([*merged.values()])
     return {name: dict(zip(recalls, points, strict=True)) for name, points in zip(names, merged, strict=True)}
 
 
@@ -84,10 +85,12 @@ def _points(report: Report, methods: Sequence[MethodResult], metric: str) -> Poi
     """The group's recall over α; empty unless there are two to join."""
     found = {}
     for method in methods:
-        alpha, summary = _alpha(method), report.measures(method).get(metric)
+        alpha, summary = alpha_of(method), report.measures(method).get(metric)
         if alpha is not None and summary and summary.value is not None:
-            found[alpha] = summary.value
-    return tuple(sorted(found.items())) if len(found) > 1 else ()
+            value = summary.value
+            low, high = (value if end is None else end for end in (summary.low, summary.high))
+            found[alpha] = (alpha, value, low, high)
+    return tuple(found[alpha] for alpha in sorted(found)) if len(found) > 1 else ()
 
 
 def _levels(report: Report, recalls: Sequence[str]) -> dict[str, dict[str, float]]:
@@ -96,12 +99,12 @@ def _levels(report: Report, recalls: Sequence[str]) -> dict[str, dict[str, float
         measures = report.measures(method)
         values = {m: measures[m].value for m in recalls if m in measures}
         known = {metric: value for metric, value in values.items() if value is not None}
-        if _alpha(method) is None and known and known not in found.values():
+        if alpha_of(method) is None and known and known not in found.values():
             found[method.label] = known
     return dict([*found.items()][:_LEVELS])
 
 
-def _alpha(method: MethodResult) -> float | None:
+def alpha_of(method: MethodResult) -> float | None:
     value = next((value for key, value in method.settings.items() if _is_alpha(key)), None)
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
@@ -114,7 +117,7 @@ def _is_alpha(key: str) -> bool:
     return key.rpartition(".")[2] == "alpha"
 
 
-def _names(groups: Sequence[Mapping[str, Any]]) -> list[str]:
+def family_names(groups: Sequence[Mapping[str, Any]]) -> list[str]:
     """A name for each group: the settings in which they differ. '' where there is but one; never one name twice."""
     keys = [*dict.fromkeys(key for group in groups for key in group)]
     differing = [key for key in keys if len({repr(group.get(key)) for group in groups}) > 1]

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from tasks.reports.results import Report
+from tasks.statistics.paired import Difference
 
 LONG = pa.schema(
     [
@@ -20,8 +21,14 @@ LONG = pa.schema(
         pa.field("left_out", pa.int32(), False),
         pa.field("low", pa.float64()),
         pa.field("high", pa.float64()),
+        pa.field("spread", pa.float64()),
+        *(pa.field(f"difference{name}", pa.float64()) for name in ("", "_low", "_high")),
+        *(pa.field(name, pa.float64()) for name in ("p", "p_holm", "effect")),
+        *(pa.field(name, pa.int32()) for name in ("paired", "better", "worse")),
     ]
 )
+"""`low`, `high`: of the value; `difference…`, `p…`, `effect` (Cohen's d_z), `better`, `worse` of the `paired`
+questions: against the baseline."""
 
 
 def long_table(report: Report) -> pa.Table:
@@ -37,11 +44,27 @@ def long_table(report: Report) -> pa.Table:
             "left_out": summary.left_out,
             "low": summary.low,
             "high": summary.high,
+            "spread": summary.spread,
+            **(_difference(method.differences[metric]) if metric in method.differences else {}),
         }
         for method in report.methods
         for metric, summary in report.measures(method).items()
     ]
     return pa.Table.from_pylist(rows, LONG)
+
+
+def _difference(difference: Difference) -> dict[str, Any]:
+    return {
+        "difference": difference.mean_difference,
+        "difference_low": difference.low,
+        "difference_high": difference.high,
+        "p": difference.p,
+        "p_holm": difference.p_holm,
+        "effect": difference.effect,
+        "paired": difference.questions,
+        "better": difference.better,
+        "worse": difference.worse,
+    }
 
 
 def wide_table(report: Report) -> pa.Table:

@@ -8,13 +8,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tasks.reports.columns import best, chosen_columns, figure, heading
-from tasks.reports.notes import asked, paid, warnings
+from tasks.reports.columns import best, chosen_columns, figure, heading, not_told_apart
+from tasks.reports.notes import asked, paid, statistics, warnings
 from tasks.reports.results import Report
 from tasks.reports.text import one_line
 
 _GAP = 2
-_MARK = "*"
+_MARK, _ALIKE = "*", "≈"
 
 
 def terminal_report(report: Report, width: int, columns: Sequence[str] | None = None) -> Group:
@@ -30,15 +30,24 @@ def terminal_report(report: Report, width: int, columns: Sequence[str] | None = 
     parts += [Padding(_table(report, block, width), (1, 0, 0, 0)) for block in _blocks(report, metrics, width)]
     if any(best(report, metric) for metric in metrics):
         parts.append(Text(f"{_MARK} the best of its column", style="dim"))
+    if any(not_told_apart(report, metric) for metric in metrics):
+        parts.append(
+            Text(f"{_ALIKE} not told apart from {report.methods[report.baseline].label} (p ≥ 0.05)", style="dim")
+        )
     parts += [Text(warning, style="yellow") for warning in warnings(report)]
-    parts += [Text(note) for note in paid(report)]
+    parts += [Text(note) for note in [*statistics(report), *paid(report)]]
     return Group(*parts)
 
 
 def _cells(report: Report, metric: str) -> list[str]:
-    marked = best(report, metric)
+    """Figures with room for both marks in every column that has any."""
+    marked, alike = best(report, metric), not_told_apart(report, metric)
     values = [figure(metric, value) for value in report.values(metric)]
-    return [f"{text}{_MARK if row in marked else ' '}" for row, text in enumerate(values)]
+    second = " " if alike else ""
+    return [
+        f"{text}{_ALIKE if row in alike else second}{_MARK if row in marked else ' '}"
+        for row, text in enumerate(values)
+    ]
 
 
 def _lines(metric: str) -> str:

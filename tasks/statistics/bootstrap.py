@@ -1,0 +1,119 @@
+"""Bootstrap intervals of means over questions (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, ch. 13).
+
+Questions are drawn again with replacement, the same ones for every row, so that rows stay comparable. The interval is
+the expanded percentile interval of Hesterberg (What Teachers Should Know About the Bootstrap, The American Statistician
+69(4), 2015): its percentiles lie further out by what Student's t asks for, because plain percentiles are too narrow
+with few questions (at 10 of them, 95 % intervals hold about 90 %). From some hundred questions on both are the same.
+
+Deviation: a question without a value is left out of its row only, so that the size of a row's resample varies a little.
+That widens the interval by less than half a percent at 100 questions.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+MIN_QUESTIONS = 10
+"""Fewer questions than these have no interval and no p: resamples of so few say little about the next question."""
+CHUNK = 2**20
+"""Numbers in one block of resamples: 8 MiB of float64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean over `questions`, None without any; `low`, `high`: its interval, None below MIN_QUESTIONS."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+    questions: int
+
+
+def mean_interval(
+    values: ArrayLike, *, resamples: int = 10_000, confidence: float = 0.95, seed: int = 0
+) -> list[Interval]:
+    """The mean of each row with its bootstrap interval.
+
+    `values`: float64 (m, n), a question per column; NaN: no value. The same seed gives the same interval only for the
+    same order of questions: sort them by id first. Takes memory for (resamples, m) float64 and some blocks of CHUNK.
+    Raises ValueError for another shape, an infinite value, or a confidence outside (0, 1).
+    """
+    table = matrix(values)
+    if not 0 < confidence < 1 or resamples < 1:
+        raise ValueError(f"confidence {confidence} must lie between 0 and 1, resamples {resamples} be at least 1")
+    known = ~np.isnan(table)
+    means = _resampled_means(np.where(known, table, 0.0), known, resamples, seed)
+    return [_interval(row[kept], drawn, confidence) for row, kept, drawn in zip(table, known, means.T, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The row with the highest mean; `low`, `high`: the rows between which it lies in so many of the resamples."""
+
+    row: int
+    low: int
+    high: int
+
+
+def best_row(values: ArrayLike, *, resamples: int = 10_000, confidence: float = 0.95, seed: int = 0) -> Best | None:
+    """Which row has the highest mean (of several the first), and how sure that is.
+
+    `values`: float64 (m, n), rows in the order of the setting that they differ in. Questions that any row lacks are left
+    out; None where fewer than MIN_QUESTIONS are left. Raises as `mean_interval`.
+    """
+    table = matrix(values)
+    table = table[:, ~np.isnan(table).any(axis=0)]
+    if table.shape[1] < MIN_QUESTIONS:
+        return None
+    drawn = _resampled_means(table, np.ones_like(table, dtype=np.bool_), resamples, seed)
+    rows = np.sort(drawn.argmax(axis=1))
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(rows, [tail, 1 - tail], method="nearest")
+    return Best(int(table.mean(axis=1).argmax()), int(low), int(high))
+
+
+def matrix(values: ArrayLike) -> NDArray[np.float64]:
+    """As float64 (m, n). Raises ValueError for another shape or an infinite value."""
+    table = np.asarray(values, dtype=np.float64)
+    if table.ndim != 2:
+        raise ValueError(f"needs a row per method and a column per question, got the shape {table.shape}")
+    if np.isinf(table).any():
+        raise ValueError("an infinite value has no mean: use NaN for a question without a value")
+    return table
+
+
+def blocks(resamples: int, questions: int) -> Iterator[int]:
+    """Cuts so many resamples into blocks of at most CHUNK numbers (one resample at the least)."""
+    rows = max(1, CHUNK // max(1, questions))
+    for start in range(0, resamples, rows):
+        yield min(rows, resamples - start)
+
+
+def _interval(values: NDArray[np.float64], means: NDArray[np.float64], confidence: float) -> Interval:
+    n = len(values)
+    mean = float(values.mean()) if n else None
+    if n < MIN_QUESTIONS:
+        return Interval(mean, None, None, n)
+    tail = stats.norm.cdf(-np.sqrt(n / (n - 1)) * stats.t.ppf((1 + confidence) / 2, n - 1))
+    low, high = np.nanquantile(means, [tail, 1 - tail])  # NaN: a resample that drew none of the row's questions
+    return Interval(mean, float(low), float(high), n)
+
+
+def _resampled_means(
+    values: NDArray[np.float64], known: NDArray[np.bool_], resamples: int, seed: int
+) -> NDArray[np.float64]:
+    """(resamples, m): each resample as how often it drew each question, times the values."""
+    m, n = values.shape
+    columns = np.concatenate([values, known]).T
+    generator = np.random.default_rng(seed)
+    means = []
+    for rows in blocks(resamples, n):
+        drawn = generator.integers(0, max(1, n), (rows, n))
+        times = np.stack([np.bincount(each, minlength=n) for each in drawn]).astype(np.float64)
+        sums = times @ columns
+        with np.errstate(invalid="ignore"):
+            means.append(sums[:, :m] / sums[:, m:])
+    return np.concatenate(means)
