@@ -38,6 +38,23 @@ class Refine(Rewriting):
     text: Literal["unit", "titled", "passage"] = Field(
         "unit", description="unit: the hit's own text; titled: with its passage's title; passage: its whole passage."
     )
+    mmr_lambda: float = Field(
+        0.9, ge=0, le=1, description="mmr: weight of likeness to the question against unlikeness to what is chosen."
+    )
+    vectors: Literal["index", "minilm"] = Field(
+        "index", description="mmr: which vectors tell likeness, the index's own or MiniLM's of the texts (the paper)."
+    )
+
+
+class Reflection(Config):
+    """How a model with Self-RAG's reflection tokens is used (Asai et al., 2023, arXiv 2310.11511)."""
+
+    retrieval: Literal["always", "never", "adaptive"] = Field(
+        "always", description="adaptive: contexts go in where the model's Retrieve token asks for them."
+    )
+    threshold: float = Field(
+        0.2, ge=0, le=1, description="adaptive: probability of [Retrieval], against [No Retrieval], to exceed."
+    )
 
 
 class Generate(Config):
@@ -52,7 +69,14 @@ class Generate(Config):
     )
     prompt: str | None = Field(
         None,
-        description="A prompt of configs/prompts, or a file; default: short_answer with contexts, else no_context.",
+        description="A prompt of configs/prompts, or a file; default: short_answer with contexts, else no_context; "
+        "with reflection self_rag.",
+    )
+    per_context: bool = Field(
+        False, description="One answer for each context, from it alone; `select` then takes one or several of them."
+    )
+    reflection: Reflection | None = Field(
+        None, description="The model writes Self-RAG's reflection tokens: keep their probabilities for the critic."
     )
     temperature: float = Field(0.1, ge=0, description="0: the most probable token, always.")
     max_tokens: int = Field(150, ge=1, description="Tokens of an answer, at most.")
@@ -80,6 +104,47 @@ class Generate(Config):
         return str(path.absolute()) if path and path.is_dir() else model
 
 
+class Critique(Config):
+    """How each candidate answer is judged: is its context relevant, does that support the answer, is it useful?"""
+
+    critic: str = Field("embedded", description="A critic of `vitalfew methods`, or module:Class.")
+    model: str | None = Field(
+        None, description="The critic's model, a directory or a Hugging Face name; default: the critic's own."
+    )
+    generator: str = Field(
+        "transformers", description="judge: what runs the model, transformers, vllm or openai (with log probabilities)."
+    )
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: the GPU where there is one.")
+    precision: Literal["auto", "bf16", "fp16", "fp32"] = Field("auto", description="As for the encoder.")
+    batch_tokens: int | None = Field(
+        None, ge=16, description="Tokens in a batch, padding included, at most; default: the critic's own."
+    )
+    base_url: str | None = Field(None, description="judge with openai: the server, as for generate.base_url.")
+    concurrency: int = Field(8, ge=1, description="judge with openai: requests under way at once.")
+
+    @field_validator("model")
+    @classmethod
+    def _absolute(cls, model: str | None) -> str | None:
+        path = Path(model).expanduser() if model else None
+        return str(path.absolute()) if path and path.is_dir() else model
+
+
+class Select(Config):
+    """Which of a question's candidates become its answer, or its set of answers."""
+
+    selector: str = Field("pareto_ideal", description="A selector of `vitalfew methods`, or module:Class.")
+    weight_isrel: float = Field(1.0, ge=0, description="weighted_sum: of ISREL.")
+    weight_issup: float = Field(1.0, ge=0, description="weighted_sum: of ISSUP.")
+    weight_isuse: float = Field(0.5, ge=0, description="weighted_sum: of ISUSE.")
+    utility: Literal["self_rag", "pfe"] = Field(
+        "self_rag", description="weighted_sum: the scale of ISUSE, self_rag: -1 to 1; pfe: 0 to 1."
+    )
+    add_equal: bool = Field(True, description="weighted_sum: the scores of equal answers add up.")
+    sequence_probability: bool = Field(
+        False, description="weighted_sum: the answer's probability per token is added to its score."
+    )
+
+
 class Score(Config):
     """How answers, contexts and hits are judged."""
 
@@ -90,6 +155,9 @@ class Score(Config):
     )
     k: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         (1, 5, 10), min_length=1, description="The ranks of recall@k and nDCG@k."
+    )
+    right_by: Literal["accuracy", "exact_match", "choice"] = Field(
+        "accuracy", description="answer_set: the metric that tells whether an answer of the set is right."
     )
     max_words: int = Field(15, ge=1, description="accuracy: a longer answer counts as wrong (words).")
     mauve_model: str | None = Field(
@@ -118,6 +186,20 @@ class Method(Config):
     retrieve: Retrieve | None = Field(Retrieve(), description="null: no retrieval.")
     refine: Refine = Refine()
     generate: Generate | None = Field(Generate(), description="null: retrieval alone is judged.")
+    critique: Critique | None = Field(None, description="null: nobody judges the candidates.")
+    select: Select | None = Field(None, description="null: there is one candidate, and it is the answer.")
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.critique and not self.generate:
+            raise ValueError("critique judges what generate gives, which is null")
+        if self.critique and self.critique.critic == "reflection" and self.generate and not self.generate.reflection:
+            raise ValueError("critic 'reflection' reads what generate.reflection keeps; add reflection: {} to generate")
+        if self.select and not self.critique:
+            raise ValueError("select chooses by a critique, which is null; add critique: {}")
+        if self.generate and self.generate.per_context and not self.select:
+            raise ValueError("generate.per_context gives several candidates; add critique: {} and select: {}")
+        return self
 
 
 class Experiment(Execution):
@@ -135,9 +217,11 @@ class Experiment(Execution):
     retrieve: dict[str, Any] | None = Field({}, description="Settings of `retrieve` for all methods.")
     refine: dict[str, Any] = Field({}, description="Settings of `refine` for all methods.")
     generate: dict[str, Any] | None = Field({}, description="Settings of `generate` for all methods.")
+    critique: dict[str, Any] | None = Field(None, description="Settings of `critique` for all methods.")
+    select: dict[str, Any] | None = Field(None, description="Settings of `select` for all methods.")
     methods: dict[str, dict[str, Any] | None] = Field(
         min_length=1,
-        description="By name: index, variant, retrieve, refine, generate, where they differ.",
+        description="By name: index, variant, retrieve, refine, generate, critique, select, where they differ.",
     )
     baseline: str | None = Field(None, description="The method that the others are compared with; default: the first.")
     score: Score = Score()

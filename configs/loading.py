@@ -81,6 +81,8 @@ def _explain(fault: Any, model: type[BaseModel]) -> str:
         return f"unknown setting {name!r}{hint}; known: {', '.join(known)}"
     if fault["type"] == "missing":
         return f"setting {name!r} is missing"
+    if not path:  # of the settings together
+        return fault["msg"].removeprefix("Value error, ")
     return f"setting {name!r}: {fault['msg']} (found {fault['input']!r})"
 
 

@@ -2,7 +2,6 @@
 
 import json
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,8 +11,8 @@ from rich.table import Table
 from configs.evaluation import Evaluate
 from configs.loading import build
 from configs.schema import IndexCorpus, Search
-from configs.training import TrainReader
-from flows import compare_cli, evaluation_cli, show, significance_cli
+from configs.training import TrainCritic, TrainReader
+from flows import compare_cli, evaluation_cli, show, significance_cli, training_cli
 from flows.store_cli import store_app
 from flows.terminal import (
     DEFAULT_STORE,
@@ -168,32 +167,8 @@ app.command()(compare_cli.compare)
 app.command()(significance_cli.significance)
 
 
-@app.command(name="train-reader", epilog=show.settings_help(TrainReader))
-def train_reader(
-    datasets: Annotated[
-        list[str], typer.Argument(metavar="DATASET", help="Questions with their answers' spans, as squad has them.")
-    ],
-    directory: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where weights, card and checkpoint go.")],
-    passages: Annotated[
-        list[str] | None, typer.Option("--passages", metavar="DATASET", help="More passages to learn from. Repeatable.")
-    ] = None,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
-    verbose: VerboseOption = False,
-) -> None:
-    """Train the embedded generator, `reader`, and measure it on articles that it has not seen.
-
-    After a kill the same command goes on from its checkpoint. Use the result as --set generate.model=DIR.
-
-        vitalfew train-reader squad:dev-v1.1.json --out reader
-    """
-    prepare(verbose)
-    with explained_errors():
-        given = {"datasets": datasets, "out": directory, "passages": passages}
-        parameters = build(TrainReader, *layers(config, assignments, **given))
-        from flows.train_reader import train_reader as flow
-
-        show.trained(out, parameters.out, flow.fn(parameters))  # in this process: no server is needed for one task
+app.command(name="train-reader", epilog=show.settings_help(TrainReader))(training_cli.train_reader)
+app.command(name="train-critic", epilog=show.settings_help(TrainCritic))(training_cli.train_critic)
 
 
 @app.command()

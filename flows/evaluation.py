@@ -1,5 +1,5 @@
 """The stages of an evaluation, and the flow as plain Python: ask → encode_questions → retrieve → refine → generate →
-score, each for all methods, so that a model is loaded once and what two methods share is done once."""
+critique → select → score, each for all methods, so that a model is loaded once and shared work is done once."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,18 +14,21 @@ from storage import catalog
 from storage.artifacts import Artifact, Manifest
 from storage.runs import Run, find_index, recorded_run
 from tasks.ask import Ask
+from tasks.critique import Critique
 from tasks.encode_questions import EncodeQuestions
 from tasks.generate import Generate
 from tasks.index import table_of
 from tasks.load import Load
 from tasks.refine import Refine
+from tasks.registry import resolve
 from tasks.retrieve import Retrieve
 from tasks.score import Score
 from tasks.searcher import Searcher
+from tasks.select import Select
 from tasks.stage import Stage
 
 UNITS: tuple[Unit, ...] = ("sentence", "passage")
-VERBS = ("load", "ask", "encode_questions", "retrieve", "refine", "generate", "score")
+VERBS = ("load", "ask", "encode_questions", "retrieve", "refine", "generate", "critique", "select", "score")
 
 
 @dataclass(frozen=True)
@@ -86,23 +89,34 @@ def _method_stages(store: Path, method: Method, asked: Artifact, parameters: Eva
     if method.retrieve and method.index:
         named = find_index(store, method.index)
         retrieve = Retrieve(store, asked, None, method.index, method.retrieve)
-        if retrieve.retriever.dense:
+        refiner = resolve("refiner", method.refine.refiner)(method.refine)
+        vectors = None
+        if retrieve.retriever.dense or refiner.needs_vectors:
             encoding = EncodeConfig.model_validate(named.config["encode"]).model_copy(update={"device": "auto"})
             stages["encode_questions"] = EncodeQuestions(store, asked, encoding)
             vectors = stages["encode_questions"].artifact
+        if retrieve.retriever.dense:
             retrieve = Retrieve(store, asked, vectors, method.index, method.retrieve)
         stages["retrieve"] = retrieve
-        passages = _artifact(store, method.index, "passages")
-        stages["refine"] = Refine(store, asked, retrieve.artifact, passages, method.refine)
+        roles = ("passages", "sentences", "vectors")
+        corpus = {role: _artifact(store, method.index, role) for role in roles if role in named.artifacts}
+        needed = vectors if refiner.needs_vectors else None
+        stages["refine"] = Refine(store, asked, retrieve.artifact, corpus, method.refine, needed)
     if method.generate:
         evidence = stages["refine"].artifact if "refine" in stages else None
         stages["generate"] = Generate(store, asked, evidence, method.generate)
-    results = {stage.table: stage.artifact for verb, stage in stages.items() if verb != "encode_questions"}
-    corpus: dict[Unit, Artifact] = {}
+        candidates = stages["generate"].artifact
+        if method.critique:
+            stages["critique"] = Critique(store, asked, evidence, candidates, method.critique)
+        if method.select:
+            stages["select"] = Select(store, candidates, stages["critique"].artifact, method.select)
+    unread = ("encode_questions", "critique")  # no metric asks for these
+    results = {stage.table: stage.artifact for verb, stage in stages.items() if verb not in unread}
+    units: dict[Unit, Artifact] = {}
     if method.retrieve and method.index:
         tables = find_index(store, method.index).artifacts
-        corpus = {unit: _artifact(store, method.index, table_of(unit)) for unit in UNITS if table_of(unit) in tables}
-    stages["score"] = Score(store, asked, results, corpus, parameters.score)
+        units = {unit: _artifact(store, method.index, table_of(unit)) for unit in UNITS if table_of(unit) in tables}
+    stages["score"] = Score(store, asked, results, units, parameters.score)
     return stages
 
 

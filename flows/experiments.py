@@ -9,12 +9,25 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from configs.evaluation import Evaluate, Experiment, Method
+from configs.evaluation import Evaluate, Experiment, Method, Refine, Select
 from configs.loading import ConfigError, build, merged, read_yaml
+from configs.schema import Retrieve
 from tasks.registry import UnknownName, resolve
 
 FOLDER = Path(__file__).parent.parent / "configs" / "experiments"
-SECTIONS = ("index", "variant", "retrieve", "refine", "generate")
+SECTIONS = ("index", "variant", "retrieve", "refine", "generate", "critique", "select")
+
+CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "retrieve": ("retriever", ("top_k",)),
+    "refine": ("refiner", ("top_k", "max_words", "max_tokens", "text")),
+    "select": ("selector", ()),
+}
+"""Sections whose settings concern some methods only: what names the method, and what concerns all."""
+DEFAULTS = {
+    "retriever": Retrieve().retriever,
+    "refiner": Refine().refiner,
+    "selector": Select().selector,
+}
 
 
 def names() -> list[str]:
@@ -86,12 +99,14 @@ def _matters(settings: Mapping[str, Any], path: tuple[str, ...]) -> bool:
     """Whether a method has any use for a setting: a sweep over alpha leaves naive RAG as it is."""
     if path[0] in ("variant", "refine") and settings["retrieve"] is None:
         return False
-    setting = "alpha" if path == ("variant", "encode", "context") else path[-1]  # without alpha, without context
-    if (path[0] != "retrieve" and setting != "alpha") or setting in ("retriever", "top_k"):
+    # Without alpha there is no context to be weighed in.
+    section, setting = ("retrieve", "alpha") if path == ("variant", "encode", "context") else (path[0], path[-1])
+    kind, general = CHOICES.get(section, ("", ()))
+    if not kind or settings[section] is None or setting in (kind, *general):
         return True
-    retrievers = settings["retrieve"].get("retriever", "core_context")
-    each = retrievers if isinstance(retrievers, (list, tuple)) else [retrievers]
-    return any(setting in resolve("retriever", name).settings for name in each)
+    named = settings[section].get(kind, DEFAULTS[kind])
+    each = named if isinstance(named, (list, tuple)) else [named]
+    return any(setting in resolve(kind, name).settings for name in each)
 
 
 def _with(settings: Mapping[str, Any], values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:

@@ -209,7 +209,7 @@ def rows(out: Console, relation: duckdb.DuckDBPyRelation, format: str) -> None:
     print("\n]")
 
 
-def trained(out: Console, directory: Path, figures: Sequence[Any]) -> None:
+def trained_reader(out: Console, directory: Path, figures: Sequence[Any]) -> None:
     """How good a reader is on the held-out articles, and how it is used."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in ("contexts", "questions", "exact match %", "F1 %", "tokens a question"):
@@ -219,6 +219,19 @@ def trained(out: Console, directory: Path, figures: Sequence[Any]) -> None:
         table.add_row(str(each.contexts), *row)
     out.print(table)
     out.print(f"The reader is in {escape(str(directory))}:  --set generate.model={escape(str(directory))}")
+
+
+def trained_critic(out: Console, directory: Path, figures: Sequence[Any]) -> None:
+    """How well a critic tells candidates of the held-out articles apart, and how it is used."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("contexts", "aspect", "among", "candidates", "positive %", "AUC", "95 %"):
+        table.add_column(column, justify="left" if column in ("contexts", "aspect", "among") else "right")
+    for each in figures:
+        named = f"{each.unit}s", each.aspect, each.among
+        share, interval = f"{100 * each.positive:.0f}", f"{each.low:.3f}-{each.high:.3f}"
+        table.add_row(*named, f"{each.candidates:,}", share, f"{each.auc:.3f}", interval)
+    out.print(table)
+    out.print(f"The critic is in {escape(str(directory))}:  --set critique.model={escape(str(directory))}")
 
 
 def _cell(value: Any) -> str:

@@ -156,7 +156,9 @@ def _select(table: str, paths: list[str]) -> str:
         return f"SELECT {', '.join([*columns, 'NULL::VARCHAR AS fingerprint', *extra])} WHERE false"
     listed = ", ".join(map(_quoted, sorted(paths)))
     fingerprint = "split_part(filename, '/', -2) AS fingerprint"
-    rows = f"SELECT * EXCLUDE (filename), {fingerprint} FROM read_parquet([{listed}], filename = true)"
+    # By name: files that an older version wrote may lack a column.
+    files = f"read_parquet([{listed}], filename = true, union_by_name = true)"
+    rows = f"SELECT * EXCLUDE (filename), {fingerprint} FROM {files}"
     if table in OWN_RUNS:
         return rows
     return f"SELECT rows.*, artifacts.run_id FROM ({rows}) AS rows JOIN artifacts USING (fingerprint)"

@@ -207,10 +207,13 @@ EVIDENCE = pa.schema(
     ]
 )
 
+PROBABILITY = pa.struct([pa.field("token", pa.string(), False), pa.field("probability", pa.float64(), False)])
+
 CANDIDATES = pa.schema(
     [
         _field("question_id", pa.int64(), "the question"),
         _field("candidate", pa.int32(), "number of the answer, from 0"),
+        _field("contexts", _list(pa.int32()), "ranks in `evidence` of the contexts that its prompt had"),
         _field("prompt_id", pa.int64(), "content id of model, prompt and parameters: the same prompt is answered once"),
         _field("text", pa.string(), "the answer"),
         _field("prompt_tokens", pa.int32(), "tokens of the prompt, as the model counts them"),
@@ -219,7 +222,38 @@ CANDIDATES = pa.schema(
         _field("seconds", pa.float64(), "time the model took (seconds)"),
         _field("finish_reason", pa.string(), "stop, length or error"),
         _field("error", pa.string(), "why there is no answer, else empty"),
+        _field("probabilities", _list(PROBABILITY), "of the tokens that generate.reflection probes for"),
         _field("reused", pa.bool_(), "whether an earlier run had answered this prompt"),
+    ]
+)
+
+_ISREL = "ISREL: is the context of use for the question? 0 to 1; none where there is an error"
+_ISSUP = "ISSUP: does the context support the answer? 0 to 1; none where there is an error"
+_ISUSE = "ISUSE: is the answer useful? 0 to 1; none where there is an error"
+
+CRITIQUES = pa.schema(
+    [
+        _field("question_id", pa.int64(), "the question"),
+        _field("candidate", pa.int32(), "number of the answer in `candidates`"),
+        _field("isrel", pa.float64(), _ISREL, nullable=True),
+        _field("issup", pa.float64(), _ISSUP, nullable=True),
+        _field("isuse", pa.float64(), _ISUSE, nullable=True),
+        _field("utility_f1", pa.float64(), "harmonic mean of ISUSE and ISSUP", nullable=True),
+        _field("geometric_mean", pa.float64(), "cube root of ISREL * ISSUP * ISUSE", nullable=True),
+        _field("error", pa.string(), "why there is no critique, else empty"),
+    ]
+)
+
+ANSWERS = pa.schema(
+    [
+        _field("question_id", pa.int64(), "the question"),
+        _field("strategy", pa.string(), "selector that chose"),
+        _field("rank", pa.int32(), "place among the answers to the question, from 1"),
+        _field("candidate", pa.int32(), "number of the answer in `candidates`"),
+        _field("text", pa.string(), "the answer"),
+        _field("score", pa.float64(), "as the selector has it; none: chosen without a critique", nullable=True),
+        _field("on_front", pa.bool_(), "whether no other candidate dominates it in utility_f1 and ISREL"),
+        _field("error", pa.string(), "why there is no answer, else empty"),
     ]
 )
 
@@ -259,6 +293,8 @@ TABLES: dict[str, pa.Schema] = {
     "hits": HITS,
     "evidence": EVIDENCE,
     "candidates": CANDIDATES,
+    "critiques": CRITIQUES,
+    "answers": ANSWERS,
     "scores": SCORES,
     "summaries": SUMMARIES,
     "rejects": REJECTS,

@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import duckdb
 import pyarrow as pa
@@ -15,12 +15,25 @@ from storage.artifacts import Artifact, fingerprint
 from storage.ids import content_id
 from storage.parquet import read_json, write_json
 from tasks import prompts
-from tasks.generators.base import Generation, Generator, Prompt
+from tasks.generators import reflection
+from tasks.generators.base import Generation, Generator, Probe, Prompt, no_tick
 from tasks.registry import resolve
 from tasks.stage import Progress, ShardResult, Stage
 
 EXECUTION = {"adapter", "device", "batch_tokens", "base_url", "concurrency", "retries", "timeout"}
 """Settings that change no answer, or are in the generator's identity."""
+
+OF_ROW = ("question_id", "candidate", "contexts", "reused")
+"""Columns that are not of the answer, which another question's candidate may share."""
+
+
+class Due(NamedTuple):
+    """A candidate to be: `ranks` in `evidence` of the contexts of its prompt."""
+
+    question_id: int
+    candidate: int
+    ranks: list[int]
+    prompt: Prompt
 
 
 class Generate(Stage):
@@ -28,12 +41,15 @@ class Generate(Stage):
 
     name: ClassVar[str] = "generate"
     table: ClassVar[str] = "candidates"
+    version: ClassVar[str] = "2"
 
     def __init__(self, store: Path, asked: Artifact, evidence: Artifact | None, config: GenerateConfig) -> None:
         """Raises UnknownName, ConfigError, GeneratorUnavailable."""
-        self.template = prompts.source(config.prompt or ("short_answer" if evidence else "no_context"))
+        plain = "short_answer" if evidence else "no_context"
+        default = "self_rag" if config.reflection else plain
+        self.template = prompts.source(config.prompt or default)
         # A question that nothing was found for, or nothing passed on, is asked as if there were no retrieval.
-        self.bare_template = prompts.source(config.prompt or "no_context")
+        self.bare_template = prompts.source(config.prompt or ("self_rag" if config.reflection else "no_context"))
         self.generator = _generator(config)
         super().__init__(store, {"asked": asked} | ({"evidence": evidence} if evidence else {}), config)
         self.num_gpus = 1.0 if self.generator.uses_gpu else 0.0
@@ -60,7 +76,9 @@ class Generate(Stage):
         return [record.shard for record in self.inputs["asked"].completed().shards]
 
     def total_rows(self) -> int:
-        return self.inputs["asked"].completed().rows["asked"]
+        rows = self.inputs["asked"].completed().rows["asked"]
+        per_context = self.config.per_context and "evidence" in self.inputs
+        return max(rows, self.inputs["evidence"].completed().rows["evidence"]) if per_context else rows
 
     @property
     def _bases(self) -> Path:
@@ -76,35 +94,78 @@ class Generate(Stage):
         for directory in sorted(path for path in (self.store / self.table).glob("*") if path.is_dir()):
             other = Artifact(self.store, self.table, directory.name)
             manifest = other.recorded_manifest()
-            if manifest and self._answering({"config": manifest.config, "method": manifest.method}) == answering:
+            if manifest is None or manifest.version != self.version:  # another version's rows have other columns
+                continue
+            if self._answering({"config": manifest.config, "method": manifest.method}) == answering:
                 bases += [str(other.path(record.shard).relative_to(self.store)) for record in manifest.shards]
         write_json(self._bases, bases)
 
     def _answering(self, description: dict[str, Any]) -> str:
         """What an answer depends on besides the prompt."""
-        config = {name: value for name, value in description["config"].items() if name not in {*EXECUTION, "prompt"}}
+        left_out = {*EXECUTION, "prompt", "per_context"}
+        config = {name: value for name, value in description["config"].items() if name not in left_out}
+        config["reflection"] = bool(config.get("reflection"))
         return fingerprint(config=config, generator=description["method"]["generator"])
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         asked = pq.read_table(self.inputs["asked"].path(shard), columns=["question_id", "text"]).to_pylist()
-        contexts = self._contexts(shard)
-        given = [self._prompt(row["text"], contexts.get(row["question_id"], ())) for row in asked]
+        due, computed = self._due(asked, shard)
         answering = self._answering(self.description())
-        ids = [content_id(answering, each.text, each.question, *each.contexts) for each in given]
+        ids = [content_id(answering, each.prompt.text, each.prompt.question, *each.prompt.contexts) for each in due]
         known = self._known(ids)
-        new = [place for place, key in enumerate(ids) if key not in known and key not in ids[:place]]
-        progress(len(asked) - len(new), 0)
-        generated = self.generator.generate([given[place] for place in new], tick=progress)
+        first = {key: place for place, key in reversed([*enumerate(ids)])}
+        new = sorted(place for key, place in first.items() if key not in known)
+        progress(len(due) - len(new), 0)
+        generated = self.generator.generate([due[place].prompt for place in new], self._probe, progress)
         made = {ids[place]: generation for place, generation in zip(new, generated, strict=True)}
         rows = [
-            {"question_id": row["question_id"], "candidate": 0, "prompt_id": key}
-            | (_columns(made[key]) | {"reused": False} if key in made else known[key] | {"reused": True})
-            for row, key in zip(asked, ids, strict=True)
+            {"question_id": each.question_id, "candidate": each.candidate, "contexts": each.ranks, "prompt_id": key}
+            | (self._columns(made[key]) | {"reused": False} if key in made else known[key] | {"reused": True})
+            for each, key in zip(due, ids, strict=True)
         ]
-        tokens = sum(each.prompt_tokens + each.completion_tokens for each in generated)
-        notes = {"reused": len(asked) - len(new), "errors": sum(bool(row["error"]) for row in rows)}
+        tokens = computed + sum(each.prompt_tokens + each.completion_tokens for each in generated)
+        notes = {"reused": len(due) - len(new), "errors": sum(bool(row["error"]) for row in rows)}
         table = pa.Table.from_pylist(rows, schemas.CANDIDATES)
         return ShardResult(len(asked), {"candidates": table}, tokens=tokens, notes=notes)
+
+    def _due(self, asked: list[dict[str, Any]], shard: int) -> tuple[list[Due], int]:
+        """The prompts of a shard, all candidates of all its questions, and the tokens it took to find out which."""
+        contexts = self._contexts(shard)
+        without, computed = self._without_contexts(asked)
+        due = []
+        for row in asked:
+            key, text = row["question_id"], row["text"]
+            given = () if key in without else contexts.get(key, ())
+            ranks = range(1, len(given) + 1)
+            sets = [[rank] for rank in ranks] if self.config.per_context and given else [[*ranks]]
+            for number, each in enumerate(sets):
+                due.append(Due(key, number, each, self._prompt(text, tuple(given[rank - 1] for rank in each))))
+        return due, computed
+
+    def _without_contexts(self, asked: list[dict[str, Any]]) -> tuple[set[int], int]:
+        """The questions that are answered without contexts although there may be some, and the tokens it took."""
+        reflection_config = self.config.reflection
+        if reflection_config is None or reflection_config.retrieval == "always":
+            return set(), 0
+        if reflection_config.retrieval == "never":
+            return {row["question_id"] for row in asked}, 0
+        prompts = [Prompt(reflection.undecided(self._prompt(row["text"], ()).text), row["text"]) for row in asked]
+        found = self.generator.generate(prompts, reflection.ON_DEMAND, no_tick)
+        tokens = sum(each.prompt_tokens + each.completion_tokens for each in found)
+        wants = [reflection.wants_contexts(each.probabilities, reflection_config.threshold) for each in found]
+        return {row["question_id"] for row, want in zip(asked, wants, strict=True) if not want}, tokens
+
+    @property
+    def _probe(self) -> Probe | None:
+        return reflection.JUDGEMENTS if self.config.reflection else None
+
+    def _columns(self, generation: Generation) -> dict[str, Any]:
+        names = ("prompt_tokens", "completion_tokens", "logprob", "seconds", "finish_reason", "error")
+        text = reflection.freed(generation.text) if self.config.reflection else generation.text
+        probabilities = [
+            {"token": token, "probability": probability} for token, probability in generation.probabilities.items()
+        ]
+        return {"text": text, "probabilities": probabilities} | {name: getattr(generation, name) for name in names}
 
     def _prompt(self, question: str, contexts: tuple[str, ...]) -> Prompt:
         template = self.template if contexts else self.bare_template
@@ -122,7 +183,7 @@ class Generate(Stage):
     def _known(self, ids: list[int]) -> dict[int, dict[str, Any]]:
         """The answers that earlier runs got for these prompts; what failed is asked again."""
         paths = [path for each in read_json(self._bases) if (path := self.store / each).exists()]
-        columns = ", ".join(field.name for field in schemas.CANDIDATES if field.name not in ("question_id", "reused"))
+        columns = ", ".join(field.name for field in schemas.CANDIDATES if field.name not in OF_ROW)
         if not paths:
             return {}
         with duckdb.connect() as connection:
@@ -133,11 +194,6 @@ class Generate(Stage):
                 "SEMI JOIN due USING (prompt_id) WHERE error = ''"
             )
             return {row["prompt_id"]: row for row in rows.to_arrow_table().to_pylist()}
-
-
-def _columns(generation: Generation) -> dict[str, Any]:
-    names = ("text", "prompt_tokens", "completion_tokens", "logprob", "seconds", "finish_reason", "error")
-    return {name: getattr(generation, name) for name in names}
 
 
 def _generator(config: GenerateConfig) -> Generator:
@@ -155,4 +211,6 @@ def _kept(config: str) -> Generator:
             "vllm do"
         )
     generator: Generator = method(parsed)
+    if parsed.reflection:
+        reflection.require(generator)
     return generator

@@ -1,7 +1,8 @@
 """refine: hits → evidence, the contexts of a prompt."""
 
+from collections.abc import Mapping
 from functools import lru_cache
-from itertools import groupby
+from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,10 +15,13 @@ from configs.schema import Rewriting
 from storage import schemas
 from storage.artifacts import Artifact
 from storage.ids import shard_of
-from tasks.refiners.base import Evidence, Hit, Refiner
+from tasks.refiners.base import Evidence, Hit, Refiner, Vectors
 from tasks.registry import resolve
 from tasks.stage import Progress, ShardResult, Stage
 from tasks.units import Units
+
+SHARED = ("refiner", "top_k", "max_words", "max_tokens", "text")
+"""Settings that concern every refiner."""
 
 
 class Refine(Stage):
@@ -26,10 +30,22 @@ class Refine(Stage):
     name: ClassVar[str] = "refine"
     table: ClassVar[str] = "evidence"
 
-    def __init__(self, store: Path, asked: Artifact, hits: Artifact, passages: Artifact, config: RefineConfig) -> None:
-        """Raises UnknownName, ConfigError, GeneratorUnavailable."""
+    def __init__(
+        self,
+        store: Path,
+        asked: Artifact,
+        hits: Artifact,
+        corpus: Mapping[str, Artifact],
+        config: RefineConfig,
+        question_vectors: Artifact | None = None,
+    ) -> None:
+        """`corpus`: passages, sentences and vectors of the index, by role, as far as it has them; `question_vectors`:
+        by the index's encoder, where the refiner needs vectors. Raises UnknownName, ConfigError,
+        GeneratorUnavailable."""
         self.refiner = _refiner(config)
-        inputs = {"asked": asked, "hits": hits} | ({"passages": passages} if config.text == "passage" else {})
+        inputs = {"asked": asked, "hits": hits} | ({"passages": corpus["passages"]} if config.text == "passage" else {})
+        if question_vectors:
+            inputs |= {**corpus, "question_vectors": question_vectors}
         super().__init__(store, inputs, config)
         self.num_gpus = 1.0 if self.refiner.uses_gpu else 0.0
         self.workers = self.refiner.workers
@@ -46,7 +62,8 @@ class Refine(Stage):
 
     def config_identity(self) -> dict[str, Any]:
         # A model and its settings are in the identity of the refiner that uses one.
-        return self.config.model_dump(mode="json", exclude=set(Rewriting.model_fields))
+        told = {*SHARED, *self.refiner.settings} - set(Rewriting.model_fields)
+        return self.config.model_dump(mode="json", include=told)
 
     def method_identity(self) -> dict[str, Any]:
         return self.refiner.identity()
@@ -59,10 +76,14 @@ class Refine(Stage):
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         asked = pq.read_table(self.inputs["asked"].path(shard), columns=["question_id", "text"])
-        hits = self._hits(shard)
+        table = pq.read_table(self.inputs["hits"].path(shard))
+        table = self._whole(table) if self.config.text == "passage" else table
         ids = asked["question_id"].to_pylist()
-        found = [hits.get(question, []) for question in ids]
-        refined = self.refiner.refine(asked["text"].to_pylist(), found, progress)
+        places = _places(table, ids)
+        hits = [Hit(**hit) for hit in table.select(["title", "text", "passage_id", "start", "end"]).to_pylist()]
+        vectors = self._vectors(shard, table, places) if self.refiner.needs_vectors else None
+        found = [hits[each] for each in places]
+        refined = self.refiner.refine(asked["text"].to_pylist(), found, vectors, progress)
         rows = [
             _row(question, rank, evidence)
             for question, contexts in zip(ids, refined.contexts, strict=True)
@@ -71,14 +92,16 @@ class Refine(Stage):
         table = pa.Table.from_pylist(rows, schemas.EVIDENCE)
         return ShardResult(len(ids), {"evidence": table}, tokens=refined.tokens, notes=dict(refined.notes))
 
-    def _hits(self, shard: int) -> dict[int, list[Hit]]:
-        """By question, best first."""
-        table = pq.read_table(self.inputs["hits"].path(shard))
-        if self.config.text == "passage":
-            table = self._whole(table)
-        columns = ["title", "text", "passage_id", "start", "end"]
-        rows = zip(table["question_id"].to_pylist(), table.select(columns).to_pylist(), strict=True)
-        return {question: [Hit(**hit) for _, hit in each] for question, each in groupby(rows, key=lambda row: row[0])}
+    def _vectors(self, shard: int, hits: pa.Table, places: list[slice]) -> Vectors:
+        """The index's own, of the questions and of their hits."""
+        column = pq.read_table(self.inputs["question_vectors"].path(shard))["vector"].combine_chunks()
+        questions = column.flatten().to_numpy().reshape(len(places), -1)
+        if not len(hits):
+            return Vectors(questions, [questions[:0]] * len(places))
+        shards = shard_of(hits["passage_id"].to_numpy(), len(self.inputs["passages"].completed().shards))
+        units = Units(self.inputs, "passage")
+        found = units.vectors(hits["unit"][0].as_py(), shards, hits["unit_id"].to_numpy())
+        return Vectors(questions, [found[each] for each in places])
 
     def _whole(self, hits: pa.Table) -> pa.Table:
         """Every hit as its whole passage, which a question gets once: at its best hit's place."""
@@ -96,6 +119,13 @@ class Refine(Stage):
             field = hits.schema.field(name)
             hits = hits.set_column(hits.schema.get_field_index(name), field, pa.array(column, field.type))
         return hits
+
+
+def _places(hits: pa.Table, questions: list[int]) -> list[slice]:
+    """Where each question's hits are, which lie together, best first; an empty place where it has none."""
+    counts = {question: len([*rows]) for question, rows in groupby(hits["question_id"].to_pylist())}
+    ends = dict(zip(counts, accumulate(counts.values()), strict=True))
+    return [slice(ends.get(each, 0) - counts.get(each, 0), ends.get(each, 0)) for each in questions]
 
 
 def _row(question: int, rank: int, evidence: Evidence) -> dict[str, Any]:

@@ -45,6 +45,7 @@ METHODS: dict[str, dict[str, str]] = {
     },
     "refiner": {
         "cut": "tasks.refiners.cut:Cut",
+        "mmr": "tasks.refiners.mmr:Mmr",
         "recomp": "tasks.refiners.recomp:Recomp",
     },
     "generator": {
@@ -52,6 +53,17 @@ METHODS: dict[str, dict[str, str]] = {
         "transformers": "tasks.generators.transformers:Transformers",
         "vllm": "tasks.generators.vllm:Vllm",
         "openai": "tasks.generators.openai:OpenAI",
+    },
+    "critic": {
+        "embedded": "tasks.critics.embedded:Embedded",
+        "reflection": "tasks.critics.reflection:Reflection",
+        "judge": "tasks.critics.judge:Judge",
+    },
+    "selector": {
+        "weighted_sum": "tasks.selectors.weighted_sum:WeightedSum",
+        "pareto_set": "tasks.selectors.pareto_set:ParetoSet",
+        "pareto_ideal": "tasks.selectors.pareto_ideal:ParetoIdeal",
+        "geometric_mean": "tasks.selectors.geometric_mean:GeometricMean",
     },
     "metric": {
         "accuracy": "tasks.metrics.answers:Accuracy",
@@ -65,6 +77,9 @@ METHODS: dict[str, dict[str, str]] = {
         "ndcg": "tasks.metrics.ranking:NDCG",
         "first_rank": "tasks.metrics.correct_units:FirstRank",
         "useful_information": "tasks.metrics.useful_information:UsefulInformation",
+        "choice": "tasks.metrics.choice:Choice",
+        "answer_set": "tasks.metrics.answer_set:AnswerSet",
+        "set_size": "tasks.metrics.answer_set:SetSize",
         "tokens": "tasks.metrics.tokens:Tokens",
     },
 }

@@ -112,7 +112,9 @@ def _result(
     manifests = {
         table: [read_manifest(store, name) for name in each] for table, each in tables.items() if table != "passages"
     }
-    errors = [error for each in manifests.get("candidates", []) for error in _errors(store, each)]
+    errors = [
+        error for each in manifests.get("answers") or manifests.get("candidates", []) for error in _errors(store, each)
+    ]
     ranks = scores.values.get(RANK, np.empty(0))
     return MethodResult(
         name=group.name,

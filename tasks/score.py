@@ -1,6 +1,7 @@
 """score: questions, hits, evidence, candidates → scores and summaries."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,7 +26,7 @@ Rows = dict[int, list[dict[str, Any]]]
 
 
 class Score(Stage):
-    """Stage `score` over `asked` and what became of it: any of `hits`, `evidence` and `candidates`."""
+    """Stage `score` over `asked` and what became of it: any of `hits`, `evidence`, `candidates` and `answers`."""
 
     name: ClassVar[str] = "score"
     table: ClassVar[str] = "scores"
@@ -48,7 +49,7 @@ class Score(Stage):
     config: ScoreConfig
 
     def config_identity(self) -> dict[str, Any]:
-        return {"max_words": self.config.max_words}
+        return {"max_words": self.config.max_words, "right_by": self.config.right_by}
 
     def method_identity(self) -> dict[str, Any]:
         return scoring.identity(self.metrics)
@@ -75,14 +76,14 @@ class Score(Stage):
 
     def _answers(self, shard: int) -> Iterator[Case]:
         """Questions and answers alone: what a metric of all answers together needs, and memory bears."""
-        candidates = self._rows("candidates", shard)
+        answered = self._answered(shard)
         for row in pq.read_table(self.inputs["asked"].path(shard)).to_pylist():
-            answer = self._answer(candidates[row["question_id"]][0]) if candidates is not None else None
-            yield Case(row["text"], tuple(row["answers"]), (), (), answer=answer)
+            yield Case(row["text"], tuple(row["answers"]), (), (), **answered.get(row["question_id"], {}))
 
     def _cases(self, shard: int) -> tuple[list[int], list[Case]]:
         asked = pq.read_table(self.inputs["asked"].path(shard)).to_pylist()
-        hits, evidence, candidates = (self._rows(table, shard) for table in ("hits", "evidence", "candidates"))
+        hits, evidence = (self._rows(table, shard) for table in ("hits", "evidence"))
+        answered = self._answered(shard)
         cases = []
         for row in asked:
             key = row["question_id"]
@@ -97,11 +98,26 @@ class Score(Stage):
                     supporting_facts=tuple(Span(**span) for span in row["supporting_facts"]),
                     hits=None if found is None else tuple(found),
                     contexts=None if contexts is None else tuple(contexts),
-                    answer=None if candidates is None else self._answer(candidates[key][0]),
                     units=self._sizes[unit] if unit else 0,
+                    **answered.get(key, {}),
                 )
             )
         return [row["question_id"] for row in asked], cases
+
+    def _answered(self, shard: int) -> dict[int, dict[str, Any]]:
+        """By question, what a case tells of its answers; nothing where nobody was asked."""
+        candidates, answers = self._rows("candidates", shard), self._rows("answers", shard)
+        found: dict[int, dict[str, Any]] = {}
+        for key, rows in (candidates or {}).items():
+            every = [self._answer(row) for row in rows]
+            taken = [row["candidate"] for row in answers[key]] if answers else [0]
+            selected = [every[number] for number in taken]
+            found[key] = {
+                "answer": _at_the_cost_of(every, selected[0]),
+                "selected": tuple(selected),
+                "candidates": tuple(every),
+            }
+        return found
 
     def _rows(self, table: str, shard: int) -> Rows | None:
         if table not in self.inputs:
@@ -148,6 +164,12 @@ class Score(Stage):
     @cached_property
     def _on_gpu(self) -> bool:
         return any(record.cost.gpu_seconds for record in self.inputs["candidates"].completed().shards)
+
+
+def _at_the_cost_of(candidates: Sequence[Answer], answer: Answer) -> Answer:
+    """An answer with the tokens, the time and the money that all candidates took."""
+    names = ("prompt_tokens", "completion_tokens", "seconds", "usd")
+    return replace(answer, **{name: sum(getattr(each, name) for each in candidates) for name in names})
 
 
 def _hit(row: dict[str, Any]) -> Hit:

@@ -69,6 +69,19 @@ class Units:
         places[order] = np.arange(len(order))
         return pa.concat_tables(parts).take(pa.array(places)) if parts else pa.table({name: [] for name in columns})
 
+    def vectors(self, unit: Unit, shards: np.ndarray, ids: np.ndarray) -> Vectors:
+        """The vectors of units by their ids, float32 (n, d), as encoded by themselves: core vectors of sentences."""
+        places = np.zeros(len(ids), np.int64)
+        for shard in np.unique(shards):
+            here = shards == shard
+            known = self.ids(unit, int(shard))
+            order = np.argsort(known)
+            places[here] = order[np.searchsorted(known, ids[here], sorter=order)]
+            if unit == "passage":  # after the sentences' vectors
+                places[here] += _parquet(self._path("vectors", int(shard))).metadata.num_rows - len(known)
+        column = self.take("vectors", shards, places, ["vector"])["vector"].combine_chunks()
+        return column.flatten().to_numpy().reshape(len(ids), -1)
+
     def place(self, shard: int, passage_id: int) -> int:
         """The row of a passage in its table shard."""
         return _place(self._path("passages", shard), passage_id)

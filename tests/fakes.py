@@ -15,8 +15,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from configs.evaluation import Generate
+from configs.evaluation import Critique, Generate
 from configs.schema import EncodeConfig
+from tasks.critics.base import Critique as Judgement
+from tasks.critics.base import Judged
 from tasks.encoders.base import Encoded, LateEncoded, Spans, Tick
 from tasks.generators.base import Generation, Probe, Prompt, failed
 
@@ -155,6 +157,40 @@ class FirstWords:
             return failed("the model has no answer to this")
         words = prompt.contexts[0].split()[:3] if prompt.contexts else []
         return Generation(" ".join(words), len(prompt.text.split()), len(words), 0.001, logprob=-1.0)
+
+
+class WordCritic:
+    """A critic that counts words in common: of context and question, answer and context, answer and question; "odd" in
+    a question gives scores outside 0 to 1, "awkward" NaN, "mute" in an answer an error."""
+
+    version: ClassVar[str] = "1"
+    uses_gpu = False
+    workers = None
+
+    def __init__(self, config: Critique) -> None:
+        self.config = config
+
+    def identity(self) -> dict[str, Any]:
+        return {"class": type(self).__name__, "version": self.version, "files": {}}
+
+    def critique(self, batch: Sequence[Judged], tick: Callable[[int, int], None] = _no_tick) -> list[Judgement]:
+        tick(len(batch), 7 * len(batch))
+        return [self._judge(each) for each in batch]
+
+    def _judge(self, each: Judged) -> Judgement:
+        if "mute" in each.answer:
+            return Judgement(0.0, 0.0, 0.0, "nothing to say")
+        if "awkward" in each.question:
+            return Judgement(0.5, float("nan"), 0.5)
+        if "odd" in each.question:
+            return Judgement(0.5, -0.1, 1.5)
+        pairs = ((each.context, each.question), (each.answer, each.context), (each.answer, each.question))
+        return Judgement(*(_shared(one, other) for one, other in pairs))
+
+
+def _shared(one: str, other: str) -> float:
+    words = set(one.lower().split())
+    return len(words & set(other.lower().split())) / len(words) if words else 0.0
 
 
 @dataclass

@@ -15,7 +15,7 @@ ALLOWED = {
     "flows": {"flows", "verbs", "methods", "storage", "configs"},
 }
 FRAMEWORKS = {"prefect", "ray"}
-FLOWS = {"flows/index_corpus.py", "flows/train_reader.py", "flows/evaluate.py"}
+FLOWS = {"flows/index_corpus.py", "flows/train_critic.py", "flows/train_reader.py", "flows/evaluate.py"}
 
 
 def layer(module: str) -> str | None:

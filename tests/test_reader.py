@@ -19,12 +19,14 @@ from configs.training import TrainReader
 from flows.cli import app
 from tasks.datasets.base import InputError
 from tasks.encoders.locate import UnsupportedModel
+from tasks.encoders.tuned import ADAPTER, SETTINGS, write_weights
+from tasks.encoders.windows import MAX_QUESTION, OVERLAP, SIZE, encoded, padded, ranges, windows
 from tasks.generators.base import GeneratorUnavailable, Probe, Prompt
-from tasks.generators.reader import ADAPTER, SETTINGS, Reader, best_spans, embedded
+from tasks.generators.reader import Reader, best_spans, embedded
 from tasks.generators.reader_model import ReaderModel
-from tasks.generators.windows import MAX_QUESTION, OVERLAP, SIZE, encoded, padded, ranges, windows
 from tasks.specification import parse_dataset
-from tasks.train_reader import CHECKPOINT, Training, train_reader, write_reader
+from tasks.train import CHECKPOINT
+from tasks.train_reader import ReaderTraining, train_reader
 from tasks.training.articles import Asked, Material, Text, contains_answer, read_material, split_articles
 from tasks.training.card import FIGURES, HELD_OUT
 from tasks.training.cloze import clozes
@@ -32,6 +34,7 @@ from tasks.training.examples import Sampler
 from tasks.training.quality import measure, sample
 from tests.real_data import real_data
 from tests.tiny_models import bert
+from tests.towns import towns
 
 CONTEXTS = (
     "The mill of Velmar was built in 1742 by Ada Norrin. It burnt down twice.",
@@ -50,7 +53,7 @@ def reader_of(directory: Path, seed: int = 3) -> Path:
     for name, parameter in model.trained().items():
         if name.endswith((".b", "head.weight")):
             parameter.data.normal_(0, 0.5)
-    write_reader(directory, model, str(base))
+    write_weights(directory, model, str(base))
     return directory
 
 
@@ -269,7 +272,7 @@ def test_merged_weights_are_the_trained_ones(tmp_path: Path) -> None:
     trained.prepare_for_training(4)
     for parameter in trained.trained().values():
         parameter.data.add_(torch.randn(parameter.shape) * 0.1)
-    write_reader(tmp_path, trained, str(base))
+    write_weights(tmp_path, trained, str(base))
     merged = ReaderModel(base, torch.float32).eval()
     merged.merge(load_file(tmp_path / ADAPTER))
     tokenizer = Reader(Generate(model=str(tmp_path))).tokenizer
@@ -288,25 +291,10 @@ def test_an_encoder_that_is_too_short_is_refused(tmp_path: Path) -> None:
 
 # Training
 
-TOWNS = ("Velmar", "Kessin", "Orrel", "Tamsin", "Dunmore", "Harrow")
-
 
 @pytest.fixture
 def squad(tmp_path: Path) -> Path:
-    """A small file in SQuAD's format: one article per town."""
-    articles = []
-    for number, town in enumerate(TOWNS):
-        year, people = 1700 + 7 * number, 100 * (number + 3)
-        context = f"{town} lies on a river. The mill was built in {year}. Now {people} people live in {town}."
-        qas = [("When was the mill built?", str(year)), (f"How many people live in {town}?", str(people))]
-        entries = [
-            {"id": f"{number}/{q}", "question": q, "answers": [{"text": a, "answer_start": context.index(a)}]}
-            for q, a in qas
-        ]
-        articles.append({"title": town, "paragraphs": [{"context": context, "qas": entries}]})
-    path = tmp_path / "towns.json"
-    path.write_text(json.dumps({"data": articles}))
-    return path
+    return towns(tmp_path / "towns.json")
 
 
 @pytest.fixture
@@ -329,10 +317,10 @@ def parameters(squad: Path, tmp_path: Path) -> TrainReader:
 
 
 def test_training_learns_its_questions_by_heart(parameters: TrainReader) -> None:
-    training = Training(parameters.model_copy(update={"epochs": 240}))
+    training = ReaderTraining(parameters.model_copy(update={"epochs": 240}))
     training.run(lambda rows, tokens: None, int)
     last = parameters.out / "last"
-    write_reader(last, training.learner.model, parameters.base)
+    write_weights(last, training.learner.model, parameters.base)
     learnt = training.whole.without([*training.held_out, *training.choosing])
     assert measure(training.reader(last), learnt, 1).f1 > 90
 
@@ -368,7 +356,7 @@ class Interrupted(Exception):
 def test_an_interrupted_training_comes_to_the_same_weights(
     parameters: TrainReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.train_reader.SAVE_EVERY", 3)
+    monkeypatch.setattr("tasks.train.SAVE_EVERY", 3)
     short = parameters.model_copy(update={"epochs": 4, "clozes": 1})
     train_reader(short)
     broken = short.model_copy(update={"out": tmp_path / "broken"})
@@ -394,7 +382,7 @@ def _interrupt(after: int) -> Callable[[int, int], None]:
 def test_a_checkpoint_of_another_training_is_refused(parameters: TrainReader) -> None:
     with pytest.raises(Interrupted):
         train_reader(parameters.model_copy(update={"epochs": 1}), _interrupt(2))
-    Training(parameters).save()
+    ReaderTraining(parameters).save()
     with pytest.raises(ConfigError, match="other settings or data"):
         train_reader(parameters.model_copy(update={"rank": 8}))
 
@@ -425,7 +413,7 @@ def test_examples_have_their_answer_and_distractors_have_none(squad: Path) -> No
     material = read_material(record for _, record in parse_dataset(f"squad:{squad}")[1].records())
     sampler = Sampler(material, 2.0, seed=1)
     answers = {asked.question: asked.answers for asked in material.questions[1::2]}
-    found = [example for epoch in range(5) for example in sampler.examples(epoch) if example.question in answers]
+    found = [example for epoch in range(5) for _, example in sampler.examples(epoch) if example.question in answers]
     for example in found:
         if example.spans:
             assert {example.context[start:end] for start, end in example.spans} <= set(answers[example.question])

@@ -75,7 +75,7 @@ def test_the_input_is_the_published_one(t5: Path, monkeypatch: pytest.MonkeyPatc
 def test_summaries_are_the_models_own_and_are_paid_for(t5: Path) -> None:
     refiner = make(t5)
     ticks: list[tuple[int, int]] = []
-    refined = refiner.refine(["Where?", "Who?", "None?"], [HITS, HITS[:1], []], lambda *done: ticks.append(done))
+    refined = refiner.refine(["Where?", "Who?", "None?"], [HITS, HITS[:1], []], tick=lambda *done: ticks.append(done))
     inputs = [
         refiner.frame("Where?", "\n".join(hit.text.strip() for hit in HITS)),
         refiner.frame("Who?", HITS[0].text.strip()),

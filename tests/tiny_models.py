@@ -120,15 +120,19 @@ CHAT = (
 )
 
 
-def llama(directory: Path, chat: bool = True, positions: int = 256) -> Path:
-    """A causal model with a tokenizer, with a chat template or without (then a text begins with <s>)."""
+def llama(directory: Path, chat: bool = True, positions: int = 256, tokens: Sequence[str] = ()) -> Path:
+    """A causal model with a tokenizer, with a chat template or without (then a text begins with <s>), and with further
+    special tokens, which it writes more often than others."""
     torch.manual_seed(7)
     # Heads of 32 numbers: the fewest that vLLM's attention on a CPU takes.
     sizes = {**SIZES, "hidden_size": 64, "num_key_value_heads": 1}
     ends = {"bos_token_id": 1, "eos_token_id": 3, "pad_token_id": 0}
     config = LlamaConfig(**sizes, **SPREAD, **ends, vocab_size=400, max_position_embeddings=positions)
-    LlamaForCausalLM(config).save_pretrained(directory)
-    special = ["<pad>", "<s>", "<unk>", "<|end|>", "<|user|>", "<|assistant|>"]
+    special = ["<pad>", "<s>", "<unk>", "<|end|>", "<|user|>", "<|assistant|>", *tokens]
+    model = LlamaForCausalLM(config)
+    with torch.no_grad():
+        model.lm_head.weight[6 : len(special)] *= 1.5
+    model.save_pretrained(directory)
     bpe = _bpe(special)._tokenizer
     bpe.post_processor = TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=bpe, bos_token="<s>", eos_token="<|end|>", pad_token="<pad>")

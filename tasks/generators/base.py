@@ -28,10 +28,26 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Ask for the probabilities of `tokens`, each one token of the model's vocabulary, at an output position from 0."""
+    """Ask for the probabilities of `tokens`, each one token of the model's vocabulary, at an output position from 0.
+
+    `groups` of these tokens are looked at elsewhere, each where one of its tokens was written first; a group of which
+    none was written has no probabilities.
+    """
 
     tokens: tuple[str, ...]
     position: int = 0
+    groups: tuple[tuple[str, ...], ...] = ()
+
+    def places(self, ids: Mapping[str, int], written: Sequence[int]) -> dict[str, int]:
+        """The output position at which each token is looked at. `ids`: the tokens' numbers in the vocabulary;
+        `written`: the numbers of an answer's tokens, which may have ended before the position."""
+        places = dict.fromkeys(self.tokens, self.position) if self.position < len(written) else {}
+        for group in self.groups:
+            numbers = {ids[token] for token in group}
+            first = next((place for place, number in enumerate(written) if number in numbers), None)
+            places = {token: place for token, place in places.items() if token not in group}
+            places |= {} if first is None else dict.fromkeys(group, first)
+        return places
 
 
 @dataclass(frozen=True, slots=True)

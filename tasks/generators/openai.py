@@ -55,6 +55,8 @@ class OpenAI:
         }
 
     def generate(self, prompts: Sequence[Prompt], probe: Probe | None = None, tick: Tick = no_tick) -> list[Generation]:
+        if probe and probe.groups:
+            raise GeneratorUnavailable("openai looks at one position of an answer, not where a token was written")
         if not prompts:
             return []
         _ = self.client  # before any thread asks for it

@@ -19,25 +19,18 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from safetensors.torch import load_file
 from tokenizers import Encoding, Tokenizer
 from torch import Tensor
 
 from configs.evaluation import Generate
-from configs.schema import EncodeConfig
-from storage.parquet import read_json
 from tasks.encoders.batches import batches
 from tasks.encoders.device import choose_device, choose_dtype, require_device
-from tasks.encoders.locate import digests
-from tasks.encoders.minilm import MiniLM
+from tasks.encoders.tuned import Weights, read_tokenizer
+from tasks.encoders.windows import MAX_QUESTION, Window, encoded, padded, special, windows
 from tasks.generators.base import Generation, GeneratorUnavailable, Probe, Prompt, Tick, failed
-from tasks.generators.reader_model import ReaderModel, read_tokenizer
-from tasks.generators.windows import MAX_QUESTION, Window, encoded, padded, special, windows
+from tasks.generators.reader_model import ReaderModel
 
 MAX_ANSWER = 30
-ADAPTER, SETTINGS = "adapter.safetensors", "config.json"
-
-
 MOST_KEPT = 1 << 16
 """Windows whose spans are kept: another alpha, or a longer list, leads a question to many of the same contexts. An
 answer's seconds count what its windows took when they were read."""
@@ -68,14 +61,11 @@ class Reader:
     def __init__(self, config: Generate) -> None:
         self.config = config
         self.directory = Path(config.model) if config.model else embedded()
-        missing = [name for name in (ADAPTER, SETTINGS) if not (self.directory / name).is_file()]
-        if missing:
-            raise GeneratorUnavailable(
-                f"reader: {self.directory} has no {missing[0]}; leave generate.model out for the embedded reader, or "
-                "name what `vitalfew train-reader --out` wrote"
-            )
         try:
-            self.base = base_directory(read_json(self.directory / SETTINGS)["base"])
+            self.weights = Weights.at(
+                self.directory,
+                "leave generate.model out for the embedded reader, or name what `vitalfew train-reader --out` wrote",
+            )
         except (FileNotFoundError, KeyError) as error:
             raise GeneratorUnavailable(f"reader: {error}") from error
         self.device = choose_device(config.device)
@@ -86,27 +76,25 @@ class Reader:
         self.kept: dict[Window, Found] = {}
 
     def identity(self) -> dict[str, Any]:
-        base = {f"base/{name}": digest for name, digest in digests([self.base], self.base).items()}
-        own = digests([self.directory], self.directory)
         return {
             "class": type(self).__name__,
             "version": self.version,
             "dtype": str(self.dtype).removeprefix("torch."),
             "device": self.device.type,
             "batch_tokens": self.batch_tokens,
-            "files": {name: own[name] for name in (ADAPTER, SETTINGS)} | base,
+            "files": self.weights.digests(),
         }
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        return read_tokenizer(self.base)
+        return read_tokenizer(self.weights.base)
 
     @cached_property
     def model(self) -> ReaderModel:
         require_device(self.device, self.dtype)
         torch.set_num_threads(1)  # parallelism comes from workers
-        model = ReaderModel(self.base, self.dtype)
-        model.merge(load_file(self.directory / ADAPTER))
+        model = ReaderModel(self.weights.base, self.dtype)
+        model.merge(self.weights.tensors())
         return model.for_inference(self.device)
 
     def generate(
@@ -219,8 +207,3 @@ def _timed(answers: list[Generation], seconds: float) -> list[Generation]:
 def embedded() -> Path:
     """The directory of the reader that comes with the project."""
     return Path(str(files("configs"))) / "models" / "reader"
-
-
-def base_directory(base: str) -> Path:
-    """The directory of the encoder that a reader is built on: "minilm" or a path."""
-    return MiniLM(EncodeConfig()).model_directory() if base == "minilm" else Path(base)

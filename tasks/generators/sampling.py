@@ -1,6 +1,6 @@
 """Sampling in which every row of a batch has its own random numbers, so that an answer does not depend on its batch."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -41,6 +41,7 @@ class RowSampler(LogitsProcessor):
         """Of a row's first `length` tokens together."""
         return sum(float(step[row]) for step in self._logprobs[:length])
 
-    def probabilities(self, row: int, position: int) -> list[float]:
-        """Of the probed tokens at an output position from 0."""
-        return [float(each) for each in self._probabilities[position][row]]
+    def probabilities(self, row: int, places: Mapping[str, int], ids: Mapping[str, int]) -> dict[str, float]:
+        """Of tokens at output positions from 0; `ids`: their numbers, which are among the probed."""
+        columns = {number: column for column, number in enumerate(self.probed.tolist())}
+        return {token: float(self._probabilities[place][row, columns[ids[token]]]) for token, place in places.items()}

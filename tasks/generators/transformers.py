@@ -98,7 +98,7 @@ class Transformers:
         self, ids: Sequence[list[int]], seeds: Sequence[int], probe: Probe | None, probed: dict[str, int]
     ) -> list[Generation]:
         """Answers of a batch; its seconds are shared out by tokens."""
-        sampler = RowSampler(self.config.temperature, seeds, self.device, list(probed.values()))
+        sampler = RowSampler(self.config.temperature, seeds, self.device, sorted(set(probed.values())))
         start = time.perf_counter()
         with all_cores(), torch.inference_mode():
             inputs = self._padded(ids)
@@ -109,15 +109,14 @@ class Transformers:
         share = seconds / sum(len(prompt) + len(tokens) for prompt, tokens in zip(ids, completions, strict=True))
         answers = []
         for row, (prompt, tokens) in enumerate(zip(ids, completions, strict=True)):
-            seen = probe is not None and probe.position < len(tokens)
-            values = sampler.probabilities(row, probe.position) if probe and seen else []
+            places = probe.places(probed, tokens) if probe else {}
             answers.append(
                 self._generation(
                     len(prompt),
                     tokens,
                     sampler.logprob(row, len(tokens)),
                     share * (len(prompt) + len(tokens)),
-                    dict(zip(probed, values, strict=False)),
+                    sampler.probabilities(row, places, probed),
                 )
             )
         return answers

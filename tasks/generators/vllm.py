@@ -146,7 +146,7 @@ class Vllm:
         prompt_tokens = len(output.prompt_token_ids)
         if answer.cumulative_logprob is None or math.isnan(answer.cumulative_logprob):
             return failed("the model gave NaN; --set generate.precision=fp32 may help", prompt_tokens, seconds)
-        at = answer.logprobs[probe.position] if probe and probe.position < len(answer.logprobs) else {}
+        places = probe.places(probed, answer.token_ids) if probe else {}
         return Generation(
             text=answer.text.strip(),
             prompt_tokens=prompt_tokens,
@@ -154,7 +154,9 @@ class Vllm:
             seconds=seconds,
             logprob=answer.cumulative_logprob,
             finish_reason=answer.finish_reason,
-            probabilities={token: math.exp(at[number].logprob) for token, number in probed.items() if number in at},
+            probabilities={
+                token: math.exp(answer.logprobs[place][probed[token]].logprob) for token, place in places.items()
+            },
         )
 
     @property

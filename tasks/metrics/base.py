@@ -48,7 +48,9 @@ class Answer:
 class Case:
     """A question and what became of it. `hits` and `contexts` are best first; None: that stage was not run.
 
-    `units`: how many units the index holds (0 without one), for ranks in percent.
+    `units`: how many units the index holds (0 without one), for ranks in percent. `answer`: the first of `selected`,
+    with what all candidates cost together; `selected`: the answers that were chosen among `candidates`, best first;
+    without a choice both hold the one answer.
     """
 
     question: str
@@ -59,6 +61,8 @@ class Case:
     contexts: tuple[Context, ...] | None = None
     answer: Answer | None = None
     units: int = 0
+    selected: tuple[Answer, ...] = ()
+    candidates: tuple[Answer, ...] = ()
 
 
 Values = Mapping[str, Sequence[float | None]]

@@ -4,6 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from configs.evaluation import Refine
 
 Tick = Callable[[int, int], None]
@@ -36,6 +39,14 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
+class Vectors:
+    """Embeddings by one encoder: `questions` float32 (n, d), and `hits`, for each question float32 (its hits, d)."""
+
+    questions: NDArray[np.float32]
+    hits: Sequence[NDArray[np.float32]]
+
+
+@dataclass(frozen=True, slots=True)
 class Refined:
     """The contexts of each question, best first; tokens that a model computed; counts for the manifest."""
 
@@ -45,15 +56,18 @@ class Refined:
 
 
 class Refiner(Protocol):
-    """`version`: raise it when the same hits would give other contexts.
+    """`version`: raise it when the same hits would give other contexts; `settings`: what of a configuration concerns
+    it, besides top_k, max_words, max_tokens and text; `needs_vectors`: whether `refine` wants those of the index.
 
     A model is loaded by the first `refine`, not on construction, and kept.
     """
 
     version: ClassVar[str]
+    settings: ClassVar[frozenset[str]]
     uses_gpu: bool
     workers: int | None
     """How many of it a machine bears: None, one a core; 1 for a model that uses all cores itself."""
+    needs_vectors: bool
 
     def __init__(self, config: Refine) -> None: ...
 
@@ -62,6 +76,12 @@ class Refiner(Protocol):
         (`Rewriting`) among it. Known without loading the model."""
         ...
 
-    def refine(self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], tick: Tick = ...) -> Refined:
+    def refine(
+        self,
+        questions: Sequence[str],
+        hits: Sequence[Sequence[Hit]],
+        vectors: Vectors | None = None,
+        tick: Tick = ...,
+    ) -> Refined:
         """The contexts of each question from its hits, best first."""
         ...

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from configs.evaluation import Refine
-from tasks.refiners.base import Evidence, Hit, Refined, Tick, no_tick
+from tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, no_tick
 from tasks.splitters.tokens import count_tokens, count_words, first
 
 
@@ -16,8 +16,10 @@ class Cut:
     """The best hits as they are, down to top_k, max_words or max_tokens."""
 
     version: ClassVar[str] = "1"
+    settings: ClassVar[frozenset[str]] = frozenset()
     uses_gpu = False
     workers = None
+    needs_vectors = False
 
     def __init__(self, config: Refine) -> None:
         self.config = config
@@ -25,7 +27,13 @@ class Cut:
     def identity(self) -> dict[str, Any]:
         return {"class": type(self).__name__, "version": self.version}
 
-    def refine(self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], tick: Tick = no_tick) -> Refined:
+    def refine(
+        self,
+        questions: Sequence[str],
+        hits: Sequence[Sequence[Hit]],
+        vectors: Vectors | None = None,
+        tick: Tick = no_tick,
+    ) -> Refined:
         tick(len(questions), 0)
         return Refined([self._cut(each) for each in hits])
 

@@ -11,8 +11,9 @@ from functools import partial
 from typing import Any, ClassVar
 
 from configs.evaluation import Refine
+from configs.schema import Rewriting
 from tasks.generators.rewriting import Rewriter
-from tasks.refiners.base import Evidence, Hit, Refined, Tick, no_tick
+from tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, no_tick
 from tasks.splitters.tokens import count_tokens, first
 
 
@@ -25,6 +26,8 @@ class Seq2SeqRefiner:
     """Hugging Face names of the published models, by the short names that refine.model takes."""
     max_new_tokens: ClassVar[int]
     max_input_tokens: ClassVar[int]
+    settings: ClassVar[frozenset[str]] = frozenset(Rewriting.model_fields)
+    needs_vectors = False
 
     def __init__(self, config: Refine) -> None:
         """Raises ConfigError, GeneratorUnavailable."""
@@ -47,7 +50,13 @@ class Seq2SeqRefiner:
         """The model's input."""
         raise NotImplementedError
 
-    def refine(self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], tick: Tick = no_tick) -> Refined:
+    def refine(
+        self,
+        questions: Sequence[str],
+        hits: Sequence[Sequence[Hit]],
+        vectors: Vectors | None = None,
+        tick: Tick = no_tick,
+    ) -> Refined:
         found = [place for place, each in enumerate(hits) if each]
         tick(len(questions) - len(found), 0)
         documents = [self._documents(hits[place]) for place in found]

@@ -8,8 +8,20 @@ from tasks.reports.text import listed, one_line, shortened
 from tasks.statistics.bootstrap import MIN_QUESTIONS
 from tasks.statistics.power import questions_needed, visible_difference
 
+SETS = ("set_any", "set_drawn", "set_right", "random_set_any", "oracle")
 _NEEDS = {
-    "an answer and gold answers": ("accuracy", "exact_match", "f1", "rouge", "mauve"),
+    "an answer and gold answers": (
+        "set_any",
+        "set_drawn",
+        "set_right",
+        "random_set_any",
+        "oracle",
+        "accuracy",
+        "exact_match",
+        "f1",
+        "rouge",
+        "mauve",
+    ),
     "hits and gold answers": ("answer_recall",),
     "hits and gold passages": ("passage_recall", "mrr", "ndcg", "first_rank"),
     "contexts and supporting facts": ("useful_information",),

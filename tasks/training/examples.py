@@ -47,17 +47,17 @@ class Sampler:
         for number, text in self.material.passages.items():
             self.articles.setdefault(text.article, []).append(number)
 
-    def examples(self, epoch: int) -> Iterator[Example]:
-        """The examples of one pass."""
+    def examples(self, epoch: int) -> Iterator[tuple[Asked, Example]]:
+        """The examples of one pass, and what each was made of."""
         draw = random.Random(f"{self.seed}/{epoch}")
         for row, asked in enumerate(self.material.questions):
             text = self.material.passages[asked.passage]
-            yield with_answer(asked, text, draw)
+            yield asked, with_answer(asked, text, draw)
             count = int(self.negatives) + (draw.random() < self.negatives % 1)
             for _ in range(count):
                 context = self._distractor(row, asked, draw)
                 if not contains_answer(context, asked.answers):
-                    yield Example(asked.question, context)
+                    yield asked, Example(asked.question, context)
 
     def _distractor(self, row: int, asked: Asked, draw: random.Random) -> str:
         kind = draw.random()
@@ -101,17 +101,23 @@ def _overlap(one: CharSpan, other: CharSpan) -> bool:
 def hard_passages(material: Material) -> list[list[int]]:
     """For each question, the passages without its answer that BM25 ranks highest, `HARD` at most."""
     numbers = list(material.passages)
-    index = bm25s.BM25()
-    index.index(words([text.text for text in material.passages.values()]), show_progress=False)
-    queries = words([asked.question for asked in material.questions])
-    found, _ = index.retrieve(queries, k=min(2 * HARD, len(numbers)), show_progress=False)
+    found = ranked([text.text for text in material.passages.values()], material.questions, 2 * HARD)
     return [
         _distractors(material, asked, [numbers[place] for place in row])
-        for asked, row in zip(material.questions, found.tolist(), strict=True)
+        for asked, row in zip(material.questions, found, strict=True)
     ]
 
 
-def _distractors(material: Material, asked: Asked, ranked: Sequence[int]) -> list[int]:
-    """Those of the ranked passages that do not have the answer."""
+def ranked(texts: Sequence[str], questions: Sequence[Asked], k: int) -> list[list[int]]:
+    """For each question the `k` texts, by number, that BM25 ranks highest, best first."""
+    index = bm25s.BM25()
+    index.index(words(texts), show_progress=False)
+    queries = words([asked.question for asked in questions])
+    found, _ = index.retrieve(queries, k=min(k, len(texts)), show_progress=False)
+    return found.tolist()
+
+
+def _distractors(material: Material, asked: Asked, numbers: Sequence[int]) -> list[int]:
+    """Those of the passages that do not have the answer."""
     texts = material.passages
-    return [number for number in ranked if not contains_answer(texts[number].text, asked.answers)][:HARD]
+    return [number for number in numbers if not contains_answer(texts[number].text, asked.answers)][:HARD]

@@ -1,7 +1,10 @@
 """A question and a context as a BERT reads them: [CLS] question [SEP] context [SEP], long contexts in windows.
 
-Token types are BERT's (0: question, 1: context) and one more: 2 for a token of the context that the question has too,
-the exact-match feature of DrQA (Chen et al., 2017, arXiv 1704.00051, section 3.2), counted on word pieces.
+Where an answer is judged, it stands between the two: [CLS] question [SEP] answer [SEP] context [SEP].
+
+Token types are BERT's (0: question, 1: context) and two more: 2 for a token of the context that the question has too,
+the exact-match feature of DrQA (Chen et al., 2017, arXiv 1704.00051, section 3.2), counted on word pieces; 3 for the
+answer, where it stands by itself and wherever the context has all of it.
 """
 
 from collections.abc import Sequence
@@ -18,10 +21,9 @@ SIZE = 256
 """Tokens of a window, special ones included: what all-MiniLM-L6-v2 was trained with."""
 OVERLAP = 64
 """Tokens that two windows share: more than an answer is long, so that every answer is whole in one of them."""
-MAX_QUESTION = 96
-TYPES = 3
-SPECIAL = 3
-"""[CLS] and two [SEP]."""
+MAX_QUESTION, MAX_ANSWER = 96, 64
+QUESTION, CONTEXT, SHARED, ANSWER = range(4)
+"""Token types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +69,32 @@ def special(tokenizer: Tokenizer, token: str) -> int:
     return found
 
 
-def windows(tokenizer: Tokenizer, question: Encoding, context: Encoding) -> list[Window]:
+def windows(
+    tokenizer: Tokenizer, question: Encoding, context: Encoding, answer: Encoding | None = None
+) -> list[Window]:
     """What the model reads of one context; nothing where the context has no token."""
     start, end = special(tokenizer, "[CLS]"), special(tokenizer, "[SEP]")
     head = (start, *question.ids, end)
-    asked = set(question.ids)
+    head_types = (QUESTION,) * len(head)
+    if answer is not None:
+        head = (*head, *answer.ids, end)
+        head_types += (ANSWER,) * (len(answer.ids) + 1)
+    kinds = context_types(context.ids, question.ids, answer.ids if answer else ())
     made = []
-    for first, stop in ranges(len(context.ids), SIZE - SPECIAL - len(question.ids)):
-        part = tuple(context.ids[first:stop])
-        types = (0,) * len(head) + tuple(2 if token in asked else 1 for token in part) + (1,)
-        made.append(Window((*head, *part, end), types, len(head), first, stop))
+    for first, stop in ranges(len(context.ids), SIZE - 1 - len(head)):
+        types = (*head_types, *kinds[first:stop], CONTEXT)
+        made.append(Window((*head, *context.ids[first:stop], end), types, len(head), first, stop))
     return made
+
+
+def context_types(context: Sequence[int], question: Sequence[int], answer: Sequence[int]) -> list[int]:
+    """The type of each of a context's tokens."""
+    asked, sought, length = set(question), list(answer), len(answer)
+    kinds = [SHARED if token in asked else CONTEXT for token in context]
+    for first in range(len(context) - length + 1 if length else 0):
+        if context[first] == sought[0] and list(context[first : first + length]) == sought:
+            kinds[first : first + length] = [ANSWER] * length
+    return kinds
 
 
 def ranges(length: int, room: int) -> list[tuple[int, int]]:

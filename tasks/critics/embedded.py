@@ -1,0 +1,151 @@
+"""`embedded`: a small cross-encoder on all-MiniLM-L6-v2, so that a critique costs no download.
+
+Question, answer and context are read together, [CLS] question [SEP] answer [SEP] context [SEP], and the state of [CLS]
+gives three probabilities, for Self-RAG's three aspects (Asai et al., 2023, arXiv 2310.11511, section 3.1): ISREL, that
+the context has the answer to the question; ISSUP, that this answer is right by this context; ISUSE, that it is right.
+Deviations: a probability in place of reflection tokens, usefulness is rightness, and it is told from question and
+answer with the help of the context, as a small model knows little else.
+
+A long context is read in overlapping windows, and the best of them counts. Of an answer the first `MAX_ANSWER` tokens
+are read. Where the answer is empty, ISSUP and ISUSE are 0; where the context is, all three are. Trained by
+`vitalfew train-critic`.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from configs.evaluation import Critique as CritiqueConfig
+from tasks.critics.base import CriticUnavailable, Critique, Judged, Tick, no_tick, uncritical
+from tasks.encoders.batches import batches
+from tasks.encoders.device import choose_device, choose_dtype, require_device
+from tasks.encoders.tuned import TunedEncoder, Weights, read_tokenizer, widened
+from tasks.encoders.windows import MAX_ANSWER, MAX_QUESTION, Batch, Window, encoded, padded, special, windows
+
+
+class CriticModel(TunedEncoder):
+    """Token types: question, context, what the context shares with the question, and the answer."""
+
+    types: ClassVar[int] = 4
+    outputs: ClassVar[int] = 3
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Logits of ISREL, ISSUP and ISUSE, float32 (n, 3)."""
+        return self.logits(batch)[:, 0]
+
+    @torch.no_grad()
+    def begin_from(self, reader: Mapping[str, Tensor]) -> None:
+        """Take over a reader's updates, once prepared for training; every aspect begins as its answerability."""
+        for name, parameter in self.trained().items():
+            given = reader[name].float()
+            if name.startswith("head."):
+                given = given[-1:].expand_as(parameter)
+            parameter.copy_(widened(given, len(parameter)))
+
+
+class Embedded:
+    """A small cross-encoder, embedded: is the context relevant, is the answer supported and right; no download."""
+
+    version: ClassVar[str] = "1"
+    workers: int | None = None
+
+    def __init__(self, config: CritiqueConfig) -> None:
+        self.config = config
+        self.directory = Path(config.model) if config.model else embedded()
+        try:
+            self.weights = Weights.at(
+                self.directory,
+                "leave critique.model out for the embedded critic, or name what `vitalfew train-critic --out` wrote",
+            )
+        except (FileNotFoundError, KeyError) as error:
+            raise CriticUnavailable(f"embedded: {error}") from error
+        self.device = choose_device(config.device)
+        self.dtype = choose_dtype(config.precision, self.device)
+        self.uses_gpu = self.device.type == "cuda"
+        self.batch_tokens = config.batch_tokens or (65_536 if self.uses_gpu else 2048)
+
+    def identity(self) -> dict[str, Any]:
+        return {
+            "class": type(self).__name__,
+            "version": self.version,
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "device": self.device.type,
+            "batch_tokens": self.batch_tokens,
+            "files": self.weights.digests(),
+        }
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        return read_tokenizer(self.weights.base)
+
+    @cached_property
+    def model(self) -> CriticModel:
+        require_device(self.device, self.dtype, "critique")
+        torch.set_num_threads(1)  # parallelism comes from workers
+        model = CriticModel(self.weights.base, self.dtype)
+        model.merge(self.weights.tensors())
+        return model.for_inference(self.device)
+
+    def critique(self, batch: Sequence[Judged], tick: Tick = no_tick) -> list[Critique]:
+        lengths = {
+            text: len(each.ids) for text, each in encoded(self.tokenizer, [each.question for each in batch]).items()
+        }
+        readable = [each for each in batch if lengths[each.question] <= MAX_QUESTION]
+        tick(len(batch) - len(readable), 0)
+        made = judged_windows(self.tokenizer, readable)
+        scores = self._read({window for parts in made for window in parts}, len(readable), tick)
+        found = iter(
+            [_critique(each, [scores[part] for part in parts]) for each, parts in zip(readable, made, strict=True)]
+        )
+        return [
+            next(found)
+            if lengths[each.question] <= MAX_QUESTION
+            else uncritical(f"the question has {lengths[each.question]} tokens, the critic takes {MAX_QUESTION}")
+            for each in batch
+        ]
+
+    @torch.inference_mode()
+    def _read(self, distinct: set[Window], candidates: int, tick: Tick) -> dict[Window, list[float]]:
+        """ISREL, ISSUP and ISUSE of every window."""
+        # In an order of their own, so that what is in a batch does not depend on the order of the candidates.
+        rows = sorted(distinct, key=lambda window: (window.ids, window.types, window.start))
+        padding = special(self.tokenizer, "[PAD]")
+        found: dict[Window, list[float]] = {}
+        ticked = 0
+        for numbers in batches([len(row.ids) for row in rows], self.batch_tokens):
+            some = [rows[number] for number in numbers]
+            scores = self.model(padded(some, padding, self.device)).sigmoid()
+            found |= zip(some, scores.tolist(), strict=True)
+            share = candidates * len(found) // len(rows)
+            tick(share - ticked, sum(len(window.ids) for window in some))
+            ticked = share
+        tick(candidates - ticked, 0)
+        return found
+
+
+def judged_windows(tokenizer: Tokenizer, batch: Sequence[Judged]) -> list[list[Window]]:
+    """What the model reads of each candidate, whose question must be of `MAX_QUESTION` tokens at most."""
+    texts = encoded(tokenizer, [text for each in batch for text in (each.question, each.context)])
+    answers = encoded(tokenizer, [each.answer for each in batch])
+    for encoding in answers.values():
+        encoding.truncate(MAX_ANSWER)
+    return [windows(tokenizer, texts[each.question], texts[each.context], answers[each.answer]) for each in batch]
+
+
+def _critique(judged: Judged, scores: Sequence[Sequence[float]]) -> Critique:
+    """The best of each aspect over a candidate's windows."""
+    if not scores:
+        return Critique(0.0, 0.0, 0.0)
+    isrel, issup, isuse = map(max, zip(*scores, strict=True))
+    return Critique(isrel, issup, isuse) if judged.answer.strip() else Critique(isrel, 0.0, 0.0)
+
+
+def embedded() -> Path:
+    """The directory of the critic that comes with the project."""
+    return Path(str(files("configs"))) / "models" / "critic"

@@ -1,0 +1,58 @@
+"""`reflection`: Self-RAG's critique of itself (Asai et al., 2023, arXiv 2310.11511, section 3.3), from one generation.
+
+No model runs here: with generate.reflection the generator keeps the probabilities of each group of reflection tokens at
+the place where one of the group was written. ISREL = p(Relevant) of both, ISSUP = p(Fully) + ½ p(Partially) of the
+three, ISUSE = the expected grade from 0 to 1, (grade − 1) / 4; Self-RAG's own scale from −1 to 1 is twice that less 1
+(`select.utility` says which is weighed).
+
+A group that was never written, because the answer was cut or the model forgot, gets what Self-RAG's program gives it,
+which is 0: no relevance, no support, and for utility the middle of its scale, here 0.5.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from configs.evaluation import Critique as CritiqueConfig
+from tasks.critics.base import Critique, Judged, Tick, no_tick, uncritical
+from tasks.generators.reflection import RELEVANCE, SUPPORT, UTILITY
+
+NO_TOKENS = (
+    "the generation has no probabilities of reflection tokens; let a model that writes them generate, with "
+    "generate.reflection={}, or take another critic"
+)
+
+
+class Reflection:
+    """Self-RAG: the probabilities of the model's own reflection tokens, from one generation (generate.reflection)."""
+
+    version: ClassVar[str] = "1"
+    uses_gpu = False
+    workers: int | None = None
+
+    def __init__(self, config: CritiqueConfig) -> None:
+        self.config = config
+
+    def identity(self) -> dict[str, Any]:
+        return {"class": type(self).__name__, "version": self.version}
+
+    def critique(self, batch: Sequence[Judged], tick: Tick = no_tick) -> list[Critique]:
+        tick(len(batch), 0)
+        return [_critique(each.probabilities) for each in batch]
+
+
+def _critique(probabilities: Mapping[str, float]) -> Critique:
+    if not probabilities:
+        return uncritical(NO_TOKENS)
+    isrel = expected(probabilities, dict(zip(RELEVANCE, (1.0, 0.0), strict=True)))
+    issup = expected(probabilities, dict(zip(SUPPORT, (1.0, 0.5, 0.0), strict=True)))
+    grades = {token: place / (len(UTILITY) - 1) for place, token in enumerate(UTILITY)}
+    isuse = expected(probabilities, grades)
+    return Critique(isrel or 0.0, issup or 0.0, 0.5 if isuse is None else isuse)
+
+
+def expected(probabilities: Mapping[str, float], values: Mapping[str, float]) -> float | None:
+    """The mean of the tokens' values, weighed by their probabilities among one another; None without any."""
+    total = sum(probabilities.get(token, 0.0) for token in values)
+    if not total > 0:
+        return None
+    return min(1.0, sum(value * probabilities.get(token, 0.0) for token, value in values.items()) / total)

@@ -1,0 +1,123 @@
+"""critique: question, evidence, candidates → critiques."""
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from configs.evaluation import Critique as CritiqueConfig
+from storage import schemas
+from storage.artifacts import Artifact
+from tasks.critics.base import Critic, Judged, uncritical
+from tasks.critics.base import Critique as Judgement
+from tasks.registry import resolve
+from tasks.selectors.base import geometric_mean, harmonic_mean
+from tasks.stage import Progress, ShardResult, Stage
+
+EXECUTION = {"device", "batch_tokens", "base_url", "concurrency"}
+"""Settings that change no critique, or are in the critic's identity."""
+SCORES = ("isrel", "issup", "isuse")
+
+
+class Critique(Stage):
+    """Stage `critique` over `candidates`, by one critic. All candidates of a shard are judged in one batch."""
+
+    name: ClassVar[str] = "critique"
+    table: ClassVar[str] = "critiques"
+
+    def __init__(
+        self, store: Path, asked: Artifact, evidence: Artifact | None, candidates: Artifact, config: CritiqueConfig
+    ) -> None:
+        """Raises UnknownName, ConfigError, CriticUnavailable."""
+        self.critic = _critic(config)
+        inputs = {"asked": asked, "candidates": candidates} | ({"evidence": evidence} if evidence else {})
+        super().__init__(store, inputs, config)
+        self.num_gpus = 1.0 if self.critic.uses_gpu else 0.0
+        self.workers = self.critic.workers
+
+    config: CritiqueConfig
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A worker makes its own: a model does not travel.
+        return {name: value for name, value in vars(self).items() if name != "critic"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.critic = _critic(self.config)
+
+    def config_identity(self) -> dict[str, Any]:
+        return self.config.model_dump(mode="json", exclude=EXECUTION)
+
+    def method_identity(self) -> dict[str, Any]:
+        return self.critic.identity()
+
+    def shards(self) -> list[int]:
+        return [record.shard for record in self.inputs["candidates"].completed().shards]
+
+    def total_rows(self) -> int:
+        return self.inputs["candidates"].completed().rows["candidates"]
+
+    def work(self, shard: int, progress: Progress) -> ShardResult:
+        candidates = pq.read_table(self.inputs["candidates"].path(shard)).to_pylist()
+        answered = [row for row in candidates if not row["error"]]
+        progress(len(candidates) - len(answered), 0)
+        counted = 0
+
+        def tick(rows: int, tokens: int) -> None:
+            nonlocal counted
+            counted += tokens
+            progress(rows, tokens)
+
+        critiques = iter(self.critic.critique(self._judged(answered, shard), tick))
+        rows = [
+            _row(row, uncritical(f"no answer: {row['error']}") if row["error"] else next(critiques))
+            for row in candidates
+        ]
+        notes = {"errors": sum(bool(row["error"]) for row in rows)}
+        table = pa.Table.from_pylist(rows, schemas.CRITIQUES)
+        return ShardResult(len(candidates), {self.table: table}, tokens=counted, notes=notes)
+
+    def _judged(self, candidates: list[dict[str, Any]], shard: int) -> list[Judged]:
+        asked = pq.read_table(self.inputs["asked"].path(shard), columns=["question_id", "text"])
+        questions = dict(zip(asked["question_id"].to_pylist(), asked["text"].to_pylist(), strict=True))
+        contexts: dict[tuple[int, int], str] = {}
+        if "evidence" in self.inputs:
+            evidence = pq.read_table(self.inputs["evidence"].path(shard), columns=["question_id", "rank", "text"])
+            contexts = {(row["question_id"], row["rank"]): row["text"] for row in evidence.to_pylist()}
+        return [
+            Judged(
+                question=questions[row["question_id"]],
+                context="\n\n".join(contexts[row["question_id"], rank] for rank in row["contexts"]),
+                answer=row["text"],
+                probabilities={each["token"]: each["probability"] for each in row["probabilities"]},
+            )
+            for row in candidates
+        ]
+
+
+def _row(candidate: dict[str, Any], critique: Judgement) -> dict[str, Any]:
+    """Scores of a failed critique are none; a score that is no number from 0 to 1 makes it a failed one."""
+    key = {"question_id": candidate["question_id"], "candidate": candidate["candidate"]}
+    found = {name: float(getattr(critique, name)) for name in SCORES}
+    outside = [f"{name} = {score:g}" for name, score in found.items() if not 0 <= score <= 1]  # so is NaN
+    error = critique.error or (f"the critic gave {', '.join(outside)}: a number from 0 to 1 is due" if outside else "")
+    if error:
+        return {**key, "error": error}
+    isrel, issup, isuse = (np.array([found[name]]) for name in SCORES)
+    means = {"utility_f1": harmonic_mean(isuse, issup), "geometric_mean": geometric_mean(isrel, issup, isuse)}
+    return {**key, **found, **{name: mean.item() for name, mean in means.items()}, "error": ""}
+
+
+def _critic(config: CritiqueConfig) -> Critic:
+    return _kept(config.model_dump_json())
+
+
+@lru_cache(1)
+def _kept(config: str) -> Critic:
+    """The model of the latest configuration stays loaded in a worker, for every method that uses it."""
+    parsed = CritiqueConfig.model_validate_json(config)
+    critic: Critic = resolve("critic", parsed.critic)(parsed)
+    return critic

@@ -1,0 +1,96 @@
+"""`mmr`: maximal marginal relevance (Carbonell & Goldstein, SIGIR 1998), as PFE-Self-RAG keeps 5 of 10 documents.
+
+One context after another is taken: the one of greatest λ · sim(d, q) − (1 − λ) · max sim(d, d′) over those taken before
+(the first has none: its likeness to the question alone counts). sim is the cosine, 0 where a vector is 0. Of equal ones
+the better hit is taken. The vectors are the index's own, a sentence's core vector and a passage's own, whatever it was
+retrieved by; or, as in the paper, all-MiniLM-L6-v2's of the texts. Contexts come in the order they are taken in, and
+are cut to a budget as by `cut`. Where there are fewer hits than top_k, all are taken.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from configs.evaluation import Refine
+from configs.schema import EncodeConfig
+from tasks.encoders.minilm import MiniLM
+from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
+from tasks.refiners.cut import Cut
+
+Floats = NDArray[np.float32]
+
+
+class Mmr:
+    """Maximal marginal relevance: hits like the question and unlike one another, weighed by mmr_lambda."""
+
+    version: ClassVar[str] = "1"
+    settings: ClassVar[frozenset[str]] = frozenset({"mmr_lambda", "vectors"})
+    workers = None
+
+    def __init__(self, config: Refine) -> None:
+        self.config = config
+        self.needs_vectors = config.vectors == "index"
+        self.cut = Cut(config)
+        self.uses_gpu = not self.needs_vectors and self.encoder.uses_gpu
+
+    def identity(self) -> dict[str, Any]:
+        own = {"class": type(self).__name__, "version": self.version, "cut": self.cut.identity()}
+        return own if self.needs_vectors else {**own, "encoder": self.encoder.identity()}
+
+    @cached_property
+    def encoder(self) -> MiniLM:
+        return MiniLM(EncodeConfig())
+
+    def refine(
+        self,
+        questions: Sequence[str],
+        hits: Sequence[Sequence[Hit]],
+        vectors: Vectors | None = None,
+        tick: Tick = no_tick,
+    ) -> Refined:
+        vectors = vectors or self._encoded(questions, hits)
+        order = mmr(vectors, self.config.mmr_lambda, self.config.top_k)
+        taken = [[each[place] for place in places] for each, places in zip(hits, order, strict=True)]
+        return self.cut.refine(questions, taken, tick=tick)
+
+    def _encoded(self, questions: Sequence[str], hits: Sequence[Sequence[Hit]]) -> Vectors:
+        """MiniLM's, each text encoded once."""
+        places = {text: place for place, text in enumerate(dict.fromkeys(hit.text for each in hits for hit in each))}
+        of_hits = self.encoder.encode([*places]).vectors
+        of_questions = self.encoder.encode_questions(questions).vectors
+        return Vectors(of_questions, [of_hits[[places[hit.text] for hit in each]] for each in hits])
+
+
+def mmr(vectors: Vectors, weight: float, k: int | None = None) -> list[list[int]]:
+    """The places of each question's hits in the order they are taken in, k at most; `weight`: λ.
+
+    All questions together: a step takes one hit of each.
+    """
+    counts = np.array([len(each) for each in vectors.hits], np.int64)
+    width = int(counts.max(initial=0))
+    hits = np.zeros((len(counts), width, vectors.questions.shape[1]), np.float32)
+    for line, each in zip(hits, vectors.hits, strict=True):
+        line[: len(each)] = each
+    hits = _unit(hits)
+    relevance = np.einsum("qnd,qd->qn", hits, _unit(vectors.questions))
+    alike = hits @ hits.transpose(0, 2, 1)
+    lines, taken = np.arange(len(counts)), np.empty((len(counts), 0), np.int64)
+    free = np.arange(width) < counts[:, None]
+    redundancy = np.zeros_like(relevance)
+    for step in range(min(width, k or width)):
+        score = np.where(free, weight * relevance - (1 - weight) * redundancy, -np.inf)
+        place = score.argmax(axis=1)
+        taken = np.column_stack([taken, place])
+        free[lines, place] = False
+        new = alike[lines, place]
+        redundancy = np.maximum(redundancy, new) if step else new
+    return [each[:count].tolist() for each, count in zip(taken, counts, strict=True)]
+
+
+def _unit(vectors: Floats) -> Floats:
+    """Of length 1; zero vectors stay zero."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)

@@ -1,0 +1,109 @@
+"""select: candidates and critiques → answers."""
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from configs.evaluation import Select as SelectConfig
+from storage import schemas
+from storage.artifacts import Artifact
+from tasks.metrics.answers import normalise
+from tasks.registry import resolve
+from tasks.selectors.base import Chosen, Critiqued, Selector, front
+from tasks.stage import Progress, ShardResult, Stage
+
+Row = dict[str, Any]
+
+
+class Select(Stage):
+    """Stage `select` over `candidates` and their `critiques`, by one selector: at least one answer to a question.
+
+    A question of whose candidates none could be critiqued gets the first that is an answer at all; one without such a
+    candidate the row of an error.
+    """
+
+    name: ClassVar[str] = "select"
+    table: ClassVar[str] = "answers"
+
+    def __init__(self, store: Path, candidates: Artifact, critiques: Artifact, config: SelectConfig) -> None:
+        """Raises UnknownName."""
+        self.selector: Selector = resolve("selector", config.selector)(config)
+        super().__init__(store, {"candidates": candidates, "critiques": critiques}, config)
+
+    config: SelectConfig
+
+    def config_identity(self) -> dict[str, Any]:
+        return self.config.model_dump(mode="json", include={"selector", *self.selector.settings})
+
+    def method_identity(self) -> dict[str, Any]:
+        return {"selector": self.config.selector, "version": self.selector.version}
+
+    def shards(self) -> list[int]:
+        return [record.shard for record in self.inputs["candidates"].completed().shards]
+
+    def total_rows(self) -> int:
+        return self.inputs["candidates"].completed().rows["candidates"]
+
+    def work(self, shard: int, progress: Progress) -> ShardResult:
+        columns = ["question_id", "candidate", "text", "logprob", "completion_tokens", "error"]
+        candidates = pq.read_table(self.inputs["candidates"].path(shard), columns=columns).to_pylist()
+        critiques = pq.read_table(self.inputs["critiques"].path(shard)).to_pylist()
+        judged = {(row["question_id"], row["candidate"]): row for row in critiques}
+        questions: dict[int, list[Row]] = {}
+        for row in candidates:
+            questions.setdefault(row["question_id"], []).append(row)
+        found = critiqued([*questions.values()], judged)
+        chosen, on_front = self.selector.select(found), front(found)
+        rows = [
+            {**row, "question_id": question, "strategy": self.config.selector}
+            for line, (question, each) in enumerate(questions.items())
+            for row in _answers(each, chosen, on_front, line)
+        ]
+        progress(len(candidates), 0)
+        notes = {"errors": sum(bool(row["error"]) for row in rows)}
+        return ShardResult(len(candidates), {self.table: pa.Table.from_pylist(rows, schemas.ANSWERS)}, notes=notes)
+
+
+def critiqued(questions: list[list[Row]], critiques: dict[tuple[int, int], Row]) -> Critiqued:
+    """The candidates of each question side by side, lines filled up with what is not usable."""
+    shape = (len(questions), max(map(len, questions), default=0))
+    scores = {name: np.full(shape, np.nan) for name in ("isrel", "issup", "isuse", "logprob")}
+    same, usable = np.full(shape, -1, np.int64), np.zeros(shape, bool)
+    for line, candidates in enumerate(questions):
+        numbers: dict[str, int] = {}
+        for place, row in enumerate(candidates):
+            critique = critiques[row["question_id"], row["candidate"]]
+            same[line, place] = numbers.setdefault(normalise(row["text"]), len(numbers))
+            if row["error"] or critique["error"]:
+                continue
+            usable[line, place] = True
+            for name in ("isrel", "issup", "isuse"):
+                scores[name][line, place] = critique[name]
+            if row["logprob"] is not None:
+                scores["logprob"][line, place] = row["logprob"] / max(1, row["completion_tokens"])
+    return Critiqued(**scores, same=same, usable=usable)
+
+
+def _answers(candidates: list[Row], chosen: Chosen, on_front: np.ndarray, line: int) -> list[Row]:
+    """Best first. Of equal scores the first candidate is first."""
+    places = np.flatnonzero(chosen.answers[line])
+    places = places[np.argsort(-chosen.score[line, places], kind="stable")]
+    if not len(places):
+        first = next((place for place, row in enumerate(candidates) if not row["error"]), 0)
+        return [{**_taken(candidates[first]), "rank": 1, "score": None, "on_front": False}]
+    return [
+        {
+            **_taken(candidates[place]),
+            "rank": rank,
+            "score": float(chosen.score[line, place]),
+            "on_front": bool(on_front[line, place]),
+        }
+        for rank, place in enumerate(places, 1)
+    ]
+
+
+def _taken(candidate: Row) -> Row:
+    return {name: candidate[name] for name in ("candidate", "text", "error")}

@@ -1,0 +1,22 @@
+"""`geometric_mean`: the candidate of the greatest cube root of ISREL · ISSUP · ISUSE (PFE-Self-RAG, "GM").
+
+One score of 0 makes it 0, whatever the others are. Of equal ones the first is taken.
+"""
+
+from typing import ClassVar
+
+from configs.evaluation import Select
+from tasks.selectors.base import Chosen, Critiqued, best, geometric_mean
+
+
+class GeometricMean:
+    """PFE-Self-RAG: the answer of the greatest geometric mean of the three scores."""
+
+    version: ClassVar[str] = "1"
+    settings: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, config: Select) -> None:
+        self.config = config
+
+    def select(self, candidates: Critiqued) -> Chosen:
+        return best(geometric_mean(candidates.isrel, candidates.issup, candidates.isuse), candidates.usable)

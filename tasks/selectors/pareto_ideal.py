@@ -1,0 +1,22 @@
+"""`pareto_ideal`: the candidate on the Pareto front that is nearest to the ideal point (PFE-Self-RAG, "closest").
+
+The ideal point is F1 = F2 = 1, the distance Euclid's. Of candidates equally near the first is taken.
+"""
+
+from typing import ClassVar
+
+from configs.evaluation import Select
+from tasks.selectors.base import Chosen, Critiqued, best, front, nearness
+
+
+class ParetoIdeal:
+    """PFE-Self-RAG: the answer on the Pareto front nearest to the ideal point."""
+
+    version: ClassVar[str] = "1"
+    settings: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, config: Select) -> None:
+        self.config = config
+
+    def select(self, candidates: Critiqued) -> Chosen:
+        return best(nearness(candidates), front(candidates))

@@ -1,0 +1,23 @@
+"""`pareto_set`: all candidates on the Pareto front of F1 and F2 (PFE-Self-RAG, the full set), nearest to (1, 1) first.
+
+Equal points are on the front together. So a question has one answer or several, and a score of them has to say what it
+does with several: see the metric `answer_set`.
+"""
+
+from typing import ClassVar
+
+from configs.evaluation import Select
+from tasks.selectors.base import Chosen, Critiqued, front, nearness
+
+
+class ParetoSet:
+    """PFE-Self-RAG: every answer that no other one beats in both F1 and F2."""
+
+    version: ClassVar[str] = "1"
+    settings: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, config: Select) -> None:
+        self.config = config
+
+    def select(self, candidates: Critiqued) -> Chosen:
+        return Chosen(front(candidates), nearness(candidates))
