@@ -98,6 +98,11 @@ class EncodeConfig(Config):
     max_tokens: int | None = Field(
         None, ge=8, description="A text is cut here (tokens); default: the model's own limit."
     )
+    reuse: bool = Field(
+        True,
+        description="Copy the vectors that an earlier index of this encoder holds; false: encode all, to measure the "
+        "cost.",
+    )
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto", description="auto: the GPU where the machine that starts the run has one. cuda: the workers' GPUs."
     )

@@ -74,7 +74,7 @@ def _methods(label: str, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]
     single = _with(settings, {path: values[0] for path, values in _lists(settings)})
     for point in product(*(values for _, values in axes)):
         chosen = {path: value for (path, _), value in zip(axes, point, strict=True)}
-        suffix = "".join(f" {path[-1]}={value}" for path, value in chosen.items())
+        suffix = "".join(f" {path[-1]}={value}" for path, value in chosen.items() if len(dict(axes)[path]) > 1)
         try:
             method = build(Method, {**_with(single, chosen), "name": label + suffix})
         except ConfigError as error:

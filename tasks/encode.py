@@ -82,7 +82,7 @@ class Encode(Stage):
 
     def prepare(self, progress: Progress) -> None:
         """Choose the artifacts whose vectors are taken over, once: whoever goes on after a kill takes the same."""
-        bases = reuse.candidates(self.artifact, self.description())
+        bases = reuse.candidates(self.artifact, self.description()) if self.config.reuse else []
         chosen = reuse.choose(bases, *self._sample(), len(self.shards())) if bases else []
         write_json(self._bases, [base.to_json() for base in chosen])
 

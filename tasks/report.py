@@ -5,6 +5,7 @@ from datetime import datetime
 from pathlib import Path
 
 from configs.evaluation import Evaluate
+from configs.paper import paper_of
 from storage.parquet import write_atomically, write_table
 from storage.runs import Run, read_runs
 from tasks.index_results import index_results, models
@@ -71,6 +72,7 @@ def read_report(store: Path, run: Run) -> Report:
         indexes=index_results(store, parameters.methods),
         models=models(store, parameters.methods),
         best_alphas=best_alphas,
+        paper=paper_of(run.name),
     )
 
 

@@ -193,6 +193,7 @@ def test_tokens() -> None:
         "seconds": [0.5, None],
         "usd": [0.25, None],
         "contexts": [None, 2],
+        "context_tokens": [None, 4],
     }
 
 

@@ -12,6 +12,7 @@ from tasks.reports.columns import (
     not_told_apart,
     significant,
 )
+from tasks.reports.paper import HEADS, beside
 from tasks.reports.results import Report
 from tasks.reports.tables import setting_text
 from tasks.reports.text import one_line
@@ -113,6 +114,15 @@ def indexes(report: Report) -> Grid:
         "USD",
     )
     return Grid(caption, ("index", "settings", *heads), rows, 1)
+
+
+def paper(report: Report) -> Grid:
+    rows = [
+        (each.what, [Cell(text or "–") for text in (each.printed, each.ours, each.interval, each.verdict, each.source)])
+        for each in beside(report)
+    ]
+    name = report.paper.paper if report.paper else ""
+    return Grid(f"{name}: its printed figures beside ours.", ("figure", *HEADS), rows)
 
 
 def settings(report: Report) -> Grid:

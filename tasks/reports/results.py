@@ -9,11 +9,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from configs.paper import Paper
 from tasks.reports.text import one_line
 from tasks.statistics.paired import Difference
 
 STAGE_SECONDS, STAGE_USD = "stage_seconds", "stage_usd"
 """Measures made from the costs: of all stages together, per question, those included that another run paid."""
+INDEX_SECONDS, INDEX_USD = "index_seconds", "index_usd"
+"""Of the method's index, from source files to FAISS; none where it holds vectors that another index paid for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,8 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One run of an experiment; `store`: the path of its store; `models`: encoders and generators that took part."""
+    """One run of an experiment; `store`: the path of its store; `models`: encoders and generators that took part;
+    `paper`: the one whose figures the experiment repeats."""
 
     experiment: str
     run_id: str
@@ -133,10 +137,11 @@ class Report:
     indexes: tuple[IndexResult, ...] = ()
     models: tuple[str, ...] = ()
     best_alphas: tuple[BestAlpha, ...] = ()
+    paper: Paper | None = None
 
     def measures(self, method: MethodResult) -> dict[str, Summary]:
         """The method's summaries and what its costs come to per question; a value that is no number is None."""
-        both = {**method.summaries, **dict(_per_question(method.costs, self.asked.questions))}
+        both = {**method.summaries, **dict(_per_question(method.costs, self.asked.questions)), **self._index(method)}
         return {metric: _finite(summary) for metric, summary in both.items()}
 
     def baselines(self) -> list[int]:
@@ -147,6 +152,11 @@ class Report:
         """Its label; of several what they are to others."""
         places = self.baselines()
         return self.methods[places[0]].label if len(places) == 1 else "its baseline"
+
+    def _index(self, method: MethodResult) -> dict[str, Summary]:
+        index = next((each for each in self.indexes if method.name in each.used_by and not each.copied), None)
+        found = {INDEX_SECONDS: index.wall_seconds, INDEX_USD: index.usd} if index else {}
+        return {metric: Summary(value, 0, higher_is_better=False) for metric, value in found.items()}
 
     def metrics(self) -> list[str]:
         """Every metric of any method, in the order in which they first come."""
