@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO := synthetic:passages=2000,questions=200,seed=0
 
 .PHONY: help setup setup-vllm demo test lint types unit test-vllm clean \
-	bench bench-split bench-encode bench-index bench-faiss bench-evaluate bench-scale bench-vllm bench-runners
+	bench bench-split bench-encode bench-index bench-faiss bench-evaluate bench-scale bench-vllm bench-runners bench-pfe
 
 help:  ## What there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
@@ -68,6 +68,9 @@ bench-scale: setup  ## Memory and time from 10^4 to 10^6 generated passages (hal
 
 bench-vllm: setup-vllm  ## Generator `vllm` against a bare LLM.generate: ratio of throughput, overhead per prompt
 	$(BIN)/python -m benchmarks.vllm_throughput
+
+bench-pfe: setup  ## MMR and the selectors on one core; candidates in a batch against a bare one
+	$(BIN)/python -m benchmarks.pfe
 
 bench-runners: setup  ## One process against one and two Ray workers
 	$(BIN)/python -m benchmarks.runners

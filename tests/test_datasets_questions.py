@@ -105,6 +105,15 @@ def test_popqa_reads_what_others_made_of_it(tmp_path: Path, row: dict[str, Any])
     assert read("popqa", lines(tmp_path, "", row)) == [(2, Question("Who?", ("a", "b"), source_id="7"))]
 
 
+def test_popqa_can_be_cut_to_its_long_tail(tmp_path: Path) -> None:
+    rows = [("1", "s", "p", "o", views, "7", f"Who is {views}?", '["a"]') for views in ("99", "100", "12.5", "many")]
+    path = tsv(tmp_path, POPQA, *rows)
+    records = read("popqa", path, max_views="100")
+    assert [each.text for _, each in records if isinstance(each, Question)] == ["Who is 99?", "Who is 12.5?"]
+    assert rejects(records) == [(3, "left_out"), (5, "wrong_type")]
+    assert rejects(read("popqa", path)) == []
+
+
 def test_popqa_rejects_what_is_no_list(tmp_path: Path) -> None:
     faults = [("['a']", "malformed_json"), ('"a"', "wrong_type"), ('["a", 1]', "wrong_type"), ('[" "]', "empty_text")]
     path = tsv(tmp_path, POPQA, *(popqa("1", "Who?", fault) for fault, _ in faults), POPQA[:3])

@@ -20,9 +20,12 @@ from configs.evaluation import Generate
 from configs.loading import ConfigError
 from tasks.generators.base import Generation, GeneratorUnavailable, Probe, Prompt
 from tasks.generators.openai import OpenAI
+from tasks.generators.reflection import JUDGEMENTS, ON_DEMAND, freed
 from tasks.generators.transformers import Transformers
 from tasks.generators.vllm import Vllm
 from tests import tiny_models
+from tests.test_reflection import TEXTS as REFLECTING
+from tests.test_reflection import TOKENS
 
 pytestmark = [
     pytest.mark.vllm,
@@ -166,6 +169,25 @@ def test_what_cannot_be_is_named(tmp_path: Path, llama: Path, started: Vllm) -> 
     identity = started.identity()
     assert identity["vllm"][0].isdigit()
     assert "model.safetensors" in identity["files"]
+
+
+def test_reflection_tokens_are_read_as_transformers_reads_them(tmp_path: Path) -> None:
+    model = tiny_models.llama(tmp_path / "selfrag", chat=False, tokens=TOKENS)
+    settings = {"max_tokens": 40, "reflection": {}}
+    asked = prompts(*REFLECTING)
+    generator = Vllm(config(model, **settings))
+    try:
+        found = generator.generate(asked, JUDGEMENTS)
+        due = Transformers(config(model, **settings)).generate(asked, JUDGEMENTS)
+        assert sum(len(each.probabilities) > 0 for each in found) > 2
+        assert [each.completion_tokens for each in found] == [each.completion_tokens for each in due]
+        for one, other in zip(found, due, strict=True):
+            assert freed(one.text) == freed(other.text)
+            assert dict(one.probabilities) == pytest.approx(dict(other.probabilities), rel=1e-3)
+        on_demand = generator.generate(asked, ON_DEMAND)
+        assert all(0 < sum(each.probabilities.values()) < 1 for each in on_demand)
+    finally:
+        generator.close()
 
 
 @pytest.fixture(scope="module")

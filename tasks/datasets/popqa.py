@@ -6,14 +6,28 @@ were made of it: Self-RAG's `popqa_longtail_w_gs.jsonl` (arXiv 2310.11511) and F
 """
 
 import json
+import math
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from tasks.datasets.base import Question, Record
+from pydantic import Field
+
+from tasks.datasets.base import DatasetOptions, Question, Record, Reject
 from tasks.datasets.files import FileDataset, RowError, id_of, kind_of, text_of, value_of
 from tasks.datasets.rows import answers_of, records_of, tsv_or_json_lines
 
 _ANSWERS = ("possible_answers", "answers", "golden_answers")
+
+
+class PopQAOptions(DatasetOptions):
+    """Which questions."""
+
+    max_views: int | None = Field(
+        default=None,
+        ge=1,
+        description="keep questions on entities that are rarer than so many page views a month (s_pop); the long tail "
+        "of Self-RAG's evaluation is below 100",
+    )
 
 
 class PopQA(FileDataset):
@@ -21,14 +35,26 @@ class PopQA(FileDataset):
 
     Tab-separated, the first line naming the columns: "id", "question" and "possible_answers" (a list in JSON) are used,
     the others ("subj", "prop", "obj", "s_pop", "o_pop", ...) passed over. Or one JSON object a line with the same keys,
-    the answers a list, or a list in JSON, at "possible_answers", "answers" or "golden_answers". The offset is the line.
+    the answers a list, or a list in JSON, at "possible_answers", "answers" or "golden_answers". With max_views=100 the
+    questions on entities with as many page views a month or more ("s_pop") are rejected ("left_out"), which leaves the
+    long tail. The offset is the line.
     """
 
     example: ClassVar[str] = "popqa:data/popQA.tsv"
     has_passages: ClassVar[bool] = False
+    Options: ClassVar[type[DatasetOptions]] = PopQAOptions
+    options: PopQAOptions
 
     def records(self) -> Iterator[tuple[int, Record]]:
-        return records_of(tsv_or_json_lines(self.source()), _question)
+        return records_of(tsv_or_json_lines(self.source()), self._record)
+
+    def _record(self, row: dict[str, Any]) -> Iterator[Record]:
+        """The question of one row, if it is asked. Raises RowError."""
+        limit = self.options.max_views
+        if limit is not None and (views := _views(row)) >= limit:
+            yield Reject("left_out", f"max_views={limit} leaves out an entity of {views:g} page views a month")
+        else:
+            yield from _question(row)
 
 
 def _question(row: dict[str, Any]) -> Iterator[Question]:
@@ -39,6 +65,18 @@ def _question(row: dict[str, Any]) -> Iterator[Question]:
         answers=answers_of(_list(value_of(row, key), key)),
         source_id=id_of(row, "id"),
     )
+
+
+def _views(row: dict[str, Any]) -> float:
+    """Page views of the question's entity in a month. Raises RowError."""
+    value = value_of(row, "s_pop")
+    try:
+        views = float(value) if isinstance(value, str | int | float) else math.nan
+    except ValueError:
+        views = math.nan
+    if not math.isfinite(views):
+        raise RowError("wrong_type", f"'s_pop' holds {kind_of(value)}, a number of page views is due")
+    return views
 
 
 def _list(value: object, key: str) -> list[Any]:

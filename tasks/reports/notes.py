@@ -2,26 +2,17 @@
 
 from collections import defaultdict
 
+from tasks.reports.answer_sets import gains
 from tasks.reports.columns import heading, quality_metric, significant
 from tasks.reports.results import BestAlpha, MethodResult, Report, StageCost
 from tasks.reports.text import listed, one_line, shortened
 from tasks.statistics.bootstrap import MIN_QUESTIONS
 from tasks.statistics.power import questions_needed, visible_difference
 
+ANSWERED = ("accuracy", "exact_match", "choice", "f1", "rouge", "mauve")
 SETS = ("set_any", "set_drawn", "set_right", "random_set_any", "oracle")
 _NEEDS = {
-    "an answer and gold answers": (
-        "set_any",
-        "set_drawn",
-        "set_right",
-        "random_set_any",
-        "oracle",
-        "accuracy",
-        "exact_match",
-        "f1",
-        "rouge",
-        "mauve",
-    ),
+    "an answer and gold answers": (*ANSWERED, *SETS),
     "hits and gold answers": ("answer_recall",),
     "hits and gold passages": ("passage_recall", "mrr", "ndcg", "first_rank"),
     "contexts and supporting facts": ("useful_information",),
@@ -46,7 +37,7 @@ def statistics(report: Report) -> list[str]:
     """What the differences rest on, and how many questions a smaller one would take."""
     metric = quality_metric(report)
     found = [method.differences[metric] for method in report.methods if metric and metric in method.differences]
-    lines = [_best(report, each) for each in report.best_alphas if each.metric == metric]
+    lines = [*gains(report), *(_best(report, each) for each in report.best_alphas if each.metric == metric)]
     lines += [f"Means of {len(seeds)} seeds ({', '.join(map(str, seeds))})." for seeds in _seeds(report)]
     if not metric or not found:
         return lines

@@ -1,0 +1,128 @@
+"""`make bench-pfe`: what MMR and selection take on one core, and how k candidates reach the generator.
+
+MMR over 1,000 questions of ten contexts each (vectors of 384 numbers, texts of a passage's length, the cut to five and
+the counting of tokens included); each selector over 10,000 questions of ten candidates; the embedded reader answering
+the candidates of 200 questions as the stage hands them over, against a bare call with the same prompts in one batch.
+Each the best of three.
+
+    python -m benchmarks.pfe
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from configs.evaluation import Refine, Select
+from configs.loading import build
+from configs.schema import IndexCorpus
+from flows.evaluation import evaluation_stages
+from flows.experiments import evaluation
+from flows.steps import index_corpus, run_serially
+from tasks.generators.base import Prompt
+from tasks.generators.reader import Reader
+from tasks.prompts import render, source
+from tasks.refiners.base import Hit, Vectors
+from tasks.refiners.mmr import Mmr
+from tasks.registry import METHODS, resolve
+from tasks.selectors.base import Critiqued
+from tasks.stage import Stage
+
+MMR_QUESTIONS, CONTEXTS, DIMENSION, WORDS = 1000, 10, 384, 100
+QUESTIONS, CANDIDATES = 10_000, 10
+
+
+def best(work: Callable[[], Any]) -> float:
+    """CPU seconds, of three times the least: on one core the time it takes where nobody else computes."""
+    seconds = []
+    for _ in range(3):
+        began = time.process_time()
+        work()
+        seconds.append(time.process_time() - began)
+    return min(seconds)
+
+
+def mmr_seconds() -> float:
+    random = np.random.default_rng(1)
+    text = "The river rises in the hills and runs to the sea. " * (WORDS // 11)
+    hits = [[Hit("", text, number, 0, len(text)) for number in range(CONTEXTS)]] * MMR_QUESTIONS
+    found = random.standard_normal((MMR_QUESTIONS, CONTEXTS, DIMENSION)).astype(np.float32)
+    vectors = Vectors(random.standard_normal((MMR_QUESTIONS, DIMENSION)).astype(np.float32), [*found])
+    refiner = Mmr(Refine(refiner="mmr", top_k=5))
+    return best(lambda: refiner.refine(["Who?"] * MMR_QUESTIONS, hits, vectors))
+
+
+def selection_seconds(name: str) -> float:
+    random = np.random.default_rng(2)
+    shape = (QUESTIONS, CANDIDATES)
+    candidates = Critiqued(
+        *random.random((3, *shape)),
+        logprob=-random.random(shape),
+        same=random.integers(0, 4, shape),
+        usable=random.random(shape) < 0.98,
+    )
+    selector = resolve("selector", name)(Select(selector=name))
+    return best(lambda: selector.select(candidates))
+
+
+def batch_ratio() -> str:
+    """Answers a second by the stage `generate`, against a bare call: the reader, one candidate for each context."""
+    with TemporaryDirectory() as folder:
+        store = Path(folder)
+        corpus = {"datasets": ["synthetic:passages=600,questions=60,seed=0"], "name": "bench", "store": store}
+        index_corpus(build(IndexCorpus, corpus), run_serially)
+        settings = {
+            "index": "bench",
+            "retrieve": {"retriever": "passage"},
+            "refine": {"refiner": "mmr", "top_k": 5},
+            "generate": {"per_context": True},
+            "critique": {"critic": "tests.fakes:WordCritic"},  # neither has a part in this
+            "select": {},
+            "methods": {"pfe": {}},
+        }
+        stages = evaluation_stages(evaluation("bench", settings, {"store": store, "runner": "serial"}))["pfe"]
+        for verb in ("ask", "encode_questions", "retrieve", "refine"):
+            stages[verb].run("bench")
+        stage = stages["generate"]
+        stage.run_preparation("bench", lambda rows, tokens: None)
+        prompts = [prompt for shard in stage.shards() for prompt in _prompts(stage, shard)]
+        reader: Reader = stage.generator  # type: ignore[attr-defined]
+        reader.generate(prompts[:1])  # loads the model
+        bare = best(lambda: (reader.kept.clear(), reader.generate(prompts)))
+        staged = best(
+            lambda: (reader.kept.clear(), [stage.run_shard(shard, "bench", _quiet) for shard in stage.shards()])
+        )
+    return (
+        f"generate, {len(prompts):,} candidates: {len(prompts) / staged:.1f} a second as a stage, "
+        f"{len(prompts) / bare:.1f} bare, ratio {bare / staged:.3f}"
+    )
+
+
+def _prompts(stage: Stage, shard: int) -> Iterator[Prompt]:
+    """The prompts of a shard, as anybody would make them from the tables."""
+    asked = {row["question_id"]: row["text"] for row in pq.read_table(stage.inputs["asked"].path(shard)).to_pylist()}
+    for row in pq.read_table(stage.inputs["evidence"].path(shard)).to_pylist():
+        question, context = asked[row["question_id"]], row["text"]
+        yield Prompt(render(source("short_answer"), question, (context,)), question, (context,))
+
+
+def _quiet(rows: int, tokens: int) -> None:
+    """Nobody watches."""
+
+
+def main() -> None:
+    print(f"mmr, {MMR_QUESTIONS:,} questions x {CONTEXTS} contexts: {mmr_seconds():.3f} s")
+    for name in METHODS["selector"]:
+        print(f"{name}, {QUESTIONS:,} questions x {CANDIDATES} candidates: {selection_seconds(name):.3f} s")
+    print(batch_ratio())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""What the report says of sets of answers."""
+
+from tasks.reports.answer_sets import gains
+from tasks.reports.notes import notes
+from tasks.reports.results import MethodResult
+from tests.reports import report, summaries
+
+
+def method(name: str, found: float, by_chance: float, size: float) -> MethodResult:
+    values = summaries(set_any=found, random_set_any=by_chance, set_drawn=0.4, set_size=size)
+    return MethodResult(name, {}, values)
+
+
+ONE = method("Self-RAG", 0.5, 0.45, 1.0)
+
+
+def test_the_share_of_the_gain_that_is_the_sets_size() -> None:
+    (line,) = gains(report(ONE, method("nearest", 0.55, 0.45, 1.0), method("full set", 0.6, 0.575, 1.8)))
+    assert line.startswith(
+        "full set: 1.80 answers a question, any of them right in 0.600, one drawn from them in 0.400"
+    )
+    assert line.endswith("Of its gain over Self-RAG (0.500), 0.100, the random set gets 75% of it.")
+    assert line in notes(report(ONE, method("full set", 0.6, 0.575, 1.8)))
+
+
+def test_no_gain_and_none_by_chance() -> None:
+    less, all_its_own = gains(report(ONE, method("a", 0.49, 0.6, 2.0), method("b", 0.6, 0.5, 2.0)))
+    assert less.endswith("no gain over Self-RAG (0.500).")
+    assert all_its_own.endswith("the random set gets nothing of it.")
+    assert gains(report(MethodResult("plain", {}, summaries(accuracy=0.5)))) == []
+    assert gains(report()) == []
