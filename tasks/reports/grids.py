@@ -100,7 +100,7 @@ def indexes(report: Report) -> Grid:
         rows.append((one_line(each.name), [Cell(text) for text in cells]))
     caption = (
         "What each index holds, and what it took from source files to FAISS. The cost of copied vectors is another "
-        "index's: to compare costs, make each index in a store of its own."
+        "index's: to compare costs, index with encode.reuse=false."
     )
     heads = (
         "passages",
