@@ -7,6 +7,7 @@ from pathlib import Path
 from configs.evaluation import Evaluate
 from storage.parquet import write_atomically, write_table
 from storage.runs import Run, read_runs
+from tasks.examples import choice, context_map
 from tasks.index_results import index_results, models
 from tasks.reports.page import page
 from tasks.reports.results import Asked, Report
@@ -72,6 +73,8 @@ def read_report(store: Path, run: Run) -> Report:
         indexes=index_results(store, parameters.methods),
         models=models(store, parameters.methods),
         best_alphas=best_alphas,
+        choice=choice(store, run, parameters.methods),
+        context_map=context_map(store, run, parameters.methods),
     )
 
 
