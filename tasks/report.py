@@ -8,6 +8,7 @@ from configs.evaluation import Evaluate
 from configs.paper import paper_of
 from storage.parquet import write_atomically, write_table
 from storage.runs import Run, read_runs
+from tasks.examples import choice, context_map
 from tasks.index_results import index_results, models
 from tasks.reports.page import page
 from tasks.reports.results import Asked, Report
@@ -73,6 +74,8 @@ def read_report(store: Path, run: Run) -> Report:
         models=models(store, parameters.methods),
         best_alphas=best_alphas,
         paper=paper_of(run.name),
+        choice=choice(store, run, parameters.methods),
+        context_map=context_map(store, run, parameters.methods),
     )
 
 

@@ -11,6 +11,7 @@ from tasks.reports.drawing import Plot
 from tasks.reports.forest import differences
 from tasks.reports.notes import asked, paid, statistics, warnings
 from tasks.reports.paper import conditions
+from tasks.reports.pictures import candidates_in_the_plane, contexts_in_two_dimensions, with_and_without_mmr
 from tasks.reports.queries import queries
 from tasks.reports.ranks import rank_distribution
 from tasks.reports.results import Report
@@ -63,5 +64,6 @@ def _plots(report: Report) -> list[Plot]:
     drawn = [plots.quality_by_tokens(report), differences(report)]
     if second and any(value is not None for value in report.values(second)):
         drawn.append(plots.quality_by_tokens(report, second))
+    drawn += [with_and_without_mmr(report), candidates_in_the_plane(report), contexts_in_two_dimensions(report)]
     drawn += [plots.recall_by_alpha(report), by_depth(report), rank_distribution(report), plots.cost_by_stage(report)]
     return [plot for plot in drawn if plot]

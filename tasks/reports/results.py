@@ -124,9 +124,32 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """A question's critiqued candidates. `points`: (F1, F2), harmonic mean of ISUSE and ISSUP, and ISREL; `chosen`: by
+    method the candidates that became its answers, best first."""
+
+    question: str
+    candidates: tuple[int, ...]
+    points: tuple[tuple[float, float], ...]
+    on_front: tuple[bool, ...]
+    chosen: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextMap:
+    """A question and its hits, best first, as vectors of the index; `kept`: places of those that MMR keeps."""
+
+    question: str
+    documents: tuple[tuple[float, ...], ...]
+    query: tuple[float, ...]
+    kept: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """One run of an experiment; `store`: the path of its store; `models`: encoders and generators that took part;
-    `paper`: the one whose figures the experiment repeats."""
+    `paper`: the one whose figures the experiment repeats; `choice`, `context_map`: a question to look at, where methods
+    choose among candidates or keep some of their hits."""
 
     experiment: str
     run_id: str
@@ -138,6 +161,8 @@ class Report:
     models: tuple[str, ...] = ()
     best_alphas: tuple[BestAlpha, ...] = ()
     paper: Paper | None = None
+    choice: Choice | None = None
+    context_map: ContextMap | None = None
 
     def measures(self, method: MethodResult) -> dict[str, Summary]:
         """The method's summaries and what its costs come to per question; a value that is no number is None."""
