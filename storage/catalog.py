@@ -20,6 +20,9 @@ CATALOG = "catalog.duckdb"
 OWN_RUNS = ("costs", "quotes")
 """Tables that are no part of an artifact but speak of one: they outlive it."""
 
+GROWN = ("candidates",)
+"""Tables that have got columns which files of an older version lack. To join columns by name, every file is opened."""
+
 # Quote and truth side by side, a row per artifact that was quoted. A stage's elapsed time is that from the beginning
 # of its first shard to the end of its last one, in each of the runs that worked on it.
 LEDGER = """
@@ -156,8 +159,7 @@ def _select(table: str, paths: list[str]) -> str:
         return f"SELECT {', '.join([*columns, 'NULL::VARCHAR AS fingerprint', *extra])} WHERE false"
     listed = ", ".join(map(_quoted, sorted(paths)))
     fingerprint = "split_part(filename, '/', -2) AS fingerprint"
-    # By name: files that an older version wrote may lack a column.
-    files = f"read_parquet([{listed}], filename = true, union_by_name = true)"
+    files = f"read_parquet([{listed}], filename = true, union_by_name = {table in GROWN})"
     rows = f"SELECT * EXCLUDE (filename), {fingerprint} FROM {files}"
     if table in OWN_RUNS:
         return rows

@@ -69,6 +69,7 @@ METHODS: dict[str, dict[str, str]] = {
         "ndcg": "tasks.metrics.ranking:NDCG",
         "first_rank": "tasks.metrics.correct_units:FirstRank",
         "useful_information": "tasks.metrics.useful_information:UsefulInformation",
+        "context_recall": "tasks.metrics.context_recall:ContextRecall",
         "choice": "tasks.metrics.choice:Choice",
         "answer_set": "tasks.metrics.answer_set:AnswerSet",
         "set_size": "tasks.metrics.answer_set:SetSize",

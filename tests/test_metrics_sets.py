@@ -1,6 +1,7 @@
 """Metrics of sets of answers against counting sets by hand; options and verdicts."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -8,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configs.evaluation import Score
+from tasks.datasets.base import Span
 from tasks.metrics.answer_set import AnswerSet, SetSize
-from tasks.metrics.base import Answer, Case
+from tasks.metrics.base import Answer, Case, Context
 from tasks.metrics.choice import Choice
+from tasks.metrics.context_recall import ContextRecall
 
 STEM = "What moves a sail?\nA: water\nB: wind\nC: sea water\nD: the wind and the tide"
 
@@ -110,3 +113,17 @@ def test_a_question_without_its_answer_among_the_options_is_left_out() -> None:
         Case(STEM, (), (), (), answer=answers("wind")[0]),
     ]
     assert Choice(Score()).score(cases) == {"choice": [None, None]}
+
+
+def test_the_gold_passages_that_contexts_come_from() -> None:
+    contexts = (Context("a", 1, (Span(1, 0, 5), Span(1, 5, 9))), Context("b", 1, (Span(3, 0, 2),)))
+    known = Case("Who?", (), (1, 2), (), contexts=contexts)
+    cases = [
+        known,
+        replace(known, gold_passages=(3, 1)),
+        replace(known, contexts=()),
+        replace(known, gold_passages=()),
+        replace(known, contexts=None),
+        replace(known, contexts=(Context("rewritten", 1), *contexts)),
+    ]
+    assert ContextRecall(Score()).score(cases) == {"context_recall": [0.5, 1, 0, None, None, None]}

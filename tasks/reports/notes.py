@@ -15,6 +15,7 @@ _NEEDS = {
     "an answer and gold answers": (*ANSWERED, *SETS),
     "hits and gold answers": ("answer_recall",),
     "hits and gold passages": ("passage_recall", "mrr", "ndcg", "first_rank"),
+    "contexts and gold passages": ("context_recall",),
     "contexts and supporting facts": ("useful_information",),
     "an answer": ("prompt_tokens", "completion_tokens", "seconds", "usd"),
 }
