@@ -73,9 +73,9 @@ def read_report(store: Path, run: Run) -> Report:
         indexes=index_results(store, parameters.methods),
         models=models(store, parameters.methods),
         best_alphas=best_alphas,
-        paper=paper_of(run.name),
         choice=choice(store, run, parameters.methods),
         context_map=context_map(store, run, parameters.methods),
+        paper=paper_of(run.name),
     )
 
 

@@ -32,12 +32,13 @@ def test_a_set_and_all_sets_of_its_size(candidates: list[str], data: st.DataObje
     size = data.draw(st.integers(1, len(candidates)))
     selected = candidates[:size]
     values = AnswerSet(Score()).score([case(selected, candidates, "Ada")])
-    sets = [*combinations(candidates, size)]
+    sets, others = [*combinations(candidates, size)], [*combinations(candidates[1:], size - 1)]
     assert {name: each[0] for name, each in values.items()} == pytest.approx(
         {
             "set_any": float("Ada" in selected),
             "set_drawn": selected.count("Ada") / size,
             "random_set_any": sum("Ada" in each for each in sets) / len(sets),
+            "first_random_any": sum("Ada" in (selected[0], *each) for each in others) / len(others),
             "oracle": float("Ada" in candidates),
         }
     )
@@ -49,7 +50,13 @@ def test_a_set_and_all_sets_of_its_size(candidates: list[str], data: st.DataObje
 
 def test_errors_are_no_candidates_and_one_answer_is_a_set_of_one() -> None:
     values = AnswerSet(Score()).score([case(["Ada"], ["", "Ada", "Bob", ""], "Ada"), case(["Bob"], ["Bob"], "Ada")])
-    assert values == {"set_any": [1, 0], "set_drawn": [1, 0], "random_set_any": [0.5, 0], "oracle": [1, 0]}
+    assert values == {
+        "set_any": [1, 0],
+        "set_drawn": [1, 0],
+        "random_set_any": [0.5, 0],
+        "first_random_any": [1, 0],
+        "oracle": [1, 0],
+    }
 
 
 def test_what_gives_no_ground_is_left_out() -> None:

@@ -7,7 +7,9 @@ from tests.reports import report, summaries
 
 
 def method(name: str, found: float, by_chance: float, size: float) -> MethodResult:
-    values = summaries(set_any=found, random_set_any=by_chance, set_drawn=0.4, set_size=size)
+    values = summaries(
+        set_any=found, random_set_any=by_chance, first_random_any=by_chance + 0.01, set_drawn=0.4, set_size=size
+    )
     return MethodResult(name, {}, values)
 
 
@@ -19,13 +21,16 @@ def test_the_share_of_the_gain_that_is_the_sets_size() -> None:
     assert line.startswith(
         "full set: 1.80 answers a question, any of them right in 0.600, one drawn from them in 0.400"
     )
-    assert line.endswith("Of its gain over Self-RAG (0.500), 0.100, the random set gets 75% of it.")
+    gets = "a random set of the same size gets 75% and its first answer with random others gets 85%"
+    assert line.endswith(f"Of its gain over Self-RAG (0.500), 0.100, {gets}.")
     assert line in notes(report(ONE, method("full set", 0.6, 0.575, 1.8)))
 
 
 def test_no_gain_and_none_by_chance() -> None:
     less, all_its_own = gains(report(ONE, method("a", 0.49, 0.6, 2.0), method("b", 0.6, 0.5, 2.0)))
     assert less.endswith("no gain over Self-RAG (0.500).")
-    assert all_its_own.endswith("the random set gets nothing of it.")
+    assert all_its_own.endswith(
+        "a random set of the same size gets nothing and its first answer with random others gets 10%."
+    )
     assert gains(report(MethodResult("plain", {}, summaries(accuracy=0.5)))) == []
     assert gains(report()) == []

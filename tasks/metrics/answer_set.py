@@ -6,6 +6,8 @@ can only gain by it, so it is not the accuracy of an answer. Beside it stand, fo
 - `set_drawn`: the share of the set's members that are right, which is the accuracy to expect of one drawn from it;
 - `random_set_any`: what `set_any` is to be expected of a random set of the same size, of the same candidates: without
   a right member are C(n − r, m) of the C(n, m) sets, n candidates of which r are right, m the set's size;
+- `first_random_any`: the same of the set's first answer and random others, as many as the set has: a plain random set
+  knows nothing of the critic, this one takes its best answer from it and leaves out what it says of the others;
 - `oracle`: whether any candidate is right, the most that a choice can reach.
 
 Candidates with an error are no part of the n: no selector takes them. Right is what the metric `score.right_by` gives
@@ -26,20 +28,21 @@ RIGHT: dict[str, type[Metric]] = {"accuracy": Accuracy, "exact_match": ExactMatc
 
 
 class AnswerSet(PerQuestion):
-    """A set of answers: any right, one drawn right, any right in a random set of the same size, any candidate right."""
+    """A set of answers: any right, one drawn right, any right in a random set of its size, any candidate right."""
 
-    columns: ClassVar[tuple[str, ...]] = ("set_any", "set_drawn", "random_set_any", "oracle")
+    columns: ClassVar[tuple[str, ...]] = ("set_any", "set_drawn", "random_set_any", "first_random_any", "oracle")
 
     def score(self, cases: Sequence[Case]) -> Values:
         found = [self._case(*each) for each in rights(self.config, cases)]
         return {column: [each[place] if each else None for each in found] for place, column in enumerate(self.columns)}
 
-    def _case(self, selected: list[bool], candidates: list[bool]) -> tuple[float, float, float, float] | None:
+    def _case(self, selected: list[bool], candidates: list[bool]) -> tuple[float, ...] | None:
         if not selected:
             return None
         size, every, right = len(selected), len(candidates), sum(candidates)
-        by_chance = 1 - comb(every - right, size) / comb(every, size)
-        return float(any(selected)), sum(selected) / size, by_chance, float(right > 0)
+        by_chance = any_right(size, every, right)
+        with_first = 1.0 if selected[0] else any_right(size - 1, every - 1, right)
+        return float(any(selected)), sum(selected) / size, by_chance, with_first, float(right > 0)
 
 
 class SetSize(PerQuestion):
@@ -55,6 +58,11 @@ class SetSize(PerQuestion):
             right = float(sum(selected)) if selected else None
             sizes.append((float(len(answers)), float(len(set(answers))), right) if answers else (None, None, None))
         return {column: [each[place] for each in sizes] for place, column in enumerate(self.columns)}
+
+
+def any_right(size: int, every: int, right: int) -> float:
+    """The probability that a random set of `size` of `every` candidates holds one of the `right`."""
+    return 1 - comb(every - right, size) / comb(every, size)
 
 
 def rights(config: Score, cases: Sequence[Case]) -> list[tuple[list[bool], list[bool]]]:

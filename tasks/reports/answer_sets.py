@@ -8,7 +8,11 @@ from tasks.reports.columns import figure
 from tasks.reports.results import MethodResult, Report
 from tasks.reports.text import shortened
 
-ANY, RANDOM, DRAWN, SIZE = "set_any", "random_set_any", "set_drawn", "set_size"
+ANY, DRAWN, SIZE = "set_any", "set_drawn", "set_size"
+CONTROLS = {
+    "random_set_any": "a random set of the same size",
+    "first_random_any": "its first answer with random others",
+}
 _NAME = 60
 
 
@@ -23,16 +27,21 @@ def _gain(report: Report, method: MethodResult, against: MethodResult) -> str:
     single = report.measures(against).get(ANY)
     one = single.value if single else None
     values = {metric: summary.value for metric, summary in report.measures(method).items()}
-    found, by_chance, drawn, size = (values.get(metric) for metric in (ANY, RANDOM, DRAWN, SIZE))
-    if one is None or found is None or by_chance is None or drawn is None or size is None or size <= 1:
+    found, drawn, size = (values.get(metric) for metric in (ANY, DRAWN, SIZE))
+    controls = [(name, value) for metric, name in CONTROLS.items() if (value := values.get(metric)) is not None]
+    if one is None or found is None or drawn is None or size is None or size <= 1:
         return ""
     said = (
         f"{shortened(method.label, _NAME)}: {size:.2f} answers a question, any of them right in {figure(ANY, found)}, "
-        f"one drawn from them in {figure(DRAWN, drawn)}, any of a random set of the same size in "
-        f"{figure(RANDOM, by_chance)}"
+        f"one drawn from them in {figure(DRAWN, drawn)}, "
+        + ", ".join(f"any of {name} in {figure(ANY, value)}" for name, value in controls)
     )
-    gain, without = found - one, by_chance - one
+    gain = found - one
     if gain <= 0:
         return f"{said}: no gain over {baseline} ({figure(ANY, one)})."
-    share = f"{without / gain:.0%} of it" if without > 0 else "nothing of it"
-    return f"{said}. Of its gain over {baseline} ({figure(ANY, one)}), {gain:.3f}, the random set gets {share}."
+    shares = [f"{name} {_share(value - one, gain)}" for name, value in controls]
+    return f"{said}. Of its gain over {baseline} ({figure(ANY, one)}), {gain:.3f}, {' and '.join(shares)}."
+
+
+def _share(part: float, gain: float) -> str:
+    return f"gets {part / gain:.0%}" if part > 0 else "gets nothing"

@@ -10,7 +10,7 @@ from tasks.statistics.bootstrap import MIN_QUESTIONS
 from tasks.statistics.power import questions_needed, visible_difference
 
 ANSWERED = ("accuracy", "exact_match", "choice", "f1", "rouge", "mauve")
-SETS = ("set_any", "set_drawn", "set_right", "random_set_any", "oracle")
+SETS = ("set_any", "set_drawn", "set_right", "random_set_any", "first_random_any", "oracle")
 _NEEDS = {
     "an answer and gold answers": (*ANSWERED, *SETS),
     "hits and gold answers": ("answer_recall",),

@@ -160,9 +160,9 @@ class Report:
     indexes: tuple[IndexResult, ...] = ()
     models: tuple[str, ...] = ()
     best_alphas: tuple[BestAlpha, ...] = ()
-    paper: Paper | None = None
     choice: Choice | None = None
     context_map: ContextMap | None = None
+    paper: Paper | None = None
 
     def measures(self, method: MethodResult) -> dict[str, Summary]:
         """The method's summaries and what its costs come to per question; a value that is no number is None."""
