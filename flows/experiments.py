@@ -4,7 +4,7 @@ A list in the place of a single value is a grid: `--set retrieve.alpha=[0.5,0.8]
 alpha is of any account to.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -70,8 +70,9 @@ def _overridden(settings: Mapping[str, Any], given: Mapping[str, Any]) -> dict[s
 
 def _methods(label: str, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """A method for each point of its grid. Raises ConfigError that names the method and the setting."""
-    axes = [(path, values) for path, values in _lists(settings) if _matters(settings, path)]
-    single = _with(settings, {path: values[0] for path, values in _lists(settings)})
+    lists = _lists(settings)
+    axes = [(path, values) for path, values in lists if _matters(settings, path)]
+    single = _without(settings, {path for path, _ in lists})
     for point in product(*(values for _, values in axes)):
         chosen = {path: value for (path, _), value in zip(axes, point, strict=True)}
         suffix = "".join(f" {path[-1]}={value}" for path, value in chosen.items() if len(dict(axes)[path]) > 1)
@@ -107,6 +108,17 @@ def _matters(settings: Mapping[str, Any], path: tuple[str, ...]) -> bool:
     named = settings[section].get(kind, DEFAULTS[kind])
     each = named if isinstance(named, (list, tuple)) else [named]
     return any(setting in resolve(kind, name).settings for name in each)
+
+
+def _without(settings: Mapping[str, Any], paths: Collection[tuple[str, ...]]) -> dict[str, Any]:
+    """Without these settings: an axis that is of no account to a method leaves it at the default."""
+    result = dict(settings)
+    for key, value in settings.items():
+        if (key,) in paths:
+            del result[key]
+        elif isinstance(value, Mapping):
+            result[key] = _without(value, {path[1:] for path in paths if path[0] == key})
+    return result
 
 
 def _with(settings: Mapping[str, Any], values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
