@@ -227,19 +227,18 @@ CANDIDATES = pa.schema(
     ]
 )
 
-_ISREL = "ISREL: is the context of use for the question? 0 to 1; none where there is an error"
-_ISSUP = "ISSUP: does the context support the answer? 0 to 1; none where there is an error"
-_ISUSE = "ISUSE: is the answer useful? 0 to 1; none where there is an error"
-
+_JUDGED = {
+    "isrel": "ISREL: is the context of use for the question? 0 to 1; none where there is an error",
+    "issup": "ISSUP: does the context support the answer? 0 to 1; none where there is an error",
+    "isuse": "ISUSE: is the answer useful? 0 to 1; none where there is an error",
+    "utility_f1": "harmonic mean of ISUSE and ISSUP",
+    "geometric_mean": "cube root of ISREL * ISSUP * ISUSE",
+}
 CRITIQUES = pa.schema(
     [
         _field("question_id", pa.int64(), "the question"),
         _field("candidate", pa.int32(), "number of the answer in `candidates`"),
-        _field("isrel", pa.float64(), _ISREL, nullable=True),
-        _field("issup", pa.float64(), _ISSUP, nullable=True),
-        _field("isuse", pa.float64(), _ISUSE, nullable=True),
-        _field("utility_f1", pa.float64(), "harmonic mean of ISUSE and ISSUP", nullable=True),
-        _field("geometric_mean", pa.float64(), "cube root of ISREL * ISSUP * ISUSE", nullable=True),
+        *(_field(name, pa.float64(), about, nullable=True) for name, about in _JUDGED.items()),
         _field("error", pa.string(), "why there is no critique, else empty"),
     ]
 )
