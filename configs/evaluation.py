@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from configs.schema import Config, Execution, Retrieve
+from configs.schema import Config, Execution, Retrieve, Rewriting
 
 
 class Questions(Config):
@@ -24,11 +24,13 @@ class Questions(Config):
     batch: int = Field(256, ge=1, description="Questions in a shard; memory follows it.")
 
 
-class Refine(Config):
+class Refine(Rewriting):
     """How hits become the contexts of a prompt."""
 
     refiner: str = Field("cut", description="A refiner of `vitalfew methods`, or module:Class.")
-    top_k: int | None = Field(None, ge=1, description="Contexts passed on, at most; default: every hit.")
+    top_k: int | None = Field(
+        None, ge=1, description="Hits passed on, or read by a refiner that rewrites, at most; default: every hit."
+    )
     max_words: int | None = Field(None, ge=1, description="Words of all contexts together, at most.")
     max_tokens: int | None = Field(
         None, ge=1, description="Words and punctuation marks of all contexts together, at most, whatever the model."
@@ -60,6 +62,11 @@ class Generate(Config):
 
     generator: str = Field("reader", description="A generator of `vitalfew methods`, or module:Class.")
     model: str | None = Field(None, description="A directory, or the name that the server or the hub knows it by.")
+    adapter: str | None = Field(
+        None,
+        description="transformers, vllm: a LoRA adapter for the model: retrobust-nq, retrobust-2wikihop, a Hugging "
+        "Face name, or a directory.",
+    )
     prompt: str | None = Field(
         None,
         description="A prompt of configs/prompts, or a file; default: short_answer with contexts, else no_context; "
@@ -89,7 +96,7 @@ class Generate(Config):
     retries: int = Field(4, ge=0, description="openai: how often a request is tried again, later and later.")
     timeout: float = Field(120.0, gt=0, description="openai: seconds that an answer may take.")
 
-    @field_validator("model")
+    @field_validator("model", "adapter")
     @classmethod
     def _absolute(cls, model: str | None) -> str | None:
         # A worker may have another working directory.
@@ -227,7 +234,8 @@ class Evaluate(Execution):
     questions: Questions = Questions()
     methods: tuple[Method, ...] = Field(min_length=1, description="What is set side by side.")
     baseline: str | None = Field(
-        None, description="The method that the others are compared with (of a grid its first); default: the first."
+        None,
+        description="The method that the others are compared with; of a grid the most like each; default: the first.",
     )
     score: Score = Score()
 
@@ -241,14 +249,11 @@ class Evaluate(Execution):
 
     @model_validator(mode="after")
     def _known_baseline(self) -> Self:
-        if self.baseline_place is None:
+        if not any(map(self.is_baseline, self.methods)):
             raise ValueError(f"no method is called {self.baseline!r}, which is to be the baseline")
         return self
 
-    @property
-    def baseline_place(self) -> int | None:
-        """The place of the baseline among the methods."""
-        if self.baseline is None:
-            return 0
-        names = [method.name for method in self.methods]
-        return next((place for place, name in enumerate(names) if f"{name} ".startswith(f"{self.baseline} ")), None)
+    def is_baseline(self, method: Method) -> bool:
+        """Whether it is the baseline, or one of those that a grid made of it."""
+        name = self.baseline or self.methods[0].name
+        return method.name == name or (bool(self.baseline) and method.name.startswith(f"{name} "))

@@ -25,11 +25,45 @@ class LoadConfig(Config):
     max_chars: int = Field(200_000, ge=1, description="A longer passage goes to `rejects` (characters).")
 
 
-class SplitConfig(Config):
-    """How passages become sentences."""
+class Rewriting(Config):
+    """A sequence-to-sequence model that rewrites texts. What of it changes a result is in its user's identity."""
 
-    splitter: str = Field("punkt", description="A splitter of `vitalfew methods`.")
+    model: str | None = Field(
+        None, description="Of a method that rewrites: one of its presets, a Hugging Face name, or a directory."
+    )
+    max_new_tokens: int | None = Field(
+        None, ge=1, description="Tokens that the model writes for a text, at most; default: the method's own."
+    )
+    max_input_tokens: int | None = Field(
+        None, ge=8, description="Tokens that the model reads at once, at most; default: the method's own."
+    )
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: the GPU where there is one.")
+    precision: Literal["auto", "bf16", "fp16", "fp32"] = Field("auto", description="As for the encoder.")
+    batch_tokens: int | None = Field(
+        None, ge=16, description="Tokens in a batch of the model, padding included, at most; default: its own."
+    )
+
+    @field_validator("model")
+    @classmethod
+    def _absolute(cls, model: str | None) -> str | None:
+        # A worker may have another working directory.
+        path = Path(model).expanduser() if model else None
+        return str(path.absolute()) if path and path.is_dir() else model
+
+
+class SplitConfig(Rewriting):
+    """How passages become sentences, or what else is to be retrieved in their place."""
+
+    splitter: str = Field("punkt", description="A splitter of `vitalfew methods`, or module:Class.")
     sample_chars: int = Field(2_000_000, ge=1, description="Characters of the corpus the splitter is trained on.")
+    file: Path | None = Field(
+        None, description="ready_propositions: a file of propositions, JSON, JSON Lines or Parquet."
+    )
+
+    @field_validator("file")
+    @classmethod
+    def _found_anywhere(cls, file: Path | None) -> Path | None:
+        return file.expanduser().absolute() if file else None
 
 
 class EncodeConfig(Config):
@@ -63,6 +97,11 @@ class EncodeConfig(Config):
     )
     max_tokens: int | None = Field(
         None, ge=8, description="A text is cut here (tokens); default: the model's own limit."
+    )
+    reuse: bool = Field(
+        True,
+        description="Copy the vectors that an earlier index of this encoder holds; false: encode all, to measure the "
+        "cost.",
     )
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto", description="auto: the GPU where the machine that starts the run has one. cuda: the workers' GPUs."

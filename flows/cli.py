@@ -12,7 +12,7 @@ from configs.evaluation import Evaluate
 from configs.loading import build
 from configs.schema import IndexCorpus, Search
 from configs.training import TrainCritic, TrainReader
-from flows import evaluation_cli, show, significance_cli, training_cli
+from flows import compare_cli, evaluation_cli, show, significance_cli, training_cli
 from flows.store_cli import store_app
 from flows.terminal import (
     DEFAULT_STORE,
@@ -163,6 +163,7 @@ app.command(epilog=show.settings_help(Evaluate))(evaluation_cli.evaluate)
 app.command()(evaluation_cli.experiments)
 app.command()(evaluation_cli.report)
 app.command()(evaluation_cli.runs)
+app.command()(compare_cli.compare)
 app.command()(significance_cli.significance)
 
 

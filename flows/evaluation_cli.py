@@ -113,12 +113,16 @@ def runs(store: StoreOption = DEFAULT_STORE) -> None:
 
 
 def experiments() -> None:
-    """List the experiments that `evaluate` knows by name, with what each is for."""
+    """List the experiments that `evaluate` knows by name, with the table or figure that each repeats."""
     with explained_errors():
         from flows.experiments import find, names
 
-        table = Table("experiment", "what it is for", box=None, header_style="bold", pad_edge=False)
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        table.add_column("experiment", no_wrap=True)
+        table.add_column("repeats", max_width=20)
+        table.add_column("what it is for")
         for name in names():
-            table.add_row(name, escape(str(find(name)[1].get("about", ""))))
+            settings = find(name)[1]
+            table.add_row(name, *(escape(str(settings.get(key, ""))) for key in ("repeats", "about")))
         out.print(table)
         out.print("\nOne of your own: a YAML file of that form,  vitalfew evaluate my.yaml --index NAME")

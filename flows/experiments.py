@@ -74,7 +74,7 @@ def _methods(label: str, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]
     single = _with(settings, {path: values[0] for path, values in _lists(settings)})
     for point in product(*(values for _, values in axes)):
         chosen = {path: value for (path, _), value in zip(axes, point, strict=True)}
-        suffix = "".join(f" {path[-1]}={value}" for path, value in chosen.items())
+        suffix = "".join(f" {path[-1]}={value}" for path, value in chosen.items() if len(dict(axes)[path]) > 1)
         try:
             method = build(Method, {**_with(single, chosen), "name": label + suffix})
         except ConfigError as error:
@@ -99,12 +99,14 @@ def _matters(settings: Mapping[str, Any], path: tuple[str, ...]) -> bool:
     """Whether a method has any use for a setting: a sweep over alpha leaves naive RAG as it is."""
     if path[0] in ("variant", "refine") and settings["retrieve"] is None:
         return False
-    kind, general = CHOICES.get(path[0], ("", ()))
-    if not kind or settings[path[0]] is None or path[-1] in (kind, *general):
+    # Without alpha there is no context to be weighed in.
+    section, setting = ("retrieve", "alpha") if path == ("variant", "encode", "context") else (path[0], path[-1])
+    kind, general = CHOICES.get(section, ("", ()))
+    if not kind or settings[section] is None or setting in (kind, *general):
         return True
-    named = settings[path[0]].get(kind, DEFAULTS[kind])
+    named = settings[section].get(kind, DEFAULTS[kind])
     each = named if isinstance(named, (list, tuple)) else [named]
-    return any(path[-1] in resolve(kind, name).settings for name in each)
+    return any(setting in resolve(kind, name).settings for name in each)
 
 
 def _with(settings: Mapping[str, Any], values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:

@@ -43,6 +43,10 @@ def indexed(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
     if known := sum(manifest.note("reused") for manifest in outcome.manifests if manifest.stage not in outcome.reused):
         vectors = sum(manifest.rows.get("vectors", 0) for manifest in outcome.manifests)
         out.print(f"{known:,} of {vectors:,} vectors were in the store already and not encoded again.")
+    if whole := sum(manifest.note("whole") for manifest in outcome.manifests):
+        out.print(f"[yellow]{whole:,} of {load.rows['passages']:,} passages gave no proposition[/] and stay whole.")
+    if incomplete := sum(manifest.note("incomplete") for manifest in outcome.manifests):
+        out.print(f"[yellow]{incomplete:,} passages' propositions broke off[/]; what could be read is in.")
     if truncated := sum(manifest.note("truncated") for manifest in outcome.manifests):
         out.print(f"[yellow]{truncated:,} texts are longer than the encoder takes[/] and were cut for it.")
     for manifest in outcome.manifests:

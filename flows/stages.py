@@ -64,6 +64,7 @@ class Workers:
     def __init__(self, limit: int | None) -> None:
         remote: Any = ray.remote
         self.limit = limit
+        self.num_gpus = 0.0
         self.counter = remote(num_cpus=0)(Counter).remote()
         self.actors: list[Any] = []
 
@@ -90,6 +91,9 @@ class Workers:
         return stage.finish()
 
     def _grow(self, stage: Stage, size: int) -> None:
+        """`size` actors with what the stage needs of a GPU: one method of a flow may need one, and another none."""
+        if self.num_gpus != stage.num_gpus:
+            self.num_gpus, self.actors = stage.num_gpus, []
         remote: Any = ray.remote
         actor = remote(num_cpus=1, num_gpus=stage.num_gpus, max_restarts=-1, max_task_retries=3)(Worker)
         self.actors += [actor.remote() for _ in range(size - len(self.actors))]
@@ -107,10 +111,15 @@ def most_workers(stage: Stage, workers: int | None, resources: Mapping[str, floa
     if gpus < stage.num_gpus:
         raise ConfigError(
             f"stage {stage.name} wants {stage.num_gpus:g} GPU per worker and this Ray cluster has {gpus:g}; "
-            "join one that has (RAY_ADDRESS), or say --set encode.device=cpu"
+            f"join one that has (RAY_ADDRESS), or say --set {_section(stage)}.device=cpu"
         )
     # Whole workers per GPU: Ray does not spread one over two.
     return min(most, int(gpus) * int(1 / stage.num_gpus + 1e-9))
+
+
+def _section(stage: Stage) -> str:
+    """Of the settings that its model's device is in."""
+    return "encode" if stage.name == "encode_questions" else stage.name
 
 
 def _follow(call: Any, counter: Any, progress: StageProgress) -> None:

@@ -15,7 +15,7 @@ from tasks.datasets.base import InputError
 from tasks.encode import Encode
 from tasks.index import Index
 from tasks.load import Load
-from tasks.split import Split
+from tasks.rewrite import Rewrite, split_stage
 from tasks.stage import Stage
 from tasks.terms import Terms
 
@@ -41,8 +41,9 @@ def index_stages(parameters: IndexCorpus) -> list[Stage]:
     store = parameters.store.absolute()  # a worker may have another working directory
     load = Load(store, parameters.datasets, parameters.load)
     if "sentence" in parameters.encode.units:
-        split = Split(store, load.artifact, parameters.split)
-        encode = _encode(store, split.artifact, parameters)
+        split = split_stage(store, load.artifact, parameters.split)
+        originals = load.artifact if isinstance(split, Rewrite) else None
+        encode = _encode(store, split.artifact, parameters, originals)
         stages: list[Stage] = [load, split, encode, Index(store, split.artifact, encode.artifact, parameters.index)]
         return stages + _keyword_stages(parameters, {"sentence": split.artifact, "passage": load.artifact})
     encode = _encode(store, load.artifact, parameters)
@@ -60,8 +61,8 @@ def _keyword_stages(parameters: IndexCorpus, tables: dict[Unit, Artifact]) -> li
     return [terms, BM25(store, texts, terms.artifact, parameters.bm25)]
 
 
-def _encode(store: Path, units: Artifact, parameters: IndexCorpus) -> Encode:
-    stage = Encode(store, units, parameters.encode)
+def _encode(store: Path, units: Artifact, parameters: IndexCorpus, originals: Artifact | None = None) -> Encode:
+    stage = Encode(store, units, parameters.encode, originals)
     if parameters.num_gpus is not None:
         if not stage.num_gpus:
             raise ConfigError(
@@ -90,11 +91,22 @@ def index_corpus(parameters: IndexCorpus, execute: Execute) -> Outcome:
                 manifests += execute([stage], run.run_id)
                 if stage.name == "load" and not manifests[0].rows["passages"]:
                     raise InputError(f"{', '.join(parameters.datasets)}: questions only, no passage to index")
+                if stage.name == "split" and manifests[-1].note("whole") == manifests[-1].rows_in:
+                    raise InputError(_nothing_rewritten(parameters))
             artifacts = {stage.table: stage.artifact.name for stage in stages}
             save_index(parameters.store, NamedIndex(parameters.name, run.run_id, artifacts, config))
     finally:
         catalog.refresh(parameters.store)  # fails no run and hides no error
     return Outcome(run, manifests, reused)
+
+
+def _nothing_rewritten(parameters: IndexCorpus) -> str:
+    split = parameters.split
+    asked = f"split.file={split.file}" if split.file else f"split.model={split.model or 'the preset'}"
+    return (
+        f"splitter {split.splitter!r} made no unit of any passage ({asked}): is that a model which writes JSON lists "
+        "of propositions, or a file with the very texts of these passages?"
+    )
 
 
 def run_serially(stages: Sequence[Stage], run_id: str) -> list[Manifest]:

@@ -1,5 +1,6 @@
 """Ids that come from content: the same text has the same id in every corpus, on every machine."""
 
+from collections.abc import Sequence
 from hashlib import blake2b
 
 import numpy as np
@@ -32,6 +33,12 @@ def sentence_id(passage: int, start: int, end: int) -> int:
     return content_id(passage, start, end)
 
 
+def rewritten_id(passage: int, units: Sequence[str], position: int) -> int:
+    """The id of a unit that was rewritten from its passage: of this, all of the passage's units, and its place."""
+    return content_id(passage, position, *units)
+
+
 def shard_of(ids: NDArray[np.int64], shards: int) -> NDArray[np.int64]:
     """The shard that each id is in: shards are ranges of ids, all of one width."""
-    return ids // (ID_RANGE // shards)
+    # The width of a single shard, 2**63, is no int64.
+    return ids // (ID_RANGE // shards) if shards > 1 else np.zeros_like(ids)

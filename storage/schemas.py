@@ -31,12 +31,16 @@ PASSAGES = pa.schema(
 
 SENTENCES = pa.schema(
     [
-        _field("sentence_id", pa.int64(), "content id of passage and span"),
+        _field("sentence_id", pa.int64(), "content id of passage and span; rewritten: of passage, units and position"),
         _field("passage_id", pa.int64(), "the passage it is a part of"),
         _field("position", pa.int32(), "place in the passage, from 0"),
         _field("start", pa.int32(), "first character in the passage (code points)"),
-        _field("end", pa.int32(), "one past its last character (code points)"),
-        _field("text", pa.string(), "the core sentence with the white space behind it: joined they give the passage"),
+        _field("end", pa.int32(), "one past its last character (code points); end = start: rewritten, no part of it"),
+        _field(
+            "text",
+            pa.string(),
+            "the core sentence with the white space behind it: joined they give the passage, unless rewritten",
+        ),
         _field("tokens", pa.int32(), "words and punctuation marks, whatever the model"),
     ]
 )
@@ -186,7 +190,7 @@ HITS = pa.schema(
         _field("unit_id", pa.int64(), "sentence_id or passage_id"),
         _field("passage_id", pa.int64(), "the passage it is, or is a part of"),
         _field("start", pa.int32(), "first character in the passage (code points)"),
-        _field("end", pa.int32(), "one past its last character (code points)"),
+        _field("end", pa.int32(), "one past its last character (code points); end = start: rewritten, no part of it"),
         _field("score", pa.float32(), "as the retriever has it"),
         _field("title", pa.string(), "title of the passage"),
         _field("text", pa.string(), "the unit's text"),

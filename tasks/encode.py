@@ -4,6 +4,9 @@ A shard of vectors holds, in this order, a `core` row per sentence in the order 
 row per sentence that has one, and a `passage` row per passage: what `Layout` reads back without looking up an id.
 In context mode `passage` there are no context rows: a sentence's context is its passage's row.
 
+Where the sentences were rewritten (propositions), joined they are not their passage: passage vectors are then of the
+passages themselves, and there is no mode `late`.
+
 Preparation looks for earlier artifacts of the same encoder (tasks/reuse.py): a unit that one of them holds is copied
 from there and not encoded again.
 """
@@ -42,8 +45,14 @@ class Encode(Stage):
     table: ClassVar[str] = "vectors"
     config: EncodeConfig
 
-    def __init__(self, store: Path, units: Artifact, config: EncodeConfig) -> None:
+    def __init__(self, store: Path, units: Artifact, config: EncodeConfig, originals: Artifact | None = None) -> None:
+        """`originals`: the passages that the sentences were rewritten from; None: they were cut from them."""
         self.encoder = make_encoder(config)
+        if config.context == "late" and originals is not None:
+            raise ConfigError(
+                "encode.context=late takes means over the tokens of a sentence in its passage, and rewritten units "
+                "(propositions) have no place there; say --set encode.context=passage or exact"
+            )
         if config.context == "late" and "sentence" in config.units and not self.encoder.supports_late:
             raise ConfigError(
                 f"encode.context=late takes means over token states, and encoder {config.encoder!r} does not pool by "
@@ -51,8 +60,9 @@ class Encode(Stage):
             )
         self.num_gpus = 1.0 if self.encoder.uses_gpu else 0.0
         self.identity = self.encoder.identity()
-        super().__init__(store, {units.table: units}, config)
+        super().__init__(store, {units.table: units} | ({"originals": originals} if originals else {}), config)
         self.units = units
+        self.originals = originals
 
     def method_identity(self) -> dict[str, Any]:
         return {"encoder": self.config.encoder, **self.identity}
@@ -72,7 +82,7 @@ class Encode(Stage):
 
     def prepare(self, progress: Progress) -> None:
         """Choose the artifacts whose vectors are taken over, once: whoever goes on after a kill takes the same."""
-        bases = reuse.candidates(self.artifact, self.description())
+        bases = reuse.candidates(self.artifact, self.description()) if self.config.reuse else []
         chosen = reuse.choose(bases, *self._sample(), len(self.shards())) if bases else []
         write_json(self._bases, [base.to_json() for base in chosen])
 
@@ -124,7 +134,8 @@ class Encode(Stage):
             told += more
             progress(more, tokens)
 
-        vectors = encode_units(self.encoder, passages, self.config.context, self.config.units, tick, known)
+        wholes = self._originals(shard)
+        vectors = encode_units(self.encoder, passages, self.config.context, self.config.units, tick, known, wholes)
         self._check(shard, vectors)
         progress(rows - told, 0)
         table = _table(self.encoder.dimension, due, vectors)
@@ -144,6 +155,12 @@ class Encode(Stage):
         ends = np.append(first, len(texts))[1:]
         passages = [texts[start:end] for start, end in zip(first, ends, strict=True)]
         return table["sentence_id"].to_numpy(), table["passage_id"].to_numpy()[first], passages
+
+    def _originals(self, shard: int) -> list[str] | None:
+        """The passages' own texts where their sentences do not give them; in the order of those."""
+        if self.originals is None:
+            return None
+        return pq.read_table(self.originals.path(shard), columns=["text"])["text"].to_pylist()
 
     def _check(self, shard: int, vectors: UnitVectors) -> None:
         for kind in schemas.VECTOR_KINDS:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from configs.evaluation import Generate as GenerateConfig
+from configs.loading import ConfigError
 from storage import schemas
 from storage.artifacts import Artifact, fingerprint
 from storage.ids import content_id
@@ -19,7 +20,7 @@ from tasks.generators.base import Generation, Generator, Probe, Prompt, no_tick
 from tasks.registry import resolve
 from tasks.stage import Progress, ShardResult, Stage
 
-EXECUTION = {"device", "batch_tokens", "base_url", "concurrency", "retries", "timeout"}
+EXECUTION = {"adapter", "device", "batch_tokens", "base_url", "concurrency", "retries", "timeout"}
 """Settings that change no answer, or are in the generator's identity."""
 
 OF_ROW = ("question_id", "candidate", "contexts", "reused")
@@ -45,7 +46,10 @@ class Generate(Stage):
     def __init__(self, store: Path, asked: Artifact, evidence: Artifact | None, config: GenerateConfig) -> None:
         """Raises UnknownName, ConfigError, GeneratorUnavailable."""
         plain = "short_answer" if evidence else "no_context"
-        self.template = prompts.source(config.prompt or ("self_rag" if config.reflection else plain))
+        default = "self_rag" if config.reflection else plain
+        self.template = prompts.source(config.prompt or default)
+        # A question that nothing was found for, or nothing passed on, is asked as if there were no retrieval.
+        self.bare_template = prompts.source(config.prompt or ("self_rag" if config.reflection else "no_context"))
         self.generator = _generator(config)
         super().__init__(store, {"asked": asked} | ({"evidence": evidence} if evidence else {}), config)
         self.num_gpus = 1.0 if self.generator.uses_gpu else 0.0
@@ -65,7 +69,8 @@ class Generate(Stage):
         return self.config.model_dump(mode="json", exclude={*EXECUTION, "prompt"})
 
     def method_identity(self) -> dict[str, Any]:
-        return {"generator": self.generator.identity(), "prompt": self.template}
+        bare = {"prompt_without_contexts": self.bare_template} if self.bare_template != self.template else {}
+        return {"generator": self.generator.identity(), "prompt": self.template, **bare}
 
     def shards(self) -> list[int]:
         return [record.shard for record in self.inputs["asked"].completed().shards]
@@ -163,7 +168,8 @@ class Generate(Stage):
         return {"text": text, "probabilities": probabilities} | {name: getattr(generation, name) for name in names}
 
     def _prompt(self, question: str, contexts: tuple[str, ...]) -> Prompt:
-        return Prompt(prompts.render(self.template, question, contexts), question, contexts)
+        template = self.template if contexts else self.bare_template
+        return Prompt(prompts.render(template, question, contexts), question, contexts)
 
     def _contexts(self, shard: int) -> dict[int, tuple[str, ...]]:
         """By question, best first."""
@@ -198,7 +204,13 @@ def _generator(config: GenerateConfig) -> Generator:
 def _kept(config: str) -> Generator:
     """The model of the latest configuration stays loaded in a worker, for every method that uses it."""
     parsed = GenerateConfig.model_validate_json(config)
-    generator: Generator = resolve("generator", parsed.generator)(parsed)
+    method = resolve("generator", parsed.generator)
+    if parsed.adapter and not getattr(method, "takes_adapter", False):
+        raise ConfigError(
+            f"generate.adapter={parsed.adapter}: generator {parsed.generator!r} takes no adapter; transformers and "
+            "vllm do"
+        )
+    generator: Generator = method(parsed)
     if parsed.reflection:
         reflection.require(generator)
     return generator

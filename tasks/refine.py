@@ -1,6 +1,7 @@
 """refine: hits → evidence, the contexts of a prompt."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any, ClassVar
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from configs.evaluation import Refine as RefineConfig
+from configs.schema import Rewriting
 from storage import schemas
 from storage.artifacts import Artifact
 from storage.ids import shard_of
@@ -38,18 +40,30 @@ class Refine(Stage):
         question_vectors: Artifact | None = None,
     ) -> None:
         """`corpus`: passages, sentences and vectors of the index, by role, as far as it has them; `question_vectors`:
-        by the index's encoder, where the refiner needs vectors. Raises UnknownName."""
-        self.refiner: Refiner = resolve("refiner", config.refiner)(config)
+        by the index's encoder, where the refiner needs vectors. Raises UnknownName, ConfigError,
+        GeneratorUnavailable."""
+        self.refiner = _refiner(config)
         inputs = {"asked": asked, "hits": hits} | ({"passages": corpus["passages"]} if config.text == "passage" else {})
         if question_vectors:
             inputs |= {**corpus, "question_vectors": question_vectors}
         super().__init__(store, inputs, config)
         self.num_gpus = 1.0 if self.refiner.uses_gpu else 0.0
+        self.workers = self.refiner.workers
 
     config: RefineConfig
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A worker makes its own: a model does not travel.
+        return {name: value for name, value in vars(self).items() if name != "refiner"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.refiner = _refiner(self.config)
+
     def config_identity(self) -> dict[str, Any]:
-        return self.config.model_dump(mode="json", include={*SHARED, *self.refiner.settings})
+        # A model and its settings are in the identity of the refiner that uses one.
+        told = {*SHARED, *self.refiner.settings} - set(Rewriting.model_fields)
+        return self.config.model_dump(mode="json", include=told)
 
     def method_identity(self) -> dict[str, Any]:
         return self.refiner.identity()
@@ -68,14 +82,15 @@ class Refine(Stage):
         places = _places(table, ids)
         hits = [Hit(**hit) for hit in table.select(["title", "text", "passage_id", "start", "end"]).to_pylist()]
         vectors = self._vectors(shard, table, places) if self.refiner.needs_vectors else None
-        refined = self.refiner.refine(asked["text"].to_pylist(), [hits[each] for each in places], vectors)
+        found = [hits[each] for each in places]
+        refined = self.refiner.refine(asked["text"].to_pylist(), found, vectors, progress)
         rows = [
             _row(question, rank, evidence)
-            for question, contexts in zip(ids, refined, strict=True)
+            for question, contexts in zip(ids, refined.contexts, strict=True)
             for rank, evidence in enumerate(contexts, 1)
         ]
-        progress(len(ids), 0)
-        return ShardResult(len(ids), {"evidence": pa.Table.from_pylist(rows, schemas.EVIDENCE)})
+        table = pa.Table.from_pylist(rows, schemas.EVIDENCE)
+        return ShardResult(len(ids), {"evidence": table}, tokens=refined.tokens, notes=dict(refined.notes))
 
     def _vectors(self, shard: int, hits: pa.Table, places: list[slice]) -> Vectors:
         """The index's own, of the questions and of their hits."""
@@ -116,3 +131,15 @@ def _places(hits: pa.Table, questions: list[int]) -> list[slice]:
 def _row(question: int, rank: int, evidence: Evidence) -> dict[str, Any]:
     origin = [dict(zip(("passage_id", "start", "end"), span, strict=True)) for span in evidence.origin]
     return {"question_id": question, "rank": rank, "text": evidence.text, "tokens": evidence.tokens, "origin": origin}
+
+
+def _refiner(config: RefineConfig) -> Refiner:
+    return _kept(config.model_dump_json())
+
+
+@lru_cache(1)
+def _kept(config: str) -> Refiner:
+    """The model of the latest configuration stays loaded in a worker, for every shard and method that uses it."""
+    parsed = RefineConfig.model_validate_json(config)
+    refiner: Refiner = resolve("refiner", parsed.refiner)(parsed)
+    return refiner

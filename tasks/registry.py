@@ -25,7 +25,11 @@ METHODS: dict[str, dict[str, str]] = {
         "qmsum": "tasks.datasets.qmsum:QMSum",
         "synthetic": "tasks.datasets.synthetic:Synthetic",
     },
-    "splitter": {"punkt": "tasks.splitters.punkt:Punkt"},
+    "splitter": {
+        "punkt": "tasks.splitters.punkt:Punkt",
+        "propositions": "tasks.splitters.propositions:Propositions",
+        "ready_propositions": "tasks.splitters.ready_propositions:ReadyPropositions",
+    },
     "encoder": {
         "minilm": "tasks.encoders.minilm:MiniLM",
         "contriever": "tasks.encoders.contriever:Contriever",
@@ -39,7 +43,11 @@ METHODS: dict[str, dict[str, str]] = {
         "bm25": "tasks.retrievers.bm25:BM25",
         "hybrid": "tasks.retrievers.hybrid:Hybrid",
     },
-    "refiner": {"cut": "tasks.refiners.cut:Cut", "mmr": "tasks.refiners.mmr:Mmr"},
+    "refiner": {
+        "cut": "tasks.refiners.cut:Cut",
+        "mmr": "tasks.refiners.mmr:Mmr",
+        "recomp": "tasks.refiners.recomp:Recomp",
+    },
     "generator": {
         "reader": "tasks.generators.reader:Reader",
         "transformers": "tasks.generators.transformers:Transformers",

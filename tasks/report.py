@@ -5,6 +5,7 @@ from datetime import datetime
 from pathlib import Path
 
 from configs.evaluation import Evaluate
+from configs.paper import paper_of
 from storage.parquet import write_atomically, write_table
 from storage.runs import Run, read_runs
 from tasks.examples import choice, context_map
@@ -12,7 +13,7 @@ from tasks.index_results import index_results, models
 from tasks.reports.page import page
 from tasks.reports.results import Asked, Report
 from tasks.reports.tables import csv_bytes, long_table, wide_table
-from tasks.results import NoReport, baseline_of, method_results, read_manifest
+from tasks.results import NoReport, method_results, read_manifest
 
 LATEST = "latest"
 
@@ -69,12 +70,12 @@ def read_report(store: Path, run: Run) -> Report:
             seed=questions.seed if questions.sample else None,
         ),
         methods=methods,
-        baseline=baseline_of(parameters),
         indexes=index_results(store, parameters.methods),
         models=models(store, parameters.methods),
         best_alphas=best_alphas,
         choice=choice(store, run, parameters.methods),
         context_map=context_map(store, run, parameters.methods),
+        paper=paper_of(run.name),
     )
 
 

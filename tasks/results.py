@@ -2,7 +2,7 @@
 errors and costs. Methods that differ in their seed alone are one, their mean."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -15,13 +15,12 @@ from configs.evaluation import Evaluate, Method
 from storage.artifacts import Artifact, Manifest
 from storage.runs import Run
 from tasks import scoring
+from tasks.comparison import best_alphas, differences, opponents
 from tasks.metrics.base import Metric
 from tasks.metrics.correct_units import MISSING
 from tasks.question_scores import QuestionScores, read_question_scores
 from tasks.reports.results import BestAlpha, MethodResult, StageCost, Summary
-from tasks.reports.sweep import alpha_of, families
-from tasks.statistics.bootstrap import best_row, mean_interval
-from tasks.statistics.paired import Difference, corrected, paired_bootstrap
+from tasks.statistics.bootstrap import mean_interval
 
 FIRST_ERRORS = 3
 RANK = "first_rank"
@@ -65,12 +64,6 @@ def _shared_name(methods: Sequence[Method]) -> str:
     return methods[0].name.replace(f" seed={methods[0].generate.seed}", "")
 
 
-def baseline_of(parameters: Evaluate) -> int:
-    """The place of the baseline among the groups."""
-    method = parameters.methods[parameters.baseline_place or 0]
-    return next(place for place, group in enumerate(groups(parameters.methods)) if method in group.methods)
-
-
 def method_results(
     store: Path, run: Run, parameters: Evaluate
 ) -> tuple[tuple[MethodResult, ...], tuple[BestAlpha, ...]]:
@@ -82,50 +75,28 @@ def method_results(
         column: metric for metric in scoring.make_metrics(parameters.score).values() for column in metric.score([])
     }
     scores = [_question_scores(store, run, group) for group in found]
-    baseline = baseline_of(parameters)
-    compared = _differences(scores, baseline, [column for column, metric in metrics.items() if not metric.corpus])
+    against = opponents([*settings.values()], _baselines(found, parameters))
+    compared = differences(scores, against, [column for column, metric in metrics.items() if not metric.corpus])
     results = tuple(
-        _result(store, run, group, settings[group.name], metrics, scores[number], compared[number])
+        replace(
+            _result(store, run, group, settings[group.name], metrics, scores[number]),
+            differences=compared[number],
+            against=against[number],
+        )
         for number, group in enumerate(found)
     )
-    return results, tuple(_best_alphas(results, scores))
+    return results, tuple(best_alphas(results, scores))
+
+
+def _baselines(found: Sequence[Group], parameters: Evaluate) -> list[int]:
+    """The places of the baseline among the groups; several where a grid made several of it."""
+    return [place for place, group in enumerate(found) if any(parameters.is_baseline(m) for m in group.methods)]
 
 
 def _question_scores(store: Path, run: Run, group: Group) -> QuestionScores:
     artifacts = [run.methods[method.name] for method in group.methods]
     asked = read_manifest(store, artifacts[0]["asked"])
     return read_question_scores(store, asked, [read_manifest(store, each["scores"]) for each in artifacts])
-
-
-def _differences(
-    scores: Sequence[QuestionScores], baseline: int, columns: Sequence[str]
-) -> list[dict[str, Difference]]:
-    """For each method its differences to the baseline, metric by metric; Holm's correction is over the methods."""
-    found: list[dict[str, Difference]] = [{} for _ in scores]
-    others = [place for place in range(len(scores)) if place != baseline]
-    ids = scores[baseline].ids
-    for column in columns if others else ():
-        values = np.stack([scores[place].of(column, ids) for place in others])
-        differences = corrected(paired_bootstrap(scores[baseline].of(column, ids), values))
-        for place, each in zip(others, differences, strict=True):
-            if each.questions:
-                found[place][column] = each
-    return found
-
-
-def _best_alphas(results: Sequence[MethodResult], scores: Sequence[QuestionScores]) -> Iterator[BestAlpha]:
-    """For every metric that is better the higher, of every family that differs in alpha alone."""
-    names, family = families(results)
-    for number, name in enumerate(names):
-        members = [place for place, each in enumerate(family) if each == number]
-        alphas = [alpha for place in members if (alpha := alpha_of(results[place])) is not None]
-        if len(alphas) < 3 or len(alphas) < len(members):
-            continue
-        for column, summary in results[members[0]].summaries.items():
-            values = np.stack([scores[place].of(column, scores[place].ids) for place in members])
-            if summary.higher_is_better and (best := best_row(values)):
-                low, high = alphas[best.low], alphas[best.high]
-                yield BestAlpha(column, name, alphas[best.row], min(low, high), max(low, high))
 
 
 def _result(
@@ -135,7 +106,6 @@ def _result(
     settings: dict[str, Any],
     metrics: Mapping[str, Metric],
     scores: QuestionScores,
-    differences: Mapping[str, Difference],
 ) -> MethodResult:
     artifacts = [run.methods[method.name] for method in group.methods]
     tables = {table: list(dict.fromkeys(each[table] for each in artifacts)) for table in artifacts[0]}
@@ -154,7 +124,6 @@ def _result(
         error_rows=len(errors) // len(group.methods),
         errors=tuple(dict.fromkeys(errors))[:FIRST_ERRORS],
         fingerprints={table: each[0].partition("/")[2] for table, each in [*tables.items(), _summaries_of(tables)]},
-        differences=differences,
         ranks=tuple(np.where(ranks == MISSING, np.inf, ranks)[~np.isnan(ranks)]),
         seeds=group.seeds if len(group.methods) > 1 else (),
     )

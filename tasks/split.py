@@ -31,6 +31,9 @@ class Split(Stage):
         self.method: type[Splitter] = resolve("splitter", config.splitter)
         super().__init__(store, {"passages": passages}, config)
 
+    def config_identity(self) -> dict[str, Any]:
+        return self.config.model_dump(mode="json", include={"splitter", "sample_chars"})
+
     def method_identity(self) -> dict[str, Any]:
         return {"splitter": self.config.splitter, "version": self.method.version}
 
@@ -98,14 +101,15 @@ class Split(Stage):
             if number % 256 == 0:
                 progress(256, 0)
         progress(len(ids) % 256, 0)
-        return ShardResult(len(ids), {"sentences": _sentences(rows)})
+        return ShardResult(len(ids), {"sentences": sentences_table(rows)})
 
     def check(self, manifest: Manifest) -> None:
         if manifest.rows_in != self.total_rows():
             raise RowsLost(f"split read {manifest.rows_in} of {self.total_rows()} passages")
 
 
-def _sentences(rows: list[tuple[int, int, int, int, int, str]]) -> pa.Table:
+def sentences_table(rows: list[tuple[int, int, int, int, int, str]]) -> pa.Table:
+    """`sentences` of its rows: all columns but the last, which is counted here."""
     columns: list[Any] = [np.array(column) for column in list(zip(*rows, strict=True))[:5]] if rows else [[]] * 5
     texts = pa.array([row[5] for row in rows], pa.string())
     tokens = pc.count_substring_regex(texts, TOKEN)

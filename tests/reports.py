@@ -1,5 +1,6 @@
 """Hand-made results for the tests of the report: what a run of `evaluate` might leave, without one."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,8 +10,10 @@ ASKED = Asked(1000, "squad:train-v1.1.json", "len(answers) > 0", 100)
 
 
 def report(*methods: MethodResult, asked: Asked = ASKED, experiment: str = "quickstart") -> Report:
+    """The first method is the baseline of the others."""
     when = datetime(2026, 11, 21, 15, 0, tzinfo=UTC)
-    return Report(experiment, "20261121-150000-abcdef", when, "store", asked, methods)
+    compared = tuple(replace(method, against=0 if place else None) for place, method in enumerate(methods))
+    return Report(experiment, "20261121-150000-abcdef", when, "store", asked, compared)
 
 
 def summaries(questions: int = 1000, left_out: int = 0, **values: float | None) -> dict[str, Summary]:

@@ -240,3 +240,23 @@ def test_a_served_model_answers_as_the_engine_does(
         greedy.generate(prompts("a"), Probe(("river bank",)))
     [unknown] = OpenAI(Generate(**{**settings, "model": "other"})).generate(prompts("a"))
     assert "other" in unknown.error
+
+
+def test_a_lora_adapter(llama: Path, tmp_path: Path) -> None:
+    """Of rank 12, for which vLLM has no room of its own: it takes that of 16."""
+    lora = tiny_models.lora(tmp_path / "lora", llama, rank=12)
+    prompts = [Prompt(text, text) for text in TEXTS if text]
+    generator = Vllm(config(llama, adapter=str(lora)))
+    try:
+        adapted = generator.generate(prompts)
+    finally:
+        generator.close()
+    merged = config(tiny_models.merged(tmp_path / "merged", llama, lora)).model_copy(
+        update={"generator": "transformers"}
+    )
+    expected = Transformers(merged).generate(prompts)
+    assert [each.text for each in adapted] == [each.text for each in expected]
+    assert [each.logprob for each in adapted] == pytest.approx([each.logprob for each in expected], abs=1e-2)
+    assert [each.text for each in adapted] != [each.text for each in Vllm(config(llama)).generate(prompts)]
+    with pytest.raises(GeneratorUnavailable, match="rank 1000"):
+        Vllm(config(llama, adapter=str(tiny_models.lora(tmp_path / "large", llama, rank=1000)))).generate(prompts)

@@ -161,9 +161,12 @@ def test_useful_information() -> None:
     facts = (Span(7, 0, 9), Span(7, 12, 40))
     whole, longer, other = Span(7, 0, 10), Span(7, 10, 30), Span(8, 0, 9)
 
+    def found(*contexts: Context) -> tuple[float | None, float | None]:
+        columns = values("useful_information", Case("Who?", (), (7,), facts, contexts=contexts))
+        return columns["useful_information"][0], columns["useful_information_bound"][0]
+
     def share(*spans: Span) -> float | None:
-        contexts = tuple(Context("Text.", 2, (span,)) for span in spans)
-        return one("useful_information", Case("Who?", (), (7,), facts, contexts=contexts))
+        return found(*(Context("Text.", 2, (span,)) for span in spans))[0]
 
     assert share(whole, longer, other) == pytest.approx(2 / 3)
     assert share(whole, whole, other) == 0.5  # a repetition adds nothing
@@ -173,7 +176,12 @@ def test_useful_information() -> None:
     assert share(Span(7, 9, 12)) == 0  # between two facts
     assert share() is None
     rewritten = (Context("New.", 2), Context("Old.", 2, (whole,)))
-    assert one("useful_information", Case("Who?", (), (7,), facts, contexts=rewritten)) is None
+    assert found(*rewritten) == (None, None)
+    # two facts in three sentences at most; of one sentence all; two halves of a fact both count
+    assert found(*(Context("Text.", 2, (span,)) for span in (other, Span(9, 0, 9), Span(9, 9, 20)))) == (0, 2 / 3)
+    assert found(Context("Text.", 2, (other,))) == (0, 1)
+    halves = [Span(7, 12, 26), Span(7, 26, 40), Span(7, 0, 9)]
+    assert found(*(Context("Text.", 2, (span,)) for span in halves)) == (1, 1)
 
 
 def test_tokens() -> None:
@@ -185,6 +193,7 @@ def test_tokens() -> None:
         "seconds": [0.5, None],
         "usd": [0.25, None],
         "contexts": [None, 2],
+        "context_tokens": [None, 4],
     }
 
 

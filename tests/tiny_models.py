@@ -1,11 +1,13 @@
 """Models of real architectures with two small random layers, saved as their publishers save them."""
 
+import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file, save_file
 from tokenizers import ByteLevelBPETokenizer
 from tokenizers.processors import TemplateProcessing
 from transformers import (
@@ -139,6 +141,39 @@ def llama(directory: Path, chat: bool = True, positions: int = 256, tokens: Sequ
     return directory
 
 
+def lora(directory: Path, base: Path, rank: int = 4, **config: Any) -> Path:
+    """A LoRA adapter of two projections of each layer of a causal model, as PEFT saves it."""
+    torch.manual_seed(11)
+    directory.mkdir(parents=True, exist_ok=True)
+    weights = {}
+    for name, weight in load_file(base / "model.safetensors").items():
+        if name.endswith(("q_proj.weight", "v_proj.weight")):
+            stem = f"base_model.model.{name.removesuffix('.weight')}"
+            weights[f"{stem}.lora_A.weight"] = torch.randn(rank, weight.shape[1])
+            weights[f"{stem}.lora_B.weight"] = torch.randn(weight.shape[0], rank)
+    save_file(weights, directory / "adapter_model.safetensors")
+    settings = {
+        "peft_type": "LORA", "task_type": "CAUSAL_LM", "r": rank, "lora_alpha": 2, "lora_dropout": 0.05, "bias": "none",
+        "target_modules": ["q_proj", "v_proj"], "base_model_name_or_path": "someone/tiny-llama", **config,
+    }  # fmt: skip
+    (directory / "adapter_config.json").write_text(json.dumps(settings))
+    return directory
+
+
+def merged(directory: Path, base: Path, adapter: Path) -> Path:
+    """A copy of `base` with W + alpha / r * B A for its weights W."""
+    shutil.copytree(base, directory)
+    weights, delta = load_file(base / "model.safetensors"), load_file(adapter / "adapter_model.safetensors")
+    settings = json.loads((adapter / "adapter_config.json").read_text())
+    for name in weights:
+        stem = f"base_model.model.{name.removesuffix('.weight')}"
+        if f"{stem}.lora_A.weight" in delta:
+            scale = settings["lora_alpha"] / settings["r"]
+            weights[name] += scale * delta[f"{stem}.lora_B.weight"] @ delta[f"{stem}.lora_A.weight"]
+    save_file(weights, directory / "model.safetensors", {"format": "pt"})
+    return directory
+
+
 def t5_generator(directory: Path) -> Path:
     """A whole T5: relative positions, so that no prompt is too long for it."""
     torch.manual_seed(8)
@@ -148,6 +183,29 @@ def t5_generator(directory: Path) -> Path:
     )  # fmt: skip
     t5(directory)  # for its tokenizer
     T5ForConditionalGeneration(config).save_pretrained(directory)
+    return directory
+
+
+def t5_that_says(directory: Path, text: str) -> Path:
+    """A T5 that was trained until it answers whatever it is given with `text`."""
+    t5(directory)
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(directory)
+    torch.manual_seed(10)
+    config = T5Config(
+        d_model=64, d_kv=32, d_ff=128, num_layers=1, num_heads=2, vocab_size=400, decoder_start_token_id=0,
+        dropout_rate=0.0,
+    )  # fmt: skip
+    model = T5ForConditionalGeneration(config)
+    labels = tokenizer([text] * 8, return_tensors="pt").input_ids
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
+    for _ in range(300):
+        loss = model(input_ids=torch.randint(2, 400, (8, 12)), labels=labels).loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if loss < 0.005:
+            break
+    model.save_pretrained(directory)
     return directory
 
 
@@ -180,8 +238,6 @@ def sentence_transformer(base: Path, directory: Path, *layers: Any, pooling: str
 
 def pickled(directory: Path) -> Path:
     """A copy of a model with its weights as pytorch_model.bin, as older checkpoints have them."""
-    from safetensors.torch import load_file
-
     copy = directory.with_name(f"{directory.name}-pickled")
     shutil.copytree(directory, copy)
     weights = copy / "model.safetensors"

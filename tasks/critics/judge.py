@@ -11,7 +11,6 @@ A candidate without a context is asked about its usefulness alone: nothing is re
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any, ClassVar
 
 from configs.evaluation import Critique as CritiqueConfig
@@ -73,6 +72,7 @@ class Judge:
         )
         self.uses_gpu = self.generator.uses_gpu
         self.workers = self.generator.workers
+        self.tokens = self._tokens()
 
     def identity(self) -> dict[str, Any]:
         return {
@@ -82,8 +82,7 @@ class Judge:
             "generator": self.generator.identity(),
         }
 
-    @cached_property
-    def tokens(self) -> dict[str, tuple[str, ...]]:
+    def _tokens(self) -> dict[str, tuple[str, ...]]:
         """The tokens that each answer may be given as. A model writes a word with a blank before it, or without."""
         answers = (*YES_NO, *GRADES)
         local = getattr(self.generator, "local", None)

@@ -58,8 +58,9 @@ def encode_units(
     units: Sequence[Unit],
     tick: Tick,
     known: Mapping[str, Known] | None = None,
+    originals: Sequence[str] | None = None,
 ) -> UnitVectors:
-    """Encode passages, each given as its sentences (joined back they are the passage).
+    """Encode passages, each given as its sentences: joined back they are the passage, unless `originals` are given.
 
     `known` holds, by kind, the vectors that need not be encoded again; its rows are those of the result.
     """
@@ -69,7 +70,8 @@ def encode_units(
         return _late(encoder, passages, has_context, tick, known or _nothing(encoder, rows))
     cores = [sentence.strip() for sentences in passages for sentence in sentences] if "sentence" in units else []
     contexts = _other_sentences(passages) if cores and mode == "exact" else []
-    wholes = ["".join(sentences).strip() for sentences in passages] if wants_passages(mode, units) else []
+    joined = originals or ["".join(sentences) for sentences in passages]
+    wholes = [text.strip() for text in joined] if wants_passages(mode, units) else []
     texts = cores + contexts + wholes
     known = known or _nothing(encoder, list(map(len, (cores, contexts, wholes))))
     found = np.concatenate([known[kind].found for kind in VECTOR_KINDS])

@@ -18,10 +18,11 @@ class UnsupportedModel(ValueError):
     """A model that cannot be used as it is; the message names the file and the remedy."""
 
 
-def find_model(name: str, setting: str) -> Path:
+def find_model(name: str, setting: str, marks: tuple[str, ...] = ("config.json", "modules.json")) -> Path:
     """The directory of a model: `name` itself where it is one, else its snapshot in the local Hugging Face cache.
 
-    Raises FileNotFoundError that says how to provide it; `setting` is the key that points elsewhere.
+    A snapshot is whole that has one of the files `marks`. Raises FileNotFoundError that says how to provide it;
+    `setting` is the key that points elsewhere.
     """
     directory = Path(name)
     if directory.is_dir():
@@ -32,7 +33,7 @@ def find_model(name: str, setting: str) -> Path:
         raise FileNotFoundError(f"{setting}={name}: no such directory") from None
     except LocalEntryNotFoundError:
         found = None
-    if found is None or (not (found / "config.json").exists() and not (found / "modules.json").exists()):
+    if found is None or not any((found / mark).exists() for mark in marks):
         raise FileNotFoundError(
             f"the model {name} is not on this machine (looked in {constants.HF_HUB_CACHE}; nothing is "
             f"downloaded on the way). Get it with `hf download {name}` where there is internet, or point to a copy of "
@@ -65,7 +66,12 @@ def require_safetensors(folder: Path, setting: str) -> None:
 def digests(folders: Iterable[Path], root: Path, endings: tuple[str, ...] = IDENTIFYING) -> dict[str, str]:
     """Checksum of every file in these folders that a vector depends on, by its path under `root`."""
     files = {file for folder in folders for file in folder.iterdir() if file.suffix in endings and file.is_file()}
-    return {str(file.relative_to(root)): _digest(file, *_stamp(file)) for file in sorted(files)}
+    return {str(file.relative_to(root)): digest(file) for file in sorted(files)}
+
+
+def digest(file: Path) -> str:
+    """Checksum of a file, computed once while its size and date stay."""
+    return _digest(file, *_stamp(file))
 
 
 def _stamp(file: Path) -> tuple[int, int]:

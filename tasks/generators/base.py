@@ -74,6 +74,7 @@ class Generator(Protocol):
 
     version: ClassVar[str]
     uses_gpu: bool
+    # takes_adapter: ClassVar[bool] = True, where it can put generate.adapter on its model
     workers: int | None
     """How many of it a machine bears: None, one a core; 1 for an engine that uses all cores itself."""
 

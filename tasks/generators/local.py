@@ -15,8 +15,6 @@ from tasks.encoders.locate import IDENTIFYING, UnsupportedModel, digests, find_m
 from tasks.encoders.recipe import OFFSET_POSITIONS, read_config
 from tasks.generators.base import GeneratorUnavailable, Probe
 
-SETTING = "generate.model"
-
 
 class LocalModel:
     """A model's directory. Its weights are not loaded here.
@@ -24,15 +22,19 @@ class LocalModel:
     Raises GeneratorUnavailable where a model is not on this machine or cannot be used, with the remedy.
     """
 
-    def __init__(self, config: Generate) -> None:
+    def __init__(self, config: Generate, section: str = "generate") -> None:
+        """`section`: of the settings, for messages; another one than `generate` has a rewriter's names for them."""
+        setting = f"{section}.model"
         if config.model is None:
             raise ConfigError(
-                f"generator {config.generator!r} needs a model: --set {SETTING}=NAME (Hugging Face) or a directory"
+                f"generator {config.generator!r} needs a model: --set {setting}=NAME (Hugging Face) or a directory"
             )
         self.settings = config
+        self.section = section
+        self.length_setting = f"{section}.{'max_tokens' if section == 'generate' else 'max_new_tokens'}"
         try:
-            self.directory: Path = find_model(config.model, SETTING)
-            require_safetensors(self.directory, SETTING)
+            self.directory: Path = find_model(config.model, setting)
+            require_safetensors(self.directory, setting)
             self.config: PretrainedConfig = read_config(self.directory)
         except (FileNotFoundError, UnsupportedModel) as error:
             raise GeneratorUnavailable(str(error)) from None
@@ -68,23 +70,27 @@ class LocalModel:
 
         A causal model's context holds the answer as well. Raises ConfigError where the settings do not fit the model.
         """
-        positions = self._positions()
+        positions = self.positions
         room = positions if positions is None or self.is_seq2seq else positions - self.settings.max_tokens
         if positions and (room is None or room < 1 or self.settings.max_tokens > positions):
             raise ConfigError(
-                f"generate.max_tokens={self.settings.max_tokens}: {self.directory} has room for {positions} tokens, "
+                f"{self.length_setting}={self.settings.max_tokens}: {self.directory} has room for {positions} tokens, "
                 "prompt and answer together"
             )
         asked = self.settings.max_input_tokens
         if asked and room and asked > room:
-            raise ConfigError(f"generate.max_input_tokens={asked}: {self.directory} takes prompts of {room} tokens")
+            raise ConfigError(
+                f"{self.section}.max_input_tokens={asked}: {self.directory} takes prompts of {room} tokens"
+            )
         stated = self.tokenizer.model_max_length  # 10^30 where a tokenizer knows none
         if not self.is_seq2seq:
             stated -= self.settings.max_tokens
         return asked or min((limit for limit in (room, stated) if limit and 0 < limit < 10**9), default=None)
 
-    def _positions(self) -> int | None:
-        # The text half of a model that takes pictures as well. T5's positions are relative: it has no such number.
+    @property
+    def positions(self) -> int | None:
+        """How many tokens the model has positions for; None where they are relative (T5)."""
+        # Of the text half of a model that takes pictures as well.
         config = self.config.get_text_config()
         positions = getattr(config, "max_position_embeddings", None)
         if positions and config.model_type in OFFSET_POSITIONS:

@@ -25,6 +25,7 @@ from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, Generation
 from configs.evaluation import Generate
 from tasks.encoders.batches import batches
 from tasks.encoders.device import choose_device, choose_dtype, require_device
+from tasks.generators.adapters import adapter_of
 from tasks.generators.base import Generation, GeneratorUnavailable, Probe, Prompt, Tick, failed, no_tick, sampling_seed
 from tasks.generators.local import LocalModel
 from tasks.generators.sampling import RowSampler
@@ -43,10 +44,13 @@ class Transformers:
     """A language model of Hugging Face: a name or a directory in generate.model. Loaded by the first answer."""
 
     version: ClassVar[str] = "1"
+    takes_adapter: ClassVar[bool] = True
 
-    def __init__(self, config: Generate) -> None:
+    def __init__(self, config: Generate, section: str = "generate") -> None:
+        """`section`: of the settings, for messages."""
         self.config = config
-        self.local = LocalModel(config)
+        self.local = LocalModel(config, section)
+        self.adapter = adapter_of(config)
         self.device = choose_device(config.device)
         self.dtype = choose_dtype(config.precision, self.device)
         self.uses_gpu = self.device.type == "cuda"
@@ -62,6 +66,7 @@ class Transformers:
             "device": self.device.type,
             "batch_tokens": self.batch_tokens,
             "files": self.local.files(),
+            **({"adapter": self.adapter.files()} if self.adapter else {}),
         }
 
     def generate(self, prompts: Sequence[Prompt], probe: Probe | None = None, tick: Tick = no_tick) -> list[Generation]:
@@ -120,7 +125,9 @@ class Transformers:
         self, prompt_tokens: int, tokens: list[int], logprob: float, seconds: float, probabilities: dict[str, float]
     ) -> Generation:
         if logprob != logprob:
-            return failed("the model gave NaN; --set generate.precision=fp32 may help", prompt_tokens, seconds)
+            return failed(
+                f"the model gave NaN; --set {self.local.section}.precision=fp32 may help", prompt_tokens, seconds
+            )
         return Generation(
             text=self.local.decode(tokens),
             prompt_tokens=prompt_tokens,
@@ -170,7 +177,7 @@ class Transformers:
     @cached_property
     def model(self) -> Any:
         """A PreTrainedModel. Raises GeneratorUnavailable where it generates no text, or not all weights are there."""
-        require_device(self.device, self.dtype, "generate")
+        require_device(self.device, self.dtype, self.local.section)
         kind: Any = AutoModelForSeq2SeqLM if self.local.is_seq2seq else AutoModelForCausalLM
         try:
             model, report = kind.from_pretrained(
@@ -189,7 +196,8 @@ class Transformers:
                 f"{self.local.directory}: {len(missing)} weights of {type(model).__name__} are missing "
                 f"({missing[0]}, …); random numbers would stand in for them"
             )
-        return model.to(self.device).eval()
+        model = model.to(self.device).eval()
+        return self.adapter.merged(model).eval() if self.adapter else model
 
 
 @contextmanager

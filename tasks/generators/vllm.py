@@ -22,6 +22,7 @@ import psutil
 from configs.evaluation import Generate
 from configs.loading import ConfigError
 from tasks.encoders.device import choose_device, choose_dtype, require_device
+from tasks.generators.adapters import adapter_of
 from tasks.generators.base import Generation, GeneratorUnavailable, Probe, Prompt, Tick, failed, no_tick, sampling_seed
 from tasks.generators.local import LocalModel
 from tasks.generators.splitting import in_halves
@@ -41,6 +42,7 @@ class Vllm:
     """vLLM's offline engine on a model's directory or name in generate.model. Started by the first answer."""
 
     version: ClassVar[str] = "1"
+    takes_adapter: ClassVar[bool] = True
     workers: int | None = 1
 
     def __init__(self, config: Generate) -> None:
@@ -53,6 +55,7 @@ class Vllm:
                 f"{self.local.directory} is an encoder-decoder, which vLLM does not run; say "
                 "--set generate.generator=transformers"
             )
+        self.adapter = adapter_of(config, library=None)  # vLLM reads it itself
         self.device = choose_device(config.device)
         self.dtype = choose_dtype(config.precision, self.device)
         self.uses_gpu = self.device.type == "cuda"
@@ -65,6 +68,7 @@ class Vllm:
             "dtype": DTYPES[str(self.dtype)],
             "device": self.device.type,
             "files": self.local.files(),
+            **({"adapter": self.adapter.files()} if self.adapter else {}),
         }
 
     def generate(self, prompts: Sequence[Prompt], probe: Probe | None = None, tick: Tick = no_tick) -> list[Generation]:
@@ -109,7 +113,8 @@ class Vllm:
             start = time.perf_counter()
             try:
                 with _woken(engine):
-                    outputs = engine.generate([{"prompt_token_ids": tokens} for tokens in ids], params, use_tqdm=False)
+                    asked: Any = [{"prompt_token_ids": tokens} for tokens in ids]
+                    outputs = engine.generate(asked, params, use_tqdm=False, lora_request=self._lora)
             except EngineDeadError:
                 logger.warning("the engine of vLLM died over %d prompts, attempt %d of 2", len(ids), attempt)
                 self.close()
@@ -154,6 +159,13 @@ class Vllm:
             },
         )
 
+    @property
+    def _lora(self) -> Any:
+        """vLLM's LoRARequest of the adapter; None without one."""
+        from vllm.lora.request import LoRARequest
+
+        return LoRARequest("adapter", 1, str(self.adapter.directory)) if self.adapter else None
+
     @cached_property
     def engine(self) -> Any:
         """vllm.LLM. Raises GeneratorUnavailable where it cannot start, with what it said."""
@@ -173,6 +185,7 @@ class Vllm:
                 disable_log_stats=False,  # with the times of every request
                 generation_config="vllm",  # and not the sampling that a model's own files ask for
                 **({} if self.uses_gpu else _cpu_options()),
+                **({"enable_lora": True, "max_lora_rank": _room(self.adapter.rank)} if self.adapter else {}),
             )
         except (RuntimeError, ValueError) as error:
             raise GeneratorUnavailable(
@@ -214,6 +227,15 @@ def _shares(outputs: Sequence[Any], seconds: float) -> list[float]:
     if not sum(own):
         return [seconds / len(outputs)] * len(outputs)
     return [seconds * each / sum(own) for each in own]
+
+
+def _room(rank: int) -> int:
+    """The least rank that vLLM makes room for and that an adapter's fits in."""
+    rooms = (8, 16, 32, 64, 128, 256, 320, 512)
+    for room in rooms:
+        if rank <= room:
+            return room
+    raise GeneratorUnavailable(f"generate.adapter has rank {rank}, and vLLM takes {rooms[-1]} at most")
 
 
 def _cpu_options() -> dict[str, Any]:

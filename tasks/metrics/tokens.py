@@ -13,7 +13,8 @@ _OF_ANSWER = ("prompt_tokens", "completion_tokens", "seconds", "usd")
 
 
 class Tokens(PerQuestion):
-    """Prompt and completion tokens as the model counts them, contexts in the prompt, seconds, USD."""
+    """Prompt and completion tokens as the model counts them, contexts and their words and punctuation marks, seconds,
+    USD."""
 
     higher_is_better: ClassVar[bool | None] = False
 
@@ -23,4 +24,8 @@ class Tokens(PerQuestion):
             for name in _OF_ANSWER
         }
         contexts = [None if case.contexts is None else float(len(case.contexts)) for case in cases]
-        return {**columns, "contexts": contexts}
+        return {**columns, "contexts": contexts, "context_tokens": [_tokens(case) for case in cases]}
+
+
+def _tokens(case: Case) -> float | None:
+    return None if case.contexts is None else float(sum(context.tokens for context in case.contexts))

@@ -5,8 +5,11 @@ The splitter and the dataset may cut a passage differently, so a sentence is a s
 than half the characters of the shorter one: half a fact counts, and so does a sentence that holds a fact and more; the
 blank between two sentences, or a stray word, does not.
 
-A question without supporting facts, without evidence, or with a context of unknown origin (a rewritten one) is left
-out.
+`useful_information_bound` is what an oracle would get from as many sentences: the supporting facts over the sentences,
+at most 1. HotpotQA's questions have 2 to 3 facts, so that no method can reach more than that share of a long evidence.
+
+A question without supporting facts, without evidence, or with a context of unknown origin (a summary, a proposition,
+or a whole passage of which only propositions are known) is left out.
 """
 
 from collections.abc import Sequence
@@ -19,14 +22,21 @@ class UsefulInformation(PerQuestion):
     """Share of the evidence's sentences that are supporting facts, 0 to 1."""
 
     def score(self, cases: Sequence[Case]) -> Values:
-        return {"useful_information": [_share(case) for case in cases]}
+        pairs = [_share(case) for case in cases]
+        return {
+            "useful_information": [pair and pair[0] for pair in pairs],
+            "useful_information_bound": [pair and pair[1] for pair in pairs],
+        }
 
 
-def _share(case: Case) -> float | None:
-    if not case.supporting_facts or not case.contexts or not all(context.spans for context in case.contexts):
+def _share(case: Case) -> tuple[float, float] | None:
+    """The share that it is and the largest that it could be; None without ground."""
+    facts = case.supporting_facts
+    if not facts or not case.contexts or not all(context.spans for context in case.contexts):
         return None
     sentences = {span for context in case.contexts for span in context.spans}
-    return sum(any(_same(sentence, fact) for fact in case.supporting_facts) for sentence in sentences) / len(sentences)
+    useful = sum(any(_same(sentence, fact) for fact in facts) for sentence in sentences)
+    return useful / len(sentences), max(useful, min(len(facts), len(sentences))) / len(sentences)
 
 
 def _same(sentence: Span, fact: Span) -> bool:

@@ -1,7 +1,7 @@
 """The contract of a refiner: the hits of a batch of questions in, the contexts of each prompt out."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -9,10 +9,18 @@ from numpy.typing import NDArray
 
 from configs.evaluation import Refine
 
+Tick = Callable[[int, int], None]
+"""Called with how many more questions are done and how many more tokens a model computed for them."""
+
+
+def no_tick(questions: int, tokens: int) -> None:
+    """Nobody watches."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A retrieved text, with its place in its passage (code points, half-open)."""
+    """A retrieved text, with its place in its passage (code points, half-open); start = end: it was rewritten from that
+    passage and has none."""
 
     title: str
     text: str
@@ -38,23 +46,42 @@ class Vectors:
     hits: Sequence[NDArray[np.float32]]
 
 
+@dataclass(frozen=True, slots=True)
+class Refined:
+    """The contexts of each question, best first; tokens that a model computed; counts for the manifest."""
+
+    contexts: list[list[Evidence]]
+    tokens: int = 0
+    notes: Mapping[str, int] = field(default_factory=dict)
+
+
 class Refiner(Protocol):
-    """`settings`: what of a configuration concerns it, besides top_k, max_words, max_tokens and text; `needs_vectors`:
-    whether `refine` wants those of the index."""
+    """`version`: raise it when the same hits would give other contexts; `settings`: what of a configuration concerns
+    it, besides top_k, max_words, max_tokens and text; `needs_vectors`: whether `refine` wants those of the index.
+
+    A model is loaded by the first `refine`, not on construction, and kept.
+    """
 
     version: ClassVar[str]
     settings: ClassVar[frozenset[str]]
     uses_gpu: bool
+    workers: int | None
+    """How many of it a machine bears: None, one a core; 1 for a model that uses all cores itself."""
     needs_vectors: bool
 
     def __init__(self, config: Refine) -> None: ...
 
     def identity(self) -> dict[str, Any]:
-        """What its contexts depend on besides the configuration."""
+        """What its contexts depend on besides top_k, max_words, max_tokens and text: its model and that one's settings
+        (`Rewriting`) among it. Known without loading the model."""
         ...
 
     def refine(
-        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], vectors: Vectors | None = None
-    ) -> list[list[Evidence]]:
-        """The contexts of each question, best first, from its hits, best first."""
+        self,
+        questions: Sequence[str],
+        hits: Sequence[Sequence[Hit]],
+        vectors: Vectors | None = None,
+        tick: Tick = ...,
+    ) -> Refined:
+        """The contexts of each question from its hits, best first."""
         ...

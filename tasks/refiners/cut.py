@@ -1,14 +1,14 @@
 """`cut`: the best hits as they are, down to a number of them or a budget, for comparisons at equal input.
 
 ParetoRAG compares at 400 words (arXiv 2502.08178, figures 4 and 5). A hit that would pass the budget is cut at it, at a
-word's end, and nothing after it is passed on; its origin is then the part that is left.
+word's end, and nothing after it is passed on; its origin is then the part that is left. A proposition has no origin.
 """
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from configs.evaluation import Refine
-from tasks.refiners.base import Evidence, Hit, Vectors
+from tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, no_tick
 from tasks.splitters.tokens import count_tokens, count_words, first
 
 
@@ -18,6 +18,7 @@ class Cut:
     version: ClassVar[str] = "1"
     settings: ClassVar[frozenset[str]] = frozenset()
     uses_gpu = False
+    workers = None
     needs_vectors = False
 
     def __init__(self, config: Refine) -> None:
@@ -27,9 +28,14 @@ class Cut:
         return {"class": type(self).__name__, "version": self.version}
 
     def refine(
-        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], vectors: Vectors | None = None
-    ) -> list[list[Evidence]]:
-        return [self._cut(each) for each in hits]
+        self,
+        questions: Sequence[str],
+        hits: Sequence[Sequence[Hit]],
+        vectors: Vectors | None = None,
+        tick: Tick = no_tick,
+    ) -> Refined:
+        tick(len(questions), 0)
+        return Refined([self._cut(each) for each in hits])
 
     def _cut(self, hits: Sequence[Hit]) -> list[Evidence]:
         contexts = []
@@ -41,7 +47,7 @@ class Cut:
             if len(shown) > len(label):
                 start = hit.start + hit.text.index(text)
                 origin = (hit.passage_id, start, start + len(shown) - len(label))
-                contexts.append(Evidence(shown, count_tokens(shown), (origin,)))
+                contexts.append(Evidence(shown, count_tokens(shown), (origin,) if hit.start < hit.end else ()))
             words = None if words is None else words - count_words(shown)
             tokens = None if tokens is None else tokens - count_tokens(shown)
             if len(shown) < len(label + text):

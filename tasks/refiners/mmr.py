@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from configs.evaluation import Refine
 from configs.schema import EncodeConfig
 from tasks.encoders.minilm import MiniLM
-from tasks.refiners.base import Evidence, Hit, Vectors
+from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
 from tasks.refiners.cut import Cut
 
 Floats = NDArray[np.float32]
@@ -28,6 +28,7 @@ class Mmr:
 
     version: ClassVar[str] = "1"
     settings: ClassVar[frozenset[str]] = frozenset({"mmr_lambda", "vectors"})
+    workers = None
 
     def __init__(self, config: Refine) -> None:
         self.config = config
@@ -44,13 +45,16 @@ class Mmr:
         return MiniLM(EncodeConfig())
 
     def refine(
-        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], vectors: Vectors | None = None
-    ) -> list[list[Evidence]]:
+        self,
+        questions: Sequence[str],
+        hits: Sequence[Sequence[Hit]],
+        vectors: Vectors | None = None,
+        tick: Tick = no_tick,
+    ) -> Refined:
         vectors = vectors or self._encoded(questions, hits)
         order = mmr(vectors, self.config.mmr_lambda, self.config.top_k)
-        return self.cut.refine(
-            questions, [[each[place] for place in places] for each, places in zip(hits, order, strict=True)]
-        )
+        taken = [[each[place] for place in places] for each, places in zip(hits, order, strict=True)]
+        return self.cut.refine(questions, taken, tick=tick)
 
     def _encoded(self, questions: Sequence[str], hits: Sequence[Sequence[Hit]]) -> Vectors:
         """MiniLM's, each text encoded once."""

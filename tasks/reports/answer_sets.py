@@ -13,19 +13,18 @@ _NAME = 60
 
 
 def gains(report: Report) -> list[str]:
-    """A sentence for each method that gives several answers, against the baseline."""
-    baseline = report.measures(report.methods[report.baseline]) if report.methods else {}
-    one = baseline[ANY].value if ANY in baseline else None
-    if one is None:
-        return []
-    name = shortened(report.methods[report.baseline].label, _NAME)
-    return [line for method in report.methods if (line := _gain(report, method, one, name))]
+    """A sentence for each method that gives several answers, against its baseline."""
+    pairs = [(each, report.methods[each.against]) for each in report.methods if each.against is not None]
+    return [line for method, baseline in pairs if (line := _gain(report, method, baseline))]
 
 
-def _gain(report: Report, method: MethodResult, one: float, baseline: str) -> str:
+def _gain(report: Report, method: MethodResult, against: MethodResult) -> str:
+    baseline = shortened(against.label, _NAME)
+    single = report.measures(against).get(ANY)
+    one = single.value if single else None
     values = {metric: summary.value for metric, summary in report.measures(method).items()}
     found, by_chance, drawn, size = (values.get(metric) for metric in (ANY, RANDOM, DRAWN, SIZE))
-    if found is None or by_chance is None or drawn is None or size is None or size <= 1:
+    if one is None or found is None or by_chance is None or drawn is None or size is None or size <= 1:
         return ""
     said = (
         f"{shortened(method.label, _NAME)}: {size:.2f} answers a question, any of them right in {figure(ANY, found)}, "

@@ -2,19 +2,26 @@
 
 from collections.abc import Sequence
 
-from tasks.reports.results import STAGE_SECONDS, STAGE_USD, Report
+from tasks.reports.results import INDEX_SECONDS, INDEX_USD, STAGE_SECONDS, STAGE_USD, Report
 from tasks.statistics.paired import Difference
 
 FIRST = ("accuracy", "exact_match", "f1")
-LAST = ("prompt_tokens", "contexts", "seconds", "usd")
-HIDDEN = ("answer_recall", "completion_tokens")
+LAST = ("prompt_tokens", "context_tokens", "contexts", "seconds", "usd")
+HIDDEN = ("answer_recall", "completion_tokens", "useful_information_bound", INDEX_SECONDS, INDEX_USD)
 """By default in the tables on the disk and in the page only."""
 DIFFERENCE_HEADS = ("metric", "difference", "95 % interval", "p", "p (Holm)", "effect", "questions", "higher", "lower")
-UNITS = {"seconds": "s", STAGE_SECONDS: "s", "usd": "USD", STAGE_USD: "USD"}
-QUALITY = ("accuracy", "f1", "exact_match", "rouge", "mauve", "passage_recall", "answer_recall")
+UNITS = {"seconds": "s", STAGE_SECONDS: "s", INDEX_SECONDS: "s", "usd": "USD", STAGE_USD: "USD", INDEX_USD: "USD"}
+QUALITY = ("accuracy", "f1", "exact_match", "rouge", "mauve", "useful_information", "passage_recall", "answer_recall")
 LEVEL = 0.05
 """Of significance: a smaller p, corrected, tells a method apart from the baseline."""
-HEADINGS = {STAGE_SECONDS: "seconds, all stages", STAGE_USD: "USD, all stages", "usd": "USD", "f1": "F1"}
+HEADINGS = {
+    STAGE_SECONDS: "seconds, all stages",
+    STAGE_USD: "USD, all stages",
+    INDEX_SECONDS: "index seconds",
+    INDEX_USD: "index USD",
+    "usd": "USD",
+    "f1": "F1",
+}
 
 
 def default_columns(report: Report) -> list[str]:
@@ -24,6 +31,7 @@ def default_columns(report: Report) -> list[str]:
     """
     known = [metric for metric in report.metrics() if any(value is not None for value in report.values(metric))]
     hidden = {STAGE_SECONDS if "seconds" in known else "", STAGE_USD if "usd" in known else "", *HIDDEN}
+    hidden |= {"context_tokens"} if "prompt_tokens" in known else set()
     shown = [metric for metric in known if metric.partition("@")[0] not in hidden]
     last = (*LAST, STAGE_SECONDS, STAGE_USD)
     middle = [metric for metric in shown if metric not in FIRST and metric not in last]
@@ -109,7 +117,7 @@ def _signed(value: float | None) -> str:
     if value is None:
         return "–"
     text = f"{value:+.3f}" if abs(value) < 100 else f"{value:+,.1f}"
-    return significant(value) if value and abs(value) < 0.0005 else text
+    return f"{value:+.1e}" if value and abs(value) < 0.0005 else text
 
 
 def _p(p: float | None) -> str:

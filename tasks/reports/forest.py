@@ -19,8 +19,7 @@ def differences(report: Report, metric: str | None = None) -> Plot | None:
     found = [(number, each) for number, each in _found(report, metric) if each.low is not None]
     if not metric or not found:
         return None
-    baseline = report.methods[report.baseline].label
-    title = f"Difference to {shortened(baseline, _NAME)} in {heading(metric)}"
+    title = f"Difference to {shortened(report.baseline(), _NAME)} in {heading(metric)}"
     with ground("differences"):
         drawing, (axes,) = axes_grid(1, 1, (7.4, 1.1 + 0.3 * len(found)))
         _draw(axes, found)

@@ -12,6 +12,7 @@ from tasks.reports.columns import (
     not_told_apart,
     significant,
 )
+from tasks.reports.paper import HEADS, beside
 from tasks.reports.results import Report
 from tasks.reports.tables import setting_text
 from tasks.reports.text import one_line
@@ -36,7 +37,8 @@ class Grid:
 
 
 def _name(report: Report, number: int) -> str:
-    return f"{number + 1} {report.methods[number].label}{' (baseline)' if number == report.baseline and len(report.methods) > 1 else ''}"
+    role = " (baseline)" if number in report.baselines() else ""
+    return f"{number + 1} {report.methods[number].label}{role}"
 
 
 def _rows(report: Report, columns: Sequence[Sequence[Cell]]) -> list[tuple[str, Sequence[Cell]]]:
@@ -112,6 +114,15 @@ def indexes(report: Report) -> Grid:
         "USD",
     )
     return Grid(caption, ("index", "settings", *heads), rows, 1)
+
+
+def paper(report: Report) -> Grid:
+    rows = [
+        (each.what, [Cell(text or "–") for text in (each.printed, each.ours, each.interval, each.verdict, each.source)])
+        for each in beside(report)
+    ]
+    name = report.paper.paper if report.paper else ""
+    return Grid(f"{name}: its printed figures beside ours.", ("figure", *HEADS), rows)
 
 
 def settings(report: Report) -> Grid:

@@ -10,6 +10,7 @@ from tasks.reports.depth import by_depth
 from tasks.reports.drawing import Plot
 from tasks.reports.forest import differences
 from tasks.reports.notes import asked, paid, statistics, warnings
+from tasks.reports.paper import conditions
 from tasks.reports.pictures import candidates_in_the_plane, contexts_in_two_dimensions, with_and_without_mmr
 from tasks.reports.queries import queries
 from tasks.reports.ranks import rank_distribution
@@ -41,6 +42,8 @@ def page(report: Report, columns: Sequence[str] | None = None) -> str:
         differences=grids.differences(report),
         statistics=statistics(report),
         indexes=grids.indexes(report),
+        paper=grids.paper(report),
+        conditions=conditions(report),
         everything=grids.everything(report),
         settings=grids.settings(report),
         costs=grids.costs(report),

@@ -12,7 +12,7 @@ from tasks.reports.results import STAGE_SECONDS, Report
 from tasks.reports.sweep import Panel, families, panels
 from tasks.reports.text import one_line, shortened
 
-PRICE = ("prompt_tokens", "contexts", STAGE_SECONDS)
+PRICE = ("prompt_tokens", "context_tokens", "contexts", STAGE_SECONDS)
 _NAMED = 12
 """With more methods than these, points are labelled with their numbers, and only the front with names."""
 _NAME = 36

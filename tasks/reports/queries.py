@@ -26,7 +26,8 @@ def queries(report: Report) -> list[Query]:
 
 
 def _answers(report: Report) -> Iterator[tuple[str, str]]:
-    baseline, method = (report.methods[report.baseline], report.methods[-1]) if report.methods else (None, None)
+    method = report.methods[-1] if report.methods else None
+    baseline = report.methods[method.against or 0] if method else None
     of = f" of {shortened(method.label, 60)}" if method and method.fingerprints else " of every evaluation in the store"
     yield f"Figures{of}", f"SELECT metric, value, questions, left_out FROM summaries{_where('summaries', method)}"
     # One question may stand in several datasets of the store: hence DISTINCT.

@@ -9,11 +9,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from configs.paper import Paper
 from tasks.reports.text import one_line
 from tasks.statistics.paired import Difference
 
 STAGE_SECONDS, STAGE_USD = "stage_seconds", "stage_usd"
 """Measures made from the costs: of all stages together, per question, those included that another run paid."""
+INDEX_SECONDS, INDEX_USD = "index_seconds", "index_usd"
+"""Of the method's index, from source files to FAISS; none where it holds vectors that another index paid for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,8 @@ class IndexResult:
 class MethodResult:
     """A row of the table. `settings`: those in which the methods differ, by key ("retrieve.alpha"); `error_rows`:
     questions without an answer, `errors`: the first different messages; `fingerprints`: table → artifact, for SQL;
-    `differences`: by metric, to the baseline (none for the baseline itself, and for metrics of all answers together);
+    `against`: the place of its baseline among the methods, None for a baseline; `differences`: to that, by metric (none
+    for metrics of all answers together);
     `ranks`: of every question the first correct unit's rank in percent of the index, ascending; `seeds`: of which this
     is the mean."""
 
@@ -86,6 +90,7 @@ class MethodResult:
     error_rows: int = 0
     errors: tuple[str, ...] = ()
     fingerprints: Mapping[str, str] = field(default_factory=dict)
+    against: int | None = None
     differences: Mapping[str, Difference] = field(default_factory=dict)
     ranks: tuple[float, ...] = ()
     seeds: tuple[int, ...] = ()
@@ -142,9 +147,9 @@ class ContextMap:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One run of an experiment; `baseline`: the place of the method that the others are compared with; `store`: the
-    path of its store; `models`: the encoders and generators that took part; `choice`, `context_map`: a question
-    to look at, where methods choose among candidates or keep some of their hits."""
+    """One run of an experiment; `store`: the path of its store; `models`: encoders and generators that took part;
+    `paper`: the one whose figures the experiment repeats; `choice`, `context_map`: a question to look at, where methods
+    choose among candidates or keep some of their hits."""
 
     experiment: str
     run_id: str
@@ -152,17 +157,31 @@ class Report:
     store: str
     asked: Asked
     methods: tuple[MethodResult, ...]
-    baseline: int = 0
     indexes: tuple[IndexResult, ...] = ()
     models: tuple[str, ...] = ()
     best_alphas: tuple[BestAlpha, ...] = ()
     choice: Choice | None = None
     context_map: ContextMap | None = None
+    paper: Paper | None = None
 
     def measures(self, method: MethodResult) -> dict[str, Summary]:
         """The method's summaries and what its costs come to per question; a value that is no number is None."""
-        both = {**method.summaries, **dict(_per_question(method.costs, self.asked.questions))}
+        both = {**method.summaries, **dict(_per_question(method.costs, self.asked.questions)), **self._index(method)}
         return {metric: _finite(summary) for metric, summary in both.items()}
+
+    def baselines(self) -> list[int]:
+        """The places of the methods that others are compared with."""
+        return sorted({method.against for method in self.methods if method.against is not None})
+
+    def baseline(self) -> str:
+        """Its label; of several what they are to others."""
+        places = self.baselines()
+        return self.methods[places[0]].label if len(places) == 1 else "its baseline"
+
+    def _index(self, method: MethodResult) -> dict[str, Summary]:
+        index = next((each for each in self.indexes if method.name in each.used_by and not each.copied), None)
+        found = {INDEX_SECONDS: index.wall_seconds, INDEX_USD: index.usd} if index else {}
+        return {metric: Summary(value, 0, higher_is_better=False) for metric, value in found.items()}
 
     def metrics(self) -> list[str]:
         """Every metric of any method, in the order in which they first come."""

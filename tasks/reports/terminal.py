@@ -10,6 +10,7 @@ from rich.text import Text
 
 from tasks.reports.columns import best, chosen_columns, figure, heading, not_told_apart
 from tasks.reports.notes import asked, paid, statistics, warnings
+from tasks.reports.paper import beside
 from tasks.reports.results import Report
 from tasks.reports.text import one_line
 
@@ -31,9 +32,9 @@ def terminal_report(report: Report, width: int, columns: Sequence[str] | None = 
     if any(best(report, metric) for metric in metrics):
         parts.append(Text(f"{_MARK} the best of its column", style="dim"))
     if any(not_told_apart(report, metric) for metric in metrics):
-        parts.append(
-            Text(f"{_ALIKE} not told apart from {report.methods[report.baseline].label} (p ≥ 0.05)", style="dim")
-        )
+        parts.append(Text(f"{_ALIKE} not told apart from {report.baseline()} (p ≥ 0.05)", style="dim"))
+    if beside(report):
+        parts.append(Padding(_paper(report), (1, 0, 1, 0)))
     parts += [Text(warning, style="yellow") for warning in warnings(report)]
     parts += [Text(note) for note in [*statistics(report), *paid(report)]]
     return Group(*parts)
@@ -86,4 +87,15 @@ def _table(report: Report, metrics: Sequence[str], width: int) -> Table:
     for row, method in enumerate(report.methods):
         cells = [Text(column[row], style="bold green" if column[row].endswith(_MARK) else "") for column in columns]
         table.add_row(Text(method.label), *cells)
+    return table
+
+
+def _paper(report: Report) -> Table:
+    """What the paper prints, ours beside it; the page says under which conditions."""
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, _GAP, 0, 0))
+    table.add_column("paper and ours", overflow="fold")
+    for head in ("paper", "ours", "95 % interval", "claim"):
+        table.add_column(head, justify="right" if head != "claim" else "left", no_wrap=head != "claim")
+    for each in beside(report):
+        table.add_row(*map(Text, (each.what, each.printed, each.ours, each.interval, each.verdict)))
     return table

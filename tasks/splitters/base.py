@@ -1,10 +1,23 @@
-"""The contract of a sentence splitter: it partitions a passage into sentences, character by character."""
+"""The contracts of splitters: what units passages come apart into.
 
-from collections.abc import Iterable
+A `Splitter` cuts: its sentences partition a passage, character by character. A `RewritingSplitter` makes units of a
+passage that do not stand in it (propositions): they have no place in it, and joined they are not the passage.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
+
+from configs.schema import SplitConfig
 
 Parameters = dict[str, Any]
 """What a splitter has learnt, as plain JSON: stored beside the sentences, it makes the split reproducible."""
+Tick = Callable[[int, int], None]
+"""Called with how many more passages are done and how many more tokens a model computed for them."""
+
+
+def no_tick(passages: int, tokens: int) -> None:
+    """Nobody watches."""
 
 
 class Splitter(Protocol):
@@ -24,3 +37,41 @@ class Splitter(Protocol):
         and the last ends at len(text). White space between two sentences belongs to the first of them. Every range
         has a non-blank character, unless the whole text is blank."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A passage of the corpus; `passage_id` is the content id of its text."""
+
+    passage_id: int
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """Units of each passage in their order, none where nothing could be made of it (it then stays whole); tokens that a
+    model computed; counts for the manifest."""
+
+    units: list[list[str]]
+    tokens: int = 0
+    notes: Mapping[str, int] = field(default_factory=dict)
+
+
+class RewritingSplitter(Protocol):
+    """A model is loaded by the first `rewrite`, not on construction, and kept."""
+
+    rewrites: ClassVar[bool]
+    """True: what tells it from a Splitter."""
+    version: ClassVar[str]
+    uses_gpu: bool
+    workers: int | None
+    """How many of it a machine bears: None, one a core; 1 for a model that uses all cores itself."""
+
+    def __init__(self, config: SplitConfig) -> None: ...
+
+    def identity(self) -> dict[str, Any]:
+        """What its units depend on: its version, checksums of its files. Known without loading a model."""
+        ...
+
+    def rewrite(self, passages: Sequence[Passage], tick: Tick = ...) -> Rewritten: ...

@@ -61,8 +61,8 @@ class Best:
 def best_row(values: ArrayLike, *, resamples: int = 10_000, confidence: float = 0.95, seed: int = 0) -> Best | None:
     """Which row has the highest mean (of several the first), and how sure that is.
 
-    `values`: float64 (m, n), rows in the order of the setting that they differ in. Questions that any row lacks are left
-    out; None where fewer than MIN_QUESTIONS are left. Raises as `mean_interval`.
+    `values`: float64 (m, n), rows in the order of the setting that they differ in. Questions that any row lacks are
+    left out; None where fewer than MIN_QUESTIONS are left. Raises as `mean_interval`.
     """
     table = matrix(values)
     table = table[:, ~np.isnan(table).any(axis=0)]

@@ -1,0 +1,83 @@
+"""What refiners have in common that let a sequence-to-sequence model write one context of a question's hits.
+
+Such a refiner states its model's presets, its limits, and its input (`frame`). The hits, best first, are joined by new
+lines (with their titles before them where refine.text=titled). Where the input is too long for the model, the end of
+the last hits is left out, at a word's end, and the rest of the input stays whole. max_words and max_tokens hold for
+what the model writes. Where it writes nothing, nothing is passed on, and the question is answered without contexts.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+from configs.evaluation import Refine
+from configs.schema import Rewriting
+from tasks.generators.rewriting import Rewriter
+from tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, no_tick
+from tasks.splitters.tokens import count_tokens, first
+
+
+class Seq2SeqRefiner:
+    """Base of refiners that rewrite: one context, or none, for each question."""
+
+    name: ClassVar[str]
+    version: ClassVar[str]
+    presets: ClassVar[Mapping[str, str]]
+    """Hugging Face names of the published models, by the short names that refine.model takes."""
+    max_new_tokens: ClassVar[int]
+    max_input_tokens: ClassVar[int]
+    settings: ClassVar[frozenset[str]] = frozenset(Rewriting.model_fields)
+    needs_vectors = False
+
+    def __init__(self, config: Refine) -> None:
+        """Raises ConfigError, GeneratorUnavailable."""
+        self.config = config
+        self.rewriter = Rewriter(
+            config,
+            "refine",
+            method=self.name,
+            presets=self.presets,
+            max_new_tokens=self.max_new_tokens,
+            max_input_tokens=self.max_input_tokens,
+        )
+        self.uses_gpu = self.rewriter.uses_gpu
+        self.workers = self.rewriter.workers
+
+    def identity(self) -> dict[str, Any]:
+        return {"class": type(self).__name__, "version": self.version, "model": self.rewriter.identity()}
+
+    def frame(self, question: str, documents: str) -> str:
+        """The model's input."""
+        raise NotImplementedError
+
+    def refine(
+        self,
+        questions: Sequence[str],
+        hits: Sequence[Sequence[Hit]],
+        vectors: Vectors | None = None,
+        tick: Tick = no_tick,
+    ) -> Refined:
+        found = [place for place, each in enumerate(hits) if each]
+        tick(len(questions) - len(found), 0)
+        documents = [self._documents(hits[place]) for place in found]
+        whole = [self.frame(questions[place], text) for place, text in zip(found, documents, strict=True)]
+        inputs = [
+            self.rewriter.fitted(text, partial(self.frame, questions[place]))
+            for place, text in zip(found, documents, strict=True)
+        ]
+        made = self.rewriter.rewrite(inputs, tick)
+        contexts: list[list[Evidence]] = [[] for _ in questions]
+        for place, each in zip(found, made, strict=True):
+            if text := first(each.text, self.config.max_words, self.config.max_tokens).strip():
+                contexts[place] = [Evidence(text, count_tokens(text))]
+        notes = {
+            "cut_inputs": sum(one != other for one, other in zip(inputs, whole, strict=True)),
+            "empty": sum(not each for each in contexts),
+        }
+        return Refined(contexts, sum(each.prompt_tokens + each.completion_tokens for each in made), notes)
+
+    def _documents(self, hits: Sequence[Hit]) -> str:
+        titled = self.config.text == "titled"
+        labels = (f"{hit.title}: " if titled and hit.title else "" for hit in hits)
+        shown = [label + hit.text.strip() for label, hit in zip(labels, hits, strict=True)]
+        return "\n".join(shown[: self.config.top_k])

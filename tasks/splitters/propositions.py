@@ -1,0 +1,115 @@
+"""`propositions`: a sequence-to-sequence model writes down what a passage says, one fact a unit.
+
+Dense X Retrieval (Chen et al. 2023, arXiv 2312.06648, section 2): a proposition is a minimal, self-contained statement,
+and the unit of retrieval. Its vector is the proposition's own: search with alpha=1. The preset's name, the input
+("Title: … Section: … Content: …", the section left empty), the JSON list that comes out, and the limit of 512 tokens
+written are those of the authors' README (github.com/chentong0/factoid-wiki).
+
+Theirs are passages of 100 words. Here one that is too long for max_input_tokens (512, our own choice) is halved, at a
+word's end, until its parts fit, and no text is left out. From a list that breaks off, or is no JSON, what can be told
+apart is taken (`incomplete` in the manifest); the authors' example drops it. A passage that nothing comes of stays
+whole.
+
+The published checkpoint could not be had where this was written: it was tested on tiny models of its architecture.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from configs.schema import SplitConfig
+from tasks.generators.rewriting import Rewriter
+from tasks.splitters.base import Passage, Rewritten, Tick, no_tick
+from tasks.splitters.tokens import count_words, first
+
+_BETWEEN = re.compile(r'(?<!\\)"\s*,\s*"')
+
+
+class Propositions:
+    """A sequence-to-sequence propositioniser (Dense X): self-contained facts as the units of retrieval."""
+
+    rewrites: ClassVar[bool] = True
+    version: ClassVar[str] = "1"
+    presets: ClassVar[Mapping[str, str]] = {"dense-x": "chentong00/propositionizer-wiki-flan-t5-large"}
+
+    def __init__(self, config: SplitConfig) -> None:
+        """Raises GeneratorUnavailable where the model is not on this machine or is of another kind."""
+        self.rewriter = Rewriter(
+            config.model_copy(update={"model": config.model or "dense-x"}),
+            "split",
+            method="propositions",
+            presets=self.presets,
+            max_new_tokens=512,
+            max_input_tokens=512,
+        )
+        self.uses_gpu = self.rewriter.uses_gpu
+        self.workers = self.rewriter.workers
+
+    def identity(self) -> dict[str, Any]:
+        return {"class": type(self).__name__, "version": self.version, "model": self.rewriter.identity()}
+
+    def rewrite(self, passages: Sequence[Passage], tick: Tick = no_tick) -> Rewritten:
+        pieces = [(row, piece) for row, passage in enumerate(passages) for piece in self._inputs(passage)]
+        done = told = 0
+
+        def forward(texts: int, tokens: int) -> None:
+            nonlocal done, told
+            done += texts
+            more = done * len(passages) // len(pieces) - told
+            told += more
+            tick(more, tokens)
+
+        made = self.rewriter.rewrite([piece for _, piece in pieces], forward)
+        units: list[list[str]] = [[] for _ in passages]
+        incomplete = set()
+        for (row, _), each in zip(pieces, made, strict=True):
+            found, whole = parse(each.text)
+            units[row] += found
+            if not whole:
+                incomplete.add(row)
+        tokens = sum(each.prompt_tokens + each.completion_tokens for each in made)
+        return Rewritten(units, tokens, {"incomplete": len(incomplete)})
+
+    def _inputs(self, passage: Passage) -> list[str]:
+        """What the model is to read of a passage: one input, or several where it is too long."""
+        title = passage.title if self.rewriter.fits(_frame(passage.title, "")) else ""
+        return [_frame(title, piece) for piece in self._pieces(title, passage.text)]
+
+    def _pieces(self, title: str, text: str) -> list[str]:
+        if len(text) < 2 or self.rewriter.fits(_frame(title, text)):
+            return [text]
+        half = first(text, count_words(text) // 2, None) or text[: len(text) // 2]
+        return self._pieces(title, half) + self._pieces(title, text[len(half) :])
+
+
+def _frame(title: str, text: str) -> str:
+    return f"Title: {title}. Section: . Content: {text}"
+
+
+def parse(output: str) -> tuple[list[str], bool]:
+    """The propositions of what a model wrote, and whether that was a JSON list of strings from end to end.
+
+    Where it was not, they are told apart by the quotation marks and commas between them; one that breaks off is left
+    out.
+    """
+    try:
+        listed = json.loads(output, strict=False)
+    except (json.JSONDecodeError, RecursionError):
+        pass
+    else:
+        if isinstance(listed, list) and all(isinstance(each, str) for each in listed):
+            return listed, True
+    opening, mark, body = output.partition('["')
+    if not mark or opening.strip():
+        return [], False
+    body, closed, _ = body.partition('"]')
+    parts = _BETWEEN.split(body)
+    return [_unescaped(part) for part in (parts if closed else parts[:-1])], False
+
+
+def _unescaped(part: str) -> str:
+    try:
+        return str(json.loads(f'"{part}"', strict=False))
+    except json.JSONDecodeError:
+        return part

@@ -1,0 +1,108 @@
+"""`ready_propositions`: propositions that were made elsewhere, from a file (split.file).
+
+A row of it is a passage: its `propositions`, a list of strings, and what tells the passage: its exact `text`, or its
+`passage_id` (the table `passages` has it). JSON Lines or a JSON array (.json, .jsonl, also .gz) or Parquet (.parquet);
+other columns are of no account. A passage that the file has not, or has no propositions for, stays whole; rows of
+passages that the corpus has not are passed over. The file is read once for each shard of passages, and never held in
+memory as a whole.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import duckdb
+import pyarrow as pa
+
+from configs.loading import ConfigError
+from configs.schema import SplitConfig
+from tasks.datasets.base import InputError
+from tasks.datasets.files import check_source
+from tasks.encoders.locate import digest
+from tasks.splitters.base import Passage, Rewritten, Tick, no_tick
+
+COLUMNS = {"passage_id": "BIGINT", "text": "VARCHAR", "propositions": "VARCHAR[]"}
+ROW = '{"text": "the passage", "propositions": ["a fact", "another"]}'
+
+
+class ReadyPropositions:
+    """Propositions from a file of yours in split.file (JSON, JSON Lines, Parquet), by passage text or id."""
+
+    rewrites: ClassVar[bool] = True
+    version: ClassVar[str] = "1"
+    uses_gpu = False
+    workers = None
+
+    def __init__(self, config: SplitConfig) -> None:
+        """Raises ConfigError, InputError where there is no file."""
+        if config.file is None:
+            raise ConfigError(f"splitter 'ready_propositions' needs --set split.file=FILE, with rows like {ROW}")
+        self.file: Path = config.file
+        check_source(self.file)
+
+    def identity(self) -> dict[str, Any]:
+        return {"class": type(self).__name__, "version": self.version, "file": digest(self.file)}
+
+    def rewrite(self, passages: Sequence[Passage], tick: Tick = no_tick) -> Rewritten:
+        units: list[list[str]] = [[] for _ in passages]
+        seen: set[int] = set()
+        for place, propositions in self._found(passages):
+            if place in seen:
+                raise InputError(f"{self.file}: two rows for one passage, {passages[place].text[:80]!r}")
+            seen.add(place)
+            units[place] = propositions
+        tick(len(passages), 0)
+        return Rewritten(units)
+
+    def _found(self, passages: Sequence[Passage]) -> list[tuple[int, list[str]]]:
+        """(Place, propositions) of the passages that the file has. Raises InputError."""
+        due = {
+            "place": pa.array(range(len(passages)), pa.int64()),
+            "passage_id": pa.array([passage.passage_id for passage in passages], pa.int64()),
+            "text": pa.array([passage.text for passage in passages], pa.string()),
+        }
+        with duckdb.connect() as connection:
+            connection.register("due", pa.table(due))
+            try:
+                rows = f"(SELECT {self._columns(connection)} FROM {self._source})"
+                self._check(connection, rows)
+                return connection.sql(
+                    f"WITH given AS {rows} SELECT place, propositions FROM given JOIN due USING (text) UNION ALL "
+                    "SELECT place, propositions FROM given JOIN due USING (passage_id) WHERE given.text IS NULL"
+                ).fetchall()
+            except duckdb.Error as error:
+                raise InputError(f"{self.file}: {str(error).splitlines()[0]}. A row is {ROW}") from error
+
+    @property
+    def _source(self) -> str:
+        quoted = "'" + str(self.file).replace("'", "''") + "'"
+        if self.file.suffix == ".parquet":
+            return f"read_parquet({quoted})"
+        columns = ", ".join(f"{name}: '{kind}'" for name, kind in COLUMNS.items())
+        return f"read_json({quoted}, columns = {{{columns}}})"
+
+    def _columns(self, connection: duckdb.DuckDBPyConnection) -> str:
+        """All of COLUMNS, those that a Parquet file has not as nulls."""
+        present = connection.sql(f"FROM {self._source}").columns
+        return ", ".join(f"{name if name in present else 'NULL'}::{kind} AS {name}" for name, kind in COLUMNS.items())
+
+    def _check(self, connection: duckdb.DuckDBPyConnection, rows: str) -> None:
+        """Raises InputError where a row does not say which passage it is of, or what its propositions are."""
+        if not self._checked:
+            faults = connection.sql(
+                "SELECT count(*) FILTER (text IS NULL AND passage_id IS NULL), count(*) FILTER (propositions IS NULL "
+                f"OR len(propositions) > len(list_filter(propositions, lambda each: each IS NOT NULL))) FROM {rows}"
+            ).fetchall()
+            [(nameless, empty)] = faults
+            if nameless or empty:
+                raise InputError(
+                    f"{self.file}: {nameless:,} rows have neither text nor passage_id, {empty:,} no list of strings in "
+                    f"propositions. A row is {ROW}"
+                )
+            self._checked.append(True)
+
+    @cached_property
+    def _checked(self) -> list[bool]:
+        """Not empty once the file was looked through."""
+        return []
