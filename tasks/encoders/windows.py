@@ -65,7 +65,7 @@ def special(tokenizer: Tokenizer, token: str) -> int:
     """The id of a special token. Raises UnsupportedModel where the vocabulary has none such."""
     found = tokenizer.token_to_id(token)
     if found is None:
-        raise UnsupportedModel(f"the reader needs a BERT's tokenizer: this one has no {token}")
+        raise UnsupportedModel(f"reader and critic need a BERT's tokenizer: this one has no {token}")
     return found
 
 

@@ -69,7 +69,7 @@ def read_material(records: Iterable[Record], more: Iterable[Record] = ()) -> Mat
     asked = [made for question in questions for made in _asked(question, found)]
     if not asked:
         raise InputError(
-            "no question has its answer marked in its passage: train-reader learns from datasets like squad, "
+            "no question has its answer marked in its passage: reader and critic learn from datasets like squad, "
             "whose supporting facts are spans of passages"
         )
     return Material(_split(found), asked)
