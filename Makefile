@@ -41,7 +41,7 @@ types: setup  ## Static types
 	$(BIN)/mypy
 
 unit: setup  ## Tests alone
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 test-vllm: setup-vllm  ## Tests on a real vLLM
 	$(BIN)/python -m pytest -m vllm

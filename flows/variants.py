@@ -1,5 +1,6 @@
 """Which index a method searches: the named one, or that of the same corpus which was made with other settings."""
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -9,6 +10,7 @@ from configs.evaluation import Evaluate, Method
 from configs.loading import ConfigError, build, merged
 from configs.schema import IndexCorpus
 from storage.runs import NamedIndex, find_index, index_names
+from tasks.registry import resolve
 from tasks.searcher import IndexMismatch
 
 SECTIONS = ("load", "split", "encode", "index", "bm25")
@@ -39,10 +41,11 @@ def _variant(store: Path, method: Method, index: str) -> str:
     asked = dict(_flat({section: method.variant[section] for section in SECTIONS if section in method.variant}))
     if unknown := method.variant.keys() - set(SECTIONS):
         raise ConfigError(f"method {method.name}: variant has {min(unknown)!r}; known: {', '.join(SECTIONS)}")
+    unit = resolve("retriever", method.retrieve.retriever)(method.retrieve).unit if method.retrieve else ""
     found = {
         name: sum(settings[key] != wanted[key] for key in wanted)
         for name, settings in _indexes_of(store, base)
-        if all(settings[key] == wanted[key] for key in asked)
+        if all(settings[key] == wanted[key] for key in asked) and unit in settings["encode.units"]
     }
     if found:
         return min(found, key=lambda name: (found[name], name != index, name))
@@ -78,8 +81,9 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 def _command(store: Path, base: NamedIndex, wanted: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
     usual = _settings({"datasets": base.config["datasets"], "name": base.name})
     sets = [f"{key}={_text(wanted[key])}" for key in wanted if wanted[key] != usual[key] or key in asked]
-    name = "-".join([base.name, *(_text(wanted[key]) for key in asked)])
-    name = "".join(sign if sign.isalnum() or sign in "._-" else "-" for sign in name)
+    named = [key for key in asked if key != "encode.reuse"] or [*asked]
+    name = "-".join([base.name, *(f"{key.rpartition('.')[2]}-{_text(wanted[key])}" for key in named)])
+    name = re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-")
     parts = ["vitalfew", "index", *base.config["datasets"], "--name", name]
     parts += [part for each in sets for part in ("--set", each)]
     parts += [] if str(store) == "store" else ["--store", str(store)]

@@ -59,7 +59,7 @@ def _records_of(article: object) -> Iterator[Record]:
     """The paragraphs of one article, each followed by its questions."""
     try:
         fields = object_of(article)
-        title = text_of(fields, "title", blank=True).replace("_", " ")
+        title = text_of(fields, "title", blank=True).replace("_", " ").strip()
         paragraphs = list_of(fields, "paragraphs")
     except RowError as error:
         yield error.reject()
