@@ -49,7 +49,7 @@ def _variant(store: Path, method: Method, index: str) -> str:
     }
     if found:
         return min(found, key=lambda name: (found[name], name != index, name))
-    told = " and ".join(f"{key}={wanted[key]}" for key in asked)
+    told = " and ".join(f"{key}={_text(wanted[key])}" for key in asked)
     raise IndexMismatch(
         f"method {method.name} needs an index of the corpus of {index!r} with {told}; make it with\n  "
         f"{_command(store, base, wanted, asked)}"

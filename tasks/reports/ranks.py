@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from math import inf
 
+from tasks.reports.columns import significant
 from tasks.reports.drawing import COLOURS, LINES, Plot, axes_grid, ground, legend, svg
 from tasks.reports.results import MethodResult, Report
 
@@ -24,6 +25,7 @@ def rank_distribution(report: Report) -> Plot | None:
             looks = {"color": COLOURS[kind % len(COLOURS)], "ls": LINES[kind % len(LINES)], "lw": 1.4}
             handles += axes.step(percents, shares, where="post", **looks)
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(lambda value, _: significant(value))
         axes.set_ylim(0, 1)
         axes.set_xlabel("rank in percent of the index's units (log scale)")
         axes.set_ylabel("share of questions")
