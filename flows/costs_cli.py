@@ -12,7 +12,7 @@ from tasks.datasets.base import InputError
 
 _MEASURES = """sum(s.tokens)::BIGINT, sum(s.wall_seconds), sum(s.cpu_seconds), sum(s.gpu_seconds), sum(s.gpu_joules),
     sum(s.usd)"""
-_QUOTED = {"tokens": "tokens", "wall s": "wall_seconds", "CPU s": "cpu_seconds", "bytes": "disk_bytes", "USD": "usd"}
+_QUOTED = {"tokens": "tokens", "wall s": "wall_seconds", "CPU s": "cpu_seconds", "MB": "disk_bytes / 1e6", "USD": "usd"}
 _HEADS = ("tokens", "wall s", "CPU s", "GPU s", "GPU kJ", "USD")
 
 
@@ -79,11 +79,12 @@ def _figure(place: int, value: float) -> str:
 
 
 def _quoted(connection: duckdb.DuckDBPyConnection, run: str) -> None:
-    pairs = ", ".join(f"q.quoted_{name}, q.{name}" for name in _QUOTED.values())
+    pairs = ", ".join(f"q.quoted_{name}, q.{name}" for name in _QUOTED.values())  # the divisor stands behind both
     rows = connection.execute(f"SELECT q.stage, {pairs} FROM quoted(?) AS q", [run]).fetchall()
     if not rows:
         return
-    table = Table("quoted → truth", box=None, header_style="bold", pad_edge=False)
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("quoted → truth", no_wrap=True)
     for head in _QUOTED:
         table.add_column(head, justify="right", no_wrap=True)
     for stage, *figures in rows:

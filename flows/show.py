@@ -200,14 +200,14 @@ def rows(out: Console, relation: duckdb.DuckDBPyRelation, format: str, most: int
             out.print(f"The first {most:,} rows; there are more.")
         return
     batches = (batch.to_pylist() for batch in relation.arrow())
-    found = (row for batch in batches for row in batch)
+    streamed = (row for batch in batches for row in batch)
     if format == "csv":
         writer = csv.writer(sys.stdout)
         writer.writerow(relation.columns)
-        writer.writerows(row.values() for row in found)
+        writer.writerows(row.values() for row in streamed)
         return
     print("[", end="")
-    for number, row in enumerate(found):
+    for number, row in enumerate(streamed):
         print(",\n" if number else "\n", json.dumps(row, default=_plain, ensure_ascii=False), sep="", end="")
     print("\n]")
 
