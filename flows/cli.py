@@ -1,7 +1,6 @@
 """The command `vitalfew`. Heavy libraries are imported by the commands that need them: `--help` answers at once."""
 
 import json
-from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +11,7 @@ from configs.evaluation import Evaluate
 from configs.loading import build
 from configs.schema import IndexCorpus, Search
 from configs.training import TrainCritic, TrainReader
-from flows import compare_cli, evaluation_cli, show, significance_cli, training_cli
+from flows import compare_cli, costs_cli, evaluation_cli, show, significance_cli, sql_cli, training_cli
 from flows.store_cli import store_app
 from flows.terminal import (
     DEFAULT_STORE,
@@ -42,12 +41,6 @@ app = typer.Typer(
     "then [b]vitalfew search QUESTION --index demo[/b].",
 )
 app.add_typer(store_app)
-
-
-class Format(StrEnum):
-    table = "table"
-    csv = "csv"
-    json = "json"
 
 
 @app.command(epilog=show.settings_help(IndexCorpus))
@@ -171,23 +164,9 @@ app.command(name="train-reader", epilog=show.settings_help(TrainReader))(trainin
 app.command(name="train-critic", epilog=show.settings_help(TrainCritic))(training_cli.train_critic)
 
 
-@app.command()
-def sql(
-    query: Annotated[str, typer.Argument(help="One statement, e.g. SELECT * FROM costs LIMIT 5.")],
-    format: Annotated[Format, typer.Option("--format", help="How to print the rows.")] = Format.table,
-    store: StoreOption = DEFAULT_STORE,
-) -> None:
-    """Query every artifact with SQL (DuckDB), without a server. Read-only; reads nothing outside the store.
-
-        vitalfew sql "SELECT stage, sum(wall_seconds), sum(tokens) FROM costs GROUP BY 1"
-
-    Tables: passages, sentences, questions, vectors, index_quality, neighbours, terms, rejects, costs, runs, artifacts.
-    Columns: DESCRIBE passages.
-    """
-    with explained_errors():
-        from storage.catalog import query as run_query
-
-        show.rows(out, run_query(store, query), format.value)
+app.command()(sql_cli.sql)
+app.command()(sql_cli.tables)
+app.command()(costs_cli.costs)
 
 
 @app.command()

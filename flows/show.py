@@ -188,23 +188,26 @@ def _in_passage(hit: Any) -> Text:
     return text
 
 
-def rows(out: Console, relation: duckdb.DuckDBPyRelation, format: str) -> None:
-    """The rows of a query; csv and json are streamed to standard output."""
+def rows(out: Console, relation: duckdb.DuckDBPyRelation, format: str, most: int | None = None) -> None:
+    """The rows of a query, at most so many of them in a table; csv and json are streamed to standard output."""
     if format == "table":
         table = Table(*relation.columns, box=None, header_style="bold", pad_edge=False)
-        for row in relation.fetchall():
+        found = (relation if most is None else relation.limit(most + 1)).fetchall()
+        for row in found[:most]:
             table.add_row(*(escape(_cell(value)) for value in row))
         out.print(table)
+        if most is not None and len(found) > most:
+            out.print(f"The first {most:,} rows; there are more.")
         return
     batches = (batch.to_pylist() for batch in relation.arrow())
-    found = (row for batch in batches for row in batch)
+    streamed = (row for batch in batches for row in batch)
     if format == "csv":
         writer = csv.writer(sys.stdout)
         writer.writerow(relation.columns)
-        writer.writerows(row.values() for row in found)
+        writer.writerows(row.values() for row in streamed)
         return
     print("[", end="")
-    for number, row in enumerate(found):
+    for number, row in enumerate(streamed):
         print(",\n" if number else "\n", json.dumps(row, default=_plain, ensure_ascii=False), sep="", end="")
     print("\n]")
 

@@ -1,10 +1,10 @@
-"""The tables: their Arrow schemas, with the meaning and unit of every column as field metadata."""
+"""The tables: their Arrow schemas, with the meaning and unit of every column as field metadata (`storage.tables`)."""
 
 import pyarrow as pa
 
 
-def _field(name: str, kind: pa.DataType, about: str, nullable: bool = False) -> pa.Field:
-    return pa.field(name, kind, nullable, {"about": about})
+def _field(name: str, kind: pa.DataType, about: str, nullable: bool = False, unit: str = "") -> pa.Field:
+    return pa.field(name, kind, nullable, {"about": about, "unit": unit})
 
 
 def _list(kind: pa.DataType) -> pa.DataType:
@@ -34,14 +34,19 @@ SENTENCES = pa.schema(
         _field("sentence_id", pa.int64(), "content id of passage and span; rewritten: of passage, units and position"),
         _field("passage_id", pa.int64(), "the passage it is a part of"),
         _field("position", pa.int32(), "place in the passage, from 0"),
-        _field("start", pa.int32(), "first character in the passage (code points)"),
-        _field("end", pa.int32(), "one past its last character (code points); end = start: rewritten, no part of it"),
+        _field("start", pa.int32(), "first character in the passage", unit="code points"),
+        _field(
+            "end",
+            pa.int32(),
+            "one past its last character; end = start: rewritten, no part of it",
+            unit="code points",
+        ),
         _field(
             "text",
             pa.string(),
             "the core sentence with the white space behind it: joined they give the passage, unless rewritten",
         ),
-        _field("tokens", pa.int32(), "words and punctuation marks, whatever the model"),
+        _field("tokens", pa.int32(), "words and punctuation marks, whatever the model", unit="words"),
     ]
 )
 
@@ -72,14 +77,16 @@ COSTS = pa.schema(
         _field("stage", pa.string(), "stage"),
         _field("shard", pa.int32(), "shard number; -1 for the work before the first shard"),
         _field("run_id", pa.string(), "the run that did the work and pays for it"),
+        _field("model", pa.string(), "what did the work: minilm, openai:NAME; none: a stage without a model", True),
         _field("started", pa.timestamp("us", "UTC"), "when the work began"),
-        _field("rows", pa.int64(), "rows written to the stage's first table"),
-        _field("tokens", pa.int64(), "model tokens computed, padding apart"),
-        _field("wall_seconds", pa.float64(), "elapsed time (seconds)"),
-        _field("cpu_seconds", pa.float64(), "CPU time of the worker process, all threads (seconds)"),
-        _field("gpu_seconds", pa.float64(), "time a GPU was held (seconds)"),
-        _field("peak_memory_bytes", pa.int64(), "peak resident memory of the worker (bytes)"),
-        _field("usd", pa.float64(), "cost at configs/prices.yaml (USD)"),
+        _field("rows", pa.int64(), "rows written to the stage's first table", unit="rows"),
+        _field("tokens", pa.int64(), "model tokens computed, padding apart", unit="tokens"),
+        _field("wall_seconds", pa.float64(), "elapsed time", unit="seconds"),
+        _field("cpu_seconds", pa.float64(), "CPU time of the worker process, all threads", unit="seconds"),
+        _field("gpu_seconds", pa.float64(), "time a GPU was held", unit="seconds"),
+        _field("gpu_joules", pa.float64(), "energy of the GPU share, as NVML has it; none: no NVML", True, "joules"),
+        _field("peak_memory_bytes", pa.int64(), "peak resident memory of the worker", unit="bytes"),
+        _field("usd", pa.float64(), "cost at configs/prices.yaml", unit="USD"),
     ]
 )
 
@@ -89,14 +96,14 @@ QUOTES = pa.schema(
         _field("quoted", pa.timestamp("us", "UTC"), "when it was quoted"),
         _field("runner", pa.string(), "ray or serial"),
         _field("workers", pa.int32(), "parallel workers it was quoted for"),
-        _field("rows", pa.int64(), "rows of the stage's first table"),
-        _field("tokens", pa.int64(), "model tokens to compute, padding apart"),
-        _field("wall_seconds", pa.float64(), "elapsed time of the stage, workers side by side (seconds)"),
-        _field("cpu_seconds", pa.float64(), "CPU time of all workers (seconds)"),
-        _field("gpu_seconds", pa.float64(), "time GPUs are held (seconds)"),
-        _field("peak_memory_bytes", pa.int64(), "peak resident memory of a worker (bytes)"),
-        _field("disk_bytes", pa.int64(), "size of what stays on the disk (bytes)"),
-        _field("usd", pa.float64(), "cost at configs/prices.yaml (USD)"),
+        _field("rows", pa.int64(), "rows of the stage's first table", unit="rows"),
+        _field("tokens", pa.int64(), "model tokens to compute, padding apart", unit="tokens"),
+        _field("wall_seconds", pa.float64(), "elapsed time of the stage, workers side by side", unit="seconds"),
+        _field("cpu_seconds", pa.float64(), "CPU time of all workers", unit="seconds"),
+        _field("gpu_seconds", pa.float64(), "time GPUs are held", unit="seconds"),
+        _field("peak_memory_bytes", pa.int64(), "peak resident memory of a worker", unit="bytes"),
+        _field("disk_bytes", pa.int64(), "size of what stays on the disk", unit="bytes"),
+        _field("usd", pa.float64(), "cost at configs/prices.yaml", unit="USD"),
     ]
 )
 
@@ -163,7 +170,7 @@ INDEX_QUALITY = pa.schema(
         _field("unit", pa.string(), "sentence or passage"),
         _field("type", pa.string(), "index.type"),
         _field("vectors", pa.int64(), "vectors in the index"),
-        _field("bytes_per_vector", pa.float64(), "bytes of the index files per vector, ids and all"),
+        _field("bytes_per_vector", pa.float64(), "size of the index files per vector, ids and all", unit="bytes"),
         _field("effort", pa.int32(), "nprobe of an ivf index, ef_search of hnsw, else 0"),
         _field("recall_at_10", pa.float64(), "share of the exact top 10 that the index finds with this effort"),
         _field("standard_error", pa.float64(), "of recall_at_10, over the probes"),
@@ -189,8 +196,13 @@ HITS = pa.schema(
         _field("unit", pa.string(), "sentence or passage"),
         _field("unit_id", pa.int64(), "sentence_id or passage_id"),
         _field("passage_id", pa.int64(), "the passage it is, or is a part of"),
-        _field("start", pa.int32(), "first character in the passage (code points)"),
-        _field("end", pa.int32(), "one past its last character (code points); end = start: rewritten, no part of it"),
+        _field("start", pa.int32(), "first character in the passage", unit="code points"),
+        _field(
+            "end",
+            pa.int32(),
+            "one past its last character; end = start: rewritten, no part of it",
+            unit="code points",
+        ),
         _field("score", pa.float32(), "as the retriever has it"),
         _field("title", pa.string(), "title of the passage"),
         _field("text", pa.string(), "the unit's text"),
@@ -202,7 +214,7 @@ EVIDENCE = pa.schema(
         _field("question_id", pa.int64(), "the question"),
         _field("rank", pa.int32(), "place in the prompt, from 1"),
         _field("text", pa.string(), "the context as the prompt has it"),
-        _field("tokens", pa.int32(), "words and punctuation marks, whatever the model"),
+        _field("tokens", pa.int32(), "words and punctuation marks, whatever the model", unit="words"),
         _field("origin", _list(SPAN), "where it comes from (passage id, code points); empty: it was rewritten"),
     ]
 )
@@ -216,10 +228,10 @@ CANDIDATES = pa.schema(
         _field("contexts", _list(pa.int32()), "ranks in `evidence` of the contexts that its prompt had"),
         _field("prompt_id", pa.int64(), "content id of model, prompt and parameters: the same prompt is answered once"),
         _field("text", pa.string(), "the answer"),
-        _field("prompt_tokens", pa.int32(), "tokens of the prompt, as the model counts them"),
-        _field("completion_tokens", pa.int32(), "tokens of the answer, as the model counts them"),
-        _field("logprob", pa.float64(), "natural logarithm of the answer's probability", nullable=True),
-        _field("seconds", pa.float64(), "time the model took (seconds)"),
+        _field("prompt_tokens", pa.int32(), "tokens of the prompt, as the model counts them", unit="tokens"),
+        _field("completion_tokens", pa.int32(), "tokens of the answer, as the model counts them", unit="tokens"),
+        _field("logprob", pa.float64(), "natural logarithm of the answer's probability", True, "nats"),
+        _field("seconds", pa.float64(), "time the model took", unit="seconds"),
         _field("finish_reason", pa.string(), "stop, length or error"),
         _field("error", pa.string(), "why there is no answer, else empty"),
         _field("probabilities", _list(PROBABILITY), "of the tokens that generate.reflection probes for"),

@@ -1,0 +1,204 @@
+"""The catalog's macros: the questions that people ask of a store, as tables with parameters.
+
+A `run` is given by the beginning of its id, or by the name of its experiment or index; '' is every run. Macros are made
+on the catalog's views, which stand for tables that hold nothing yet as well: they answer on any store.
+"""
+
+from dataclasses import dataclass
+
+LOWER_IS_BETTER = (
+    "prompt_tokens", "completion_tokens", "seconds", "usd", "contexts", "context_tokens", "first_rank",
+    "first_rank_missing",
+)  # fmt: skip
+"""Columns of metrics that are better the lower; a test compares them with the metrics' own word."""
+
+NEITHER = ("set_size", "set_distinct", "set_right")
+"""Columns of metrics that are neither better high nor low."""
+
+
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """`parameters`: as in SQL, with defaults; `example`: a statement that answers on any store."""
+
+    name: str
+    parameters: str
+    about: str
+    example: str
+    sql: str
+
+    @property
+    def signature(self) -> str:
+        return f"{self.name}({self.parameters})"
+
+
+def _sql(names: tuple[str, ...]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
+def _named(column: str) -> str:
+    """Whether a run's id is one that the parameter `run` means."""
+    named = "SELECT runs.run_id FROM runs WHERE runs.name = run"
+    return f"(run = '' OR starts_with({column}, run) OR {column} IN ({named}))"
+
+
+_GOODNESS = f"CASE WHEN {{metric}} IN ({_sql(LOWER_IS_BETTER)}) THEN -{{value}} ELSE {{value}} END"
+
+_BEST = f"""
+SELECT s.metric, s.value, m.method, m.experiment, m.run_id, s.questions, s.left_out, s.fingerprint
+FROM summaries AS s JOIN methods AS m ON m.fingerprint = s.fingerprint AND m.table_name = 'scores'
+WHERE s.value IS NOT NULL AND s.metric NOT IN ({_sql(NEITHER)}) AND {_named("m.run_id")}
+QUALIFY row_number() OVER (
+    PARTITION BY s.metric ORDER BY {_GOODNESS.format(metric="s.metric", value="s.value")} DESC, m.run_id DESC, m.method
+) <= n
+ORDER BY s.metric, {_GOODNESS.format(metric="s.metric", value="s.value")} DESC
+"""
+
+# The answer is the one that was chosen first; where nothing was chosen, the first candidate.
+_WORST = f"""
+WITH scored AS (
+    SELECT s.value, s.question_id, m.run_id, m.method,
+        {_GOODNESS.format(metric="s.metric", value="s.value")} AS goodness
+    FROM scores AS s JOIN methods AS m ON m.fingerprint = s.fingerprint AND m.table_name = 'scores'
+    WHERE s.metric = of_metric AND {_named("m.run_id")} AND (of_method = '' OR m.method = of_method)
+    ORDER BY goodness, m.run_id, m.method, s.question_id LIMIT n
+), answered AS (
+    SELECT m.run_id, m.method, a.question_id, a.text, a.error
+    FROM answers AS a JOIN methods AS m ON m.fingerprint = a.fingerprint AND m.table_name = 'answers'
+    WHERE a.rank = 1 AND a.question_id IN (SELECT scored.question_id FROM scored)
+), generated AS (
+    SELECT m.run_id, m.method, c.question_id, c.text, c.error
+    FROM candidates AS c JOIN methods AS m ON m.fingerprint = c.fingerprint AND m.table_name = 'candidates'
+    WHERE c.candidate = 0 AND c.question_id IN (SELECT scored.question_id FROM scored)
+), wanted AS (
+    SELECT q.question_id, any_value(q.text) AS text, any_value(q.answers) AS gold
+    FROM asked AS q WHERE q.question_id IN (SELECT scored.question_id FROM scored) GROUP BY q.question_id
+)
+SELECT scored.value, wanted.text AS question, wanted.gold, coalesce(answered.text, generated.text) AS answer,
+    coalesce(answered.error, generated.error) AS error, scored.method, scored.run_id, scored.question_id
+FROM scored LEFT JOIN wanted USING (question_id) LEFT JOIN answered USING (run_id, method, question_id)
+    LEFT JOIN generated USING (run_id, method, question_id)
+ORDER BY scored.goodness, scored.run_id, scored.method, scored.question_id
+"""
+
+
+def _step(number: int, table: str, place: str, text: str, figure: str, detail: str) -> str:
+    return f"""
+SELECT w.question_id, w.question, m.run_id, m.method, {number} AS step, '{table}' AS stage, ({place})::INTEGER AS place,
+    {text} AS text, ({figure})::DOUBLE AS figure, {detail} AS detail
+FROM {table} AS t JOIN chosen AS m ON m.fingerprint = t.fingerprint AND m.table_name = '{table}'
+    JOIN wanted AS w ON w.question_id = t.question_id"""
+
+
+_STEPS = (
+    _step(0, "asked", "NULL", "t.text", "len(t.gold_passages)", "'gold: ' || array_to_string(t.answers, ' | ')"),
+    _step(1, "hits", "t.rank", "t.text", "t.score", "t.unit || ' of ' || t.title"),
+    _step(2, "evidence", "t.rank", "t.text", "t.tokens", "len(t.origin) || ' spans'"),
+    _step(3, "candidates", "t.candidate", "t.text", "t.prompt_tokens + t.completion_tokens", "t.error"),
+    _step(4, "critiques", "t.candidate", "NULL", "t.geometric_mean",
+          "'ISREL ' || t.isrel || ', ISSUP ' || t.issup || ', ISUSE ' || t.isuse"),
+    _step(5, "answers", "t.rank", "t.text", "t.score", "t.strategy || ', candidate ' || t.candidate"),
+    _step(6, "scores", "NULL", "t.metric", "t.value", "NULL"),
+)  # fmt: skip
+
+_STORY = f"""
+WITH wanted AS (
+    SELECT DISTINCT q.question_id, q.text AS question FROM asked AS q
+    WHERE q.question_id::VARCHAR = which::VARCHAR OR contains(lower(q.text), lower(which::VARCHAR))
+), chosen AS (
+    SELECT m.run_id, m.method, m.table_name, m.fingerprint FROM methods AS m
+    WHERE {_named("m.run_id")} AND (of_method = '' OR m.method = of_method)
+)
+{" UNION ALL ".join(_STEPS)}
+ORDER BY question_id, run_id, method, step, place, text
+"""
+
+_SPENDING = f"""
+SELECT c.started::DATE AS day, c.run_id, c.stage, c.model, sum(c.rows)::BIGINT AS rows,
+    sum(c.tokens)::BIGINT AS tokens, sum(c.wall_seconds) AS wall_seconds, sum(c.cpu_seconds) AS cpu_seconds,
+    sum(c.gpu_seconds) AS gpu_seconds, sum(c.gpu_joules) AS gpu_joules, sum(c.usd) AS usd
+FROM costs AS c WHERE {_named("c.run_id")}
+GROUP BY ALL ORDER BY day, c.run_id, usd DESC, c.stage, c.model
+"""
+
+_QUOTED = f"""
+SELECT l.stage, {
+    ", ".join(
+        f"l.quoted_{name}, l.{name}, l.{name} / nullif(l.quoted_{name}, 0) AS {name}_ratio"
+        for name in ("tokens", "wall_seconds", "cpu_seconds", "disk_bytes", "usd")
+    )
+}, l.fingerprint
+FROM ledger AS l WHERE l.fingerprint IN (SELECT c.fingerprint FROM costs AS c WHERE {_named("c.run_id")})
+ORDER BY (SELECT min(c.started) FROM costs AS c WHERE c.fingerprint = l.fingerprint)
+"""
+
+
+def _nearest(given: str, condition: str) -> str:
+    # Vectors of another width are of another encoder. Lists take any width, and are as fast as arrays.
+    return f"""
+WITH given AS ({given}), found AS (
+    SELECT v.id, v.fingerprint,
+        list_cosine_similarity(v.vector::FLOAT[], (SELECT given.vector FROM given)) AS similarity
+    FROM vectors AS v
+    WHERE v.kind = 'core' AND len(v.vector) = len((SELECT given.vector FROM given)) AND {condition}
+    ORDER BY similarity DESC, v.id LIMIT n
+), texts AS (
+    SELECT s.sentence_id, any_value(s.text) AS text, any_value(s.passage_id) AS passage_id
+    FROM sentences AS s WHERE s.sentence_id IN (SELECT found.id FROM found) GROUP BY s.sentence_id
+)
+SELECT found.similarity, texts.text, found.id AS sentence_id, texts.passage_id, found.fingerprint
+FROM found LEFT JOIN texts ON texts.sentence_id = found.id ORDER BY found.similarity DESC, found.id
+"""
+
+
+# A sentence or passage is compared with the vectors of its own artifact, a question with all of its width.
+_OF_TEXT = """
+    SELECT g.vector::FLOAT[] AS vector, g.fingerprint FROM (
+        SELECT a.vector::FLOAT[] AS vector, a.fingerprint FROM vectors AS a WHERE a.id = text_id AND a.kind <> 'context'
+        UNION ALL SELECT b.vector::FLOAT[], NULL FROM question_vectors AS b WHERE b.question_id = text_id
+    ) AS g ORDER BY g.fingerprint LIMIT 1
+"""
+
+MACROS = (
+    Macro(
+        "best", "run := '', n := 1",
+        "the best method of all runs (of one) by each metric; read `questions` beside it: runs may have asked others",
+        "SELECT metric, value, method, run_id FROM best()", _BEST,
+    ),
+    Macro(
+        "worst", "run := '', of_method := '', of_metric := 'f1', n := 10",
+        "the questions that did worst by a metric, with gold answers and the answer given",
+        "SELECT value, question, gold, answer, method FROM worst(of_metric := 'accuracy', n := 5)", _WORST,
+    ),
+    Macro(
+        "story", "which, run := '', of_method := ''",
+        "all that became of a question (its id or a part of its text): hits, evidence, candidates, critiques, answers, "
+        "scores in order; `figure` is a hit's score, a context's words, a candidate's tokens, a critique's geometric "
+        "mean, an answer's score or a metric's value",
+        "SELECT method, stage, place, text, figure FROM story((SELECT min(question_id) FROM asked))", _STORY,
+    ),
+    Macro(
+        "spending", "run := ''",
+        "tokens, CPU and GPU seconds and USD by day (UTC), run, stage and model",
+        "SELECT day, stage, model, sum(tokens), sum(usd) FROM spending() GROUP BY ALL ORDER BY ALL", _SPENDING,
+    ),
+    Macro(
+        "quoted", "run := ''",
+        "quote against truth, an artifact a row; a ratio is truth by quote",
+        "SELECT stage, quoted_usd, usd, usd_ratio FROM quoted()", _QUOTED,
+    ),
+    Macro(
+        "nearest", "text_id, n := 10",
+        "the sentences whose core vectors are nearest (cosine) to that of a sentence, passage or question, by its id",
+        "SELECT similarity, text FROM nearest((SELECT min(sentence_id) FROM sentences), n := 5)",
+        _nearest(
+            _OF_TEXT,
+            "v.id <> text_id AND v.fingerprint = coalesce((SELECT given.fingerprint FROM given), v.fingerprint)",
+        ),
+    ),
+    Macro(
+        "nearest_to", "vec, n := 10",
+        "the same for a vector that is given as a list of numbers",
+        "SELECT similarity, text FROM nearest_to((SELECT vector FROM question_vectors LIMIT 1), n := 5)",
+        _nearest("SELECT vec::FLOAT[] AS vector", "true"),
+    ),
+)  # fmt: skip

@@ -1,0 +1,86 @@
+"""What the tables and views of the catalog are, in words: for `vitalfew tables`, and as comments in the catalog."""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from storage import schemas
+
+ROWS = {
+    "passages": "a passage of a corpus",
+    "sentences": "a core sentence of a passage, or a proposition",
+    "questions": "a question of a data set",
+    "vectors": "the vector of a sentence, of its context or of a passage",
+    "index_quality": "recall and size of an index at one search effort",
+    "neighbours": "a neighbour that a sample query found in a shard of an index",
+    "terms": "a term of BM25 in a shard",
+    "asked": "a question that an evaluation asks",
+    "question_vectors": "the vector of a question",
+    "hits": "a unit that was retrieved for a question",
+    "evidence": "a context of a question's prompt",
+    "candidates": "an answer that was generated",
+    "critiques": "what a critic says of a candidate",
+    "answers": "an answer that was chosen among the candidates",
+    "scores": "one metric of one question",
+    "summaries": "one metric over all questions",
+    "rejects": "an input row that was not used",
+    "costs": "what one shard of one stage took",
+    "quotes": "what a stage was expected to take",
+    "runs": "a run of a flow",
+    "methods": "which artifact holds which method's rows in which run",
+    "artifacts": "a complete artifact",
+    "ledger": "quote and truth of an artifact that was quoted",
+}
+
+_EVERY = {
+    "fingerprint": "the artifact that holds the row",
+    "run_id": "the run that completed that artifact",
+}
+
+_WITHOUT = {"runs": ("fingerprint", "run_id"), "methods": ("fingerprint", "run_id"), "quotes": ("run_id",)}
+"""Which of these a table has not, or has as its own."""
+
+_ARTIFACTS = {
+    "fingerprint": ("the artifact", ""),
+    "table_name": ("its first table", ""),
+    "stage": ("stage that made it", ""),
+    "run_id": ("run that completed it", ""),
+    "completed": ("when it was complete", ""),
+    "bytes": ("size of all its files", "bytes"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What a column means. `unit`: empty where it has none."""
+
+    about: str
+    unit: str = ""
+
+    @property
+    def comment(self) -> str:
+        return f"{self.about} ({self.unit})" if self.unit else self.about
+
+
+def columns(table: str) -> dict[str, Column]:
+    """The columns of a table or view of the catalog, by name. Raises KeyError where there is no such table."""
+    if table == "artifacts":
+        return {name: Column(*said) for name, said in _ARTIFACTS.items()}
+    if table == "ledger":
+        return _ledger()
+    own = {field.name: _column(field) for field in schemas.TABLES[table]}
+    added = (name for name in _EVERY if name not in own and name not in _WITHOUT.get(table, ()))
+    return own | {name: Column(_EVERY[name]) for name in added}
+
+
+def _ledger() -> dict[str, Column]:
+    quoted = columns("quotes")
+    measures = {name: quoted[name] for name in quoted if quoted[name].unit} | {"workers": quoted["workers"]}
+    expected = {f"quoted_{name}": Column(f"quoted: {each.about}", each.unit) for name, each in measures.items()}
+    true = {name: Column(f"truth: {each.about}", each.unit) for name, each in measures.items() if name != "workers"}
+    return {"stage": quoted["stage"], **expected, **true, "fingerprint": Column("the artifact")}
+
+
+def _column(field: pa.Field) -> Column:
+    said = {key.decode(): value.decode() for key, value in field.metadata.items()}
+    return Column(said["about"], said["unit"])
