@@ -7,7 +7,9 @@ Prefect's own caching stays off: what is done is known from the store, and from 
 
 import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, cast
@@ -40,12 +42,23 @@ def ray_cluster(execution: Execution) -> Iterator[None]:
     started = not ray.is_initialized()
     if started:
         local = {} if "RAY_ADDRESS" in os.environ else _local_ray(execution)
-        ray.init(log_to_driver=False, logging_level=logging.ERROR, **local)
+        with _own_sigterm():
+            ray.init(log_to_driver=False, logging_level=logging.ERROR, **local)
     try:
         yield
     finally:
         if started:
             ray.shutdown()
+
+
+@contextmanager
+def _own_sigterm() -> Iterator[None]:
+    """Ray puts its own handler of SIGTERM in the place of Prefect's, which then takes a run that its user cancels for
+    one that crashed."""
+    handler = signal.getsignal(signal.SIGTERM)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
 
 
 def _local_ray(execution: Execution) -> dict[str, Any]:
