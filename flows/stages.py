@@ -31,6 +31,8 @@ from storage.artifacts import Manifest
 from tasks.stage import Stage
 
 logger = logging.getLogger("vitalfew")
+if logger.level == logging.NOTSET:  # a process of Prefect's, whose runs show what this logger says
+    logger.setLevel(logging.INFO)
 
 OBJECT_STORE_BYTES = 80 << 20  # only small records travel between workers
 POLL_SECONDS = 0.3
@@ -101,6 +103,8 @@ class Workers:
                 progress.add(*ray.get(self.counter.take.remote()))
         except RayTaskError as error:
             raise (error.cause if isinstance(error.cause, Exception) else error) from None
+        except SystemError as error:  # how Ray passes on what a signal's handler raised within a call of its own
+            raise (error.__cause__ or error) from None
         return stage.finish()
 
     def _grow(self, stage: Stage, size: int) -> None:
@@ -170,6 +174,7 @@ def run_stages(name: str, stages: Sequence[Stage], run_id: str, pool: Workers) -
         label = name if len(stages) == 1 else f"{name} {number}/{len(stages)}"
         with stage.artifact.locked(), StageProgress(label, show) as progress:
             manifests.append(pool.run(stage, run_id, progress))
+        logger.info("%s: done, %s", label, progress.line())
     rows = [row for manifest in manifests for row in cost_rows(manifest)]
     create_table_artifact(rows, key=f"costs-{name.replace('_', '-')}", description=f"Costs of {name}")
     return manifests
