@@ -5,6 +5,7 @@ goes into `more`, as it goes to `--set`.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -38,6 +39,25 @@ class OneOf:
         return {"type": "string", "enum": self.known()}
 
 
+class Form(Place):
+    """Parameters of a flow as a form has them: its own fields before those of the machine, and a field that may be left
+    empty shown as an empty field."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        made = handler.resolve_ref_schema(handler(schema))
+        fields = sorted(made["properties"].items(), key=lambda field: field[0] in Place.model_fields)
+        made["properties"] = {name: _plain(field) for name, field in fields}
+        return made
+
+
+def _plain(field: dict[str, Any]) -> dict[str, Any]:
+    """A field's schema without "or null", for which Prefect's form would have a switch of its own."""
+    kinds = [kind for kind in field.get("anyOf", []) if kind != {"type": "null"}]
+    rest = {key: value for key, value in field.items() if key != "anyOf"}
+    return {**rest, **kinds[0]} if len(kinds) == 1 else field
+
+
 MORE = Field((), description='Any other settings, one "key.path=value" a line, as `--set` takes them.')
 
 
@@ -48,7 +68,7 @@ class Source(Config):
     path: str = Field(min_length=1, description="PATH?option=value; of `synthetic` its options alone.")
 
 
-class EvaluateForm(Place):
+class EvaluateForm(Form):
     """An experiment by its name, and what is to be otherwise. An empty field is as the experiment has it."""
 
     experiment: Annotated[str, OneOf("experiment")] = Field("quickstart", description="What is set side by side.")
@@ -91,7 +111,7 @@ class EvaluateForm(Place):
                 raise ConfigError(f"{field}: no method of {self.experiment} has candidates to judge; try {several}")
 
 
-class IndexForm(Place):
+class IndexForm(Form):
     """A corpus that is to be made searchable."""
 
     name: str = Field(
@@ -120,6 +140,16 @@ class IndexForm(Place):
             **self.model_dump(include={*Place.model_fields}),
         }
         return build(IndexCorpus, given, parse_assignments(self.more))
+
+
+class ReEncode(Form):
+    """Parameters of the flow `re_encode`."""
+
+    corpus: str = Field(description="A corpus of configs/corpora, or of the directory `corpora`.")
+    corpora: Path | None = Field(
+        None, description="Directory of corpora of your own; default: `corpora` beside the store."
+    )
+    quote: bool = Field(False, description="Quote what it will take before it runs: the run then shows both.")
 
 
 def _does(experiment: str, section: str) -> bool:

@@ -6,10 +6,10 @@ from typing import Any
 from prefect import flow
 from prefect.states import Completed
 
-from configs.corpus import ReEncode
 from configs.loading import build
 from configs.schema import IndexCorpus, Place
 from flows.corpora import find_corpus
+from flows.forms import ReEncode
 from flows.index_corpus import index_and_show
 from flows.telling import tell
 from storage.locks import locked

@@ -27,8 +27,8 @@ from prefect.schedules import Cron
 from prefect.states import Cancelled, Crashed
 from prefect.types.entrypoint import EntrypointType
 
-from configs.corpus import ReEncode
 from flows.corpora import corpora, find_corpus
+from flows.forms import ReEncode
 
 logger = logging.getLogger("vitalfew")
 
