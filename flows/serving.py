@@ -99,7 +99,7 @@ def _deployment(flow: Flow[..., Any], given: dict[str, Any], schedules: list[Any
 def _reencoding(flow: Flow[..., Any], store: Path, own: Path | None) -> RunnerDeployment:
     """With a schedule for each corpus that has one, and the known corpora as a drop-down."""
     files = corpora(store, own)
-    place = {"store": str(store), "corpora": str(own) if own else None}
+    place = {"store": str(store)} | ({"corpora": str(own)} if own else {})
     schedules = []
     for name in files:
         corpus = find_corpus(name, store, own)
@@ -137,7 +137,7 @@ def _await(client: Any) -> None:
 
 def _end_with_parent() -> None:
     def wait() -> None:
-        sys.stdin.buffer.read()
+        os.read(0, 1)  # not sys.stdin, which this thread would hold when the process ends
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=wait, daemon=True).start()

@@ -136,11 +136,8 @@ def test_a_run_that_fails_is_tried_again_and_then_tells(ui: Ui, hook: ChatServer
 def test_what_is_wrong_is_refused_by_name(ui: Ui) -> None:
     status, told = ui.refused("re-encode", corpus="twons")
     assert (status, "parameters.corpus" in told, "'towns'" in told) == (409, True, True), told
-    for field, value, known in (
-        ("alpha", 2, "1"),
-        ("experiment", "quikstart", "'quickstart'"),
-        ("critic", "x", "judge"),
-    ):
+    wrong = (("alpha", 2, "1"), ("experiment", "quikstart", "'quickstart'"), ("critic", "x", "judge"))
+    for field, value, known in wrong:
         status, told = ui.refused("evaluate-experiment", **{field: value})
         assert (status, f"parameters.{field}" in told, known in told) == (409, True, True), told
 
