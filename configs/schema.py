@@ -158,15 +158,20 @@ class BM25Config(Config):
     b: float = Field(0.4, ge=0, le=1, description="How much a long unit is discounted.")
 
 
-class Execution(Config):
-    """Where and how a flow runs. Nothing here changes a result."""
+class Place(Config):
+    """Where a flow runs, and with how much of the machine. Nothing here changes a result."""
 
     store: Path = Field(Path("store"), description="Directory of all artifacts.")
-    runner: RunnerName = Field("ray", description="ray: Prefect and Ray; serial: this process alone.")
     workers: int | None = Field(None, ge=1, description="Parallel workers; default: one per CPU core.")
     num_gpus: float | None = Field(
         None, gt=0, le=1, description="GPU of each worker that encodes, 0.25: four share one; default: 1 on GPUs."
     )
+
+
+class Execution(Place):
+    """Where and how a flow runs."""
+
+    runner: RunnerName = Field("ray", description="ray: Prefect and Ray; serial: this process alone.")
 
 
 class IndexCorpus(Execution):

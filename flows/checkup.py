@@ -2,25 +2,18 @@
 
 import os
 import shutil
+import socket
 import sys
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-
-@dataclass(frozen=True)
-class Check:
-    """One finding; `needed` is False for what is only nice to have."""
-
-    what: str
-    fine: bool
-    found: str
-    needed: bool = True
+from flows.operations import Check, operations
 
 
 def checkup(store: Path) -> list[Check]:
     """Every check, in the order in which things go wrong."""
-    return [_python(), *_libraries(), *_models(), _arithmetic(), _punkt(), _disk(store), *_store(store)]
+    machine = [_python(), *_libraries(), *_models(), _arithmetic(), _punkt(), _disk(store)]
+    return [*machine, *_store(store), _ray(), *operations(store)]
 
 
 def _python() -> Check:
@@ -69,6 +62,19 @@ def _arithmetic() -> Check:
     fast = native_bf16()
     found = "bf16, native" if fast else "float32: this machine has no native bf16, encoding is 3 to 4 times slower"
     return Check("arithmetic", fast, found, needed=False)
+
+
+def _ray() -> Check:
+    """A cluster that is named has to answer; else every run starts a Ray of its own."""
+    address = os.environ.get("RAY_ADDRESS", "")
+    if not address:
+        return Check("Ray", True, f"each run starts its own, {os.cpu_count()} cores (RAY_ADDRESS names a cluster)")
+    host, _, port = address.rpartition("//")[2].partition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=2):
+            return Check("Ray", True, f"{address} answers")
+    except (OSError, ValueError) as error:
+        return Check("Ray", False, f"{address} (RAY_ADDRESS): {error}; start it with `ray start --head`, or unset it")
 
 
 def _punkt() -> Check:

@@ -11,7 +11,7 @@ from configs.evaluation import Evaluate
 from configs.loading import build
 from configs.schema import IndexCorpus, Search
 from configs.training import TrainCritic, TrainReader
-from flows import compare_cli, costs_cli, evaluation_cli, show, significance_cli, sql_cli, training_cli
+from flows import compare_cli, costs_cli, evaluation_cli, show, significance_cli, sql_cli, training_cli, ui_cli
 from flows.store_cli import store_app
 from flows.terminal import (
     DEFAULT_STORE,
@@ -158,6 +158,7 @@ app.command()(evaluation_cli.report)
 app.command()(evaluation_cli.runs)
 app.command()(compare_cli.compare)
 app.command()(significance_cli.significance)
+app.command()(ui_cli.ui)
 
 
 app.command(name="train-reader", epilog=show.settings_help(TrainReader))(training_cli.train_reader)

@@ -1,18 +1,17 @@
-"""The flow `evaluate`: ask → encode_questions → retrieve → refine → generate → score → report, on Prefect and Ray."""
+"""The flow `evaluate`: ask → encode_questions → retrieve → refine → generate → critique → select → score → report, on
+Prefect and Ray."""
 
 import os
 from contextlib import nullcontext, suppress
 from typing import cast
 
 from prefect import flow
-from prefect.artifacts import create_markdown_artifact
 from prefect.blocks.system import Secret
 
 from configs.evaluation import Evaluate
 from flows import evaluation
+from flows.shown import show_costs, show_report
 from flows.stages import on_ray, ray_cluster
-from tasks.report import read_report, write_report
-from tasks.reports.markdown import markdown_report
 
 KEY, SECRET = "OPENAI_API_KEY", "openai-api-key"
 
@@ -20,14 +19,18 @@ KEY, SECRET = "OPENAI_API_KEY", "openai-api-key"
 @flow(name="evaluate", validate_parameters=True, persist_result=False)
 def evaluate(parameters: Evaluate) -> evaluation.Evaluated:
     """Answer questions by several methods, and set quality, tokens, time and costs side by side."""
+    return evaluate_and_show(parameters)
+
+
+def evaluate_and_show(parameters: Evaluate) -> evaluation.Evaluated:
+    """What every flow does that evaluates."""
     if any(method.generate and method.generate.generator == "openai" for method in parameters.methods):
         use_secret()
     with nullcontext() if evaluation.is_evaluated(parameters) else ray_cluster(parameters):
         outcome = evaluation.evaluate(parameters, on_ray(parameters.workers, keep=True))
-    report = read_report(parameters.store, outcome.run)
-    page = write_report(parameters.store, report).html.resolve()
-    shown = f"{markdown_report(report)}\n\nPlots: `{page}`"
-    create_markdown_artifact(shown, key="report", description=report.experiment)
+    made = {manifest.artifact: manifest for each in outcome.methods.values() for manifest in each.values()}
+    show_costs(parameters.store, made.values(), outcome.reused)
+    show_report(parameters.store, outcome.run)
     return outcome
 
 

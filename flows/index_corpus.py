@@ -5,12 +5,26 @@ from contextlib import nullcontext
 from prefect import flow
 
 from configs.schema import IndexCorpus
-from flows import steps
+from flows import plan, steps
+from flows.shown import show_costs
 from flows.stages import on_ray, ray_cluster
 
 
 @flow(name="index-corpus", validate_parameters=True, persist_result=False)
 def index_corpus(parameters: IndexCorpus) -> steps.Outcome:
     """Make a corpus searchable; what is there already is not done again."""
-    with nullcontext() if steps.is_indexed(parameters) else ray_cluster(parameters):
-        return steps.index_corpus(parameters, on_ray(parameters.workers))
+    return index_and_show(parameters)
+
+
+def index_and_show(parameters: IndexCorpus, quote: bool = False) -> steps.Outcome:
+    """What every flow does that makes an index; `quote`: what it will take is told before. Raises DoesNotFit."""
+    if there := steps.is_indexed(parameters):
+        quote = False
+    if quote:
+        plan.plan(parameters).check()
+    elif not there:
+        plan.check_room(parameters)
+    with nullcontext() if there else ray_cluster(parameters):
+        outcome = steps.index_corpus(parameters, on_ray(parameters.workers))
+    show_costs(parameters.store, outcome.manifests, outcome.reused)
+    return outcome

@@ -7,7 +7,9 @@ Prefect's own caching stays off: what is done is known from the store, and from 
 
 import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, cast
@@ -29,6 +31,8 @@ from storage.artifacts import Manifest
 from tasks.stage import Stage
 
 logger = logging.getLogger("vitalfew")
+if logger.level == logging.NOTSET:  # a process of Prefect's, whose runs show what this logger says
+    logger.setLevel(logging.INFO)
 
 OBJECT_STORE_BYTES = 80 << 20  # only small records travel between workers
 POLL_SECONDS = 0.3
@@ -40,12 +44,23 @@ def ray_cluster(execution: Execution) -> Iterator[None]:
     started = not ray.is_initialized()
     if started:
         local = {} if "RAY_ADDRESS" in os.environ else _local_ray(execution)
-        ray.init(log_to_driver=False, logging_level=logging.ERROR, **local)
+        with _own_sigterm():
+            ray.init(log_to_driver=False, logging_level=logging.ERROR, **local)
     try:
         yield
     finally:
         if started:
             ray.shutdown()
+
+
+@contextmanager
+def _own_sigterm() -> Iterator[None]:
+    """Ray puts its own handler of SIGTERM in the place of Prefect's, which then takes a run that its user cancels for
+    one that crashed."""
+    handler = signal.getsignal(signal.SIGTERM)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
 
 
 def _local_ray(execution: Execution) -> dict[str, Any]:
@@ -88,6 +103,8 @@ class Workers:
                 progress.add(*ray.get(self.counter.take.remote()))
         except RayTaskError as error:
             raise (error.cause if isinstance(error.cause, Exception) else error) from None
+        except SystemError as error:  # how Ray passes on what a signal's handler raised within a call of its own
+            raise (error.__cause__ or error) from None
         return stage.finish()
 
     def _grow(self, stage: Stage, size: int) -> None:
@@ -157,6 +174,7 @@ def run_stages(name: str, stages: Sequence[Stage], run_id: str, pool: Workers) -
         label = name if len(stages) == 1 else f"{name} {number}/{len(stages)}"
         with stage.artifact.locked(), StageProgress(label, show) as progress:
             manifests.append(pool.run(stage, run_id, progress))
+        logger.info("%s: done, %s", label, progress.line())
     rows = [row for manifest in manifests for row in cost_rows(manifest)]
     create_table_artifact(rows, key=f"costs-{name.replace('_', '-')}", description=f"Costs of {name}")
     return manifests

@@ -71,7 +71,8 @@ def recorded_run(
     try:
         yield run
     except BaseException as error:
-        run.state = "cancelled" if isinstance(error, KeyboardInterrupt) else "failed"
+        # What is no Exception (Ctrl-C, Prefect's cancellation) is somebody's wish.
+        run.state = "failed" if isinstance(error, Exception) else "cancelled"
         run.error = f"{type(error).__name__}: {error}"
         run.ended = datetime.now(UTC).isoformat()
         with suppress(OSError):  # the disk may be full, and it is the first error that tells

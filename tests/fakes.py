@@ -126,6 +126,14 @@ class EndlessEncoder(HashEncoder):
             time.sleep(1)
 
 
+class SlowEncoder(HashEncoder):
+    """Takes its time over every batch: its run can be met in the middle of it."""
+
+    def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
+        time.sleep(0.5)
+        return super().encode(texts, tick)
+
+
 class OtherEncoder(HashEncoder):
     """The same by another name: to the store it is another encoder."""
 

@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping
 
 from tasks.generators.base import Generator, GeneratorUnavailable, Probe
-from tasks.generators.local import LocalModel
 
 RELEVANCE = ("[Relevant]", "[Irrelevant]")
 SUPPORT = ("[Fully supported]", "[Partially supported]", "[No support / Contradictory]")
@@ -26,6 +25,8 @@ _TOKENS = re.compile("|".join(map(re.escape, (*JUDGEMENTS.tokens, *RETRIEVAL, *O
 
 def require(generator: Generator) -> None:
     """Raises GeneratorUnavailable for a generator whose model cannot have the tokens, or lacks one of them."""
+    from tasks.generators.local import LocalModel  # heavy
+
     local = getattr(generator, "local", None)
     if not isinstance(local, LocalModel):
         raise GeneratorUnavailable(

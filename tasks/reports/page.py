@@ -47,7 +47,7 @@ def page(report: Report, columns: Sequence[str] | None = None) -> str:
         everything=grids.everything(report),
         settings=grids.settings(report),
         costs=grids.costs(report),
-        plots=_plots(report),
+        plots=drawn(report),
         warnings=warnings(report),
         paid=paid(report),
         queries=[*queries(report)],
@@ -58,7 +58,8 @@ def _moment(report: Report) -> str:
     return f"{report.when.astimezone(UTC) if report.when.tzinfo else report.when:%Y-%m-%d %H:%M} UTC"
 
 
-def _plots(report: Report) -> list[Plot]:
+def drawn(report: Report) -> list[Plot]:
+    """Every plot that the report has grounds for."""
     first = quality_metric(report)
     second = _SECOND.get(first or "")
     drawn = [plots.quality_by_tokens(report), differences(report)]

@@ -1,0 +1,162 @@
+"""What a person fills in to start a run in Prefect's UI: few fields, with drop-downs of what there is.
+
+The names in the drop-downs are those of the registry and of configs/experiments. A method of one's own ("module:Class")
+goes into `more`, as it goes to `--set`.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+from configs.evaluation import Evaluate, Experiment
+from configs.loading import ConfigError, build, merged, parse_assignments
+from configs.schema import Config, ContextMode, IndexCorpus, IndexType, Layout, Place
+from flows.experiments import evaluation, find, names
+from tasks.registry import METHODS, UnknownName
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """Marks a text that is one of the registry's names of a kind, or an experiment's: a drop-down in a form."""
+
+    kind: str
+
+    def known(self) -> list[str]:
+        return names() if self.kind == "experiment" else sorted(METHODS[self.kind])
+
+    def check(self, value: str | None) -> str | None:
+        if value is not None and value not in self.known():
+            raise UnknownName(self.kind, value, self.known())
+        return value
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"type": "string", "enum": self.known()}
+
+
+class Form(Place):
+    """Parameters of a flow as a form has them: its own fields before those of the machine, and a field that may be left
+    empty shown as an empty field."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        made = handler.resolve_ref_schema(handler(schema))
+        fields = sorted(made["properties"].items(), key=lambda field: field[0] in Place.model_fields)
+        made["properties"] = {name: _plain(field) for name, field in fields}
+        return made
+
+
+def _plain(field: dict[str, Any]) -> dict[str, Any]:
+    """A field's schema without "or null", for which Prefect's form would have a switch of its own."""
+    kinds = [kind for kind in field.get("anyOf", []) if kind != {"type": "null"}]
+    rest = {key: value for key, value in field.items() if key != "anyOf"}
+    return {**rest, **kinds[0]} if len(kinds) == 1 else field
+
+
+MORE = Field((), description='Any other settings, one "key.path=value" a line, as `--set` takes them.')
+
+
+class Source(Config):
+    """A data set."""
+
+    format: Annotated[str, OneOf("dataset")] = Field(description="Its format; `vitalfew datasets` explains each.")
+    path: str = Field(min_length=1, description="PATH?option=value; of `synthetic` its options alone.")
+
+
+class EvaluateForm(Form):
+    """An experiment by its name, and what is to be otherwise. An empty field is as the experiment has it."""
+
+    experiment: Annotated[str, OneOf("experiment")] = Field("quickstart", description="What is set side by side.")
+    index: str | None = Field(None, description="The named index of methods that name none.")
+    sample: int | None = Field(None, ge=1, description="Questions to ask, a random choice.")
+    encoder: Annotated[str | None, OneOf("encoder")] = Field(None, description="Of the index that is searched.")
+    context: ContextMode | None = Field(None, description="Of the index: where a sentence's context vector comes from.")
+    retriever: Annotated[str | None, OneOf("retriever")] = Field(None, description="Of every method that retrieves.")
+    alpha: float | None = Field(None, ge=0, le=1, description="Weight of the core vector, 0 to 1.")
+    top_k: int | None = Field(None, ge=1, le=1000, description="Units retrieved for each question, 1 to 1000.")
+    generator: Annotated[str | None, OneOf("generator")] = Field(None, description="What answers.")
+    critic: Annotated[str | None, OneOf("critic")] = Field(None, description="What judges the candidates.")
+    selector: Annotated[str | None, OneOf("selector")] = Field(None, description="What chooses among them.")
+    more: tuple[str, ...] = MORE
+
+    def evaluation(self) -> Evaluate:
+        """The parameters of `evaluate`. Raises ConfigError that names the field, UnknownName."""
+        encode = {"encoder": self.encoder, "context": self.context}
+        given = {
+            "index": self.index,
+            "questions": {"sample": self.sample},
+            "variant": {"encode": encode},
+            "retrieve": {"retriever": self.retriever, "alpha": self.alpha, "top_k": self.top_k},
+            "generate": {"generator": self.generator},
+            "critique": {"critic": self.critic},
+            "select": {"selector": self.selector},
+            **self.model_dump(include={*Place.model_fields}),
+        }
+        name, settings = find(self.experiment)
+        layer = merged(_filled(given), parse_assignments(self.more))
+        made = evaluation(name, settings, layer)
+        self._check_effect(made, build(Experiment, settings))
+        return made
+
+    def _check_effect(self, made: Evaluate, experiment: Experiment) -> None:
+        """What was chosen for something that no method does would be passed over in silence."""
+        for field, section in (("critic", "critique"), ("selector", "select")):
+            if getattr(self, field) and not any(getattr(method, section) for method in made.methods):
+                several = ", ".join(name for name in names() if _does(name, section))
+                raise ConfigError(f"{field}: no method of {self.experiment} has candidates to judge; try {several}")
+
+
+class IndexForm(Form):
+    """A corpus that is to be made searchable."""
+
+    name: str = Field(
+        pattern=IndexCorpus.model_json_schema()["properties"]["name"]["pattern"], description="The index's name."
+    )
+    sources: tuple[Source, ...] = Field(min_length=1, description="Its data sets; together one corpus.")
+    encoder: Annotated[str, OneOf("encoder")] = Field("minilm", description="What makes vectors of texts.")
+    context: ContextMode = Field("passage", description="Where a sentence's context vector comes from.")
+    splitter: Annotated[str, OneOf("splitter")] = Field("punkt", description="What makes sentences of passages.")
+    type: IndexType = Field("flat", description="flat is exact; the others are smaller or faster.")
+    layout: Layout = Field("dual", description="dual: any alpha; fused: one alpha, half the size.")
+    alpha: float = Field(0.8, ge=0, le=1, description="Weight of the core vector in a fused index, 0 to 1.")
+    bm25: bool = Field(False, description="Keyword search too, for the retrievers bm25 and hybrid.")
+    quote: bool = Field(False, description="Quote what it will take before it runs: the run then shows both.")
+    more: tuple[str, ...] = MORE
+
+    def corpus(self) -> IndexCorpus:
+        """The parameters of `index_corpus`. Raises ConfigError that names the setting."""
+        given = {
+            "name": self.name,
+            "datasets": [f"{source.format}:{source.path}" for source in self.sources],
+            "encode": {"encoder": self.encoder, "context": self.context},
+            "split": {"splitter": self.splitter},
+            "index": {"type": self.type, "layout": self.layout, "alpha": self.alpha},
+            "bm25": {"enabled": self.bm25},
+            **self.model_dump(include={*Place.model_fields}),
+        }
+        return build(IndexCorpus, given, parse_assignments(self.more))
+
+
+class ReEncode(Form):
+    """Parameters of the flow `re_encode`."""
+
+    corpus: str = Field(description="A corpus of configs/corpora, or of the directory `corpora`.")
+    corpora: Path | None = Field(
+        None, description="Directory of corpora of your own; default: `corpora` beside the store."
+    )
+    quote: bool = Field(False, description="Quote what it will take before it runs: the run then shows both.")
+
+
+def _does(experiment: str, section: str) -> bool:
+    return any(getattr(method, section) for method in evaluation(*find(experiment), {"index": "any"}).methods)
+
+
+def _filled(settings: dict[str, Any]) -> dict[str, Any]:
+    """Without what was left empty, and without sections in which all was."""
+    filled = {key: _filled(value) if isinstance(value, dict) else value for key, value in settings.items()}
+    return {key: value for key, value in filled.items() if value is not None and value != {}}

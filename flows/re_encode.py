@@ -1,0 +1,47 @@
+"""The flow `re-encode`: a named corpus of configs/corpora made searchable anew, as a schedule does it every night."""
+
+import os
+from typing import Any
+
+from prefect import flow
+from prefect.states import Completed
+
+from configs.loading import build
+from configs.schema import IndexCorpus, Place
+from flows.corpora import find_corpus
+from flows.forms import ReEncode
+from flows.index_corpus import index_and_show
+from flows.telling import tell
+from storage.locks import locked
+
+RETRY_SECONDS = float(os.environ.get("VITALFEW_RETRY_SECONDS", "60"))
+
+
+@flow(
+    name="re-encode",
+    flow_run_name="{parameters.corpus}",
+    validate_parameters=True,
+    persist_result=False,
+    retries=1,
+    retry_delay_seconds=RETRY_SECONDS,
+    on_failure=[tell],
+    on_crashed=[tell],
+)
+def re_encode(parameters: ReEncode) -> Any:
+    """Encode what is new or changed of a corpus; an unchanged one ends in seconds.
+
+    A run that fails is tried once more and then tells the webhook. Two runs of one corpus never overlap: the second
+    ends at once, having done nothing, and says so.
+    """
+    corpus = find_corpus(parameters.corpus, parameters.store, parameters.corpora)
+    given = parameters.model_dump(include={*Place.model_fields}, exclude_unset=True)
+    settings = corpus.model_dump(exclude={"cron", "timezone"}, exclude_unset=True)
+    lock = parameters.store.absolute() / "indexes" / f".{corpus.name}.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    # A lock and not a limit of Prefect's: it is let go of by whoever dies, and holds whatever server a run belongs to.
+    with locked(lock, wait=False) as free:
+        if not free:
+            return Completed(name="Skipped", message=f"Another run re-encodes {corpus.name}: nothing was done here.")
+        outcome = index_and_show(build(IndexCorpus, settings, given), parameters.quote)
+    done = [manifest.stage for manifest in outcome.manifests if manifest.stage not in outcome.reused]
+    return Completed(message=f"Done: {', '.join(done)}." if done else "Unchanged: nothing to do.")

@@ -1,0 +1,39 @@
+"""Tells whoever wants to know that a run has failed: a POST of JSON to the URL in VITALFEW_WEBHOOK."""
+
+import json
+import logging
+import os
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+logger = logging.getLogger("vitalfew")
+
+WEBHOOK = "VITALFEW_WEBHOOK"
+SECONDS = 10.0
+
+
+def tell(flow: Any, flow_run: Any, state: Any) -> None:
+    """A hook of flows, for a state that is final: what failed, with which parameters, and why.
+
+    The URL is often a secret, and is told to nobody; a webhook that does not answer fails no run.
+    """
+    url = os.environ.get(WEBHOOK)
+    if not url:
+        return
+    told = {
+        "flow": flow.name,
+        "run": flow_run.name,
+        "run_id": str(flow_run.id),
+        "state": state.name,
+        "message": state.message or "",
+        "parameters": flow_run.parameters,
+    }
+    body = json.dumps(told, default=str).encode()
+    try:
+        with urlopen(Request(url, body, {"Content-Type": "application/json"}), timeout=SECONDS):
+            logger.info("The webhook was told: %s is %s", flow_run.name, state.name)
+    except (OSError, ValueError, HTTPException) as error:
+        status = f" {error.code}" if isinstance(error, HTTPError) else ""
+        logger.warning("The webhook in %s was not told: %s%s", WEBHOOK, type(error).__name__, status)

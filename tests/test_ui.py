@@ -1,0 +1,223 @@
+"""`vitalfew ui` as its users meet it: over REST, in a browser, by a schedule, and when something goes wrong."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from storage.runs import read_runs
+from tests.fakes import ChatServer, Reply
+from tests.indexing import index, sql
+from tests.prefect_ui import ROOT, Ui, wait
+
+FAST = ["generate.generator=tests.fakes:FirstWords"]
+CHROMIUM = "/usr/bin/chromium"
+QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+
+
+def corpus(folder: Path, name: str, *lines: str) -> Path:
+    (folder / "corpora").mkdir(exist_ok=True)
+    path = folder / "corpora" / f"{name}.yaml"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def passages(path: Path, count: int) -> Path:
+    rows = ({"title": f"Town {n}", "text": f"Town {n} has a mill. It was built in {1700 + n}."} for n in range(count))
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture(scope="module")
+def hook() -> Iterator[ChatServer]:
+    """A webhook, which is any server that takes a POST of JSON."""
+    with ChatServer(lambda path, body, attempt: Reply({})) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def ui(tmp_path_factory: pytest.TempPathFactory, hook: ChatServer) -> Iterator[Ui]:
+    folder = tmp_path_factory.mktemp("ui")
+    index(folder / "store", name="demo")
+    fake = ["workers: 1", "encode: {encoder: 'tests.fakes:HashEncoder'}", "load: {shard_passages: 20}"]
+    source = passages(folder / "towns.jsonl", 60)
+    corpus(folder, "towns", f"datasets: ['jsonl:{source}']", *fake, "cron: '* * * * * */10'")
+    slow = "synthetic:passages=400,questions=20,seed=3"
+    corpus(folder, "slow", f"datasets: ['{slow}']", *fake[::2], "encode: {encoder: 'tests.fakes:SlowEncoder'}")
+    corpus(folder, "gone", "datasets: ['jsonl:/nowhere/gone.jsonl']", *fake)
+    made = Ui(
+        folder / "store",
+        VITALFEW_WEBHOOK=f"{hook.url}/token-that-nobody-sees",
+        VITALFEW_RETRY_SECONDS="1",
+        PREFECT_SERVER_SERVICES_SCHEDULER_LOOP_SECONDS="2",
+    )
+    seconds = made.start()
+    print(f"vitalfew ui was ready in {seconds:.1f} s")
+    yield made
+    if made.process.poll() is None:
+        assert made.end()[1] == []
+
+
+def test_a_schedule_fires_and_an_unchanged_corpus_is_left_alone(ui: Ui) -> None:
+    """Every ten seconds here. The first run encodes; those that come while it works or after it do nothing."""
+
+    def states() -> list[str]:
+        runs = [run for run in ui.runs("re-encode") if run["auto_scheduled"] and run["state_type"] == "COMPLETED"]
+        return [run["state"]["message"] for run in runs]
+
+    told = wait(lambda: (found := states()) and any("Unchanged" in each for each in found) and found, 120)
+    assert any("encode" in each for each in told)
+    assert sql(ui.store, "SELECT count(*) FROM passages WHERE title LIKE 'Town %'") == [(60,)]
+    deployment = ui.deployment("re-encode")
+    assert len(deployment["schedules"]) == 1
+    schedule = deployment["schedules"][0]["id"]
+    ui.call(f"/deployments/{deployment['id']}/schedules/{schedule}", {"active": False}, "PATCH")
+
+
+def test_a_changed_corpus_encodes_what_changed(ui: Ui) -> None:
+    passages(ui.store.parent / "towns.jsonl", 61)
+    run = ui.run("re-encode", corpus="towns")
+    assert ui.ended(run)["message"] == "Done: load, split, encode, index."
+    latest = read_runs(ui.store)[-1].run_id
+    (tokens,) = sql(ui.store, f"SELECT sum(tokens) FROM costs WHERE stage = 'encode' AND run_id = '{latest}'")[0]
+    assert 0 < tokens < 60
+    (table,) = [each for each in ui.artifacts(run) if each["key"] == "costs"]
+    assert [row["stage"] for row in json.loads(table["data"])] == ["load", "split", "encode", "index"]
+    assert "encode: done" in ui.logs(run)
+
+
+def test_two_runs_never_overlap_and_a_cancelled_one_is_cancelled(ui: Ui) -> None:
+    run = ui.run("re-encode", corpus="slow")
+    encoding = lambda: any("encode:" in (each["description"] or "") for each in ui.artifacts(run))  # noqa: E731
+    wait(encoding, 90, lambda: ui.logs(run))
+    second = ui.ended(ui.run("re-encode", corpus="slow"))
+    assert (second["type"], second["name"]) == ("COMPLETED", "Skipped")
+    assert "nothing was done" in second["message"]
+    working = ui.family()
+    assert any("raylet" in " ".join(process.cmdline()) for process in working)
+    began = time.monotonic()
+    ui.call(f"/flow_runs/{run}/set_state", {"state": {"type": "CANCELLING"}})
+    assert ui.ended(run)["type"] == "CANCELLED"
+    print(f"cancelled in {time.monotonic() - began:.1f} s")
+    ended = [process for process in working if process not in ui.family()]
+    assert any("raylet" in "".join(process.name()) for process in ended if process.is_running()) is False
+    record = next(each for each in reversed(read_runs(ui.store)) if each.name == "slow")
+    assert record.state == "cancelled", record.error
+    # it goes on from its last whole shard
+    made = sorted((ui.store / "sentences").glob("*/*.parquet"))
+    assert made
+    settings = {"encode": {"encoder": "tests.fakes:SlowEncoder"}}
+    again = index(ui.store, "synthetic:passages=400,questions=20,seed=3", name="slow", **settings)
+    assert {"load", "split"} <= again.reused
+
+
+def test_a_run_that_fails_is_tried_again_and_then_tells(ui: Ui, hook: ChatServer) -> None:
+    run = ui.run("re-encode", corpus="gone")
+    state = ui.ended(run)
+    assert state["type"] == "FAILED"
+    assert "/nowhere/gone.jsonl" in state["message"]
+    assert ui.call(f"/flow_runs/{run}")["run_count"] == 2
+    ((path, told, _),) = wait(lambda: list(hook.asked), 20)
+    assert path.endswith("/token-that-nobody-sees")
+    assert (told["flow"], told["state"]) == ("re-encode", "Failed")
+    assert told["parameters"]["parameters"]["corpus"] == "gone"
+    assert "/nowhere/gone.jsonl" in told["message"]
+    assert "token-that-nobody-sees" not in ui.logs(run) + ui.log("runner") + ui.log("server")
+
+
+def test_what_is_wrong_is_refused_by_name(ui: Ui) -> None:
+    status, told = ui.refused("re-encode", corpus="twons")
+    assert (status, "parameters.corpus" in told, "'towns'" in told) == (409, True, True), told
+    wrong = (("alpha", 2, "1"), ("experiment", "quikstart", "'quickstart'"), ("critic", "x", "judge"))
+    for field, value, known in wrong:
+        status, told = ui.refused("evaluate-experiment", **{field: value})
+        assert (status, f"parameters.{field}" in told, known in told) == (409, True, True), told
+
+
+def test_an_evaluation_over_rest(ui: Ui) -> None:
+    began = time.monotonic()
+    run = ui.run("evaluate-experiment", index="demo", sample=5, alpha=0.5, workers=1, more=FAST)
+    wait(lambda: ui.state(run)["type"] == "RUNNING", 60)
+    print(f"started after {time.monotonic() - began:.1f} s")
+    assert ui.ended(run)["type"] == "COMPLETED"
+    found = {each["key"]: each for each in ui.artifacts(run) if each["key"]}
+    assert "| ParetoRAG |" in found["report"]["data"]
+    assert str(ui.store / "reports") in found["report"]["data"]
+    plots = [each for key, each in found.items() if key.startswith("plot-")]
+    assert len(plots) >= 3
+    assert all(each["data"].startswith("data:image/svg+xml;base64,") for each in plots)
+    quoted = json.loads(found["costs"]["data"])
+    assert {"stage", "USD", "quoted USD"} <= set(quoted[0])
+    assert read_runs(ui.store)[-1].config["methods"][-1]["retrieve"]["alpha"] == 0.5
+
+
+def test_an_evaluation_in_a_browser(ui: Ui, tmp_path: Path) -> None:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install 'vitalfew[dev]'")
+    if not os.path.exists(CHROMIUM):
+        pytest.skip(f"no {CHROMIUM}: apt-get install chromium")
+    outside: list[str] = []
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        page = browser.new_page(viewport={"width": 1300, "height": 2300})
+        page.set_default_timeout(30_000)
+        page.on("request", lambda request: outside.append(request.url) if ui.address not in request.url else None)
+        page.goto(f"{ui.address}/deployments")
+        page.get_by_role("link", name="evaluate-experiment").first.click()
+        page.get_by_role("button", name="Run").click()
+        page.screenshot(path=tmp_path / "menu.png")
+        page.get_by_text("Custom run").click()
+        page.get_by_label("Alpha").fill("0.3")
+        page.screenshot(path=tmp_path / "form.png")
+        browser.close()
+    assert not [url for url in outside if not url.startswith(("data:", "blob:"))]
+
+
+def test_a_second_ui_and_a_port_that_is_taken(ui: Ui, tmp_path: Path) -> None:
+    told = subprocess.run(ui.command(), cwd=ROOT, env=ui.environment, capture_output=True, text=True)
+    assert told.returncode == 1
+    assert f"runs already at {ui.address} (process {ui.process.pid})" in told.stderr.replace("\n", " ")
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = Ui(tmp_path / "store", port=other.getsockname()[1])
+        told = subprocess.run(taken.command(), cwd=ROOT, env=taken.environment, capture_output=True, text=True)
+    assert told.returncode == 1
+    assert f"port {taken.port}" in told.stderr
+    assert f"--port {taken.port + 1}" in told.stderr
+    assert "Traceback" not in told.stderr
+
+
+def test_doctor_finds_the_server(ui: Ui) -> None:
+    command = [sys.executable, "-m", "flows.cli", "doctor", "--store", str(ui.store)]
+    told = subprocess.run(command, cwd=ROOT, env=ui.environment, capture_output=True, text=True).stdout
+    assert f"{ui.address} answers" in told.replace("\n", " ")
+
+
+def test_a_server_that_dies_in_mid_run(ui: Ui) -> None:
+    run = ui.run("evaluate-experiment", index="demo", sample=7, workers=1, more=FAST)
+    wait(lambda: ui.state(run)["type"] == "RUNNING", 60)
+    family = ui.family()
+    server = next(process for process in family if "server" in process.cmdline())
+    server.kill()
+    told = ui.process.communicate(timeout=60)[1]
+    assert ui.process.returncode == 1
+    assert "the server ended (status -9)" in told.replace("\n", " ")
+    assert "start `vitalfew ui`" in told.replace("\n", " ")
+    assert psutil.wait_procs(family, timeout=5)[1] == []
+    # what was lost is told of, and the same run comes to its end
+    ui.start()
+    assert ui.state(run)["type"] == "CRASHED"
+    assert ui.deployment("re-encode")["paused"] is False
+    again = ui.run("evaluate-experiment", index="demo", sample=7, workers=1, more=FAST)
+    wait(lambda: ui.state(again)["type"] == "RUNNING", 60)
+    told, left = ui.end(signal.SIGINT)
+    assert "Stopped" in told
+    assert left == []
