@@ -39,14 +39,16 @@ MMR_QUESTIONS, CONTEXTS, DIMENSION, WORDS = 1000, 10, 384, 100
 QUESTIONS, CANDIDATES = 10_000, 10
 
 
-def best(work: Callable[[], Any]) -> float:
-    """CPU seconds, of three times the least: on one core the time it takes where nobody else computes."""
-    seconds = []
+def best(*works: Callable[[], Any]) -> list[float]:
+    """CPU seconds of each, of three times the least: on one core the time it takes where nobody else computes. They
+    take turns, so that none has the quieter machine."""
+    seconds: list[list[float]] = [[] for _ in works]
     for _ in range(3):
-        began = time.process_time()
-        work()
-        seconds.append(time.process_time() - began)
-    return min(seconds)
+        for each, work in zip(seconds, works, strict=True):
+            began = time.process_time()
+            work()
+            each.append(time.process_time() - began)
+    return [min(each) for each in seconds]
 
 
 def mmr_seconds() -> float:
@@ -56,7 +58,7 @@ def mmr_seconds() -> float:
     found = random.standard_normal((MMR_QUESTIONS, CONTEXTS, DIMENSION)).astype(np.float32)
     vectors = Vectors(random.standard_normal((MMR_QUESTIONS, DIMENSION)).astype(np.float32), [*found])
     refiner = Mmr(Refine(refiner="mmr", top_k=5))
-    return best(lambda: refiner.refine(["Who?"] * MMR_QUESTIONS, hits, vectors))
+    return best(lambda: refiner.refine(["Who?"] * MMR_QUESTIONS, hits, vectors))[0]
 
 
 def selection_seconds(name: str) -> float:
@@ -69,7 +71,7 @@ def selection_seconds(name: str) -> float:
         usable=random.random(shape) < 0.98,
     )
     selector = resolve("selector", name)(Select(selector=name))
-    return best(lambda: selector.select(candidates))
+    return best(lambda: selector.select(candidates))[0]
 
 
 def batch_ratio() -> str:
@@ -95,9 +97,9 @@ def batch_ratio() -> str:
         prompts = [prompt for shard in stage.shards() for prompt in _prompts(stage, shard)]
         reader: Reader = stage.generator  # type: ignore[attr-defined]
         reader.generate(prompts[:1])  # loads the model
-        bare = best(lambda: (reader.kept.clear(), reader.generate(prompts)))
-        staged = best(
-            lambda: (reader.kept.clear(), [stage.run_shard(shard, "bench", _quiet) for shard in stage.shards()])
+        bare, staged = best(
+            lambda: (reader.kept.clear(), reader.generate(prompts)),
+            lambda: (reader.kept.clear(), [stage.run_shard(shard, "bench", _quiet) for shard in stage.shards()]),
         )
     return (
         f"generate, {len(prompts):,} candidates: {len(prompts) / staged:.1f} a second as a stage, "
