@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 DEMO := synthetic:passages=2000,questions=200,seed=0
 
 .PHONY: help setup setup-vllm demo test lint types unit test-vllm clean \
-	bench bench-split bench-encode bench-index bench-faiss bench-evaluate bench-scale bench-vllm bench-runners bench-pfe
+	bench bench-split bench-encode bench-index bench-faiss bench-evaluate bench-scale bench-vllm bench-runners bench-pfe \
+	bench-catalog
 
 help:  ## What there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
@@ -71,6 +72,9 @@ bench-vllm: setup-vllm  ## Generator `vllm` against a bare LLM.generate: ratio o
 
 bench-pfe: setup  ## MMR and the selectors on one core; candidates in a batch against a bare one
 	$(BIN)/python -m benchmarks.pfe
+
+bench-catalog: setup  ## SQL on a store with a million hits: seconds of each documented query, and of the rebuilding
+	$(BIN)/python -m benchmarks.catalog
 
 bench-runners: setup  ## One process against one and two Ray workers
 	$(BIN)/python -m benchmarks.runners

@@ -83,14 +83,13 @@ def _quoted(connection: duckdb.DuckDBPyConnection, run: str) -> None:
     rows = connection.execute(f"SELECT q.stage, {pairs} FROM quoted(?) AS q", [run]).fetchall()
     if not rows:
         return
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("quoted → truth", no_wrap=True)
+    table = Table("stage", box=None, header_style="bold", pad_edge=False)
     for head in _QUOTED:
-        table.add_column(head, justify="right", no_wrap=True)
+        table.add_column(head, justify="right")
     for stage, *figures in rows:
         sides = zip(figures[::2], figures[1::2], strict=True)
         table.add_row(stage, *(f"{_short(quoted)} → {_short(true)}" for quoted, true in sides))
-    out.print()
+    out.print("\nQuoted → truth:")
     out.print(table)
 
 

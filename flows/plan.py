@@ -19,7 +19,7 @@ import psutil
 from configs.schema import IndexCorpus
 from flows.steps import index_stages
 from flows.trial import Sample, Trials, try_stages
-from storage.costs import charge
+from storage.costs import charge, model_name
 from storage.quotes import Quote, find, save
 from tasks import reuse
 from tasks.datasets.base import InputError, Passage
@@ -246,7 +246,7 @@ def _quote(
         gpu_seconds=gpu,
         peak_memory_bytes=round(memory),
         disk_bytes=round(disk),
-        usd=charge(cpu, gpu, tokens),
+        usd=charge(cpu, gpu, tokens, model_name(stage.name, stage.config.model_dump())),
     )
 
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from storage.costs import Cost, write_ledger
+from storage.costs import Cost, model_name, write_ledger
 from storage.locks import locked
 from storage.parquet import DamagedRecord, checksum, read_json, remove_leftovers, write_json, write_table
 
@@ -209,9 +209,11 @@ class Artifact:
 
     def add_costs(self, stage: str, records: Iterable[ShardRecord]) -> None:
         """Enter shards in the ledger. What was paid before for shards that were lost since stays in it."""
+        model = model_name(stage, (self.description() or {}).get("config", {}))
         rows = [
             {
                 **vars(record.cost),
+                "model": model,
                 "stage": stage,
                 "shard": record.shard,
                 "run_id": record.run_id,

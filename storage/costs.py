@@ -3,9 +3,9 @@
 import resource
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from storage import schemas
+from storage import nvml, schemas
 from storage.parquet import write_table
 
 PRICES = Path(__file__).parent.parent / "configs" / "prices.yaml"
@@ -34,19 +34,39 @@ class Cost:
     gpu_seconds: float = 0.0
     peak_memory_bytes: int = 0
     usd: float = 0.0
+    gpu_joules: float | None = None
+
+
+# By stage, the setting that names what does its work. Other stages have no model.
+_ROLES = {
+    "split": "splitter",
+    "encode": "encoder",
+    "encode_questions": "encoder",
+    "refine": "refiner",
+    "generate": "generator",
+    "critique": "critic",
+}
+
+
+def model_name(stage: str, config: Mapping[str, Any]) -> str | None:
+    """What did a stage's work, as the settings name it: minilm, openai:NAME. None for a stage without a model."""
+    method, model = config.get(_ROLES.get(stage, "")), config.get("model")
+    return f"{method}:{model}" if method and model else method
 
 
 class Meter:
     """Measures the block it encloses: `with Meter() as meter: ...`, then `meter.cost`."""
 
-    def __init__(self, num_gpus: float = 0.0) -> None:
-        """`num_gpus`: the share of a GPU that is taken."""
+    def __init__(self, num_gpus: float = 0.0, model: str | None = None) -> None:
+        """`num_gpus`: the share of a GPU that is taken; `model`: as of `model_name`, for the price of its tokens."""
         self.cost = Cost()
         self._num_gpus = num_gpus
+        self._model = model
 
     def __enter__(self) -> Self:
         _reset_peak_memory()
         self.cost.started = datetime.now(UTC).isoformat()
+        self._joules = nvml.joules() if self._num_gpus else None
         self._wall, self._cpu = time.perf_counter(), time.process_time()
         return self
 
@@ -57,15 +77,19 @@ class Meter:
         cost.wall_seconds = time.perf_counter() - self._wall
         cost.cpu_seconds = time.process_time() - self._cpu
         cost.gpu_seconds = cost.wall_seconds * self._num_gpus
+        if self._joules is not None and (joules := nvml.joules()) is not None:
+            cost.gpu_joules = (joules - self._joules) * min(1.0, self._num_gpus)  # others may share the GPU
         cost.peak_memory_bytes = peak_memory()
-        cost.usd = charge(cost.cpu_seconds, cost.gpu_seconds, cost.tokens)
+        cost.usd = charge(cost.cpu_seconds, cost.gpu_seconds, cost.tokens, self._model)
 
 
-def charge(cpu_seconds: float, gpu_seconds: float, tokens: float) -> float:
-    """USD at the prices of configs/prices.yaml."""
-    prices = read_prices()
-    hours = cpu_seconds * prices["cpu_core_hour"] + gpu_seconds * prices["gpu_hour"]
-    return hours / 3600 + tokens * prices["million_tokens"] / 1e6
+def charge(
+    cpu_seconds: float, gpu_seconds: float, tokens: float, model: str | None = None, on: date | None = None
+) -> float:
+    """USD at the prices of configs/prices.yaml on a day, by default today (UTC)."""
+    prices = read_prices(on or datetime.now(UTC).date())
+    hours = cpu_seconds * prices.cpu_core_hour + gpu_seconds * prices.gpu_hour
+    return hours / 3600 + tokens * prices.of_tokens(model) / 1e6
 
 
 def write_ledger(path: Path, rows: Sequence[dict[str, Any]]) -> None:
@@ -82,11 +106,39 @@ def _ledger(path: Path) -> list[dict[str, Any]]:
         return []
 
 
+@dataclass(frozen=True)
+class Prices:
+    """A dated list of prices: USD per CPU-core hour, per GPU hour, per million tokens (of every model, or by model)."""
+
+    dated: date
+    cpu_core_hour: float
+    gpu_hour: float
+    million_tokens: float | dict[str, float]
+
+    def of_tokens(self, model: str | None) -> float:
+        """USD per million tokens of a model; one that is not listed costs none."""
+        if isinstance(self.million_tokens, dict):
+            return self.million_tokens.get(model or "", 0.0)
+        return self.million_tokens
+
+
+def read_prices(on: date) -> Prices:
+    """The list of configs/prices.yaml that holds on a day: the last one dated then or before, else the first one."""
+    lists = _price_lists()
+    return next((each for each in reversed(lists) if each.dated <= on), lists[0])
+
+
 @cache
-def read_prices() -> dict[str, float]:
-    """USD per CPU-core hour, GPU hour and million tokens, from configs/prices.yaml."""
+def _price_lists() -> list[Prices]:
+    """Oldest first. Raises ValueError where the file is not as it should be."""
     content = yaml.safe_load(PRICES.read_text(encoding="utf-8"))
-    return {name: float(content[name]) for name in ("cpu_core_hour", "gpu_hour", "million_tokens")}
+    try:
+        lists = [Prices(**each) for each in (content if isinstance(content, list) else [content])]
+    except TypeError as error:
+        raise ValueError(f"{PRICES}: {error}; a list has dated, cpu_core_hour, gpu_hour, million_tokens") from error
+    if not lists or any(type(each.dated) is not date for each in lists):
+        raise ValueError(f"{PRICES}: every list of prices needs `dated: YYYY-MM-DD`")
+    return sorted(lists, key=lambda each: each.dated)
 
 
 def peak_memory() -> int:

@@ -77,7 +77,7 @@ COSTS = pa.schema(
         _field("stage", pa.string(), "stage"),
         _field("shard", pa.int32(), "shard number; -1 for the work before the first shard"),
         _field("run_id", pa.string(), "the run that did the work and pays for it"),
-        _field("model", pa.string(), "what did the work: minilm, openai:NAME; none: a stage without a model", True),
+        _field("model", pa.string(), "what did the work: punkt, minilm, openai:NAME; none: a stage without", True),
         _field("started", pa.timestamp("us", "UTC"), "when the work began"),
         _field("rows", pa.int64(), "rows written to the stage's first table", unit="rows"),
         _field("tokens", pa.int64(), "model tokens computed, padding apart", unit="tokens"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import date, datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 from configs.evaluation import Score as ScoreConfig
 from configs.schema import Unit
 from storage.artifacts import Artifact, ShardRecord
-from storage.costs import charge
+from storage.costs import charge, model_name
 from storage.ids import shard_of
 from tasks import scoring
 from tasks.datasets.base import Span
@@ -146,7 +147,8 @@ class Score(Stage):
     def _answer(self, row: dict[str, Any]) -> Answer:
         tokens = row["prompt_tokens"] + row["completion_tokens"]
         seconds = row["seconds"]
-        usd = charge(0, seconds, tokens) if self._on_gpu else charge(seconds, 0, tokens)
+        cpu, gpu = (0.0, seconds) if self._on_gpu else (seconds, 0.0)
+        usd = charge(cpu, gpu, tokens, *self._generated)
         names = ("text", "prompt_tokens", "completion_tokens", "seconds", "error")
         return Answer(**{name: row[name] for name in names}, usd=usd)
 
@@ -160,6 +162,12 @@ class Score(Stage):
             for start, end in zip(starts[first:last], ends[first:last], strict=True)
             if start < span.end and end > span.start
         ]
+
+    @cached_property
+    def _generated(self) -> tuple[str | None, date]:
+        """The model that answered, and the day: what its price depends on."""
+        manifest = self.inputs["candidates"].completed()
+        return model_name(manifest.stage, manifest.config), datetime.fromisoformat(manifest.completed).date()
 
     @cached_property
     def _on_gpu(self) -> bool:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pydantic import BaseModel
 
 from storage.artifacts import PREPARATION, Artifact, File, Manifest, ShardRecord, fingerprint
-from storage.costs import Meter
+from storage.costs import Meter, model_name
 
 Progress = Callable[[int, int], None]
 """Called with how many more rows and tokens are done."""
@@ -130,7 +130,7 @@ class Stage(ABC):
 
     def run_shard(self, shard: int, run_id: str, progress: Progress) -> ShardRecord:
         """Do one shard and mark it done."""
-        with Meter(self.num_gpus) as meter:
+        with Meter(self.num_gpus, model_name(self.name, self.config.model_dump())) as meter:
             result = self.work(shard, progress)
             files = [self.artifact.write(shard, table, rows) for table, rows in result.tables.items()]
             meter.cost.tokens = result.tokens

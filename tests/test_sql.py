@@ -78,9 +78,8 @@ def test_every_table_and_column_is_documented() -> None:
 def test_any_duckdb_shows_the_comments(store: Path) -> None:
     build(store)
     with duckdb.connect(str(store / CATALOG), read_only=True) as connection:
-        said = connection.sql(
-            "SELECT comment FROM duckdb_columns() WHERE NOT internal AND table_name <> 'place'"
-        ).fetchall()
+        own = "NOT internal AND table_name <> 'place'"
+        said = connection.sql(f"SELECT comment FROM duckdb_columns() WHERE {own}").fetchall()
         assert all(comment for (comment,) in said)
         ((costs,),) = connection.sql("SELECT comment FROM duckdb_views() WHERE view_name = 'costs'").fetchall()
         assert costs == "a row is what one shard of one stage took"
@@ -192,7 +191,7 @@ def test_spending_adds_up_to_the_ledger(store: Path) -> None:
 def test_costs(store: Path, bare: Path) -> None:
     shown = run("costs", "--store", store)
     assert shown.exit_code == 0, shown.output
-    for word in ("encode", "generate", "together", "day (UTC)", "trial", "quoted → truth"):
+    for word in ("encode", "generate", "together", "day (UTC)", "trial", "Quoted → truth"):
         assert word in shown.output
     assert "GPU" not in shown.output
     one = run("costs", "trial", "--store", store).output
