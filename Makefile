@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO := synthetic:passages=2000,questions=200,seed=0
 
-.PHONY: help setup setup-vllm demo test lint types unit test-vllm clean \
+.PHONY: help setup setup-vllm demo ui test lint types unit test-vllm clean \
 	bench bench-split bench-encode bench-index bench-faiss bench-evaluate bench-scale bench-vllm bench-runners bench-pfe \
 	bench-catalog
 
@@ -31,6 +31,9 @@ demo: setup  ## Index the built-in corpus, search it, answer its questions by th
 	$(BIN)/vitalfew index $(DEMO) --name demo
 	$(BIN)/vitalfew search "$$($(BIN)/vitalfew sql 'SELECT text FROM questions ORDER BY question_id LIMIT 1' --format csv | tail -n 1)" --index demo --top-k 3
 	$(BIN)/vitalfew evaluate quickstart --index demo --set questions.sample=100
+
+ui: setup  ## Start, schedule and look at runs in a browser: http://127.0.0.1:4200
+	$(BIN)/vitalfew ui
 
 test: setup lint types unit  ## Lint, types, tests
 

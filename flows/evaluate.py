@@ -29,7 +29,11 @@ def evaluate_and_show(parameters: Evaluate) -> evaluation.Evaluated:
     with nullcontext() if evaluation.is_evaluated(parameters) else ray_cluster(parameters):
         outcome = evaluation.evaluate(parameters, on_ray(parameters.workers, keep=True))
     made = {manifest.artifact: manifest for each in outcome.methods.values() for manifest in each.values()}
-    show_costs(parameters.store, made.values(), outcome.reused)
+    methods: dict[str, list[str]] = {artifact: [] for artifact in made}
+    for name, each in outcome.methods.items():
+        for manifest in each.values():
+            methods[manifest.artifact].append(name)
+    show_costs(parameters.store, made.values(), outcome.reused, methods)
     show_report(parameters.store, outcome.run)
     return outcome
 

@@ -52,10 +52,11 @@ class Form(Place):
 
 
 def _plain(field: dict[str, Any]) -> dict[str, Any]:
-    """A field's schema without "or null", for which Prefect's form would have a switch of its own."""
+    """A field's schema without "or null", for which Prefect's form would have a switch of its own, and without null as
+    its default, which the form would send."""
     kinds = [kind for kind in field.get("anyOf", []) if kind != {"type": "null"}]
-    rest = {key: value for key, value in field.items() if key != "anyOf"}
-    return {**rest, **kinds[0]} if len(kinds) == 1 else field
+    rest = {key: value for key, value in field.items() if key != "anyOf" and (key, value) != ("default", None)}
+    return {**rest, **kinds[0]} if len(kinds) == 1 else rest
 
 
 MORE = Field((), description='Any other settings, one "key.path=value" a line, as `--set` takes them.')

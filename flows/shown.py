@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,31 +33,32 @@ def show_report(store: Path, run: Run) -> None:
     logger.info("Report: %s", page)
 
 
-def show_costs(store: Path, manifests: Iterable[Manifest], reused: set[str]) -> None:
+def show_costs(
+    store: Path, manifests: Iterable[Manifest], reused: set[str], methods: Mapping[str, Sequence[str]] | None = None
+) -> None:
     """A row per artifact of a run: what it took and, where `vitalfew plan` was asked before, what it was quoted at.
 
-    `reused`: the artifacts (or stages) that were there already and cost this run nothing.
+    `reused`: the artifacts (or stages) that were there already and cost this run nothing. `methods`: of an evaluation,
+    by artifact the methods that use it.
     """
     rows = []
     for manifest in manifests:
         there = manifest.artifact in reused or manifest.stage in reused
-        rows.append(_cost_row(store, manifest, there))
-        state = "was there already" if there else f"{rows[-1]['wall s']} s"
-        logger.info("%s: %s rows, %s", manifest.stage, f"{rows[-1]['rows']:,}", state)
+        used = {"methods": ", ".join(methods[manifest.artifact])} if methods else {}
+        rows.append({"stage": manifest.stage, **used, **_costs(store, manifest, there)})
     create_table_artifact(rows, key="costs", description="What each stage took, beside its quote; USD at prices.yaml")
 
 
-def _cost_row(store: Path, manifest: Manifest, there: bool) -> dict[str, Any]:
+def _costs(store: Path, manifest: Manifest, there: bool) -> dict[str, Any]:
     costs = [record.cost for record in (manifest.preparation, *manifest.shards) if record]
     quote = None if there else find(store, manifest.artifact.split("/")[1])
     return {
-        "stage": manifest.stage,
         "made by": "an earlier run" if there else "this run",
         "rows": sum(manifest.rows.values()),
         "tokens": sum(cost.tokens for cost in costs),
         "quoted tokens": quote.tokens if quote else "",
-        "wall s": round(sum(cost.wall_seconds for cost in costs), 1),
-        "quoted wall s": round(quote.wall_seconds, 1) if quote else "",
+        "wall s": round(sum(cost.wall_seconds for cost in costs), 2),
+        "quoted wall s": round(quote.wall_seconds, 2) if quote else "",
         "USD": round(sum(cost.usd for cost in costs), 6),
         "quoted USD": round(quote.usd, 6) if quote else "",
         "artifact": manifest.artifact,

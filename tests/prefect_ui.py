@@ -76,8 +76,14 @@ class Ui:
         """The answer of the REST interface. Raises HTTPError."""
         content = None if body is None else json.dumps(body).encode()
         request = Request(f"{self.address}/api{path}", content, {"Content-Type": "application/json"}, method=method)
-        with urlopen(request, timeout=30) as answer:
-            return json.loads(answer.read() or "null")
+        for attempt in range(5):
+            try:
+                with urlopen(request, timeout=30) as answer:
+                    return json.loads(answer.read() or "null")
+            except HTTPError as error:
+                if error.code != 503 or attempt == 4:  # "try again": SQLite is busy
+                    raise
+                time.sleep(1)
 
     def refused(self, flow: str, **parameters: Any) -> tuple[int, str]:
         """Status and message of a run that the server refuses to make."""
@@ -99,6 +105,10 @@ class Ui:
     def runs(self, flow: str) -> list[Any]:
         found: list[Any] = self.call("/flow_runs/filter", {"flows": {"name": {"any_": [flow]}}})
         return found
+
+    def working(self, flow: str) -> list[Any]:
+        """Its runs that are not at their end, nor waiting for their time."""
+        return [run for run in self.runs(flow) if run["state_type"] in ("RUNNING", "PENDING", "CANCELLING")]
 
     def state(self, run: str) -> Any:
         return self.call(f"/flow_runs/{run}")["state"]

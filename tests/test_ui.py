@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -49,7 +50,7 @@ def ui(tmp_path_factory: pytest.TempPathFactory, hook: ChatServer) -> Iterator[U
     index(folder / "store", name="demo")
     fake = ["workers: 1", "encode: {encoder: 'tests.fakes:HashEncoder'}", "load: {shard_passages: 20}"]
     source = passages(folder / "towns.jsonl", 60)
-    corpus(folder, "towns", f"datasets: ['jsonl:{source}']", *fake, "cron: '* * * * * */10'")
+    corpus(folder, "towns", f"datasets: ['jsonl:{source}']", *fake, "cron: '* * * * * */20'")
     slow = "synthetic:passages=400,questions=20,seed=3"
     corpus(folder, "slow", f"datasets: ['{slow}']", *fake[::2], "encode: {encoder: 'tests.fakes:SlowEncoder'}")
     corpus(folder, "gone", "datasets: ['jsonl:/nowhere/gone.jsonl']", *fake)
@@ -67,19 +68,19 @@ def ui(tmp_path_factory: pytest.TempPathFactory, hook: ChatServer) -> Iterator[U
 
 
 def test_a_schedule_fires_and_an_unchanged_corpus_is_left_alone(ui: Ui) -> None:
-    """Every ten seconds here. The first run encodes; those that come while it works or after it do nothing."""
+    """Every twenty seconds here."""
 
-    def states() -> list[str]:
-        runs = [run for run in ui.runs("re-encode") if run["auto_scheduled"] and run["state_type"] == "COMPLETED"]
-        return [run["state"]["message"] for run in runs]
+    def begun() -> list[Any]:
+        return [run for run in ui.runs("re-encode") if run["auto_scheduled"] and run["state_type"] == "RUNNING"]
 
-    told = wait(lambda: (found := states()) and any("Unchanged" in each for each in found) and found, 120)
-    assert any("encode" in each for each in told)
-    assert sql(ui.store, "SELECT count(*) FROM passages WHERE title LIKE 'Town %'") == [(60,)]
+    first = wait(begun, 90, lambda: ui.log("server") + ui.log("runner"))[0]["id"]
     deployment = ui.deployment("re-encode")
-    assert len(deployment["schedules"]) == 1
-    schedule = deployment["schedules"][0]["id"]
-    ui.call(f"/deployments/{deployment['id']}/schedules/{schedule}", {"active": False}, "PATCH")
+    (schedule,) = deployment["schedules"]
+    ui.call(f"/deployments/{deployment['id']}/schedules/{schedule['id']}", {"active": False}, "PATCH")
+    assert ui.ended(first)["message"] == "Done: load, split, encode, index."
+    assert sql(ui.store, "SELECT count(*) FROM passages WHERE title LIKE 'Town %'") == [(60,)]
+    wait(lambda: not ui.working("re-encode"), 60)
+    assert ui.ended(ui.run("re-encode", corpus="towns"))["message"] == "Unchanged: nothing to do."
 
 
 def test_a_changed_corpus_encodes_what_changed(ui: Ui) -> None:
@@ -160,24 +161,67 @@ def test_an_evaluation_over_rest(ui: Ui) -> None:
 
 
 def test_an_evaluation_in_a_browser(ui: Ui, tmp_path: Path) -> None:
+    """As a person does it: from the list of deployments to the form, a wrong value, a right one, the artifacts."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install 'vitalfew[dev]'")
     if not os.path.exists(CHROMIUM):
         pytest.skip(f"no {CHROMIUM}: apt-get install chromium")
     outside: list[str] = []
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        page = browser.new_page(viewport={"width": 1300, "height": 2300})
-        page.set_default_timeout(30_000)
-        page.on("request", lambda request: outside.append(request.url) if ui.address not in request.url else None)
+        page = browser.new_page(viewport={"width": 1300, "height": 1900})
+        page.set_default_timeout(60_000)
+        page.on("request", lambda request: outside.append(request.url))
         page.goto(f"{ui.address}/deployments")
         page.get_by_role("link", name="evaluate-experiment").first.click()
-        page.get_by_role("button", name="Run").click()
-        page.screenshot(path=tmp_path / "menu.png")
+        page.wait_for_url("**/deployments/deployment/*")
+        page.get_by_role("button", name="Run", exact=True).click()
         page.get_by_text("Custom run").click()
-        page.get_by_label("Alpha").fill("0.3")
-        page.screenshot(path=tmp_path / "form.png")
+        fill_form(page, tmp_path)
+        run = ui.call("/flow_runs/filter", {"sort": "EXPECTED_START_TIME_DESC", "limit": 1})[0]["id"]
+        page.goto(f"{ui.address}/runs/flow-run/{run}")
+        page.get_by_text("Completed", exact=True).first.wait_for()
+        page.get_by_text("score: done").first.wait_for()
+        page.screenshot(path=tmp_path / "run.png")
+        page.get_by_text("Artifacts", exact=True).click()
+        page.get_by_role("link", name="report").first.wait_for()
+        page.screenshot(path=tmp_path / "artifacts.png")
+        look_at_artifacts(page, ui, run, tmp_path)
         browser.close()
-    assert not [url for url in outside if not url.startswith(("data:", "blob:"))]
+    assert [url for url in outside if not url.startswith((ui.address, "data:", "blob:"))] == []
+    retrieve = read_runs(ui.store)[-1].config["methods"][-1]["retrieve"]
+    assert (retrieve["alpha"], retrieve["top_k"]) == (0.3, 10)
+    print(f"screenshots: {tmp_path}")
+
+
+def fill_form(page: Any, folder: Path) -> None:
+    def field(name: str) -> Any:
+        label = page.get_by_text(f"{name} (Optional)", exact=True)
+        return page.locator(".p-label", has=label).last.locator("input, textarea").last
+
+    page.get_by_text("Retriever (Optional)").wait_for()
+    page.get_by_text("Weight of the core vector, 0 to 1.").wait_for()
+    field("Index").fill("demo")
+    field("Sample").fill("6")
+    page.get_by_text("Add item").click()
+    field("More").fill(FAST[0])
+    field("Alpha").fill("2")
+    page.get_by_role("button", name="Submit").click()
+    page.get_by_text("Validation failed for field 'parameters.alpha'").wait_for()
+    page.screenshot(path=folder / "refused.png")
+    field("Alpha").fill("0.3")
+    page.get_by_role("button", name="Submit").click()
+    page.get_by_role("button", name="View run").wait_for()
+
+
+def look_at_artifacts(page: Any, ui: Ui, run: str, folder: Path) -> None:
+    for artifact in ui.artifacts(run):
+        if artifact["key"] in ("report", "costs", "plot-accuracy-against-prompt-tokens"):
+            page.goto(f"{ui.address}/artifacts/artifact/{artifact['id']}")
+            shown = {"image": "img[src^='data:image/svg']", "table": "td", "markdown": "td"}[artifact["type"]]
+            page.locator(shown).first.wait_for()
+            page.screenshot(path=folder / f"{artifact['key']}.png")
+            if artifact["type"] == "image":
+                assert page.locator(shown).first.evaluate("image => image.naturalWidth") > 100
 
 
 def test_a_second_ui_and_a_port_that_is_taken(ui: Ui, tmp_path: Path) -> None:
