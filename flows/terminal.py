@@ -81,6 +81,7 @@ def layers(config: Path | None, assignments: list[str] | None, **given: Any) -> 
 def explained_errors() -> Iterator[None]:
     """What a user can mend is one message and exit status 1; Ctrl-C is 130; anything else is a fault of ours."""
     from duckdb import Error as QueryFailed
+    from httpx import TransportError
 
     from storage.catalog import QueryError
     from storage.runs import IndexNotFound
@@ -92,6 +93,12 @@ def explained_errors() -> Iterator[None]:
         raise typer.Exit(130) from None
     except (InputError, ConfigError, UnknownName, IndexNotFound, QueryError, QueryFailed, OSError, ValueError) as error:
         err.print(f"[bold red]Error:[/] {escape(printable(str(error)))}", highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from None
+    except TransportError as error:
+        told = (
+            f"Prefect's server does not answer any more ({type(error).__name__}). Finished shards are kept: the same "
+        )
+        err.print(f"[bold red]Error:[/] {told}command goes on from there.", highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None
 
 
