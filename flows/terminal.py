@@ -27,7 +27,8 @@ err = Console(stderr=True)
 
 StoreOption = Annotated[Path, typer.Option("--store", metavar="DIR", help="Directory of all artifacts.")]
 DEFAULT_STORE = Path("store")
-CANCELLED = "[yellow]Cancelled.[/] Finished shards are kept: the same command goes on from there."
+GOES_ON = "Finished shards are kept: the same command goes on from there."
+CANCELLED = f"[yellow]Cancelled.[/] {GOES_ON}"
 
 
 class Runner(StrEnum):
@@ -95,10 +96,8 @@ def explained_errors() -> Iterator[None]:
         err.print(f"[bold red]Error:[/] {escape(printable(str(error)))}", highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None
     except TransportError as error:
-        told = (
-            f"Prefect's server does not answer any more ({type(error).__name__}). Finished shards are kept: the same "
-        )
-        err.print(f"[bold red]Error:[/] {told}command goes on from there.", highlight=False, soft_wrap=True)
+        told = f"Prefect's server does not answer any more ({type(error).__name__}). {GOES_ON}"
+        err.print(f"[bold red]Error:[/] {told}", highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None
 
 
