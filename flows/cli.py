@@ -111,7 +111,9 @@ def _run_index(parameters: IndexCorpus) -> Any:
     if parameters.runner == "serial":
         return index_corpus(parameters, run_serially)
     from flows.index_corpus import index_corpus as flow
+    from flows.service import check_server
 
+    check_server()
     end_at_once_on_interrupt(parameters.store)
     return flow(parameters)
 

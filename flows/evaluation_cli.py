@@ -59,7 +59,9 @@ def _run(parameters: Evaluate) -> Any:
     if is_evaluated(parameters) or parameters.runner == "serial":
         return evaluate_plainly(parameters, run_serially)
     from flows.evaluate import evaluate as flow
+    from flows.service import check_server
 
+    check_server()
     end_at_once_on_interrupt(parameters.store)
     return flow(parameters)
 

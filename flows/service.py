@@ -62,6 +62,13 @@ def answers(address: str) -> bool:
         return False
 
 
+def check_server() -> None:
+    """Raises ConfigError where a server is named (PREFECT_API_URL) that does not answer."""
+    address = os.environ.get("PREFECT_API_URL", "").rstrip("/").removesuffix("/api")
+    if address and not answers(address):
+        raise ConfigError(f"Prefect's server at {address} (PREFECT_API_URL) does not answer; start it, or unset that")
+
+
 @contextmanager
 def service(store: Path, port: int, corpora: Path | None = None) -> Iterator["Service"]:
     """Start all, and end all with the block.

@@ -27,7 +27,8 @@ err = Console(stderr=True)
 
 StoreOption = Annotated[Path, typer.Option("--store", metavar="DIR", help="Directory of all artifacts.")]
 DEFAULT_STORE = Path("store")
-CANCELLED = "[yellow]Cancelled.[/] Finished shards are kept: the same command goes on from there."
+GOES_ON = "Finished shards are kept: the same command goes on from there."
+CANCELLED = f"[yellow]Cancelled.[/] {GOES_ON}"
 
 
 class Runner(StrEnum):
@@ -81,6 +82,7 @@ def layers(config: Path | None, assignments: list[str] | None, **given: Any) -> 
 def explained_errors() -> Iterator[None]:
     """What a user can mend is one message and exit status 1; Ctrl-C is 130; anything else is a fault of ours."""
     from duckdb import Error as QueryFailed
+    from httpx import TransportError
 
     from storage.catalog import QueryError
     from storage.runs import IndexNotFound
@@ -92,6 +94,10 @@ def explained_errors() -> Iterator[None]:
         raise typer.Exit(130) from None
     except (InputError, ConfigError, UnknownName, IndexNotFound, QueryError, QueryFailed, OSError, ValueError) as error:
         err.print(f"[bold red]Error:[/] {escape(printable(str(error)))}", highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from None
+    except TransportError as error:
+        told = f"Prefect's server does not answer any more ({type(error).__name__}). {GOES_ON}"
+        err.print(f"[bold red]Error:[/] {told}", highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None
 
 

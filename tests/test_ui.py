@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
+from flows.operations import operations
 from storage.runs import read_runs
 from tests.fakes import ChatServer, Reply
 from tests.indexing import index, sql
@@ -51,7 +51,7 @@ def ui(tmp_path_factory: pytest.TempPathFactory, hook: ChatServer) -> Iterator[U
     fake = ["workers: 1", "encode: {encoder: 'tests.fakes:HashEncoder'}", "load: {shard_passages: 20}"]
     source = passages(folder / "towns.jsonl", 60)
     corpus(folder, "towns", f"datasets: ['jsonl:{source}']", *fake, "cron: '* * * * * */20'")
-    slow = "synthetic:passages=400,questions=20,seed=3"
+    slow = "synthetic:passages=200,questions=20,seed=3"
     corpus(folder, "slow", f"datasets: ['{slow}']", *fake[::2], "encode: {encoder: 'tests.fakes:SlowEncoder'}")
     corpus(folder, "gone", "datasets: ['jsonl:/nowhere/gone.jsonl']", *fake)
     made = Ui(
@@ -79,20 +79,11 @@ def test_a_schedule_fires_and_an_unchanged_corpus_is_left_alone(ui: Ui) -> None:
     ui.call(f"/deployments/{deployment['id']}/schedules/{schedule['id']}", {"active": False}, "PATCH")
     assert ui.ended(first)["message"] == "Done: load, split, encode, index."
     assert sql(ui.store, "SELECT count(*) FROM passages WHERE title LIKE 'Town %'") == [(60,)]
+    (table,) = [each for each in ui.artifacts(first) if each["key"] == "costs"]
+    assert [row["stage"] for row in json.loads(table["data"])] == ["load", "split", "encode", "index"]
+    assert "encode: done" in ui.logs(first)
     wait(lambda: not ui.working("re-encode"), 60)
     assert ui.ended(ui.run("re-encode", corpus="towns"))["message"] == "Unchanged: nothing to do."
-
-
-def test_a_changed_corpus_encodes_what_changed(ui: Ui) -> None:
-    passages(ui.store.parent / "towns.jsonl", 61)
-    run = ui.run("re-encode", corpus="towns")
-    assert ui.ended(run)["message"] == "Done: load, split, encode, index."
-    latest = read_runs(ui.store)[-1].run_id
-    (tokens,) = sql(ui.store, f"SELECT sum(tokens) FROM costs WHERE stage = 'encode' AND run_id = '{latest}'")[0]
-    assert 0 < tokens < 60
-    (table,) = [each for each in ui.artifacts(run) if each["key"] == "costs"]
-    assert [row["stage"] for row in json.loads(table["data"])] == ["load", "split", "encode", "index"]
-    assert "encode: done" in ui.logs(run)
 
 
 def test_two_runs_never_overlap_and_a_cancelled_one_is_cancelled(ui: Ui) -> None:
@@ -116,7 +107,7 @@ def test_two_runs_never_overlap_and_a_cancelled_one_is_cancelled(ui: Ui) -> None
     made = sorted((ui.store / "sentences").glob("*/*.parquet"))
     assert made
     settings = {"encode": {"encoder": "tests.fakes:SlowEncoder"}}
-    again = index(ui.store, "synthetic:passages=400,questions=20,seed=3", name="slow", **settings)
+    again = index(ui.store, "synthetic:passages=200,questions=20,seed=3", name="slow", **settings)
     assert {"load", "split"} <= again.reused
 
 
@@ -206,7 +197,7 @@ def fill_form(page: Any, folder: Path) -> None:
     field("More").fill(FAST[0])
     field("Alpha").fill("2")
     page.get_by_role("button", name="Submit").click()
-    page.get_by_text("Validation failed for field 'parameters.alpha'").wait_for()
+    page.get_by_text("Validation failed for field 'parameters.alpha'").first.wait_for()
     page.screenshot(path=folder / "refused.png")
     field("Alpha").fill("0.3")
     page.get_by_role("button", name="Submit").click()
@@ -239,10 +230,19 @@ def test_a_second_ui_and_a_port_that_is_taken(ui: Ui, tmp_path: Path) -> None:
     assert "Traceback" not in told.stderr
 
 
-def test_doctor_finds_the_server(ui: Ui) -> None:
-    command = [sys.executable, "-m", "flows.cli", "doctor", "--store", str(ui.store)]
-    told = subprocess.run(command, cwd=ROOT, env=ui.environment, capture_output=True, text=True).stdout
-    assert f"{ui.address} answers" in told.replace("\n", " ")
+def test_doctor_finds_the_server(ui: Ui, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PREFECT_HOME", raising=False)
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    checks = {check.what: check for check in operations(ui.store)}
+    assert checks["Prefect server"].found == f"{ui.address} answers"
+    assert "prefect work-pool create vitalfew" in checks["work pool"].found
+    assert "20" in checks["corpus towns"].found
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+    monkeypatch.setenv("VITALFEW_WEBHOOK", "https://hooks.example/secret")
+    checks = {check.what: check for check in operations(tmp_path)}
+    assert "http://127.0.0.1:9 does not answer" in checks["Prefect server"].found
+    assert not checks["Prefect server"].fine
+    assert checks["webhook"].found == "hooks.example"
 
 
 def test_a_server_that_dies_in_mid_run(ui: Ui) -> None:
