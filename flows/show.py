@@ -189,7 +189,19 @@ def _in_passage(hit: Any) -> Text:
 
 
 def rows(out: Console, relation: duckdb.DuckDBPyRelation, format: str, most: int | None = None) -> None:
-    """The rows of a query, at most so many of them in a table; csv and json are streamed to standard output."""
+    """The rows of a query, at most so many of them in a table; csv and json are streamed to standard output.
+
+    Raises KeyboardInterrupt where the user stops the query, and DuckDB's errors: it runs only now.
+    """
+    try:
+        _rows(out, relation, format, most)
+    except RuntimeError as error:
+        if str(error) == "Query interrupted":  # DuckDB's word for Ctrl-C
+            raise KeyboardInterrupt from None
+        raise
+
+
+def _rows(out: Console, relation: duckdb.DuckDBPyRelation, format: str, most: int | None) -> None:
     if format == "table":
         table = Table(*relation.columns, box=None, header_style="bold", pad_edge=False)
         found = (relation if most is None else relation.limit(most + 1)).fetchall()

@@ -1,7 +1,10 @@
 """`vitalfew tables`, the macros, the prompt of `vitalfew sql`, and `vitalfew costs`."""
 
+import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,12 +19,14 @@ from prompt_toolkit.output import DummyOutput
 from typer.testing import CliRunner, Result
 
 from configs.evaluation import Score
+from flows import show
 from flows.cli import app
 from flows.evaluation import evaluate
 from flows.experiments import evaluation
 from flows.plan import plan
-from flows.prompt import CatalogCompleter, history, is_whole, prompt
+from flows.prompt import CatalogCompleter, answer, history, is_whole, prompt
 from flows.steps import run_serially
+from flows.terminal import out
 from storage.catalog import CATALOG, build, connect, query, without_rows
 from storage.macros import LOWER_IS_BETTER, MACROS, NEITHER
 from storage.tables import ROWS, columns
@@ -237,6 +242,17 @@ def test_the_prompt_goes_on_after_errors_and_ctrl_c(
     assert "wrong" not in said.out + said.err
     assert "a row is one metric of one question" in said.out
     assert "SELECT 40 +\n2 AS\nfound;" in list(history().load_history_strings())
+
+
+def test_ctrl_c_stops_a_query_and_the_next_one_runs(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    relation = query(store, "SELECT sum(range) FROM range(100_000_000_000)")
+    timer = threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        show.rows(out, relation, "table")
+    timer.join()
+    answer(store, "SELECT 41 + 1 AS found;", "csv")
+    assert capsys.readouterr().out.split() == ["found", "42"]
 
 
 def test_the_prompt_ends_with_ctrl_d(store: Path, keys: PipeInput, capsys: pytest.CaptureFixture[str]) -> None:
