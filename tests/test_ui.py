@@ -176,7 +176,7 @@ def test_an_evaluation_in_a_browser(ui: Ui, tmp_path: Path) -> None:
         run = max(ui.runs("evaluate-experiment"), key=lambda run: run["created"])["id"]
         page.goto(f"{ui.address}/runs/flow-run/{run}")
         page.get_by_text("Completed", exact=True).first.wait_for()
-        page.get_by_text("score: done").first.wait_for()
+        page.get_by_text("ask: done").first.wait_for()
         page.screenshot(path=tmp_path / "run.png")
         page.get_by_text("Artifacts", exact=True).click()
         page.get_by_role("link", name="report").first.wait_for()
