@@ -158,6 +158,7 @@ class Service:
                 child.kill()
         psutil.wait_procs(family, timeout=2)
         for process in self.processes.values():
+            process.kill()  # nothing, where it has ended
             process.wait()
         for log in self._logs:
             log.close()

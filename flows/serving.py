@@ -47,13 +47,22 @@ def serve_api() -> None:
     uvicorn.run(create_app(final=True), host="127.0.0.1", port=port, log_level="warning", timeout_graceful_shutdown=2)
 
 
+class OrderlyRunner(Runner):
+    """Ends as it is meant to: the handler of Prefect 3.7.7 makes a coroutine that nobody awaits, and cancels no run."""
+
+    def handle_sigterm(self, *args: Any, **kwargs: Any) -> None:
+        """Cancel the runs that work, and end."""
+        loop = asyncio.get_running_loop()
+        loop.call_soon_threadsafe(lambda: loop.create_task(self.astop()))
+
+
 def serve_deployments(store: Path, ready: Path, own: Path | None) -> None:
     """Serve every flow until SIGTERM, which cancels the runs that work. `ready` is written when all can be started."""
     made = deployments(store, own)
     with get_client(sync_client=True) as client:
         _await(client)
     # What is missed while nothing serves is not made up for: a schedule is paused until this serves again.
-    runner = Runner(name=TAG, limit=AT_ONCE, pause_on_shutdown=True)
+    runner = OrderlyRunner(name=TAG, limit=AT_ONCE, pause_on_shutdown=True)
     identifiers = [runner.add_deployment(deployment) for deployment in made]
     _settle_lost_runs(identifiers)
     ready.touch()
