@@ -37,7 +37,7 @@ def test_the_drop_downs_are_the_registry() -> None:
 
 
 def test_wrong_values_name_their_field() -> None:
-    with pytest.raises(ValidationError, match="critic.*did you mean 'embedded'") as found:
+    with pytest.raises(ValidationError, match=r"critic.*did you mean 'embedded'") as found:
         EvaluateForm(critic="embeded")
     assert found.value.errors()[0]["loc"] == ("critic",)
     with pytest.raises(ConfigError, match=r"critic: no method of quickstart .*pfe_self_rag/table2"):
@@ -62,10 +62,10 @@ def test_corpora_of_ones_own(tmp_path: Path) -> None:
     (own / "wiki.yaml").write_text("datasets: ['titletext:wiki.json']\ncron: '0 3 * * *'\n")
     corpus = find_corpus("wiki", tmp_path / "store")
     assert (corpus.name, corpus.cron, corpus.store) == ("wiki", "0 3 * * *", tmp_path / "store")
-    with pytest.raises(UnknownName, match="unknown corpus 'wkii'.*did you mean 'wiki'.*known: demo, wiki"):
+    with pytest.raises(UnknownName, match=r"unknown corpus 'wkii'.*did you mean 'wiki'.*known: demo, wiki"):
         find_corpus("wkii", tmp_path / "store")
     (own / "wrong.yaml").write_text("dataset: x\n")
-    with pytest.raises(ConfigError, match=r"wrong\.yaml: .*did you mean 'datasets'"):
+    with pytest.raises(ConfigError, match=r"(?s)wrong\.yaml: .*did you mean 'datasets'"):
         find_corpus("wrong", tmp_path / "store")
     with pytest.raises(ConfigError, match="no directory of corpora"):
         corpora(tmp_path / "store", tmp_path / "nowhere")
