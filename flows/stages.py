@@ -7,10 +7,9 @@ Prefect's own caching stays off: what is done is known from the store, and from 
 
 import logging
 import os
-import signal
 import sys
-import threading
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, cast
 from uuid import UUID
@@ -41,26 +40,18 @@ POLL_SECONDS = 0.3
 @contextmanager
 def ray_cluster(execution: Execution) -> Iterator[None]:
     """The cluster at RAY_ADDRESS, or a local one that ends with the block."""
-    started = not ray.is_initialized()
-    if started:
-        local = {} if "RAY_ADDRESS" in os.environ else _local_ray(execution)
-        with _own_sigterm():
-            ray.init(log_to_driver=False, logging_level=logging.ERROR, **local)
+    if ray.is_initialized():
+        yield
+        return
+    local = {} if "RAY_ADDRESS" in os.environ else _local_ray(execution)
     try:
+        # In a thread of its own, because in the main one Ray puts its handler of SIGTERM in the place of Prefect's: a
+        # run that is cancelled would be taken for one that crashed, and a cancellation during the start would be lost.
+        with ThreadPoolExecutor(1) as starter:
+            starter.submit(ray.init, log_to_driver=False, logging_level=logging.ERROR, **local).result()
         yield
     finally:
-        if started:
-            ray.shutdown()
-
-
-@contextmanager
-def _own_sigterm() -> Iterator[None]:
-    """Ray puts its own handler of SIGTERM in the place of Prefect's, which then takes a run that its user cancels for
-    one that crashed."""
-    handler = signal.getsignal(signal.SIGTERM)
-    yield
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, handler)
+        ray.shutdown()
 
 
 def _local_ray(execution: Execution) -> dict[str, Any]:
