@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from storage import schemas
 from storage.artifacts import Artifact, File, Manifest, ShardRecord, fingerprint
-from storage.catalog import build, connect, query
+from storage.catalog.database import build, connect, query
+from storage.catalog.macros import MACROS
 from storage.costs import Cost
-from storage.macros import MACROS
 from storage.runs import recorded_run
 
 STORE = Path("build/catalog")

@@ -18,8 +18,8 @@ from sentence_transformers import SentenceTransformer
 from benchmarks.corpus import describe, specifications
 from configs.schema import EncodeConfig
 from tasks.datasets.base import Passage, Question
+from tasks.datasets.specification import parse_dataset
 from tasks.encoders.minilm import MiniLM
-from tasks.specification import parse_dataset
 
 ROUNDS = 3
 TEXTS = 1500

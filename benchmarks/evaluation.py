@@ -23,13 +23,13 @@ from rich.console import Console
 from benchmarks.corpus import describe, specifications
 from configs.loading import build
 from configs.schema import IndexCorpus
-from flows.evaluation import Evaluated, evaluate
-from flows.experiments import evaluation
-from flows.steps import index_corpus, run_serially
+from flows.pipelines.evaluate import Evaluated, evaluate
+from flows.pipelines.experiments import evaluation
+from flows.pipelines.index_corpus import index_corpus, run_serially
 from storage.runs import index_names
 from tasks.generators.reader import embedded
 from tasks.report import read_report, write_report
-from tasks.reports.markdown import markdown_report
+from tasks.reports.shown.markdown import markdown_report
 
 BUILD = Path("build/bench-evaluate")
 MODES = ("passage", "late", "exact")

@@ -7,7 +7,7 @@ distance to the centre that falls off along its axes as a power law. That is as 
 36,000 of them in 757 lists reach recall@10 0.48 with one list and 0.95 with 64; MiniLM's vectors of 35,888 sentences
 of SQuAD, HotpotQA and 2WikiMultihopQA 0.46 with one and 0.95 with 48. Queries are drawn as the vectors are and are none
 of them. Vectors are drawn batch by batch: no more than one shard is in memory, and the sample an index is trained on.
-One thread; recall@10 and queries per second are those of `storage.faiss_shards.search` on memory-mapped files, for
+One thread; recall@10 and queries per second are those of `faiss_shards.search` on memory-mapped files, for
 batches of one query and of a hundred, over several shards. `nprobe` and `efSearch` are chosen on one half of the
 queries as `vitalfew index` chooses them, and all that is told is of the other half. What shards together cost is
 measured against the same index in one file, in turns, and the median taken, as other work may share the machine.
@@ -29,11 +29,11 @@ import faiss
 import numpy as np
 
 from configs.schema import IndexConfig
-from storage import faiss_shards
-from storage.faiss_shards import Shard
-from storage.faiss_types import Recipe, efforts
-from storage.found import Found, merged
-from tasks.recall import Recall, chosen
+from storage.indexes import faiss_shards
+from storage.indexes.faiss_shards import Shard
+from storage.indexes.faiss_types import Recipe, efforts
+from storage.indexes.recall import Recall, chosen
+from storage.indexes.topk import Found, merged
 
 DIMENSION = 384
 TOPICS, CENTRES = 512, 16_384

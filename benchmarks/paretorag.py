@@ -21,10 +21,10 @@ import pyarrow.parquet as pq
 
 from benchmarks.corpus import describe, specifications
 from configs.loading import build
-from configs.schema import IndexCorpus, Retrieve
-from flows.steps import index_corpus, run_serially
+from configs.schema import IndexCorpus, RetrieveConfig
+from flows.pipelines.index_corpus import index_corpus, run_serially
 from storage.artifacts import Manifest
-from tasks.searcher import Searcher
+from tasks.retrieve import Searcher
 
 ALPHAS = [round(0.1 * step, 1) for step in range(11)]
 KS = (1, 5, 10, 30)
@@ -67,7 +67,9 @@ def sample_questions(store: Path, passages: str) -> list[dict]:
     return random.Random(SEED).sample(squad, min(QUESTIONS, len(squad)))
 
 
-def recalls(searcher: Searcher, questions: list[dict], vectors: np.ndarray, request: Retrieve) -> dict[str, float]:
+def recalls(
+    searcher: Searcher, questions: list[dict], vectors: np.ndarray, request: RetrieveConfig
+) -> dict[str, float]:
     found = searcher.search([question["text"] for question in questions], request, vectors)
     units = searcher.texts(found, "passage" if request.retriever == "passage" else "sentence")
     ranks: dict[str, list[float]] = {"passage": [], "answer": []}
@@ -105,12 +107,12 @@ def main() -> None:
         encoding = time.perf_counter() - began
         retriever = "passage" if mode == "naive" else "core_context"
         for alpha in ALPHAS if mode != "naive" else [1.0]:
-            row = recalls(searcher, questions, vectors, Retrieve(retriever=retriever, alpha=alpha, top_k=max(KS)))
+            row = recalls(searcher, questions, vectors, RetrieveConfig(retriever=retriever, alpha=alpha, top_k=max(KS)))
             results[f"{mode} {alpha}"] = row
             print(f"| {mode} | {alpha if mode != 'naive' else '–'} | {' | '.join(f'{row[h]:.3f}' for h in header)} |")
         began = time.perf_counter()
         searcher.texts(
-            searcher.search(texts, Retrieve(retriever=retriever, top_k=10), vectors),
+            searcher.search(texts, RetrieveConfig(retriever=retriever, top_k=10), vectors),
             "sentence" if mode != "naive" else "passage",
         )
         seconds = encoding + time.perf_counter() - began

@@ -20,15 +20,15 @@ os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELIS
 import numpy as np
 import pyarrow.parquet as pq
 
-from configs.evaluation import Refine, Select
+from configs.evaluation import RefineConfig, SelectConfig
 from configs.loading import build
 from configs.schema import IndexCorpus
-from flows.evaluation import evaluation_stages
-from flows.experiments import evaluation
-from flows.steps import index_corpus, run_serially
+from flows.pipelines.evaluate import evaluation_stages
+from flows.pipelines.experiments import evaluation
+from flows.pipelines.index_corpus import index_corpus, run_serially
 from tasks.generators.base import Prompt
+from tasks.generators.prompts import render, source
 from tasks.generators.reader import Reader
-from tasks.prompts import render, source
 from tasks.refiners.base import Hit, Vectors
 from tasks.refiners.mmr import Mmr
 from tasks.registry import METHODS, resolve
@@ -57,7 +57,7 @@ def mmr_seconds() -> float:
     hits = [[Hit("", text, number, 0, len(text)) for number in range(CONTEXTS)]] * MMR_QUESTIONS
     found = random.standard_normal((MMR_QUESTIONS, CONTEXTS, DIMENSION)).astype(np.float32)
     vectors = Vectors(random.standard_normal((MMR_QUESTIONS, DIMENSION)).astype(np.float32), [*found])
-    refiner = Mmr(Refine(refiner="mmr", top_k=5))
+    refiner = Mmr(RefineConfig(refiner="mmr", top_k=5))
     return best(lambda: refiner.refine(["Who?"] * MMR_QUESTIONS, hits, vectors))[0]
 
 
@@ -70,7 +70,7 @@ def selection_seconds(name: str) -> float:
         same=random.integers(0, 4, shape),
         usable=random.random(shape) < 0.98,
     )
-    selector = resolve("selector", name)(Select(selector=name))
+    selector = resolve("selector", name)(SelectConfig(selector=name))
     return best(lambda: selector.select(candidates))[0]
 
 
@@ -85,7 +85,7 @@ def batch_ratio() -> str:
             "retrieve": {"retriever": "passage"},
             "refine": {"refiner": "mmr", "top_k": 5},
             "generate": {"per_context": True},
-            "critique": {"critic": "tests.fakes:WordCritic"},  # neither has a part in this
+            "critique": {"critic": "tests.support.fakes:WordCritic"},  # neither has a part in this
             "select": {},
             "methods": {"pfe": {}},
         }

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from storage.catalog import query
+from storage.catalog.database import query
 
 STORE = Path("build/runners")
 CORPUS = "synthetic:passages=3000,questions=100,seed=1"

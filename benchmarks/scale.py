@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from storage.catalog import query
+from storage.catalog.database import query
 from storage.runs import read_runs
 
 STORE = Path("build/scale")
@@ -26,7 +26,7 @@ def kind(process: psutil.Process) -> str:
     """What a process of a run is for."""
     line = " ".join(process.cmdline())
     for mark, name in (
-        ("flows.cli", "driver"),
+        ("flows.cli.main", "driver"),
         ("prefect", "prefect server"),
         ("ray::Worker", "worker"),
         ("ray::Counter", "counter"),

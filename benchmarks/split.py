@@ -11,7 +11,7 @@ from itertools import accumulate
 from benchmarks.corpus import REAL, describe, specifications
 from configs.schema import SplitConfig
 from tasks.datasets.base import Passage
-from tasks.specification import parse_dataset
+from tasks.datasets.specification import parse_dataset
 from tasks.splitters.punkt import Punkt
 
 

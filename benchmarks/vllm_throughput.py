@@ -20,11 +20,11 @@ from tokenizers import ByteLevelBPETokenizer
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from benchmarks.corpus import describe, specifications
-from configs.evaluation import Generate
+from configs.evaluation import GenerateConfig
 from tasks.datasets.base import Passage, Question
+from tasks.datasets.specification import parse_dataset
 from tasks.generators.base import Generation, Prompt
 from tasks.generators.vllm import Vllm
-from tasks.specification import parse_dataset
 
 PROMPTS = 64
 CONTEXTS = 10
@@ -124,7 +124,7 @@ def main() -> None:
     prompts = make_prompts(passages, texts(Question, PROMPTS))
     with tempfile.TemporaryDirectory() as directory:
         save_model(Path(directory), passages)
-        generator = Vllm(Generate(generator="vllm", model=directory, max_tokens=MAX_TOKENS))
+        generator = Vllm(GenerateConfig(generator="vllm", model=directory, max_tokens=MAX_TOKENS))
         measured = list(turns(generator, prompts))
         generator.close()
     ours = [turn for turn in measured if turn[0] == "ours"]

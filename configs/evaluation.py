@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from configs.schema import Config, Execution, Retrieve, Rewriting
+from configs.schema import Config, Execution, RetrieveConfig, Rewriting
 
 
 class Questions(Config):
@@ -24,7 +24,7 @@ class Questions(Config):
     batch: int = Field(256, ge=1, description="Questions in a shard; memory follows it.")
 
 
-class Refine(Rewriting):
+class RefineConfig(Rewriting):
     """How hits become the contexts of a prompt."""
 
     refiner: str = Field("cut", description="A refiner of `vitalfew methods`, or module:Class.")
@@ -57,7 +57,7 @@ class Reflection(Config):
     )
 
 
-class Generate(Config):
+class GenerateConfig(Config):
     """How a prompt becomes an answer. The defaults are those of ParetoRAG's section 4.1."""
 
     generator: str = Field("reader", description="A generator of `vitalfew methods`, or module:Class.")
@@ -104,7 +104,7 @@ class Generate(Config):
         return str(path.absolute()) if path and path.is_dir() else model
 
 
-class Critique(Config):
+class CritiqueConfig(Config):
     """How each candidate answer is judged: is its context relevant, does that support the answer, is it useful?"""
 
     critic: str = Field("embedded", description="A critic of `vitalfew methods`, or module:Class.")
@@ -129,7 +129,7 @@ class Critique(Config):
         return str(path.absolute()) if path and path.is_dir() else model
 
 
-class Select(Config):
+class SelectConfig(Config):
     """Which of a question's candidates become its answer, or its set of answers."""
 
     selector: str = Field("pareto_ideal", description="A selector of `vitalfew methods`, or module:Class.")
@@ -145,7 +145,7 @@ class Select(Config):
     )
 
 
-class Score(Config):
+class ScoreConfig(Config):
     """How answers, contexts and hits are judged."""
 
     metrics: tuple[str, ...] = Field(
@@ -183,11 +183,11 @@ class Method(Config):
         description="Settings of `vitalfew index` that its index has to have, {encode: {context: exact}}: the "
         "named one if it has them, else another of the same corpus.",
     )
-    retrieve: Retrieve | None = Field(Retrieve(), description="null: no retrieval.")
-    refine: Refine = Refine()
-    generate: Generate | None = Field(Generate(), description="null: retrieval alone is judged.")
-    critique: Critique | None = Field(None, description="null: nobody judges the candidates.")
-    select: Select | None = Field(None, description="null: there is one candidate, and it is the answer.")
+    retrieve: RetrieveConfig | None = Field(RetrieveConfig(), description="null: no retrieval.")
+    refine: RefineConfig = RefineConfig()
+    generate: GenerateConfig | None = Field(GenerateConfig(), description="null: retrieval alone is judged.")
+    critique: CritiqueConfig | None = Field(None, description="null: nobody judges the candidates.")
+    select: SelectConfig | None = Field(None, description="null: there is one candidate, and it is the answer.")
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -205,8 +205,8 @@ class Method(Config):
 class Experiment(Execution):
     """An experiment as its YAML file has it: defaults, and what each method has otherwise.
 
-    A list in the place of a single value is a grid: one method for each value. `flows/experiments.py` makes an
-    `Evaluate` of it.
+    A list in the place of a single value is a grid: one method for each value.
+    `flows/pipelines/experiments.py` makes an `Evaluate` of it.
     """
 
     about: str = Field("", description="What it is for, in a sentence.")
@@ -224,7 +224,7 @@ class Experiment(Execution):
         description="By name: index, variant, retrieve, refine, generate, critique, select, where they differ.",
     )
     baseline: str | None = Field(None, description="The method that the others are compared with; default: the first.")
-    score: Score = Score()
+    score: ScoreConfig = ScoreConfig()
 
 
 class Evaluate(Execution):
@@ -237,7 +237,7 @@ class Evaluate(Execution):
         None,
         description="The method that the others are compared with; of a grid the most like each; default: the first.",
     )
-    score: Score = Score()
+    score: ScoreConfig = ScoreConfig()
 
     @field_validator("methods")
     @classmethod

@@ -186,7 +186,7 @@ class IndexCorpus(Execution):
     bm25: BM25Config = BM25Config()
 
 
-class Retrieve(Config):
+class RetrieveConfig(Config):
     """How questions find units."""
 
     retriever: str = Field("core_context", description="A retriever of `vitalfew methods`.")
@@ -202,4 +202,4 @@ class Retrieve(Config):
 class Search(Config):
     """Settings of the command `search`."""
 
-    retrieve: Retrieve = Retrieve()
+    retrieve: RetrieveConfig = RetrieveConfig()

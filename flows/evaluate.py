@@ -9,9 +9,12 @@ from prefect import flow
 from prefect.blocks.system import Secret
 
 from configs.evaluation import Evaluate
-from flows import evaluation
-from flows.shown import show_costs, show_report
-from flows.stages import on_ray, ray_cluster
+from flows.artifacts import show_costs, show_report
+from flows.execute import on_ray
+from flows.forms import EvaluateForm
+from flows.pipelines import evaluate as evaluation
+from flows.pipelines.evaluate import Evaluated
+from flows.ray_pool import ray_cluster
 
 KEY, SECRET = "OPENAI_API_KEY", "openai-api-key"
 
@@ -44,3 +47,14 @@ def use_secret() -> None:
     if not os.environ.get(KEY):
         with suppress(ValueError):  # no such block
             os.environ[KEY] = cast(Secret[str], Secret.load(SECRET)).get()
+
+
+@flow(
+    name="evaluate-experiment",
+    flow_run_name="{parameters.experiment}",
+    validate_parameters=True,
+    persist_result=False,
+)
+def evaluate_experiment(parameters: EvaluateForm) -> Evaluated:
+    """Answer questions by the methods of an experiment, and set quality, tokens, time and costs side by side."""
+    return evaluate_and_show(parameters.evaluation())

@@ -14,7 +14,7 @@ from pydantic_core import CoreSchema, core_schema
 from configs.evaluation import Evaluate, Experiment
 from configs.loading import ConfigError, build, merged, parse_assignments
 from configs.schema import Config, ContextMode, IndexCorpus, IndexType, Layout, Place
-from flows.experiments import evaluation, find, names
+from flows.pipelines.experiments import evaluation, find, names
 from tasks.registry import METHODS, UnknownName
 
 

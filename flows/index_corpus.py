@@ -5,9 +5,12 @@ from contextlib import nullcontext
 from prefect import flow
 
 from configs.schema import IndexCorpus
-from flows import plan, steps
-from flows.shown import show_costs
-from flows.stages import on_ray, ray_cluster
+from flows.artifacts import show_costs
+from flows.execute import on_ray
+from flows.forms import IndexForm
+from flows.pipelines import index_corpus as steps
+from flows.pipelines.quote import quote as plan
+from flows.ray_pool import ray_cluster
 
 
 @flow(name="index-corpus", validate_parameters=True, persist_result=False)
@@ -28,3 +31,9 @@ def index_and_show(parameters: IndexCorpus, quote: bool = False) -> steps.Outcom
         outcome = steps.index_corpus(parameters, on_ray(parameters.workers))
     show_costs(parameters.store, outcome.manifests, outcome.reused)
     return outcome
+
+
+@flow(name="index-datasets", flow_run_name="{parameters.name}", validate_parameters=True, persist_result=False)
+def index_datasets(parameters: IndexForm) -> steps.Outcome:
+    """Make a corpus searchable; what is there already is not done again."""
+    return index_and_show(parameters.corpus(), parameters.quote)

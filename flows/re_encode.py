@@ -8,10 +8,10 @@ from prefect.states import Completed
 
 from configs.loading import build
 from configs.schema import IndexCorpus, Place
-from flows.corpora import find_corpus
 from flows.forms import ReEncode
 from flows.index_corpus import index_and_show
-from flows.telling import tell
+from flows.pipelines.corpora import find_corpus
+from flows.webhook import tell
 from storage.locks import locked
 
 RETRY_SECONDS = float(os.environ.get("VITALFEW_RETRY_SECONDS", "60"))

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from configs.evaluation import Critique as CritiqueConfig
+from configs.evaluation import CritiqueConfig
 from storage import schemas
 from storage.artifacts import Artifact
 from tasks.critics.base import Critic, Judged, uncritical

@@ -8,14 +8,13 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from configs.evaluation import Generate as GenerateConfig
+from configs.evaluation import GenerateConfig
 from configs.loading import ConfigError
 from storage import schemas
 from storage.artifacts import Artifact, fingerprint
 from storage.ids import content_id
 from storage.parquet import read_json, write_json
-from tasks import prompts
-from tasks.generators import reflection
+from tasks.generators import prompts, reflection
 from tasks.generators.base import Generation, Generator, Probe, Prompt, no_tick
 from tasks.registry import resolve
 from tasks.stage import Progress, ShardResult, Stage

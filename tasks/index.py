@@ -16,13 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from configs.schema import IndexConfig, Retrieve, Unit
-from storage import faiss_shards, schemas
+from configs.schema import IndexConfig, RetrieveConfig, Unit
+from storage import schemas
 from storage.artifacts import Artifact, Manifest, ShardRecord
-from storage.faiss_shards import Shard
-from storage.faiss_types import Recipe, Vectors
+from storage.indexes import faiss_shards
+from storage.indexes.faiss_shards import Shard
+from storage.indexes.faiss_types import Recipe, Vectors
+from storage.indexes.recall import PROBES, Answers, Exact, Probes, Recall, chosen, neighbours
+from storage.indexes.units import table_of
 from storage.schemas import VECTOR_KINDS
-from tasks.recall import PROBES, Answers, Exact, Probes, Recall, chosen, neighbours
 from tasks.retrievers.core_context import CoreContext
 from tasks.stage import Progress, ShardResult, Stage
 
@@ -34,7 +36,7 @@ class Index(Stage):
     """Stage `index`. Its files are `<shard>.<unit>.faiss`; a FAISS shard covers a run of vectors shards.
 
     Types other than flat have a template for each unit, trained in the preparation on a bounded sample, that every
-    shard is built from, and probes, whose neighbours tell the recall (tasks/recall.py).
+    shard is built from, and probes, whose neighbours tell the recall (storage/indexes/recall.py).
     """
 
     name: ClassVar[str] = "index"
@@ -120,7 +122,7 @@ class Index(Stage):
         """What the retriever of a unit makes of questions."""
         if unit == "passage" or self.config.layout == "fused":
             return questions
-        return CoreContext(Retrieve()).queries(questions, self.config.layout, self.config.alpha)
+        return CoreContext(RetrieveConfig()).queries(questions, self.config.layout, self.config.alpha)
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         covered = self.covered()[shard]
@@ -234,8 +236,3 @@ class ShardVectors:
                 raise ValueError(f"{sentences}: context vectors do not belong to these sentences")
             contexts[has_context] = self.context
         return contexts
-
-
-def table_of(unit: Unit) -> str:
-    """The table that a unit's rows are in."""
-    return "sentences" if unit == "sentence" else "passages"

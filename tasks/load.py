@@ -24,7 +24,7 @@ from storage.ids import ID_RANGE, content_id, passage_id
 from storage.parquet import DamagedRecord, write_atomically, write_json
 from storage.sources import SourceChanged, file_digest, file_key
 from tasks.datasets.base import Dataset, InputError, Passage, Question, Record, Reject
-from tasks.specification import parse_dataset
+from tasks.datasets.specification import parse_dataset
 from tasks.stage import Progress, RowsLost, ShardResult, Stage
 
 CHUNK_CHARS = 8 << 20

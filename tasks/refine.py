@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from configs.evaluation import Refine as RefineConfig
+from configs.evaluation import RefineConfig
 from configs.schema import Rewriting
 from storage import schemas
 from storage.artifacts import Artifact
 from storage.ids import shard_of
+from storage.indexes.units import Units
 from tasks.refiners.base import Evidence, Hit, Refiner, Vectors
 from tasks.registry import resolve
 from tasks.stage import Progress, ShardResult, Stage
-from tasks.units import Units
 
 SHARED = ("refiner", "top_k", "max_words", "max_tokens", "text")
 """Settings that concern every refiner."""

@@ -8,12 +8,12 @@ from configs.evaluation import Evaluate
 from configs.paper import paper_of
 from storage.parquet import write_atomically, write_table
 from storage.runs import Run, read_runs
-from tasks.examples import choice, context_map
-from tasks.index_results import index_results, models
-from tasks.reports.page import page
-from tasks.reports.results import Asked, Report
-from tasks.reports.tables import csv_bytes, long_table, wide_table
-from tasks.results import NoReport, method_results, read_manifest
+from tasks.reports.contents import Asked, Report
+from tasks.reports.examples import choice, context_map
+from tasks.reports.indexes import index_results, models
+from tasks.reports.methods import NoReport, method_results, read_manifest
+from tasks.reports.shown.page import page
+from tasks.reports.shown.tables import csv_bytes, long_table, wide_table
 
 LATEST = "latest"
 

@@ -1,6 +1,8 @@
 """retrieve: questions → hits, from a named index."""
 
-from functools import lru_cache
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -8,15 +10,157 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from configs.schema import Retrieve as RetrieveConfig
+from configs.schema import Layout, RetrieveConfig, Unit
 from storage import schemas
 from storage.artifacts import Artifact
+from storage.indexes.faiss_types import Vectors
+from storage.indexes.opened import IndexMismatch, OpenedIndex
+from storage.indexes.topk import Found
+from storage.indexes.units import Units, table_of
 from storage.runs import find_index
-from tasks.index import table_of
+from tasks.encode import make_encoder
 from tasks.registry import resolve
-from tasks.retrievers.base import Retriever
-from tasks.searcher import Searcher
+from tasks.retrievers.base import Questions, Retriever
+from tasks.retrievers.words import words
 from tasks.stage import Progress, ShardResult, Stage
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A retrieved unit. `core` and `context` are its similarities to the question (context None: it has none)."""
+
+    rank: int
+    score: float
+    core: float
+    context: float | None
+    unit_id: int
+    passage_id: int
+    position: int
+    title: str
+    text: str
+    passage: str
+
+
+class Searcher:
+    """An opened index with its encoder, which is loaded once."""
+
+    def __init__(self, store: Path, index: str) -> None:
+        """Raises IndexNotFound, and IndexMismatch where its artifacts or its encoder are not what they were."""
+        named = find_index(store, index)
+        self.index = OpenedIndex(
+            index, {role: Artifact(store, *name.split("/")) for role, name in named.artifacts.items()}
+        )
+
+    @property
+    def units(self) -> Units:
+        return self.index.units
+
+    @cached_property
+    def encoder(self) -> Any:
+        # Questions are encoded here, on whatever the passages were.
+        encoder = make_encoder(self.index.encoding.model_copy(update={"device": "auto"}))
+        indexed = self.index.manifests["vectors"].method
+        if indexed["files"] != encoder.identity()["files"]:
+            raise IndexMismatch(
+                f"index {self.index.name!r} was encoded by {indexed['encoder']!r} with other weights than those "
+                "installed now; questions encoded by these would find nothing true. Index the corpus again"
+            )
+        return encoder
+
+    def search(self, questions: Sequence[str], request: RetrieveConfig, vectors: Vectors | None = None) -> Found:
+        """The best units of each question, by table shard and row; see `texts` and `hits`. All questions are encoded
+        together, where the retriever needs it and `vectors`, float32 (n, d), does not say that they are already."""
+        return self._search(Questions(questions, lambda texts: self._encoded(texts, vectors)), request)
+
+    def _encoded(self, texts: Sequence[str], vectors: Vectors | None) -> Vectors:
+        return self.encoder.encode_questions(texts).vectors if vectors is None else vectors
+
+    def _search(self, questions: Questions, request: RetrieveConfig) -> Found:
+        return self._retriever(request).retrieve(questions, RequestedIndex(self.index, request), request.top_k)
+
+    def _retriever(self, request: RetrieveConfig) -> Retriever:
+        retriever: Retriever = resolve("retriever", request.retriever)(request)
+        if retriever.unit not in self.index.encoding.units:
+            raise IndexMismatch(
+                f"retriever {request.retriever!r} searches {retriever.unit}s, and index {self.index.name!r} holds only "
+                f"{', '.join(self.index.encoding.units)}s; index with --set 'encode.units=[sentence, passage]'"
+            )
+        return retriever
+
+    def check(self, request: RetrieveConfig) -> None:
+        """Raises IndexMismatch, UnknownName, ValueError where this index cannot answer such requests."""
+        retriever = self._retriever(request)
+        if retriever.dense:
+            self.encoder  # noqa: B018  # which looks whether it is the one that the passages were encoded by
+        if "unit" in retriever.settings:
+            self.index.bm25  # noqa: B018  # likewise, whether it is there
+        weighs = "alpha" in retriever.settings and retriever.unit == "sentence"
+        if weighs and self.index.config.layout == "fused" and abs(request.alpha - self.index.config.alpha) > 1e-9:
+            raise IndexMismatch(
+                f"index {self.index.name!r} is fused at alpha {self.index.config.alpha:g} and cannot answer for alpha "
+                f"{request.alpha:g}; build one that answers every alpha with --set index.layout=dual"
+            )
+
+    def texts(self, found: Found, unit: Unit) -> list[list[dict[str, Any]]]:
+        """The rows of `sentences` (or `passages`) of what was found, question by question, best first."""
+        return [
+            [self.units.row(unit, int(shard), int(row)) for shard, row in zip(shards, rows, strict=True) if row >= 0]
+            for shards, rows in zip(found.shards, found.rows, strict=True)
+        ]
+
+    def hits(self, question: str, request: RetrieveConfig) -> list[Hit]:
+        """One question's hits, with all that explains them."""
+        questions = Questions([question], lambda texts: self._encoded(texts, None))
+        found = self._search(questions, request)
+        unit = self._retriever(request).unit
+        hits = []
+        for rank, row in enumerate(self.texts(found, unit)[0]):
+            shard, number = int(found.shards[0, rank]), int(found.rows[0, rank])
+            core, context = self.units.similarities(unit, shard, number, questions.vectors[0])
+            passage = self.units.passage(shard, row["passage_id"])
+            hits.append(
+                Hit(
+                    rank=rank + 1,
+                    score=float(found.scores[0, rank]),
+                    core=core,
+                    context=context,
+                    unit_id=int(found.ids[0, rank]),
+                    passage_id=row["passage_id"],
+                    position=row.get("position", 0),
+                    title=passage["title"],
+                    text=row["text"].strip(),
+                    passage=passage["text"],
+                )
+            )
+        return hits
+
+
+@dataclass(frozen=True)
+class RequestedIndex:
+    """What a retriever sees of an index for one request: `tasks.retrievers.base.Index`."""
+
+    index: OpenedIndex
+    request: RetrieveConfig
+
+    @property
+    def layout(self) -> Layout:
+        return self.index.config.layout
+
+    @property
+    def alpha(self) -> float:
+        return self.index.config.alpha
+
+    def nearest(self, unit: Unit, queries: Vectors, k: int) -> Found:
+        return self.index.nearest(unit, queries, k, self._effort(unit))
+
+    def _effort(self, unit: Unit) -> int:
+        kind = self.index.config.type
+        if kind.startswith("ivf"):
+            return self.request.nprobe or self.index.efforts[unit]
+        return self.request.ef_search or self.index.efforts[unit] if kind == "hnsw" else 0
+
+    def matching(self, unit: Unit, texts: Sequence[str], k: int) -> Found:
+        return self.index.matching(unit, words(texts), k)
 
 
 class Retrieve(Stage):

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from configs.evaluation import Select as SelectConfig
+from configs.evaluation import SelectConfig
 from storage import schemas
 from storage.artifacts import Artifact
 from tasks.metrics.answers import normalise

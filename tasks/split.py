@@ -1,6 +1,13 @@
-"""split: `passages` → `sentences`, by a splitter trained on a sample of the corpus itself."""
+"""split: `passages` → `sentences`, by a splitter that cuts (trained on a sample of the corpus) or one that rewrites.
+
+A splitter that rewrites gives propositions, which are no parts of their passage: such a row has no place in it (start =
+end = 0), and nothing downstream may take it for a part of it. Its id is of its passage and all units of that, since its
+context, the other ones, depends on them. A passage that no unit could be made of stays whole, as its only unit, and is
+counted in the manifest (`whole`).
+"""
 
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,10 +19,10 @@ import pyarrow.parquet as pq
 from configs.schema import SplitConfig
 from storage import schemas
 from storage.artifacts import Artifact, Manifest, read_record
-from storage.ids import sentence_id
+from storage.ids import rewritten_id, sentence_id
 from storage.parquet import DamagedRecord, write_json
 from tasks.registry import resolve
-from tasks.splitters.base import Splitter
+from tasks.splitters.base import Passage, RewritingSplitter, Splitter
 from tasks.splitters.tokens import TOKEN
 from tasks.stage import Progress, RowsLost, ShardResult, Stage
 
@@ -115,3 +122,72 @@ def sentences_table(rows: list[tuple[int, int, int, int, int, str]]) -> pa.Table
     tokens = pc.count_substring_regex(texts, TOKEN)
     arrays = [pa.array(column) for column in columns]
     return pa.table(dict(zip(schemas.SENTENCES.names, [*arrays, texts, tokens], strict=True))).cast(schemas.SENTENCES)
+
+
+class Rewrite(Stage):
+    """Stage `split`, by a splitter that rewrites."""
+
+    name: ClassVar[str] = "split"
+    table: ClassVar[str] = "sentences"
+    config: SplitConfig
+
+    def __init__(self, store: Path, passages: Artifact, config: SplitConfig) -> None:
+        """Raises ConfigError, GeneratorUnavailable, InputError."""
+        super().__init__(store, {"passages": passages}, config)
+        self.num_gpus = 1.0 if self.rewriter.uses_gpu else 0.0
+        self.workers = self.rewriter.workers
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A worker makes its own: a model does not travel.
+        return {name: value for name, value in vars(self).items() if name != "rewriter"}
+
+    @cached_property
+    def rewriter(self) -> RewritingSplitter:
+        rewriter: RewritingSplitter = resolve("splitter", self.config.splitter)(self.config)
+        return rewriter
+
+    def config_identity(self) -> dict[str, Any]:
+        return {"splitter": self.config.splitter}
+
+    def method_identity(self) -> dict[str, Any]:
+        return self.rewriter.identity()
+
+    def shards(self) -> list[int]:
+        return [record.shard for record in self.inputs["passages"].completed().shards]
+
+    def total_rows(self) -> int:
+        return self.inputs["passages"].completed().rows["passages"]
+
+    def work(self, shard: int, progress: Progress) -> ShardResult:
+        table = pq.read_table(self.inputs["passages"].path(shard), columns=["passage_id", "title", "text"])
+        passages = [Passage(**row) for row in table.to_pylist()]
+        made = self.rewriter.rewrite(passages, progress)
+        units = [_distinct(each) for each in made.units]
+        notes = {"whole": sum(not each for each in units), **made.notes}
+        rows = [
+            (rewritten_id(passage.passage_id, texts, position), passage.passage_id, position, 0, 0, text)
+            for passage, each in zip(passages, units, strict=True)
+            for texts in [_spaced(each or [passage.text])]
+            for position, text in enumerate(texts)
+        ]
+        return ShardResult(len(passages), {"sentences": sentences_table(rows)}, tokens=made.tokens, notes=notes)
+
+    def check(self, manifest: Manifest) -> None:
+        if manifest.rows_in != self.total_rows():
+            raise RowsLost(f"split read {manifest.rows_in} of {self.total_rows()} passages")
+
+
+def split_stage(store: Path, passages: Artifact, config: SplitConfig) -> Split | Rewrite:
+    """The stage `split` of a configuration. Raises UnknownName, and what the splitter raises."""
+    rewrites = getattr(resolve("splitter", config.splitter), "rewrites", False)
+    return Rewrite(store, passages, config) if rewrites else Split(store, passages, config)
+
+
+def _distinct(units: list[str]) -> list[str]:
+    """In their order, each once, none blank, and without white space around them."""
+    return [*dict.fromkeys(text for unit in units if (text := unit.strip()))]
+
+
+def _spaced(units: list[str]) -> list[str]:
+    """With a blank behind each but the last, as sentences have it: joined, they are a text."""
+    return [*(f"{unit} " for unit in units[:-1]), units[-1]]

@@ -1,7 +1,7 @@
 """The frame of a stage: fingerprint, preparation, shards, done-markers, manifest.
 
 A stage object is a description (store, inputs, configuration) that travels to workers; the model it needs is loaded
-there by `open`. A verb file subclasses `Stage` and says what a shard of its work is; a runner (flows/stages.py, or a
+there by `open`. A verb file subclasses `Stage` and says what a shard of its work is; a runner (flows/execute.py, or a
 plain loop) decides where each shard is done.
 """
 

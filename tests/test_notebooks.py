@@ -8,18 +8,18 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from flows.evaluation import evaluate
-from flows.experiments import evaluation
-from flows.plan import plan
-from flows.steps import run_serially
-from tests.indexing import index, parameters
+from flows.pipelines.evaluate import evaluate
+from flows.pipelines.experiments import evaluation
+from flows.pipelines.index_corpus import run_serially
+from flows.pipelines.quote.quote import plan
+from tests.support.indexing import index, parameters
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 CORPUS = "synthetic:passages=120,questions=60,seed=3"
 TRIAL: dict[str, Any] = {
     "index": "test",
-    "generate": {"generator": "tests.fakes:FirstWords"},
+    "generate": {"generator": "tests.support.fakes:FirstWords"},
     "methods": {
         "naive": {"retrieve": {"retriever": "passage"}},
         "ParetoRAG's": {"retrieve": {"retriever": "core_context"}},

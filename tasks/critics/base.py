@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
-from configs.evaluation import Critique as CritiqueConfig
+from configs.evaluation import CritiqueConfig
 
 Tick = Callable[[int, int], None]
 """Called with how many more candidates are judged and how many more tokens were computed."""

@@ -13,7 +13,6 @@ are read. Where the answer is empty, ISSUP and ISUSE are 0; where the context is
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,12 +20,13 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from configs.evaluation import Critique as CritiqueConfig
+from configs.evaluation import CritiqueConfig
 from tasks.critics.base import CriticUnavailable, Critique, Judged, Tick, no_tick, uncritical
-from tasks.encoders.batches import batches
-from tasks.encoders.device import choose_device, choose_dtype, require_device
-from tasks.encoders.tuned import TunedEncoder, Weights, read_tokenizer, widened
-from tasks.encoders.windows import MAX_ANSWER, MAX_QUESTION, Batch, Window, encoded, padded, special, windows
+from tasks.models.batches import batches
+from tasks.models.device import choose_device, choose_dtype, require_device
+from tasks.models.tuned import TunedEncoder, Weights, read_tokenizer, widened
+from tasks.models.weights import shipped
+from tasks.models.windows import MAX_ANSWER, MAX_QUESTION, Batch, Window, encoded, padded, special, windows
 
 
 class CriticModel(TunedEncoder):
@@ -148,4 +148,4 @@ def _critique(judged: Judged, scores: Sequence[Sequence[float]]) -> Critique:
 
 def embedded() -> Path:
     """The directory of the critic that comes with the project."""
-    return Path(str(files("configs"))) / "models" / "critic"
+    return shipped("critic")

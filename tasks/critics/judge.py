@@ -13,15 +13,14 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from configs.evaluation import Critique as CritiqueConfig
-from configs.evaluation import Generate
+from configs.evaluation import CritiqueConfig, GenerateConfig
 from configs.loading import ConfigError
 from tasks.critics.base import Critique, Judged, Tick, no_tick, uncritical
 from tasks.generators.base import Generation, Generator, Probe, Prompt
-from tasks.generators.local import LocalModel
 from tasks.generators.openai import OpenAI
 from tasks.generators.transformers import Transformers
 from tasks.generators.vllm import Vllm
+from tasks.models.language_model import LocalModel
 
 GENERATORS: dict[str, type[Generator]] = {"transformers": Transformers, "vllm": Vllm, "openai": OpenAI}
 YES_NO = {"Yes": 1.0, "No": 0.0}
@@ -61,7 +60,7 @@ class Judge:
             known = ", ".join(GENERATORS)
             raise ConfigError(f"critique.generator={config.generator}: a judge needs token probabilities: {known}")
         self.generator: Generator = GENERATORS[config.generator](
-            Generate(
+            GenerateConfig(
                 generator=config.generator,
                 **config.model_dump(
                     include={"model", "device", "precision", "batch_tokens", "base_url", "concurrency"}

@@ -12,7 +12,7 @@ which is 0: no relevance, no support, and for utility the middle of its scale, h
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from configs.evaluation import Critique as CritiqueConfig
+from configs.evaluation import CritiqueConfig
 from tasks.critics.base import Critique, Judged, Tick, no_tick, uncritical
 from tasks.generators.reflection import RELEVANCE, SUPPORT, UTILITY
 

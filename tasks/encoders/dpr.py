@@ -7,8 +7,8 @@ what is encoded is mostly a sentence, which has no title of its own.
 
 from typing import ClassVar
 
-from tasks.encoders.recipe import Preset
 from tasks.encoders.transformer import TransformerEncoder
+from tasks.models.recipe import Preset
 
 
 class DPR(TransformerEncoder):

@@ -15,8 +15,8 @@ from tokenizers import Encoding
 from torch import Tensor
 
 from tasks.encoders.base import LateEncoded, Spans, Tick
-from tasks.encoders.batches import batches, tokenised
-from tasks.encoders.tower import Tower
+from tasks.models.batches import batches, tokenised
+from tasks.models.tower import Tower
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ import numpy as np
 from configs.loading import ConfigError
 from configs.schema import EncodeConfig
 from tasks.encoders.base import Encoded, LateEncoded, Spans, Tick
-from tasks.encoders.batches import batches, cut, tokenised
-from tasks.encoders.device import choose_device, choose_dtype
 from tasks.encoders.late import encode_late
-from tasks.encoders.locate import find_model
-from tasks.encoders.recipe import Preset, read_recipe
-from tasks.encoders.tower import Tower
+from tasks.models.batches import batches, cut, tokenised
+from tasks.models.device import choose_device, choose_dtype
+from tasks.models.files import find_model
+from tasks.models.recipe import Preset, read_recipe
+from tasks.models.tower import Tower
 
 
 def _no_tick(tokens: int, share: float) -> None:

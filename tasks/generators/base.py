@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, ClassVar, Protocol
 
-from configs.evaluation import Generate
+from configs.evaluation import GenerateConfig
 
 Tick = Callable[[int, int], None]
 """Called with how many more prompts are answered and how many more tokens (prompt and completion) were computed."""
@@ -78,7 +78,7 @@ class Generator(Protocol):
     workers: int | None
     """How many of it a machine bears: None, one a core; 1 for an engine that uses all cores itself."""
 
-    def __init__(self, config: Generate) -> None:
+    def __init__(self, config: GenerateConfig) -> None:
         """Raises GeneratorUnavailable where the model, the library or the server is missing, with the remedy."""
         ...
 

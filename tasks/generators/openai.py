@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import openai
 
-from configs.evaluation import Generate
+from configs.evaluation import GenerateConfig
 from configs.loading import ConfigError
 from tasks.generators.base import Generation, GeneratorUnavailable, Probe, Prompt, Tick, failed, no_tick, sampling_seed
 
@@ -38,7 +38,7 @@ class OpenAI:
     uses_gpu = False
     workers: int | None = 1
 
-    def __init__(self, config: Generate) -> None:
+    def __init__(self, config: GenerateConfig) -> None:
         if config.model is None:
             raise ConfigError("generator 'openai' needs the model's name on the server: --set generate.model=NAME")
         self.config = config
@@ -186,7 +186,7 @@ class OpenAI:
         return ids
 
 
-def _base_url(config: Generate) -> str:
+def _base_url(config: GenerateConfig) -> str:
     found = config.base_url or os.environ.get("OPENAI_BASE_URL")
     if not found:
         raise GeneratorUnavailable(

@@ -14,7 +14,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,13 +21,14 @@ import torch
 from tokenizers import Encoding, Tokenizer
 from torch import Tensor
 
-from configs.evaluation import Generate
-from tasks.encoders.batches import batches
-from tasks.encoders.device import choose_device, choose_dtype, require_device
-from tasks.encoders.tuned import Weights, read_tokenizer
-from tasks.encoders.windows import MAX_QUESTION, Window, encoded, padded, special, windows
+from configs.evaluation import GenerateConfig
 from tasks.generators.base import Generation, GeneratorUnavailable, Probe, Prompt, Tick, failed
-from tasks.generators.reader_model import ReaderModel
+from tasks.models.batches import batches
+from tasks.models.device import choose_device, choose_dtype, require_device
+from tasks.models.reader_model import ReaderModel
+from tasks.models.tuned import Weights, read_tokenizer
+from tasks.models.weights import shipped
+from tasks.models.windows import MAX_QUESTION, Window, encoded, padded, special, windows
 
 MAX_ANSWER = 30
 MOST_KEPT = 1 << 16
@@ -58,7 +58,7 @@ class Reader:
     version: ClassVar[str] = "1"
     workers: int | None = None
 
-    def __init__(self, config: Generate) -> None:
+    def __init__(self, config: GenerateConfig) -> None:
         self.config = config
         self.directory = Path(config.model) if config.model else embedded()
         try:
@@ -206,4 +206,4 @@ def _timed(answers: list[Generation], seconds: float) -> list[Generation]:
 
 def embedded() -> Path:
     """The directory of the reader that comes with the project."""
-    return Path(str(files("configs"))) / "models" / "reader"
+    return shipped("reader")

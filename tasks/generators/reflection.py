@@ -25,7 +25,7 @@ _TOKENS = re.compile("|".join(map(re.escape, (*JUDGEMENTS.tokens, *RETRIEVAL, *O
 
 def require(generator: Generator) -> None:
     """Raises GeneratorUnavailable for a generator whose model cannot have the tokens, or lacks one of them."""
-    from tasks.generators.local import LocalModel  # heavy
+    from tasks.models.language_model import LocalModel  # heavy
 
     local = getattr(generator, "local", None)
     if not isinstance(local, LocalModel):

@@ -22,14 +22,14 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, GenerationConfig
 
-from configs.evaluation import Generate
-from tasks.encoders.batches import batches
-from tasks.encoders.device import choose_device, choose_dtype, require_device
-from tasks.generators.adapters import adapter_of
+from configs.evaluation import GenerateConfig
 from tasks.generators.base import Generation, GeneratorUnavailable, Probe, Prompt, Tick, failed, no_tick, sampling_seed
-from tasks.generators.local import LocalModel
-from tasks.generators.sampling import RowSampler
-from tasks.generators.splitting import in_halves
+from tasks.models.adapters import adapter_of
+from tasks.models.batches import batches
+from tasks.models.device import choose_device, choose_dtype, require_device
+from tasks.models.halving import in_halves
+from tasks.models.language_model import LocalModel
+from tasks.models.sampling import RowSampler
 
 logger = logging.getLogger("vitalfew")
 
@@ -46,7 +46,7 @@ class Transformers:
     version: ClassVar[str] = "1"
     takes_adapter: ClassVar[bool] = True
 
-    def __init__(self, config: Generate, section: str = "generate") -> None:
+    def __init__(self, config: GenerateConfig, section: str = "generate") -> None:
         """`section`: of the settings, for messages."""
         self.config = config
         self.local = LocalModel(config, section)

@@ -19,13 +19,13 @@ from typing import Any, ClassVar
 
 import psutil
 
-from configs.evaluation import Generate
+from configs.evaluation import GenerateConfig
 from configs.loading import ConfigError
-from tasks.encoders.device import choose_device, choose_dtype, require_device
-from tasks.generators.adapters import adapter_of
 from tasks.generators.base import Generation, GeneratorUnavailable, Probe, Prompt, Tick, failed, no_tick, sampling_seed
-from tasks.generators.local import LocalModel
-from tasks.generators.splitting import in_halves
+from tasks.models.adapters import adapter_of
+from tasks.models.device import choose_device, choose_dtype, require_device
+from tasks.models.halving import in_halves
+from tasks.models.language_model import LocalModel
 
 logger = logging.getLogger("vitalfew")
 
@@ -45,7 +45,7 @@ class Vllm:
     takes_adapter: ClassVar[bool] = True
     workers: int | None = 1
 
-    def __init__(self, config: Generate) -> None:
+    def __init__(self, config: GenerateConfig) -> None:
         if importlib.util.find_spec("vllm") is None:
             raise GeneratorUnavailable(MISSING)
         self.config = config

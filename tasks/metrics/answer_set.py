@@ -19,7 +19,7 @@ from dataclasses import replace
 from math import comb
 from typing import ClassVar
 
-from configs.evaluation import Score
+from configs.evaluation import ScoreConfig
 from tasks.metrics.answers import Accuracy, ExactMatch, normalise
 from tasks.metrics.base import Answer, Case, Metric, PerQuestion, Values, judged
 from tasks.metrics.choice import Choice
@@ -65,7 +65,7 @@ def any_right(size: int, every: int, right: int) -> float:
     return 1 - comb(every - right, size) / comb(every, size)
 
 
-def rights(config: Score, cases: Sequence[Case]) -> list[tuple[list[bool], list[bool]]]:
+def rights(config: ScoreConfig, cases: Sequence[Case]) -> list[tuple[list[bool], list[bool]]]:
     """For each case, which selected answers and which candidates are right; those with an error have no place, and a
     case that cannot be judged has two empty lists."""
     metric: Metric = RIGHT[config.right_by](config)

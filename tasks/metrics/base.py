@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
 
-from configs.evaluation import Score
+from configs.evaluation import ScoreConfig
 from tasks.datasets.base import Span
 
 
@@ -93,7 +93,7 @@ class Metric(Protocol):
     corpus: ClassVar[bool]
     higher_is_better: ClassVar[bool | None]
 
-    def __init__(self, config: Score) -> None: ...
+    def __init__(self, config: ScoreConfig) -> None: ...
 
     def score(self, cases: Sequence[Case]) -> Values:
         """Every column, whatever the cases (so that no cases tell the columns); None throughout where `corpus`."""
@@ -111,7 +111,7 @@ class PerQuestion:
     corpus: ClassVar[bool] = False
     higher_is_better: ClassVar[bool | None] = True
 
-    def __init__(self, config: Score) -> None:
+    def __init__(self, config: ScoreConfig) -> None:
         self.config = config
 
     def summary(self, cases: Sequence[Case]) -> Mapping[str, Summary]:

@@ -21,15 +21,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
 
-from configs.evaluation import Score
+from configs.evaluation import ScoreConfig
 from configs.loading import ConfigError
 from configs.schema import EncodeConfig
-from storage.faiss_types import one_thread
+from storage.indexes.faiss_types import one_thread
 from tasks.encoders.huggingface import HuggingFace
-from tasks.encoders.locate import find_model
 from tasks.encoders.minilm import MiniLM
 from tasks.encoders.transformer import TransformerEncoder
 from tasks.metrics.base import Case, Summary, Values, judged
+from tasks.models.files import find_model
 
 LEAST = 20
 """Questions that two buckets, the fewest, take."""
@@ -45,7 +45,7 @@ class Mauve:
     corpus: ClassVar[bool] = True
     higher_is_better: ClassVar[bool | None] = True
 
-    def __init__(self, config: Score) -> None:
+    def __init__(self, config: ScoreConfig) -> None:
         """Raises ConfigError without `mauve-text`, FileNotFoundError where `score.mauve_model` is not there."""
         if find_spec("mauve") is None:
             raise ConfigError("the metric mauve needs the package mauve-text (GPL-3.0): pip install 'vitalfew[mauve]'")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from configs.evaluation import Score
+from configs.evaluation import ScoreConfig
 from tasks.metrics.base import Case, PerQuestion, Values, judged
 from tasks.splitters.punkt import ABBREVIATIONS, STARTERS, Punkt
 
@@ -22,7 +22,7 @@ _COLUMNS = {"rougeL": "rouge_l", "rougeLsum": "rouge_lsum"}
 class Rouge(PerQuestion):
     """ROUGE-L and ROUGE-LSum (F-measure, 0 to 1; the best over the gold answers)."""
 
-    def __init__(self, config: Score) -> None:
+    def __init__(self, config: ScoreConfig) -> None:
         self.splitter = Punkt()
         self.splitter.load(
             {

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from configs.evaluation import Refine
+from configs.evaluation import RefineConfig
 
 Tick = Callable[[int, int], None]
 """Called with how many more questions are done and how many more tokens a model computed for them."""
@@ -69,7 +69,7 @@ class Refiner(Protocol):
     """How many of it a machine bears: None, one a core; 1 for a model that uses all cores itself."""
     needs_vectors: bool
 
-    def __init__(self, config: Refine) -> None: ...
+    def __init__(self, config: RefineConfig) -> None: ...
 
     def identity(self) -> dict[str, Any]:
         """What its contexts depend on besides top_k, max_words, max_tokens and text: its model and that one's settings

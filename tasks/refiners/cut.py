@@ -7,7 +7,7 @@ word's end, and nothing after it is passed on; its origin is then the part that 
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from configs.evaluation import Refine
+from configs.evaluation import RefineConfig
 from tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, no_tick
 from tasks.splitters.tokens import count_tokens, count_words, first
 
@@ -21,7 +21,7 @@ class Cut:
     workers = None
     needs_vectors = False
 
-    def __init__(self, config: Refine) -> None:
+    def __init__(self, config: RefineConfig) -> None:
         self.config = config
 
     def identity(self) -> dict[str, Any]:

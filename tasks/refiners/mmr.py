@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from configs.evaluation import Refine
+from configs.evaluation import RefineConfig
 from configs.schema import EncodeConfig
 from tasks.encoders.minilm import MiniLM
 from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
@@ -30,7 +30,7 @@ class Mmr:
     settings: ClassVar[frozenset[str]] = frozenset({"mmr_lambda", "vectors"})
     workers = None
 
-    def __init__(self, config: Refine) -> None:
+    def __init__(self, config: RefineConfig) -> None:
         self.config = config
         self.needs_vectors = config.vectors == "index"
         self.cut = Cut(config)

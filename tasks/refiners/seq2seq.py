@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
-from configs.evaluation import Refine
+from configs.evaluation import RefineConfig
 from configs.schema import Rewriting
-from tasks.generators.rewriting import Rewriter
+from tasks.models.seq2seq import Rewriter
 from tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, no_tick
 from tasks.splitters.tokens import count_tokens, first
 
@@ -29,7 +29,7 @@ class Seq2SeqRefiner:
     settings: ClassVar[frozenset[str]] = frozenset(Rewriting.model_fields)
     needs_vectors = False
 
-    def __init__(self, config: Refine) -> None:
+    def __init__(self, config: RefineConfig) -> None:
         """Raises ConfigError, GeneratorUnavailable."""
         self.config = config
         self.rewriter = Rewriter(

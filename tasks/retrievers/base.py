@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Protocol
 
-from configs.schema import Layout, Retrieve, Unit
-from storage.faiss_types import Vectors
-from storage.found import Found
+from configs.schema import Layout, RetrieveConfig, Unit
+from storage.indexes.faiss_types import Vectors
+from storage.indexes.topk import Found
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Retriever(Protocol):
     dense: ClassVar[bool]
     unit: Unit
 
-    def __init__(self, request: Retrieve) -> None: ...
+    def __init__(self, request: RetrieveConfig) -> None: ...
 
     def retrieve(self, questions: Questions, index: Index, k: int) -> Found:
         """The k best units of each question."""

@@ -2,8 +2,8 @@
 
 from typing import ClassVar
 
-from configs.schema import Retrieve
-from storage.found import Found
+from configs.schema import RetrieveConfig
+from storage.indexes.topk import Found
 from tasks.retrievers.base import Index, Questions
 
 
@@ -14,7 +14,7 @@ class BM25:
     settings: ClassVar[frozenset[str]] = frozenset({"unit"})
     dense: ClassVar[bool] = False
 
-    def __init__(self, request: Retrieve) -> None:
+    def __init__(self, request: RetrieveConfig) -> None:
         self.unit = request.unit
 
     def retrieve(self, questions: Questions, index: Index, k: int) -> Found:

@@ -4,9 +4,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from configs.schema import Layout, Retrieve, Unit
-from storage.faiss_types import Vectors
-from storage.found import Found
+from configs.schema import Layout, RetrieveConfig, Unit
+from storage.indexes.faiss_types import Vectors
+from storage.indexes.topk import Found
 from tasks.retrievers.base import Index, Questions
 
 
@@ -19,7 +19,7 @@ class CoreContext:
 
     unit: Unit = "sentence"
 
-    def __init__(self, request: Retrieve) -> None:
+    def __init__(self, request: RetrieveConfig) -> None:
         self.alpha = request.alpha
 
     def retrieve(self, questions: Questions, index: Index, k: int) -> Found:

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from configs.schema import Retrieve
-from storage.found import NOTHING, Found
+from configs.schema import RetrieveConfig
+from storage.indexes.topk import NOTHING, Found
 from tasks.retrievers.base import Index, Questions
 from tasks.retrievers.bm25 import BM25
 from tasks.retrievers.core_context import CoreContext
@@ -27,7 +27,7 @@ class Hybrid:
     settings: ClassVar[frozenset[str]] = frozenset({"alpha", "unit", "nprobe", "ef_search"})
     dense: ClassVar[bool] = True
 
-    def __init__(self, request: Retrieve) -> None:
+    def __init__(self, request: RetrieveConfig) -> None:
         self.unit = request.unit
         self.rankings = [(CoreContext if self.unit == "sentence" else Passage)(request), BM25(request)]
 

@@ -2,8 +2,8 @@
 
 from typing import ClassVar
 
-from configs.schema import Retrieve, Unit
-from storage.found import Found
+from configs.schema import RetrieveConfig, Unit
+from storage.indexes.topk import Found
 from tasks.retrievers.base import Index, Questions
 
 
@@ -16,7 +16,7 @@ class Passage:
 
     unit: Unit = "passage"
 
-    def __init__(self, request: Retrieve) -> None:
+    def __init__(self, request: RetrieveConfig) -> None:
         """Nothing in a request concerns it."""
 
     def retrieve(self, questions: Questions, index: Index, k: int) -> Found:

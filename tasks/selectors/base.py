@@ -14,7 +14,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from configs.evaluation import Select
+from configs.evaluation import SelectConfig
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -56,7 +56,7 @@ class Selector(Protocol):
     version: ClassVar[str]
     settings: ClassVar[frozenset[str]]
 
-    def __init__(self, config: Select) -> None: ...
+    def __init__(self, config: SelectConfig) -> None: ...
 
     def select(self, candidates: Critiqued) -> Chosen:
         """At least one answer for every question that has a usable candidate."""

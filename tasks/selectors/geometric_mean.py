@@ -5,7 +5,7 @@ One score of 0 makes it 0, whatever the others are. Of equal ones the first is t
 
 from typing import ClassVar
 
-from configs.evaluation import Select
+from configs.evaluation import SelectConfig
 from tasks.selectors.base import Chosen, Critiqued, best, geometric_mean
 
 
@@ -15,7 +15,7 @@ class GeometricMean:
     version: ClassVar[str] = "1"
     settings: ClassVar[frozenset[str]] = frozenset()
 
-    def __init__(self, config: Select) -> None:
+    def __init__(self, config: SelectConfig) -> None:
         self.config = config
 
     def select(self, candidates: Critiqued) -> Chosen:

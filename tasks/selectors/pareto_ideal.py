@@ -5,7 +5,7 @@ The ideal point is F1 = F2 = 1, the distance Euclid's. Of candidates equally nea
 
 from typing import ClassVar
 
-from configs.evaluation import Select
+from configs.evaluation import SelectConfig
 from tasks.selectors.base import Chosen, Critiqued, best, front, nearness
 
 
@@ -15,7 +15,7 @@ class ParetoIdeal:
     version: ClassVar[str] = "1"
     settings: ClassVar[frozenset[str]] = frozenset()
 
-    def __init__(self, config: Select) -> None:
+    def __init__(self, config: SelectConfig) -> None:
         self.config = config
 
     def select(self, candidates: Critiqued) -> Chosen:

@@ -6,7 +6,7 @@ does with several: see the metric `answer_set`.
 
 from typing import ClassVar
 
-from configs.evaluation import Select
+from configs.evaluation import SelectConfig
 from tasks.selectors.base import Chosen, Critiqued, front, nearness
 
 
@@ -16,7 +16,7 @@ class ParetoSet:
     version: ClassVar[str] = "1"
     settings: ClassVar[frozenset[str]] = frozenset()
 
-    def __init__(self, config: Select) -> None:
+    def __init__(self, config: SelectConfig) -> None:
         self.config = config
 
     def select(self, candidates: Critiqued) -> Chosen:

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from configs.evaluation import Select
+from configs.evaluation import SelectConfig
 from tasks.selectors.base import Chosen, Critiqued, best
 
 
@@ -23,7 +23,7 @@ class WeightedSum:
         {"weight_isrel", "weight_issup", "weight_isuse", "utility", "add_equal", "sequence_probability"}
     )
 
-    def __init__(self, config: Select) -> None:
+    def __init__(self, config: SelectConfig) -> None:
         self.config = config
 
     def select(self, candidates: Critiqued) -> Chosen:

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from configs.schema import SplitConfig
-from tasks.generators.rewriting import Rewriter
+from tasks.models.seq2seq import Rewriter
 from tasks.splitters.base import Passage, Rewritten, Tick, no_tick
 from tasks.splitters.tokens import count_words, first
 

@@ -19,7 +19,7 @@ from configs.loading import ConfigError
 from configs.schema import SplitConfig
 from tasks.datasets.base import InputError
 from tasks.datasets.files import check_source
-from tasks.encoders.locate import digest
+from tasks.models.files import digest
 from tasks.splitters.base import Passage, Rewritten, Tick, no_tick
 
 COLUMNS = {"passage_id": "BIGINT", "text": "VARCHAR", "propositions": "VARCHAR[]"}

@@ -1,0 +1,70 @@
+"""What a run shows in Prefect's UI besides its stages' progress: report, plots, and what it cost beside the quote."""
+
+import logging
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from prefect.artifacts import create_image_artifact, create_markdown_artifact, create_table_artifact
+
+from storage.artifacts import Manifest
+from storage.quotes import find
+from storage.runs import Run
+from tasks.report import read_report, write_report
+from tasks.reports.plots.drawing import data_uri
+from tasks.reports.shown.markdown import markdown_report
+from tasks.reports.shown.page import drawn
+
+logger = logging.getLogger("vitalfew")
+
+
+def show_report(store: Path, run: Run) -> None:
+    """The table of an evaluation as Markdown with the path of its page, and each of its plots as an image."""
+    report = read_report(store, run)
+    page = write_report(store, report).html.resolve()
+    create_markdown_artifact(
+        f"{markdown_report(report)}\n\nPlots and all figures: `{page}` (open it in a browser of that machine)",
+        key="report",
+        description=report.experiment,
+    )
+    for plot in drawn(report):
+        create_image_artifact(data_uri(plot.svg), key=f"plot-{_key(plot.title)}", description=plot.caption)
+    logger.info("Report: %s", page)
+
+
+def show_costs(
+    store: Path, manifests: Iterable[Manifest], reused: set[str], methods: Mapping[str, Sequence[str]] | None = None
+) -> None:
+    """A row per artifact of a run: what it took and, where `vitalfew plan` was asked before, what it was quoted at.
+
+    `reused`: the artifacts (or stages) that were there already and cost this run nothing. `methods`: of an evaluation,
+    by artifact the methods that use it.
+    """
+    rows = []
+    for manifest in manifests:
+        there = manifest.artifact in reused or manifest.stage in reused
+        used = {"methods": ", ".join(methods[manifest.artifact])} if methods else {}
+        rows.append({"stage": manifest.stage, **used, **_costs(store, manifest, there)})
+    create_table_artifact(rows, key="costs", description="What each stage took, beside its quote; USD at prices.yaml")
+
+
+def _costs(store: Path, manifest: Manifest, there: bool) -> dict[str, Any]:
+    costs = [record.cost for record in (manifest.preparation, *manifest.shards) if record]
+    quote = None if there else find(store, manifest.artifact.split("/")[1])
+    return {
+        "made by": "an earlier run" if there else "this run",
+        "rows": sum(manifest.rows.values()),
+        "tokens": sum(cost.tokens for cost in costs),
+        "quoted tokens": quote.tokens if quote else "",
+        "wall s": round(sum(cost.wall_seconds for cost in costs), 2),
+        "quoted wall s": round(quote.wall_seconds, 2) if quote else "",
+        "USD": round(sum(cost.usd for cost in costs), 6),
+        "quoted USD": round(quote.usd, 6) if quote else "",
+        "artifact": manifest.artifact,
+    }
+
+
+def _key(title: str) -> str:
+    """What Prefect takes as an artifact's key: small letters, digits and dashes."""
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")

@@ -1,0 +1,5 @@
+"""`python -m flows.cli`, the command `vitalfew`."""
+
+from flows.cli.main import app
+
+app()

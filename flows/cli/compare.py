@@ -1,0 +1,100 @@
+"""The command `compare`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from flows.cli.terminal import DEFAULT_STORE, StoreOption, explained_errors, out
+
+
+def compare(
+    run_a: Annotated[str, typer.Argument(metavar="RUN_A", help="RUN or RUN:METHOD; a run's id or an experiment.")],
+    run_b: Annotated[str, typer.Argument(metavar="RUN_B", help="The same; the differences are B minus A.")],
+    metric: Annotated[str | None, typer.Option("--metric", help="What the listed questions differ most in.")] = None,
+    questions: Annotated[int, typer.Option("--questions", min=0, help="Questions to list in each direction.")] = 5,
+    store: StoreOption = DEFAULT_STORE,
+) -> None:
+    """Compare two evaluations question by question: differences with intervals, and the questions behind them.
+
+    Two runs are compared in the methods that both have by one name; two methods of a run are named.
+
+        vitalfew compare quickstart:"naive RAG" quickstart:ParetoRAG --metric f1
+    """
+    with explained_errors():
+        from tasks.reports.comparison import compare as compared
+        from tasks.reports.comparison import main_metric, question_table, write_comparison
+
+        pairs = compared(store, run_a, run_b)
+        by = main_metric(pairs, metric)
+        for pair in pairs:
+            table = question_table(store, pair)
+            path = write_comparison(store, pair, table)
+            _show(pair, table, by, questions, path)
+
+
+def _show(pair: Any, table: Any, metric: str, questions: int, path: Path) -> None:
+    from tasks.reports.statistics.bootstrap import MIN_QUESTIONS
+
+    out.print(f"\n[bold]A[/] {escape(pair.a.label)}\n[bold]B[/] {escape(pair.b.label)}", soft_wrap=True)
+    asked = f"{len(pair.ids):,} shared of {len(pair.a.scores.ids):,} and {len(pair.b.scores.ids):,} questions"
+    out.print(f"{asked}; differences are B minus A\n")
+    out.print(_differences(pair))
+    if len(pair.ids) < MIN_QUESTIONS:
+        out.print(f"Too few questions for intervals: {len(pair.ids)}, and they take {MIN_QUESTIONS}.")
+    for heading, rows in _extremes(table, metric, questions):
+        if rows:
+            out.print(f"\n[bold]{heading} {escape(metric)}[/]")
+            out.print(_questions(rows, metric))
+    out.print(f"\nEvery question:  {escape(str(path))}, and .parquet beside it", soft_wrap=True)
+
+
+def _differences(pair: Any) -> Table:
+    """All of it where the terminal is wide; else without what can be told from the rest."""
+    from tasks.reports.shown.columns import DIFFERENCE_HEADS, difference_cells, figure
+
+    narrow = {"p", "effect", "questions", "higher", "lower"} if out.width < 110 else set()
+    heads = [head for head in DIFFERENCE_HEADS if head not in narrow]
+    shown = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
+    shown.add_column(heads[0], no_wrap=True, min_width=18)
+    for head in ("A", "B", *heads[1:]):
+        shown.add_column(head.replace(" (", "\n("), justify="right", no_wrap=True)
+    for metric, difference in pair.differences.items():
+        cells = dict(zip(DIFFERENCE_HEADS, difference_cells(metric, difference), strict=True))
+        means = [figure(metric, pair.mean(side, metric)) for side in (pair.a, pair.b)]
+        texts = [f"[bold]{text}[/]" if bold else text for text, bold in (cells[head] for head in heads[1:])]
+        shown.add_row(cells[heads[0]][0], *means, *texts)
+    return shown
+
+
+def _extremes(table: Any, metric: str, number: int) -> list[tuple[str, list[dict[str, Any]]]]:
+    """The questions where B is furthest above and below A, in the order of their ids where they are equal."""
+    rows = [row for row in table.to_pylist() if None not in (row[f"a.{metric}"], row[f"b.{metric}"])]
+
+    def by(row: dict[str, Any]) -> float:
+        return float(row[f"b.{metric}"] - row[f"a.{metric}"])
+
+    higher = [row for row in sorted(rows, key=by, reverse=True) if by(row) > 0][:number]
+    lower = [row for row in sorted(rows, key=by) if by(row) < 0][:number]
+    return [("B higher in", higher), ("B lower in", lower)]
+
+
+def _questions(rows: list[dict[str, Any]], metric: str) -> Table:
+    from tasks.reports.shown.columns import figure
+    from tasks.reports.shown.text import one_line, shortened
+
+    shown = Table("question", "gold", "A", "B", box=None, header_style="bold", pad_edge=False, expand=True)
+    shown.columns[0].ratio = 2
+    for column in shown.columns[1:]:
+        column.ratio = 1
+    for row in rows:
+        gold = " | ".join(row["gold_answers"])
+        answers = [
+            f"{shortened(one_line(row[f'{side}.answer'] or ''), 80)} ({figure(metric, row[f'{side}.{metric}'])})"
+            for side in "ab"
+        ]
+        cells = [one_line(row["question"]), shortened(one_line(gold), 80), *answers]
+        shown.add_row(*map(escape, cells))
+    return shown

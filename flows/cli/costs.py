@@ -1,0 +1,99 @@
+"""The command `costs`."""
+
+from typing import Annotated, Any
+
+import duckdb
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from flows.cli.terminal import DEFAULT_STORE, StoreOption, explained_errors, out
+from tasks.datasets.base import InputError
+
+_MEASURES = """sum(s.tokens)::BIGINT, sum(s.wall_seconds), sum(s.cpu_seconds), sum(s.gpu_seconds), sum(s.gpu_joules),
+    sum(s.usd)"""
+_QUOTED = {"tokens": "tokens", "wall s": "wall_seconds", "CPU s": "cpu_seconds", "MB": "disk_bytes / 1e6", "USD": "usd"}
+_HEADS = ("tokens", "wall s", "CPU s", "GPU s", "GPU kJ", "USD")
+
+
+def costs(
+    run: Annotated[
+        str, typer.Argument(metavar="[RUN]", help="A run's id or its beginning, or an experiment's or index's name.")
+    ] = "",
+    store: StoreOption = DEFAULT_STORE,
+) -> None:
+    """What was paid: by stage and model, by day, by run; and beside it what was quoted.
+
+    Prices are those of configs/prices.yaml on the day of the work. What was spent on artifacts that were removed since
+    is in it. The same with SQL: FROM spending(), FROM quoted(), and the table `costs`, a row per shard.
+
+        vitalfew costs quickstart
+    """
+    with explained_errors():
+        from storage.catalog.database import connect
+
+        with connect(store) as connection:
+            stages = _spending(connection, run, "s.stage, s.model", "sum(s.usd) DESC")
+            if not stages:
+                raise InputError(_nothing(run))
+            out.print(_paid(("stage", "model"), stages, total=True), "")
+            out.print(_paid(("day (UTC)",), _spending(connection, run, "s.day", "s.day")), "")
+            out.print(_paid(("run", "for"), _spending(connection, run, "s.run_id, runs.name", "s.run_id")))
+            _quoted(connection, run)
+
+
+def _spending(connection: duckdb.DuckDBPyConnection, run: str, by: str, order: str) -> list[tuple[Any, ...]]:
+    return connection.execute(
+        f"SELECT {by}, {_MEASURES} FROM spending(?) AS s LEFT JOIN runs USING (run_id) GROUP BY {by} ORDER BY {order}",
+        [run],
+    ).fetchall()
+
+
+def _nothing(run: str) -> str:
+    if run:
+        return f"no run {run!r} has paid for anything in this store; `vitalfew runs` lists them"
+    return "nothing was paid for in this store yet; `vitalfew index DATASET --name NAME` is where it begins"
+
+
+def _paid(keys: tuple[str, ...], rows: list[tuple[Any, ...]], total: bool = False) -> Table:
+    """Measures of a GPU are left out where there was none. `rows`: keys, then the measures."""
+    measured = [[value or 0 for value in row[len(keys) :]] for row in rows]
+    kept = [place for place, head in enumerate(_HEADS) if "GPU" not in head or any(row[place] for row in measured)]
+    table = Table(*keys, box=None, header_style="bold", pad_edge=False, show_footer=total)
+    for place in kept:
+        footer = _figure(place, sum(row[place] for row in measured)) if total else ""
+        table.add_column(_HEADS[place], footer, justify="right")
+    if total:
+        table.columns[0].footer = "together"
+    for row, values in zip(rows, measured, strict=True):
+        named = (escape("" if key is None else str(key)) for key in row[: len(keys)])
+        table.add_row(*named, *(_figure(place, values[place]) for place in kept))
+    return table
+
+
+def _figure(place: int, value: float) -> str:
+    head = _HEADS[place]
+    if head == "tokens":
+        return f"{value:,}"
+    return f"{value:.5f}" if head == "USD" else f"{value / 1000:,.2f}" if head == "GPU kJ" else f"{value:,.1f}"
+
+
+def _quoted(connection: duckdb.DuckDBPyConnection, run: str) -> None:
+    pairs = ", ".join(f"q.quoted_{name}, q.{name}" for name in _QUOTED.values())  # the divisor stands behind both
+    rows = connection.execute(f"SELECT q.stage, {pairs} FROM quoted(?) AS q", [run]).fetchall()
+    if not rows:
+        return
+    table = Table("stage", box=None, header_style="bold", pad_edge=False)
+    for head in _QUOTED:
+        table.add_column(head, justify="right")
+    for stage, *figures in rows:
+        sides = zip(figures[::2], figures[1::2], strict=True)
+        table.add_row(stage, *(f"{_short(quoted)} → {_short(true)}" for quoted, true in sides))
+    out.print("\nQuoted → truth:")
+    out.print(table)
+
+
+def _short(value: float | None) -> str:
+    if value is None:  # the size of what was removed since
+        return "gone"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}" if value >= 100 else f"{value:.2g}"

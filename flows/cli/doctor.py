@@ -1,0 +1,108 @@
+"""What `vitalfew doctor` looks at."""
+
+import os
+import shutil
+import socket
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from flows.cli.operations import Check, operations
+
+
+def checkup(store: Path) -> list[Check]:
+    """Every check, in the order in which things go wrong."""
+    machine = [_python(), *_libraries(), *_models(), _arithmetic(), _punkt(), _disk(store)]
+    return [*machine, *_store(store), _ray(), *operations(store)]
+
+
+def _python() -> Check:
+    fine = sys.version_info >= (3, 11)
+    return Check("Python", fine, sys.version.split()[0] + ("" if fine else "; 3.11 or newer is due"))
+
+
+def _libraries() -> list[Check]:
+    checks = []
+    for package, purpose in {
+        "torch": "encodes",
+        "faiss-cpu": "searches",
+        "duckdb": "queries",
+        "prefect": "--runner ray",
+        "ray": "--runner ray",
+    }.items():
+        try:
+            checks.append(Check(package, True, f"{version(package)} ({purpose})"))
+        except PackageNotFoundError:
+            needed = purpose != "--runner ray"
+            checks.append(Check(package, False, f"not installed ({purpose}); pip install {package}", needed))
+    return checks
+
+
+def _models() -> list[Check]:
+    """The weights of every encoder that has a model of its own; `minilm` is the default, the others may be missing."""
+    from configs.schema import EncodeConfig
+    from tasks.registry import METHODS, resolve
+
+    checks = []
+    for name in METHODS["encoder"]:
+        if name == "huggingface":  # whatever model a run names
+            continue
+        encoder = resolve("encoder", name)(EncodeConfig(encoder=name))
+        try:
+            directories = dict.fromkeys([str(encoder.passages.directory), str(encoder.questions.directory)])
+            checks.append(Check(f"encoder {name}", True, ", ".join(directories)))
+        except (FileNotFoundError, ValueError) as error:
+            checks.append(Check(f"encoder {name}", False, str(error), needed=name == "minilm"))
+    return checks
+
+
+def _arithmetic() -> Check:
+    from tasks.models.device import native_bf16
+
+    fast = native_bf16()
+    found = "bf16, native" if fast else "float32: this machine has no native bf16, encoding is 3 to 4 times slower"
+    return Check("arithmetic", fast, found, needed=False)
+
+
+def _ray() -> Check:
+    """A cluster that is named has to answer; else every run starts a Ray of its own."""
+    address = os.environ.get("RAY_ADDRESS", "")
+    if not address:
+        return Check("Ray", True, f"each run starts its own, {os.cpu_count()} cores (RAY_ADDRESS names a cluster)")
+    host, _, port = address.rpartition("//")[2].partition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=2):
+            return Check("Ray", True, f"{address} answers")
+    except (OSError, ValueError) as error:
+        return Check("Ray", False, f"{address} (RAY_ADDRESS): {error}; start it with `ray start --head`, or unset it")
+
+
+def _punkt() -> Check:
+    import nltk
+
+    try:
+        return Check("NLTK punkt_tab", True, str(nltk.data.find("tokenizers/punkt_tab/english")), needed=False)
+    except LookupError:
+        return Check("NLTK punkt_tab", False, "not installed: Punkt is trained on each corpus instead", needed=False)
+
+
+def _disk(store: Path) -> Check:
+    place = next(parent for parent in [store.resolve(), *store.resolve().parents] if parent.exists())
+    free = shutil.disk_usage(place).free / 2**30
+    return Check("free disk", free > 2, f"{free:,.1f} GiB at {place}" + ("" if free > 2 else "; make room"))
+
+
+def _store(store: Path) -> list[Check]:
+    if not store.is_dir():
+        return [Check("store", True, f"{store} does not exist yet; `vitalfew index` makes it", needed=False)]
+    from storage.runs import read_runs
+
+    writable = os.access(store, os.W_OK)
+    indexes = sorted(path.stem for path in (store / "indexes").glob("*.json"))
+    checks = [Check("store", writable, f"{store}" + ("" if writable else " is not writable"))]
+    checks.append(Check("indexes", True, ", ".join(indexes) or "none yet", needed=False))
+    latest = {run.name: run.state for run in read_runs(store) if run.name}
+    if unfinished := sorted(name for name, state in latest.items() if state not in ("completed", "running")):
+        remedy = "run the same command again: finished shards are kept"
+        checks.append(Check("unfinished runs", False, f"{', '.join(unfinished)}; {remedy}", needed=False))
+    return checks

@@ -1,0 +1,84 @@
+"""What `vitalfew doctor` looks at of Prefect: server, work pool and worker, corpora, webhook."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+POOL = "vitalfew"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One finding; `needed` is False for what is only nice to have."""
+
+    what: str
+    fine: bool
+    found: str
+    needed: bool = True
+
+
+def operations(store: Path) -> list[Check]:
+    """Only what was set up has to be in order: a run needs neither a server nor a pool."""
+    from flows.server import answers, running
+
+    service, elsewhere = running(store), os.environ.get("PREFECT_API_URL", "").removesuffix("/api")
+    address = service.address if service else elsewhere
+    if not address:
+        remedy = "none runs, each run starts its own; `vitalfew ui` starts one with the UI and the schedules"
+        return [Check("Prefect server", False, remedy, needed=False), *_corpora(store), *_webhook()]
+    if not answers(address):
+        remedy = "start `vitalfew ui` again" if service else "start it, or unset PREFECT_API_URL"
+        return [Check("Prefect server", False, f"{address} does not answer; {remedy}"), *_corpora(store), *_webhook()]
+    return [Check("Prefect server", True, f"{address} answers"), *_pool(address), *_corpora(store), *_webhook()]
+
+
+def _pool(address: str) -> list[Check]:
+    """The work pool of prefect.yaml and its workers, for schedules that are to outlive a process."""
+    try:
+        _ask(f"{address}/api/work_pools/{POOL}")
+    except HTTPError as error:
+        remedy = f"`prefect work-pool create {POOL} --type process` where runs are to outlive `vitalfew ui`"
+        found = f"no work pool {POOL}; {remedy}" if error.code == 404 else f"work pool {POOL}: {error}"
+        return [Check("work pool", False, found, needed=False)]
+    workers = _ask(f"{address}/api/work_pools/{POOL}/workers/filter", {})
+    online = sorted(worker["name"] for worker in workers if worker["status"] == "ONLINE")
+    found = ", ".join(online) or f"none works; prefect worker start --pool {POOL}"
+    return [Check("work pool", True, POOL), Check("worker", bool(online), found, needed=False)]
+
+
+def _ask(url: str, body: Any = None) -> Any:
+    content = None if body is None else json.dumps(body).encode()
+    with urlopen(Request(url, content, {"Content-Type": "application/json"}), timeout=5) as answer:
+        return json.load(answer)
+
+
+def _corpora(store: Path) -> list[Check]:
+    """Every corpus's file, with when it is re-encoded."""
+    from configs.loading import ConfigError
+    from flows.pipelines.corpora import corpora, find_corpus
+
+    checks = []
+    for name in corpora(store):
+        try:
+            cron = find_corpus(name, store).cron
+            checks.append(Check(f"corpus {name}", True, f"re-encoded at {cron}" if cron else "re-encoded on request"))
+        except ConfigError as error:
+            checks.append(Check(f"corpus {name}", False, str(error), needed=False))
+    return checks
+
+
+def _webhook() -> list[Check]:
+    """Its host alone: the rest of the URL is often a secret."""
+    from flows.webhook import WEBHOOK
+
+    url = os.environ.get(WEBHOOK)
+    if not url:
+        return []
+    parts = urlsplit(url)
+    fine = parts.scheme in ("http", "https") and bool(parts.hostname)
+    return [Check("webhook", fine, f"{parts.hostname}" if fine else f"{WEBHOOK} is no http(s) URL")]

@@ -1,0 +1,154 @@
+"""The prompt of `vitalfew sql`: history, completion, statements of several lines."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import duckdb
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.lexers import PygmentsLexer
+from pygments.lexers.sql import SqlLexer
+from rich.markup import escape
+
+from flows.cli import show
+from flows.cli.terminal import err, out
+from storage.catalog.database import QueryError, query, without_rows
+from storage.catalog.macros import MACROS
+from storage.catalog.tables import ROWS, columns
+from tasks.reports.shown.text import printable
+
+MOST_ROWS = 1000
+"""Rows that a table at the prompt shows."""
+
+HELP = r"""A statement ends with ; and may take several lines. Tab completes, the arrow keys bring back what was asked.
+\d        tables and macros          \d NAME   columns of a table, a macro's example
+\q        leave (Ctrl-D as well)     Ctrl-C    clear the line, stop a query"""
+
+
+def prompt(store: Path, format: str) -> None:
+    """Ask for statements and answer them until the user leaves; what one refuses does not end it."""
+    session: PromptSession[str] = PromptSession(
+        history=history(),
+        completer=CatalogCompleter(),
+        complete_while_typing=False,
+        lexer=PygmentsLexer(SqlLexer),
+        multiline=True,
+        key_bindings=_bindings(),
+        prompt_continuation="     ... ",
+        enable_history_search=True,
+    )
+    out.print(f"{escape(str(store))}, read-only.  \\d: tables and macros, \\h: help, \\q: leave", highlight=False)
+    while True:
+        try:
+            text = session.prompt("vitalfew> ").strip()
+            if text in ("\\q", "quit", "exit"):
+                return
+            answer(store, text, format)
+        except KeyboardInterrupt:
+            continue
+        except EOFError:
+            return
+
+
+def answer(store: Path, text: str, format: str) -> None:
+    """One statement or command of the prompt."""
+    try:
+        if text.startswith("\\"):
+            _command(store, text)
+        elif text.strip("; \n"):
+            show.rows(out, query(store, text), format, MOST_ROWS)
+    except (QueryError, duckdb.Error, OSError, ValueError) as error:
+        err.print(f"[bold red]Error:[/] {escape(printable(str(error)))}", highlight=False, soft_wrap=True)
+
+
+def _command(store: Path, text: str) -> None:
+    from flows.cli.sql import document
+
+    command, *names = text.rstrip(";").split()
+    if command == "\\d":
+        document(store, names)
+    elif command == "\\h":
+        out.print(HELP, markup=False, highlight=False)
+    else:
+        raise ValueError(f"no command {command}; \\h lists them")
+
+
+def history() -> History:
+    """In $XDG_STATE_HOME, or ~/.local/state; of this session alone where nothing can be written there."""
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    path = state / "vitalfew" / "sql_history"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(str(path)) if os.access(path, os.R_OK | os.W_OK) else InMemoryHistory()
+
+
+def _bindings() -> KeyBindings:
+    """Enter ends what is a whole statement or a command, and else begins another line."""
+    bindings = KeyBindings()
+
+    @bindings.add("enter", filter=Condition(lambda: True))
+    def _enter(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if is_whole(buffer.text):
+            buffer.validate_and_handle()
+        else:
+            buffer.insert_text("\n")
+
+    return bindings
+
+
+def is_whole(text: str) -> bool:
+    """Whether what was typed so far can be answered: nothing, a command, or a statement up to its semicolon."""
+    typed = text.strip()
+    return not typed or typed.startswith("\\") or typed in ("quit", "exit") or _ends(typed)
+
+
+def _ends(typed: str) -> bool:
+    """Whether the last token is a semicolon, outside of texts and comments."""
+    if not typed.endswith(";"):
+        return False
+    kinds = [(place, kind) for place, kind in duckdb.tokenize(typed)]
+    return bool(kinds) and kinds[-1] == (len(typed) - 1, duckdb.token_type.operator)
+
+
+class CatalogCompleter(Completer):
+    """Tables, columns, macros and SQL's keywords; behind `table.` that table's columns alone."""
+
+    def __init__(self) -> None:
+        with without_rows() as connection:
+            found = connection.sql("SELECT DISTINCT upper(keyword_name) FROM duckdb_keywords() ORDER BY 1").fetchall()
+        self._keywords = [keyword for (keyword,) in found]
+        self._columns: dict[str, str] = {}
+        for table in ROWS:
+            for name, column in columns(table).items():
+                self._columns.setdefault(name, column.comment)
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        before = document.text_before_cursor
+        typed = re.search(r"\w*$", before)
+        word = typed.group() if typed else ""
+        scope = re.search(r"(\w+)\.\w*$", before)
+        for name, about in self._names(scope.group(1) if scope else None, bool(word)):
+            if name.lower().startswith(word.lower()):
+                yield Completion(name, -len(word), display_meta=about)
+
+    def _names(self, scope: str | None, typed: bool) -> Iterator[tuple[str, str]]:
+        if scope is not None:
+            own = {name: column.comment for name, column in columns(scope).items()} if scope in ROWS else self._columns
+            yield from own.items()
+            return
+        yield from ROWS.items()
+        for macro in MACROS:
+            yield f"{macro.name}(", macro.about
+        if typed:
+            yield from self._columns.items()
+            yield from ((keyword, "") for keyword in self._keywords)

@@ -1,0 +1,286 @@
+"""What the commands print."""
+
+import csv
+import inspect
+import json
+import sys
+from collections.abc import Sequence
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.parquet as pq
+from pydantic import BaseModel
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from configs.schema import IndexCorpus, RetrieveConfig
+from storage.artifacts import Manifest
+from storage.catalog.database import query
+from storage.quotes import find
+from tasks.reports.shown.text import printable
+
+
+def indexed(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
+    """What an index run did, stage by stage, and what to do next."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("stage")
+    for column in ("rows", "tokens", "CPU s", "tokens/s", "peak MiB", "USD"):
+        table.add_column(column, justify="right")
+    table.add_column("artifact")
+    for manifest in outcome.manifests:
+        table.add_row(*_stage_row(manifest, manifest.stage in outcome.reused))
+    out.print(table)
+    load = outcome.manifests[0]
+    if rejected := load.rows.get("rejects", 0):
+        out.print(
+            f"[yellow]{rejected:,} of {load.rows_in:,} rows were not used[/] (copies included). Why: "
+            f'[b]vitalfew sql "SELECT reason, count(*) FROM rejects GROUP BY 1"{_store(parameters)}[/]'
+        )
+    if known := sum(manifest.note("reused") for manifest in outcome.manifests if manifest.stage not in outcome.reused):
+        vectors = sum(manifest.rows.get("vectors", 0) for manifest in outcome.manifests)
+        out.print(f"{known:,} of {vectors:,} vectors were in the store already and not encoded again.")
+    if whole := sum(manifest.note("whole") for manifest in outcome.manifests):
+        out.print(f"[yellow]{whole:,} of {load.rows['passages']:,} passages gave no proposition[/] and stay whole.")
+    if incomplete := sum(manifest.note("incomplete") for manifest in outcome.manifests):
+        out.print(f"[yellow]{incomplete:,} passages' propositions broke off[/]; what could be read is in.")
+    if truncated := sum(manifest.note("truncated") for manifest in outcome.manifests):
+        out.print(f"[yellow]{truncated:,} texts are longer than the encoder takes[/] and were cut for it.")
+    for manifest in outcome.manifests:
+        if manifest.stage == "index":
+            _quality(out, parameters.store, manifest)
+    if len(outcome.reused) == len(outcome.manifests):
+        out.print("Nothing to do: every artifact was there already.")
+    _quote_and_truth(out, parameters, outcome)
+    out.print(
+        f'Index [b]{parameters.name}[/] is ready:  vitalfew search "…" --index {parameters.name}{_store(parameters)}'
+    )
+
+
+def planned(out: Console, parameters: IndexCorpus, plan: Any) -> None:
+    """A quote, stage by stage, with what it rests on."""
+    survey = plan.survey
+    read = "all" if survey.complete else f"{survey.share:.1%}"
+    about = "" if survey.complete else "about "
+    out.print(f"Read {read} of the sources: {about}{survey.passages:,.0f} passages, {survey.questions:,.0f} questions.")
+    if plan.known:
+        out.print(f"The store has the vectors of {plan.known:.1%} of the passages already: they are not encoded again.")
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("stage")
+    for column in ("rows", "tokens", "wall s", "CPU s", "peak MiB", "disk MiB", "USD"):
+        table.add_column(column, justify="right")
+    for quote in plan.stages:
+        if quote.stage in plan.there:
+            table.add_row(quote.stage, "there already")
+        else:
+            table.add_row(
+                quote.stage,
+                f"{quote.rows:,}",
+                f"{quote.tokens:,}" if quote.tokens else "",
+                f"{quote.wall_seconds:,.1f}",
+                f"{quote.cpu_seconds:,.1f}",
+                f"{quote.peak_memory_bytes >> 20:,}",
+                f"{quote.disk_bytes / 2**20:,.1f}",
+                f"{quote.usd:.5f}",
+            )
+    out.print(table)
+    workers = plan.stages[0].workers
+    out.print(
+        f"With {workers} {'worker' if workers == 1 else 'workers'} ({parameters.runner}): "
+        f"{_duration(plan.wall_seconds)}, start-up of {plan.start_seconds:,.0f} s included; "
+        f"{sum(quote.usd for quote in plan.stages):.4f} USD at configs/prices.yaml; "
+        f"{plan.disk_bytes / 2**30:,.2f} GiB of the {plan.free_bytes / 2**30:,.1f} GiB that are free."
+    )
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:,.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours:,} h {minutes} min" if hours else f"{minutes} min"
+
+
+def _quote_and_truth(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
+    """The ledger's rows of what this run made, where it was quoted."""
+    made = [manifest.artifact.split("/")[1] for manifest in outcome.manifests if manifest.stage not in outcome.reused]
+    if not any(find(parameters.store, fingerprint) for fingerprint in made):
+        return
+    measures = ("rows", "tokens", "wall_seconds", "cpu_seconds", "peak_memory_bytes", "disk_bytes", "usd")
+    columns = ", ".join(f"quoted_{name}, {name}" for name in measures)
+    listed = ", ".join(f"'{fingerprint}'" for fingerprint in made)
+    rows = query(
+        parameters.store, f"SELECT fingerprint, stage, {columns} FROM ledger WHERE fingerprint IN ({listed})"
+    ).fetchall()
+    table = Table("quoted → truth", *(name.replace("_", " ") for name in measures), box=None, header_style="bold")
+    for row in sorted(rows, key=lambda row: made.index(row[0])):
+        pairs = zip(row[2::2], row[3::2], strict=True)
+        table.add_row(row[1], *(f"{_short(quoted)} → {_short(true)}" if true else "" for quoted, true in pairs))
+    out.print(table)
+
+
+def _short(value: float) -> str:
+    for size, unit in ((2**30, "G"), (2**20, "M")):
+        if isinstance(value, int) and value >= size:
+            return f"{value / size:,.1f}{unit}"
+    return f"{value:,.3g}" if isinstance(value, float) else f"{value:,}"
+
+
+def _quality(out: Console, store: Path, manifest: Manifest) -> None:
+    """Recall and size of each unit's index, as a search uses it."""
+    tables = [pq.read_table(store / file.path) for file in manifest.whole if file.table == "index_quality"]
+    for row in (row for table in tables for row in table.to_pylist() if row["chosen"]):
+        setting = {"h": "ef_search", "i": "nprobe"}.get(row["type"][0], "")
+        with_setting = f" with {setting} {row['effort']}" if row["effort"] else ""
+        how = f"{row['recall_at_10']:.3f}{with_setting}, measured on {row['probes']} of the {row['unit']}s"
+        recall = how if row["probes"] else "1 by definition"
+        size = f"{row['bytes_per_vector']:,.0f} bytes/vector"
+        out.print(f"{row['unit']}: {row['type']}, {row['vectors']:,} vectors, {size}, recall@10 {recall}")
+
+
+def _stage_row(manifest: Manifest, reused: bool) -> list[str]:
+    costs = [record.cost for record in [manifest.preparation, *manifest.shards] if record]
+    rows = sum(count for table, count in manifest.rows.items() if table != "neighbours")  # those are a sample's
+    if reused:
+        return [manifest.stage, f"{rows:,}", "", "", "", "", "", f"{manifest.artifact} (reused)"]
+    tokens = sum(cost.tokens for cost in costs)
+    wall = sum(cost.wall_seconds for cost in costs)
+    return [
+        manifest.stage,
+        f"{rows:,}",
+        f"{tokens:,}" if tokens else "",
+        f"{sum(cost.cpu_seconds for cost in costs):,.1f}",
+        f"{tokens / wall:,.0f}" if tokens else "",
+        f"{max(cost.peak_memory_bytes for cost in costs) >> 20:,}",
+        f"{sum(cost.usd for cost in costs):.5f}",
+        manifest.artifact,
+    ]
+
+
+def _store(parameters: IndexCorpus) -> str:
+    return "" if str(parameters.store) == "store" else f" --store {parameters.store}"
+
+
+def hits(out: Console, question: str, index: str, request: RetrieveConfig, found: Sequence[Any]) -> None:
+    """Hits as a table; the sentence stands out in its passage."""
+    how = f"alpha {request.alpha:g}" if request.retriever == "core_context" else request.retriever
+    out.print(f"[b]{escape(printable(question))}[/]  ({index}, {how})\n")
+    table = Table(box=None, header_style="bold", pad_edge=False, show_lines=False)
+    for column in ("#", "score", "core", "context"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("sentence, and its passage")
+    for hit in found:
+        context = "–" if hit.context is None else f"{hit.context:.3f}"
+        table.add_row(str(hit.rank), f"{hit.score:.4g}", f"{hit.core:.3f}", context, _in_passage(hit))
+    out.print(table)
+
+
+def _in_passage(hit: Any) -> Text:
+    text = Text()
+    text.append(f"{printable(hit.title) or 'untitled'} ", style="cyan")
+    text.append(f"[sentence {hit.position + 1}]\n", style="dim")
+    before, sentence, after = hit.passage.partition(hit.text)
+    text.append(printable(before), style="dim")
+    text.append(printable(sentence), style="bold")
+    text.append(printable(after) + "\n", style="dim")
+    return text
+
+
+def rows(out: Console, relation: duckdb.DuckDBPyRelation, format: str, most: int | None = None) -> None:
+    """The rows of a query, at most so many of them in a table; csv and json are streamed to standard output.
+
+    Raises KeyboardInterrupt where the user stops the query, and DuckDB's errors: it runs only now.
+    """
+    try:
+        _rows(out, relation, format, most)
+    except RuntimeError as error:
+        if str(error) == "Query interrupted":  # DuckDB's word for Ctrl-C
+            raise KeyboardInterrupt from None
+        raise
+
+
+def _rows(out: Console, relation: duckdb.DuckDBPyRelation, format: str, most: int | None) -> None:
+    if format == "table":
+        table = Table(*relation.columns, box=None, header_style="bold", pad_edge=False)
+        found = (relation if most is None else relation.limit(most + 1)).fetchall()
+        for row in found[:most]:
+            table.add_row(*(escape(_cell(value)) for value in row))
+        out.print(table)
+        if most is not None and len(found) > most:
+            out.print(f"The first {most:,} rows; there are more.")
+        return
+    batches = (batch.to_pylist() for batch in relation.arrow())
+    streamed = (row for batch in batches for row in batch)
+    if format == "csv":
+        writer = csv.writer(sys.stdout)
+        writer.writerow(relation.columns)
+        writer.writerows(row.values() for row in streamed)
+        return
+    print("[", end="")
+    for number, row in enumerate(streamed):
+        print(",\n" if number else "\n", json.dumps(row, default=_plain, ensure_ascii=False), sep="", end="")
+    print("\n]")
+
+
+def trained_reader(out: Console, directory: Path, figures: Sequence[Any]) -> None:
+    """How good a reader is on the held-out articles, and how it is used."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("contexts", "questions", "exact match %", "F1 %", "tokens a question"):
+        table.add_column(column, justify="right")
+    for each in figures:
+        row = (f"{each.questions:,}", f"{each.exact_match:.1f}", f"{each.f1:.1f}", f"{each.prompt_tokens:,.0f}")
+        table.add_row(str(each.contexts), *row)
+    out.print(table)
+    out.print(f"The reader is in {escape(str(directory))}:  --set generate.model={escape(str(directory))}")
+
+
+def trained_critic(out: Console, directory: Path, figures: Sequence[Any]) -> None:
+    """How well a critic tells candidates of the held-out articles apart, and how it is used."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("contexts", "aspect", "among", "candidates", "positive %", "AUC", "95 %"):
+        table.add_column(column, justify="left" if column in ("contexts", "aspect", "among") else "right")
+    for each in figures:
+        named = f"{each.unit}s", each.aspect, each.among
+        share, interval = f"{100 * each.positive:.0f}", f"{each.low:.3f}-{each.high:.3f}"
+        table.add_row(*named, f"{each.candidates:,}", share, f"{each.auc:.3f}", interval)
+    out.print(table)
+    out.print(f"The critic is in {escape(str(directory))}:  --set critique.model={escape(str(directory))}")
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
+    return "" if value is None else printable(str(value))
+
+
+def _plain(value: Any) -> str:
+    return value.isoformat() if isinstance(value, (date, datetime)) else str(value)
+
+
+def settings_help(model: type[BaseModel]) -> str:
+    """Every `--set` key of the model's sections with its default and meaning, for a command's help."""
+    lines = ["[b]Settings[/b] (--set, --config):"]
+    for section, outer in model.model_fields.items():
+        if isinstance(outer.annotation, type) and issubclass(outer.annotation, BaseModel):
+            for key, field in outer.annotation.model_fields.items():
+                default = json.dumps(field.get_default(call_default_factory=True))
+                lines.append(f"[cyan]{section}.{key}[/cyan] = {escape(default)}  {escape(field.description or '')}")
+    return "\n\n".join(lines)
+
+
+def first_line(method: type) -> str:
+    return (inspect.getdoc(method) or "").partition("\n")[0]
+
+
+def dataset_format(out: Console, name: str, method: Any) -> None:
+    """A format: what it reads, an example, its options."""
+    out.print(f"[b]{name}[/]  {escape(inspect.getdoc(method) or '')}")
+    use = f"vitalfew index {method.example!r} --name mine"
+    if not method.has_passages:
+        use = f"vitalfew evaluate quickstart --index mine --set 'questions.dataset={method.example}'"
+    out.print(f"    [green]{escape(use)}[/]", highlight=False)
+    for key, field in method.Options.model_fields.items():
+        out.print(f"    {key} = {field.default!r}  {escape(field.description or '')}", highlight=False)
+    out.print()

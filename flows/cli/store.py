@@ -1,0 +1,219 @@
+"""`vitalfew store`: what is in a store, whether it is as it was written, and removal of what nothing refers to."""
+
+import json
+import shlex
+import shutil
+import sys
+import time
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.filesize import decimal
+from rich.markup import escape
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.table import Table
+
+from flows.cli.reproduce import changed_settings, index_command
+from flows.cli.terminal import DEFAULT_STORE, StoreOption, err, explained_errors, out
+
+if TYPE_CHECKING:
+    from storage.upkeep.inventory import Entry
+
+store_app = typer.Typer(name="store", no_args_is_help=True, help="Look after a store: ls, verify, gc, rm.")
+
+
+@store_app.command()
+def ls(
+    as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+    store: StoreOption = DEFAULT_STORE,
+) -> None:
+    """List artifacts and named indexes: state, rows, size, age, cost, and who made and uses them.
+
+    Looks at records and sizes only; `verify` reads every byte.
+    """
+    with explained_errors():
+        from storage.upkeep.inventory import check_store, survey, tree_bytes
+
+        check_store(store)
+        entries = survey(store)
+        indexes = _indexes(store)
+        totals = {"bytes": tree_bytes(store), "free_bytes": shutil.disk_usage(store).free}
+    if as_json:
+        listed = [{**asdict(entry), "artifact": entry.artifact.name} for entry in entries]
+        print(json.dumps({"store": str(store), "artifacts": listed, "indexes": indexes, **totals}, indent=1))
+        return
+    _print_artifacts(entries)
+    for index in indexes:
+        out.print(f"\n[b]{index['name']}[/]  {escape(index['settings'])}", highlight=False, soft_wrap=True)
+    usd = sum(entry.usd for entry in entries)
+    out.print(
+        f"\n{len(entries)} artifacts, {decimal(totals['bytes'])} in {escape(str(store))}, USD {usd:.5f} spent on them; "
+        f"{decimal(totals['free_bytes'])} are free on that disk.",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _indexes(store: Path) -> list[dict[str, Any]]:
+    from storage.parquet import DamagedRecord
+    from storage.runs import find_index, index_names
+
+    found: list[dict[str, Any]] = []
+    for name in index_names(store):
+        try:
+            index = find_index(store, name)
+        except DamagedRecord as error:
+            found.append({"name": name, "settings": f"DAMAGED: {error}", "artifacts": {}, "run_id": None})
+            continue
+        settings = " ".join([*index.config["datasets"], *changed_settings(index.config)])
+        found.append({"name": name, "settings": settings, "artifacts": index.artifacts, "run_id": index.run_id})
+    return found
+
+
+def _print_artifacts(entries: "list[Entry]") -> None:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("artifact", "stage", "state"):
+        table.add_column(column, overflow="fold")
+    for column in ("rows", "size", "age", "USD"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for column in ("indexes", "runs"):
+        table.add_column(column, overflow="fold")
+    for entry in entries:
+        shards = f"{entry.shards_done} of {entry.shards or '?'} shards"
+        state = {"unfinished": f"[yellow]{shards}[/]", "damaged": f"[red]damaged[/]: {escape(entry.fault)}"}
+        table.add_row(
+            f"{entry.artifact.table}/{entry.artifact.fingerprint[:8]}",  # `verify` takes it like that
+            entry.stage,
+            state.get(entry.state, entry.state),
+            f"{entry.rows:,}",
+            decimal(entry.bytes),
+            _age(time.time() - entry.modified),
+            f"{entry.usd:.5f}",
+            ", ".join(entry.indexes),
+            f"{len({*entry.made_by, *entry.used_by})}",
+        )
+    out.print(table)
+
+
+def _age(seconds: float) -> str:
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(0.0, seconds):.0f} s"
+
+
+@store_app.command()
+def verify(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[ARTIFACT]...", help="TABLE/FINGERPRINT, or how it begins.")
+    ] = None,
+    indexes: Annotated[list[str] | None, typer.Option("--index", help="Only what this index uses. Repeatable.")] = None,
+    store: StoreOption = DEFAULT_STORE,
+) -> None:
+    """Read every byte and check it against what was recorded when it was written. Exit status 1 if anything is amiss.
+
+    Each fault is named with its remedy, mostly the command that made the artifact, which redoes only what is damaged.
+    """
+    with explained_errors():
+        from storage.upkeep.inventory import check_store
+        from storage.upkeep.verify import bytes_to_read, select, verify, verify_records
+
+        check_store(store)
+        chosen = select(store, names or [], indexes or [])
+        size = bytes_to_read(chosen)
+        with _bar(size) as bar:
+            task = bar.add_task("verify", total=size)
+            faults = list(verify(chosen, lambda read: bar.advance(task, read)))
+        if not names and not indexes:
+            faults += verify_records(store)
+        for fault in faults:
+            remedy = fault.remedy or _remake(store, fault.artifact, fault.remove)
+            out.print(f"[red]{escape(fault.what)}[/]\n    {escape(remedy)}", highlight=False, soft_wrap=True)
+    told = f"{len(faults)} faults in" if faults else "No fault in"
+    out.print(f"{told} {len(chosen)} artifacts, {decimal(size)} read.", highlight=False)
+    raise typer.Exit(1 if faults else 0)
+
+
+def _bar(size: int) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    return Progress(*columns, TimeRemainingColumn(), console=err, disable=not (sys.stderr.isatty() and size))
+
+
+def _remake(store: Path, artifact: str, remove: Path | None) -> str:
+    """The command that makes an artifact again, from the index or else the run that used it last."""
+    from storage.parquet import DamagedRecord
+    from storage.runs import find_index, index_names, read_runs
+
+    configs = [run.config for run in read_runs(store) if run.flow == "index_corpus" and artifact in run.fingerprints]
+    for name in index_names(store):
+        with suppress(DamagedRecord):
+            index = find_index(store, name)
+            configs += [index.config] if artifact in index.artifacts.values() else []
+    if not configs:
+        return "nothing uses it: `vitalfew store gc --delete` removes it"
+    first = f"rm {shlex.quote(str(remove))} && " if remove else ""
+    return first + index_command(configs[-1], store)
+
+
+@store_app.command()
+def gc(
+    delete: Annotated[bool, typer.Option("--delete", help="Remove it. Without this, nothing is touched.")] = False,
+    keep_runs: Annotated[
+        int, typer.Option("--keep-runs", min=1, help="Completed runs of each index whose artifacts are kept.")
+    ] = 1,
+    keep_unfinished: Annotated[
+        float,
+        typer.Option("--keep-unfinished", metavar="DAYS", min=0, help="Days that an ended run can be gone on with."),
+    ] = 30,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+    store: StoreOption = DEFAULT_STORE,
+) -> None:
+    """List what no index and no run refers to, and what that takes; with --delete, remove it.
+
+    Kept are: what a named index was made of, what a run at work makes or uses, and what an unfinished run of a name
+    would go on from. Records of runs and costs always stay.
+    """
+    with explained_errors():
+        from storage.upkeep.inventory import Policy, check_store
+        from storage.upkeep.removal import plan, remove
+
+        check_store(store)
+        policy = Policy(keep_runs, keep_unfinished)
+        found = plan(store, policy)
+        if delete:
+            outcome = [(removal, reason) for removal, reason in remove(store, found.removals, policy)]
+        else:
+            outcome = [(removal, None) for removal in found.removals]
+    removals = [removal for removal, reason in outcome if reason is None]
+    kept = found.kept | {removal.name: reason for removal, reason in outcome if reason}
+    freed = sum(removal.bytes for removal in removals)
+    if as_json:
+        listed = [asdict(removal) for removal in removals]
+        print(json.dumps({"deleted": delete, "bytes": freed, "removals": listed, "kept": kept}, indent=1))
+        return
+    table = Table("artifact or file", "size", "", box=None, header_style="bold", pad_edge=False)
+    for removal in removals:
+        table.add_row(escape(removal.name), decimal(removal.bytes), escape(removal.why))
+    for name, reason in sorted(kept.items()):
+        table.add_row(f"[dim]{escape(name)}[/]", "[dim]kept[/]", f"[dim]{escape(reason)}[/]")
+    out.print(table)
+    told = "Removed" if delete else "Nothing was touched; --delete removes"
+    out.print(f"{told} {len(removals)} of these, {decimal(freed)}.", highlight=False)
+
+
+@store_app.command()
+def rm(
+    name: Annotated[str, typer.Argument(help="An index's name.")],
+    store: StoreOption = DEFAULT_STORE,
+) -> None:
+    """Forget an index's name. Its artifacts stay until `gc --delete`, unless another index or run refers to them."""
+    with explained_errors():
+        from storage.runs import remove_index
+        from storage.upkeep.inventory import check_store
+
+        check_store(store)
+        remove_index(store, name)
+    out.print(f"Index {name} is forgotten. `vitalfew store gc` shows what that leaves to be removed.", highlight=False)

@@ -1,0 +1,127 @@
+"""What commands share: where they print, how they tell errors and end on Ctrl-C, the options of most of them."""
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import psutil
+import typer
+from rich.console import Console
+from rich.logging import RichHandler
+from rich.markup import escape
+
+from configs.loading import ConfigError, parse_assignments, read_yaml
+from tasks.datasets.base import InputError
+from tasks.registry import UnknownName
+from tasks.reports.shown.text import printable
+
+out = Console()
+err = Console(stderr=True)
+
+StoreOption = Annotated[Path, typer.Option("--store", metavar="DIR", help="Directory of all artifacts.")]
+DEFAULT_STORE = Path("store")
+GOES_ON = "Finished shards are kept: the same command goes on from there."
+CANCELLED = f"[yellow]Cancelled.[/] {GOES_ON}"
+
+
+class Runner(StrEnum):
+    ray = "ray"
+    serial = "serial"
+
+
+ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE.yaml", help="Settings from a YAML file.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY.PATH=VALUE", help="One setting, e.g. encode.context=late. Repeatable."),
+]
+WorkersOption = Annotated[int | None, typer.Option("--workers", min=1, help="Parallel workers; default: one per core.")]
+RunnerOption = Annotated[
+    Runner | None, typer.Option("--runner", help="ray: Prefect and Ray (default); serial: this process alone.")
+]
+VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="Say what is being done.")]
+
+
+def prepare(verbose: bool) -> None:
+    """Logging to the terminal, and libraries that neither phone home nor talk more than the user asked for."""
+    level = logging.INFO if verbose else logging.WARNING
+    handler = RichHandler(console=err, show_path=False, show_level=False)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler])
+    logging.getLogger("vitalfew").setLevel(level if sys.stderr.isatty() else logging.INFO)
+    quiet = {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_LOGGING_LEVEL": "INFO" if verbose else "CRITICAL",  # errors are told once, by this command
+        "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",  # a busy machine is slow, not broken
+        "DO_NOT_TRACK": "1",
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_VERBOSITY": "error",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "OMP_NUM_THREADS": "1",
+    }
+    for name, value in quiet.items():
+        os.environ.setdefault(name, value)
+
+
+def layers(config: Path | None, assignments: list[str] | None, **given: Any) -> list[dict[str, Any]]:
+    """Settings from least to most specific: file, --set, options."""
+    file = read_yaml(config) if config else {}
+    options = {key: value for key, value in given.items() if value is not None}
+    return [file, parse_assignments(assignments or []), options]
+
+
+@contextmanager
+def explained_errors() -> Iterator[None]:
+    """What a user can mend is one message and exit status 1; Ctrl-C is 130; anything else is a fault of ours."""
+    from duckdb import Error as QueryFailed
+    from httpx import TransportError
+
+    from storage.catalog.database import QueryError
+    from storage.runs import IndexNotFound
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        err.print(CANCELLED)
+        raise typer.Exit(130) from None
+    except (InputError, ConfigError, UnknownName, IndexNotFound, QueryError, QueryFailed, OSError, ValueError) as error:
+        err.print(f"[bold red]Error:[/] {escape(printable(str(error)))}", highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from None
+    except TransportError as error:
+        told = f"Prefect's server does not answer any more ({type(error).__name__}). {GOES_ON}"
+        err.print(f"[bold red]Error:[/] {told}", highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from None
+
+
+def end_at_once_on_interrupt(store: Path) -> None:
+    """Let Ctrl-C end the run, its workers and its server within seconds.
+
+    A terminal interrupts the whole group of processes, Prefect's temporary server among them, and an exception would
+    find Prefect calling for that server for minutes.
+    """
+
+    def end(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        cancel_own_runs(store)
+        err.show_cursor()
+        err.print(f"\n{CANCELLED}")
+        children = psutil.Process().children(recursive=True)
+        for child in children:
+            with suppress(psutil.NoSuchProcess):
+                child.terminate()
+        for child in psutil.wait_procs(children, timeout=2)[1]:
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
+        os._exit(130)
+
+    from storage.runs import cancel_own_runs
+
+    signal.signal(signal.SIGINT, end)

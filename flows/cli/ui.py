@@ -1,0 +1,69 @@
+"""The command `ui`."""
+
+import signal
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import typer
+from rich.markup import escape
+
+from flows.cli.terminal import DEFAULT_STORE, StoreOption, VerboseOption, err, explained_errors, out, prepare
+
+
+def ui(
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Of the UI, on 127.0.0.1 alone.")] = 4200,
+    corpora: Annotated[
+        Path | None,
+        typer.Option("--corpora", metavar="DIR", help="Corpora of your own [default: `corpora` beside the store]."),
+    ] = None,
+    store: StoreOption = DEFAULT_STORE,
+    verbose: VerboseOption = False,
+) -> None:
+    """Start runs, look at them and schedule them in a browser, on this machine alone; Ctrl-C stops all of it.
+
+    Serves Prefect's UI with every flow. A corpus is re-encoded by itself where its file says when (`cron`). Database
+    and logs lie in $PREFECT_HOME, or in `.prefect` in the store.
+
+        vitalfew ui --store store
+    """
+    prepare(verbose)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end)
+    with explained_errors():
+        from flows.pipelines.corpora import corpora as files
+        from flows.pipelines.corpora import find_corpus
+        from flows.server import ServiceEnded, service
+
+        scheduled = {name: cron for name in files(store, corpora) if (cron := find_corpus(name, store, corpora).cron)}
+        try:
+            with ExitStack() as stack:
+                with err.status("Starting Prefect's server …"):
+                    running = stack.enter_context(service(store, port, corpora))
+                _told(running.address, running.folder, scheduled)
+                while True:
+                    running.check()
+                    time.sleep(1)
+        except KeyboardInterrupt:
+            err.print("Stopped. Runs that worked are cancelled; finished shards are kept.")
+        except ServiceEnded as error:
+            err.print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+            raise typer.Exit(1) from None
+
+
+def _told(address: str, folder: Path, scheduled: dict[str, str]) -> None:
+    out.print(f"Ready: {address}/deployments  (Ctrl-C stops it and its runs)", soft_wrap=True)
+    for name, cron in scheduled.items():
+        out.print(f"Corpus {escape(name)} is re-encoded by itself: {escape(cron)}", soft_wrap=True)
+    out.print(f"Runs of the command line show there too after  export PREFECT_API_URL={address}/api", soft_wrap=True)
+    out.print(f"Database and logs: {escape(str(folder))}", soft_wrap=True)
+    sys.stdout.flush()
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)  # all is being stopped already
+    raise KeyboardInterrupt

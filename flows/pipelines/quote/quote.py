@@ -1,0 +1,268 @@
+"""What a run will take, quoted before it is paid for: `vitalfew plan`.
+
+The sources are surveyed (survey.py), and the stages themselves are tried on small samples (trial.py): on a first
+handful of passages, which pays for loading models, on as many others, and on some hundred. A shard's cost is taken to
+be a line through the latter two: so much for any shard and so much for every passage in it.
+"""
+
+import json
+import math
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+from configs.schema import IndexCorpus
+from flows.pipelines.index_corpus import index_stages
+from flows.pipelines.quote.survey import Survey, survey
+from flows.pipelines.quote.trial import Sample, Trials, try_stages
+from storage.costs import charge, model_name
+from storage.quotes import Quote, find, save
+from tasks.datasets.base import InputError, Passage
+from tasks.encoders import reuse
+from tasks.load import Load, shard_count
+from tasks.stage import Stage
+
+FIRST, LARGE = 64, 512
+"""Passages in the first two samples each, and in the large one."""
+SURVEY_SECONDS = 10.0
+# Seconds that Prefect's server and Ray take to start and to end, beyond the stages' own work; measured on two cores of
+# an AMD EPYC: no sample can tell them.
+START_RAY = 14.0
+# Seconds until a stage's workers on Ray are ready.
+START_STAGE = 4.0
+# Bytes of a staged row besides its text and title.
+STAGED_ROW = 90
+# A disk is ample that has this many times the size of the sources, packed as they may be. Indexes of dimension 384 came
+# to 40 times the text; a source that only knows its number of records is taken to have such long ones (bytes).
+AMPLE, RECORD = 500, 1000
+# Bytes of a worker that are Ray's own.
+RAY_WORKER = 115 << 20
+
+
+@dataclass(frozen=True)
+class Line:
+    """y = fixed + slope * n, neither below zero."""
+
+    fixed: float
+    slope: float
+
+    @classmethod
+    def through(cls, small: tuple[float, float], large: tuple[float, float]) -> "Line":
+        (n, y), (m, z) = small, large
+        slope = (z - y) / (m - n) if m > n else 0.0
+        if slope <= 0 or z - slope * m < 0:  # noise: what is left is proportion
+            return cls(0.0, z / m)
+        return cls(z - slope * m, slope)
+
+    def at(self, n: float) -> float:
+        return self.fixed + self.slope * n
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A quote per stage, in order; a stage that is there already is quoted as nothing.
+
+    `known`: the share of passages whose vectors the store holds; `start_seconds`: what is no stage's own;
+    `staging_bytes`: what load needs while it runs; `free_bytes`: what the disk has.
+    """
+
+    survey: Survey
+    stages: list[Quote]
+    there: set[str]
+    known: float
+    start_seconds: float
+    staging_bytes: float
+    free_bytes: int
+
+    @property
+    def disk_bytes(self) -> float:
+        """What has to fit: all that stays, and what comes and goes."""
+        return sum(quote.disk_bytes for quote in self.stages) + self.staging_bytes
+
+    @property
+    def wall_seconds(self) -> float:
+        return self.start_seconds + sum(quote.wall_seconds for quote in self.stages)
+
+    def check(self) -> None:
+        """Raises DoesNotFit."""
+        if self.disk_bytes > self.free_bytes:
+            raise DoesNotFit(_no_room(self.disk_bytes, self.free_bytes))
+
+
+class DoesNotFit(ValueError):
+    """The disk has less room than the run will need."""
+
+
+def _no_room(due: float, free: int) -> str:
+    return (
+        f"about {due / 2**30:,.2f} GiB are needed and the disk has {free / 2**30:,.2f} GiB free: make room, point "
+        "--store at another disk, or keep less (--set index.layout=fused, index.type=sq8, encode.units=[sentence])"
+    )
+
+
+def plan(parameters: IndexCorpus) -> Plan:
+    """Quote a run, and keep the quotes in its store. Raises InputError as the run itself would."""
+    stages = index_stages(parameters)
+    there = {stage.name for stage in stages if stage.manifest()}
+    workers = (parameters.workers or psutil.cpu_count() or 1) if parameters.runner == "ray" else 1
+    load = next(stage for stage in stages if isinstance(stage, Load))
+    surveyed = survey([dataset for _, dataset in load.datasets], parameters.load, 2 * FIRST + LARGE, SURVEY_SECONDS)
+    if not surveyed.sample:
+        raise InputError(f"{', '.join(parameters.datasets)}: no usable passage in what was read of it")
+    with tempfile.TemporaryDirectory(prefix="vitalfew-plan-") as folder:
+        samples = _tried(parameters, Path(folder), surveyed, workers)
+    known = _share_known(stages, surveyed)
+    quotes = [_quote(stage, samples[stage.name], surveyed, parameters, workers, known) for stage in stages]
+    quotes = [_nothing(quote) if quote.stage in there else quote for quote in quotes]
+    save(parameters.store, [quote for quote in quotes if quote.stage not in there])
+    text = sum(len(passage.text.encode()) + len(passage.title.encode()) for _, passage in surveyed.sample)
+    staging = surveyed.records * (text / len(surveyed.sample) + STAGED_ROW)
+    return Plan(
+        survey=surveyed,
+        stages=quotes,
+        there=there,
+        known=known,
+        start_seconds=START_RAY + START_STAGE * (len(stages) - len(there)) if parameters.runner == "ray" else 0.0,
+        staging_bytes=0.0 if load.name in there else staging,
+        free_bytes=free_bytes(parameters.store),
+    )
+
+
+def check_room(parameters: IndexCorpus) -> None:
+    """Refuse to start a run whose artifacts the disk has no room for. Raises DoesNotFit.
+
+    Where the disk is large for the sources there is nothing to ask. Else the quotes tell, and where there are none, a
+    plan is made.
+    """
+    stages = index_stages(parameters)
+    free = free_bytes(parameters.store)
+    load = next(stage for stage in stages if isinstance(stage, Load))
+    sources = sum(path.stat().st_size for path in load.files)
+    records = sum(dataset.total_records() or 0 for _, dataset in load.datasets)
+    if free > AMPLE * (sources + records * RECORD):
+        return
+    missing = [stage for stage in stages if not stage.manifest()]
+    quotes = [find(parameters.store, stage.artifact.fingerprint) for stage in missing]
+    if all(quotes):
+        due = sum(quote.disk_bytes for quote in quotes if quote)
+        done = sum(file.bytes for stage in missing for record in stage.artifact.records() for file in record.files)
+        if due - done > free:
+            raise DoesNotFit(_no_room(due - done, free))
+    else:
+        plan(parameters).check()
+
+
+def free_bytes(store: Path) -> int:
+    """Room on the disk that the store lies on, or will lie on."""
+    place = next(parent for parent in [store.absolute(), *store.absolute().parents] if parent.exists())
+    return shutil.disk_usage(place).free
+
+
+def _tried(parameters: IndexCorpus, folder: Path, surveyed: Survey, workers: int) -> Trials:
+    """By stage, what it takes on the three samples, with as many processes at work as the machine will see."""
+    passages = [passage for _, passage in surveyed.sample]
+    sizes = _sizes(len(passages))
+    ends = np.cumsum(sizes)
+    copies = []
+    for copy in range(min(workers, psutil.cpu_count() or 1)):
+        target = folder / str(copy)
+        samples = [
+            _sample_stages(parameters, target / str(number), passages[end - size : end])
+            for number, (size, end) in enumerate(zip(sizes, ends, strict=True))
+        ]
+        copies.append(list(zip(*samples, strict=True)))
+    return try_stages(copies, sizes, folder / "processes", together=parameters.runner == "serial")
+
+
+def _sample_stages(parameters: IndexCorpus, folder: Path, passages: Sequence[Passage]) -> list[Stage]:
+    """The stages over a few passages, with a store of their own."""
+    folder.mkdir(parents=True)
+    source = folder / "sample.jsonl"
+    rows = [{"title": passage.title, "text": passage.text} for passage in passages]
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    given = parameters.model_dump(mode="json") | {"datasets": [f"jsonl:{source}"], "store": folder / "store"}
+    return index_stages(IndexCorpus.model_validate(given))
+
+
+def _sizes(passages: int) -> tuple[int, int, int]:
+    """Passages in the three samples: a small corpus is sampled in proportion."""
+    first = max(1, min(FIRST, passages // 10))
+    return first, first, max(1, min(LARGE, passages - 2 * first))
+
+
+def _share_known(stages: Sequence[Stage], surveyed: Survey) -> float:
+    encode = next(stage for stage in stages if stage.name == "encode")
+    bases = reuse.candidates(encode.artifact, encode.description())
+    return reuse.share_known(bases, np.array([key for key, _ in surveyed.sample], np.int64))
+
+
+def _quote(
+    stage: Stage,
+    samples: tuple[Sample, ...],
+    surveyed: Survey,
+    parameters: IndexCorpus,
+    workers: int,
+    known: float,
+) -> Quote:
+    first, small, large = samples
+    new = 1.0 - known if stage.name == "encode" else 1.0
+    per_passage = surveyed.passages / sum(each.passages for each in samples)
+    rows = per_passage * sum(each.rows * each.shards for each in samples)
+    tokens = new * per_passage * sum(each.tokens * each.shards for each in samples)
+    shards = shard_count(surveyed.passages, parameters.load)
+    if stage.name == "index":
+        shards = max(1, math.ceil(rows * large.disk / large.rows / (parameters.index.shard_mb << 20)))
+
+    def line(name: str, over: str) -> Line:
+        points = [(getattr(each, over), getattr(each, name)) for each in (small, large)]
+        return Line.through(*points)
+
+    # Models are paid by the token, everything else by the row.
+    over, amount = ("tokens", tokens) if large.tokens else ("rows", rows)
+    loading = max(0.0, first.wall - small.wall)
+    once = _preparation(stage, "preparation_wall", small, large, surveyed, parameters)
+    wall = once + loading + math.ceil(shards / workers) * line("wall", over).at(amount / shards)
+    once = _preparation(stage, "preparation_cpu", small, large, surveyed, parameters)
+    cpu = once + loading * min(workers, shards) + shards * line("cpu", over).at(amount / shards)
+    gpu = wall * min(workers, shards) if large.gpu else 0.0
+    bytes_per_row = line("disk", "rows")
+    larger = max(0.0, rows / shards - large.rows)
+    memory = large.memory + larger * bytes_per_row.slope + (RAY_WORKER if parameters.runner == "ray" else 0)
+    disk = shards * bytes_per_row.at(rows / shards) * (1 + surveyed.other_bytes if stage.name == "load" else 1)
+    return Quote(
+        fingerprint=stage.artifact.fingerprint,
+        stage=stage.name,
+        runner=parameters.runner,
+        workers=workers,
+        rows=round(rows),
+        tokens=round(tokens),
+        wall_seconds=wall,
+        cpu_seconds=cpu,
+        gpu_seconds=gpu,
+        peak_memory_bytes=round(memory),
+        disk_bytes=round(disk),
+        usd=charge(cpu, gpu, tokens, model_name(stage.name, stage.config.model_dump())),
+    )
+
+
+def _preparation(
+    stage: Stage, seconds: str, small: Sample, large: Sample, surveyed: Survey, parameters: IndexCorpus
+) -> float:
+    """Seconds before the first shard: in proportion to what is read, which for the splitter has a limit."""
+    due = surveyed.passages
+    if stage.name == "split":
+        chars = sum(len(passage.text) for _, passage in surveyed.sample) / len(surveyed.sample)
+        due = min(due, parameters.split.sample_chars / chars)
+    reading = surveyed.seconds if stage.name == "load" else 0.0
+    return reading + Line.through(*((each.passages, getattr(each, seconds)) for each in (small, large))).at(due)
+
+
+def _nothing(quote: Quote) -> Quote:
+    return replace(
+        quote, tokens=0, wall_seconds=0.0, cpu_seconds=0.0, gpu_seconds=0.0, peak_memory_bytes=0, disk_bytes=0, usd=0.0
+    )

@@ -1,0 +1,96 @@
+"""Which index a method searches: the named one, or that of the same corpus which was made with other settings."""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from configs.evaluation import Evaluate, Method
+from configs.loading import ConfigError, build, merged
+from configs.schema import IndexCorpus
+from storage.indexes.opened import IndexMismatch
+from storage.runs import NamedIndex, find_index, index_names
+from tasks.registry import resolve
+
+SECTIONS = ("load", "split", "encode", "index", "bm25")
+
+
+def with_indexes(parameters: Evaluate) -> Evaluate:
+    """The parameters with the name of the index that each method's `variant` asks for.
+
+    Raises IndexNotFound, ConfigError, and IndexMismatch where there is none, with the command that makes it.
+    """
+    methods = [
+        method.model_copy(update={"index": _variant(parameters.store, method, method.index)})
+        if method.variant and method.retrieve and method.index
+        else method
+        for method in parameters.methods
+    ]
+    return parameters.model_copy(update={"methods": tuple(methods)})
+
+
+def _variant(store: Path, method: Method, index: str) -> str:
+    """The index itself where it has the settings, else the one of the same passages that has them and is most like
+    it."""
+    base = find_index(store, index)
+    try:
+        wanted = _settings(merged(base.config, method.variant))
+    except ConfigError as error:
+        raise ConfigError(f"method {method.name}, variant: {error}") from None
+    asked = dict(_flat({section: method.variant[section] for section in SECTIONS if section in method.variant}))
+    if unknown := method.variant.keys() - set(SECTIONS):
+        raise ConfigError(f"method {method.name}: variant has {min(unknown)!r}; known: {', '.join(SECTIONS)}")
+    unit = resolve("retriever", method.retrieve.retriever)(method.retrieve).unit if method.retrieve else ""
+    found = {
+        name: sum(settings[key] != wanted[key] for key in wanted)
+        for name, settings in _indexes_of(store, base)
+        if all(settings[key] == wanted[key] for key in asked) and unit in settings["encode.units"]
+    }
+    if found:
+        return min(found, key=lambda name: (found[name], name != index, name))
+    told = " and ".join(f"{key}={_text(wanted[key])}" for key in asked)
+    raise IndexMismatch(
+        f"method {method.name} needs an index of the corpus of {index!r} with {told}; make it with\n  "
+        f"{_command(store, base, wanted, asked)}"
+    )
+
+
+def _indexes_of(store: Path, base: NamedIndex) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every index of the same passages, with its settings."""
+    for name in index_names(store):
+        index = find_index(store, name)
+        if index.artifacts["passages"] == base.artifacts["passages"]:
+            yield name, _settings(index.config)
+
+
+def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """By path ("encode.context"), all that decides an index of given sources."""
+    whole = build(IndexCorpus, config).model_dump(mode="json")
+    return dict(_flat({section: whole[section] for section in SECTIONS}))
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def _command(store: Path, base: NamedIndex, wanted: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
+    usual = _settings({"datasets": base.config["datasets"], "name": base.name})
+    sets = [f"{key}={_text(wanted[key])}" for key in wanted if wanted[key] != usual[key] or key in asked]
+    named = [key for key in asked if key != "encode.reuse"] or [*asked]
+    name = "-".join([base.name, *(f"{key.rpartition('.')[2]}-{_text(wanted[key])}" for key in named)])
+    name = re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-")
+    parts = ["vitalfew", "index", *base.config["datasets"], "--name", name]
+    parts += [part for each in sets for part in ("--set", each)]
+    parts += [] if str(store) == "store" else ["--store", str(store)]
+    return " ".join(map(shlex.quote, parts))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_text, value))}]"
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,158 @@
+"""The two processes behind `vitalfew ui`: Prefect's server, and the runner that serves the deployments.
+
+    python -m flows.serve server
+    python -m flows.serve runner STORE READY [CORPORA]
+
+Both end with the process that started them: their standard input is its pipe, and is at its end when that process is,
+however it came to be so. All settings are environment variables of Prefect's (`flows/server.py`).
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, cast
+
+from prefect import get_client
+from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter
+from prefect.client.schemas.objects import StateType
+from prefect.deployments.runner import RunnerDeployment
+from prefect.flows import Flow
+from prefect.runner import Runner
+from prefect.schedules import Cron
+from prefect.states import Cancelled, Crashed
+from prefect.types.entrypoint import EntrypointType
+
+from flows.forms import ReEncode
+from flows.pipelines.corpora import corpora, find_corpus
+
+logger = logging.getLogger("vitalfew")
+
+AT_ONCE = 2
+"""Runs that work at the same time; others wait. Each takes the whole machine unless its `workers` say otherwise."""
+PATIENCE = 120.0
+TAG = "vitalfew"
+
+
+def serve_api() -> None:
+    """Prefect's server with its UI, on the loopback interface alone."""
+    import uvicorn
+    from prefect.server.api.server import create_app
+
+    port = int(os.environ["PREFECT_SERVER_API_PORT"])
+    uvicorn.run(create_app(final=True), host="127.0.0.1", port=port, log_level="warning", timeout_graceful_shutdown=2)
+
+
+class OrderlyRunner(Runner):
+    """Ends as it is meant to: the handler of Prefect 3.7.7 makes a coroutine that nobody awaits, and cancels no run."""
+
+    def handle_sigterm(self, *args: Any, **kwargs: Any) -> None:
+        """Cancel the runs that work, and end."""
+        loop = asyncio.get_running_loop()
+        loop.call_soon_threadsafe(lambda: loop.create_task(self.astop()))
+
+
+def serve_deployments(store: Path, ready: Path, own: Path | None) -> None:
+    """Serve every flow until SIGTERM, which cancels the runs that work. `ready` is written when all can be started."""
+    made = deployments(store, own)
+    with get_client(sync_client=True) as client:
+        _await(client)
+    # What is missed while nothing serves is not made up for: a schedule is paused until this serves again.
+    runner = OrderlyRunner(name=TAG, limit=AT_ONCE, pause_on_shutdown=True)
+    identifiers = [runner.add_deployment(deployment) for deployment in made]
+    _settle_lost_runs(identifiers)
+    ready.touch()
+    asyncio.run(runner.start())
+
+
+def deployments(store: Path, own: Path | None = None) -> list[RunnerDeployment]:
+    """One for each flow, with this store for its runs, and re-encoding at the times that the corpora's files say.
+
+    Raises ConfigError, and ValueError for a schedule that cron does not understand, which names the file.
+    """
+    from flows.evaluate import evaluate, evaluate_experiment
+    from flows.index_corpus import index_corpus, index_datasets
+    from flows.re_encode import re_encode
+    from flows.train import train_critic, train_reader
+
+    place = {"store": str(store)}
+    return [
+        _deployment(evaluate_experiment, place),
+        _deployment(index_datasets, place),
+        _reencoding(re_encode, store, own),
+        _deployment(evaluate, place),
+        _deployment(index_corpus, place),
+        _deployment(train_reader, {}),
+        _deployment(train_critic, {}),
+    ]
+
+
+def _deployment(flow: Flow[..., Any], given: dict[str, Any], schedules: list[Any] | None = None) -> RunnerDeployment:
+    made = flow.to_deployment(
+        flow.name,
+        parameters={"parameters": given} if given else {},
+        schedules=schedules,
+        tags=[TAG],
+        entrypoint_type=EntrypointType.MODULE_PATH,
+    )
+    return cast(RunnerDeployment, made)  # not awaitable: no event loop runs here
+
+
+def _reencoding(flow: Flow[..., Any], store: Path, own: Path | None) -> RunnerDeployment:
+    """With a schedule for each corpus that has one, and the known corpora as a drop-down."""
+    files = corpora(store, own)
+    place = {"store": str(store)} | ({"corpora": str(own)} if own else {})
+    schedules = []
+    for name in files:
+        corpus = find_corpus(name, store, own)
+        if corpus.cron:
+            given = ReEncode.model_validate({**place, "corpus": name}).model_dump(mode="json", exclude_unset=True)
+            try:
+                schedules.append(Cron(corpus.cron, timezone=corpus.timezone, parameters={"parameters": given}))
+            except ValueError as error:
+                raise ValueError(f"{files[name]}: cron {corpus.cron!r}: {error}") from None
+    deployment = _deployment(flow, place, schedules)
+    schema = deployment._parameter_openapi_schema.definitions["ReEncode"]["properties"]["corpus"]
+    schema["enum"] = sorted(files)
+    return deployment
+
+
+def _settle_lost_runs(identifiers: list[Any]) -> None:
+    """Runs that were left as running by a server or machine that went away: no process works on them any more."""
+    working = [StateType.RUNNING, StateType.PENDING, StateType.CANCELLING]
+    lost = FlowRunFilter.model_validate({"state": {"type": {"any_": working}}})
+    mine = DeploymentFilter.model_validate({"id": {"any_": identifiers}})
+    with get_client(sync_client=True) as client:
+        for run in client.read_flow_runs(flow_run_filter=lost, deployment_filter=mine):
+            cancelled = run.state is not None and run.state.is_cancelling()
+            message = "`vitalfew ui` ended while this ran; run it again: finished shards are kept."
+            client.set_flow_run_state(run.id, (Cancelled if cancelled else Crashed)(message=message), force=True)
+
+
+def _await(client: Any) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while (error := client.api_healthcheck()) is not None:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"Prefect's server does not answer: {error}")
+        time.sleep(0.2)
+
+
+def _end_with_parent() -> None:
+    def wait() -> None:
+        os.read(0, 1)  # not sys.stdin, which this thread would hold when the process ends
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+if __name__ == "__main__":
+    _end_with_parent()
+    if sys.argv[1] == "server":
+        serve_api()
+    else:
+        store, ready, *own = map(Path, sys.argv[2:])
+        serve_deployments(store, ready, own[0] if own else None)

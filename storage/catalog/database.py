@@ -1,0 +1,124 @@
+"""The catalog: one DuckDB view per table over every complete artifact of a store, for SQL without a server."""
+
+import logging
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import duckdb
+
+from storage.catalog.views import LAYOUT, fill, quoted
+from storage.parquet import NotWritten, write_atomically
+
+logger = logging.getLogger("vitalfew")
+
+CATALOG = "catalog.duckdb"
+_READING = ([duckdb.StatementType.SELECT], [duckdb.StatementType.MULTI])  # the latter is PIVOT
+
+
+class QueryError(ValueError):
+    """SQL that DuckDB refused: the message is DuckDB's own, and where it helps names the tables there are."""
+
+
+def refresh(store: Path) -> None:
+    """Write the catalog anew; where that fails, say so and leave it to the next query."""
+    try:
+        build(store)
+    except (OSError, duckdb.Error) as error:
+        logger.warning("the catalog is out of date: %s", error)
+
+
+def build(store: Path) -> Path:
+    """Write the catalog anew. Readers of the old file go on; the next to open sees the new one.
+
+    Views name files by absolute path (DuckDB checks those against the directories it may read), and the catalog knows
+    where it was written, so that a store that was moved gets another one. Raises NotWritten.
+    """
+    path = store / CATALOG
+    if "?" in str(path):
+        raise NotWritten(f"{path}: DuckDB takes the question mark for its own; rename the directory")
+    write_atomically(path, lambda temporary: _write(temporary, store))
+    return path
+
+
+def _write(path: Path, store: Path) -> None:
+    with duckdb.connect(str(path)) as connection:
+        fill(connection, store)
+
+
+def is_stale(store: Path) -> bool:
+    """Whether it is missing, lacks an artifact or a run, lists what is gone, or is of another place or version."""
+    path = store / CATALOG
+    if not path.exists():
+        return True
+    written = path.stat().st_mtime_ns
+    sources = [*store.glob("*/*/manifest.json"), *store.glob("runs/*.json"), *store.glob("quotes/*/*.parquet")]
+    if any(source.stat().st_mtime_ns >= written for source in sources):
+        return True
+    try:
+        with _open(path, store) as connection:
+            if connection.sql("SELECT root, layout FROM place").fetchall() != [(str(store.resolve()), LAYOUT)]:
+                return True
+            listed = connection.sql("SELECT table_name || '/' || fingerprint FROM artifacts").fetchall()
+            return not all((store / name / "manifest.json").exists() for (name,) in listed)  # some were removed
+    except duckdb.Error:  # written by another version, or damaged: it holds nothing that cannot be made again
+        return True
+
+
+def connect(store: Path) -> duckdb.DuckDBPyConnection:
+    """A read-only connection that reads nothing outside the store. Raises FileNotFoundError where there is no store."""
+    if not store.is_dir():
+        raise FileNotFoundError(
+            f"no store at {store}; `vitalfew index DATASET --name NAME` makes one, or give --store DIR"
+        )
+    if not is_stale(store):
+        return _open(store / CATALOG, store)
+    try:
+        return _open(build(store), store)
+    except NotWritten:  # a store on read-only media, say, can be queried all the same
+        with TemporaryDirectory(prefix="vitalfew-") as folder:
+            _write(Path(folder) / CATALOG, store)
+            return _open(Path(folder) / CATALOG, store)
+
+
+def without_rows() -> duckdb.DuckDBPyConnection:
+    """The catalog of an empty store, in memory: every table, view and macro with its comments."""
+    connection = duckdb.connect()
+    fill(connection, Path(os.devnull))
+    return connection
+
+
+def _open(path: Path, store: Path) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(str(path), read_only=True)
+    # Connections of one process to one file share an instance, and with it a configuration that is locked already.
+    if connection.sql("SELECT current_setting('lock_configuration')").fetchall() != [(True,)]:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute(f"SET allowed_directories = [{quoted(str(store.resolve()))}]")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+    return connection
+
+
+def query(store: Path, sql: str) -> duckdb.DuckDBPyRelation:
+    """Run one statement that only reads. Raises QueryError."""
+    connection = connect(store)
+    try:
+        _check_only_reads(connection, sql)
+        return connection.sql(sql)
+    except duckdb.Error as error:
+        raise QueryError(str(error)) from None
+
+
+def _check_only_reads(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    """Raises QueryError, or DuckDB's own.
+
+    That the database is read-only and confined does not keep COPY … TO and EXPORT from overwriting files of the store.
+    COPY can also stand in a WITH clause; DuckDB's function `query` refuses that, and all that is not one SELECT.
+    """
+    statements = duckdb.extract_statements(sql)
+    if [statement.type for statement in statements] not in _READING:
+        raise QueryError("one statement that only reads: SELECT, FROM, DESCRIBE, SHOW, SUMMARIZE or PIVOT … IN (…)")
+    try:
+        connection.sql(f"EXPLAIN FROM query({quoted(sql)})")
+    except duckdb.Error as error:
+        raise QueryError(str(error).partition("\n\nLINE ")[0]) from None  # which would show the line above

@@ -1,0 +1,181 @@
+"""The catalog's tables, views, macros and their comments, made of a store's manifests and records of runs."""
+
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from storage import runs, schemas
+from storage.artifacts import complete_artifacts, fingerprint
+from storage.catalog import tables
+from storage.catalog.macros import MACROS
+
+logger = logging.getLogger("vitalfew")
+
+OWN_RUNS = ("costs", "quotes")
+"""Tables that are no part of an artifact but speak of one: they outlive it."""
+
+GROWN = ("candidates", "costs")
+"""Tables that have got columns which files of an older version lack. To join columns by name, every file is opened."""
+
+# Quote and truth side by side, a row per artifact that was quoted. A stage's elapsed time is that from the beginning
+# of its first shard to the end of its last one, in each of the runs that worked on it.
+LEDGER = """
+CREATE VIEW ledger AS
+WITH spans AS (
+    SELECT fingerprint, run_id, sum(rows) AS rows, sum(tokens) AS tokens, sum(cpu_seconds) AS cpu_seconds,
+        sum(gpu_seconds) AS gpu_seconds, sum(usd) AS usd, max(peak_memory_bytes) AS peak_memory_bytes,
+        date_diff('us', min(started), max(started + to_microseconds((wall_seconds * 1e6)::BIGINT))) / 1e6
+            AS wall_seconds
+    FROM costs GROUP BY ALL
+), truth AS (
+    SELECT fingerprint, sum(rows) AS rows, sum(tokens) AS tokens, sum(cpu_seconds) AS cpu_seconds,
+        sum(gpu_seconds) AS gpu_seconds, sum(usd) AS usd, max(peak_memory_bytes) AS peak_memory_bytes,
+        sum(wall_seconds) AS wall_seconds
+    FROM spans GROUP BY ALL
+)
+SELECT quotes.stage, quotes.rows AS quoted_rows, truth.rows, quotes.tokens AS quoted_tokens, truth.tokens,
+    quotes.wall_seconds AS quoted_wall_seconds, truth.wall_seconds,
+    quotes.cpu_seconds AS quoted_cpu_seconds, truth.cpu_seconds,
+    quotes.gpu_seconds AS quoted_gpu_seconds, truth.gpu_seconds,
+    quotes.peak_memory_bytes AS quoted_peak_memory_bytes, truth.peak_memory_bytes,
+    quotes.disk_bytes AS quoted_disk_bytes, artifacts.bytes AS disk_bytes,
+    quotes.usd AS quoted_usd, truth.usd, quotes.workers AS quoted_workers, fingerprint
+FROM quotes JOIN truth USING (fingerprint) LEFT JOIN artifacts USING (fingerprint)
+"""
+
+
+LAYOUT = fingerprint(
+    columns={table: {name: each.comment for name, each in tables.columns(table).items()} for table in tables.ROWS},
+    rows=tables.ROWS,
+    ledger=LEDGER,
+    macros=[asdict(macro) for macro in MACROS],
+)
+"""Of which make a catalog is: one of another version is written anew."""
+
+
+def fill(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
+    """Tables, views, macros and their comments; a store that is not there gives them without rows."""
+    root = store.resolve()
+    files: dict[str, list[str]] = {table: [] for table in schemas.TABLES}
+    for table in OWN_RUNS:
+        files[table] = [str(root / path.relative_to(store)) for path in _ledgers(store, table)]
+    artifacts = []
+    for artifact, manifest in complete_artifacts(store):
+        if fault := next(filter(None, (file.misfit(store) for file in manifest.files())), None):
+            logger.warning("%s is left out of the tables: %s", artifact.name, fault)
+            continue
+        for file in manifest.files():
+            if file.table in files:
+                files[file.table].append(str(root / file.path))
+        last = max(manifest.shards, key=lambda record: record.cost.started)
+        size = sum(file.bytes for file in manifest.files())
+        made = (last.run_id, manifest.completed)
+        artifacts.append((artifact.fingerprint, artifact.table, manifest.stage, *made, size))
+    connection.execute("CREATE TABLE place AS SELECT ? AS root, ? AS layout", [str(store.resolve()), LAYOUT])
+    connection.execute(
+        "CREATE TABLE artifacts (fingerprint VARCHAR, table_name VARCHAR, stage VARCHAR, run_id VARCHAR, "
+        "completed TIMESTAMPTZ, bytes BIGINT)"
+    )
+    if artifacts:
+        connection.executemany("INSERT INTO artifacts VALUES (?, ?, ?, ?, ?, ?)", artifacts)
+    _write_runs(connection, store)
+    for table, paths in files.items():
+        if table not in ("runs", "methods"):
+            connection.execute(f"CREATE VIEW {table} AS {_select(table, paths)}")
+    connection.execute(LEDGER)
+    for macro in MACROS:
+        connection.execute(f"CREATE MACRO {macro.signature} AS TABLE {macro.sql}")
+    _write_comments(connection)
+
+
+def _write_comments(connection: duckdb.DuckDBPyConnection) -> None:
+    """What every table, column and macro is, for whatever opens the catalog."""
+    for table, row in tables.ROWS.items():
+        kind = "TABLE" if table in ("runs", "methods", "artifacts") else "VIEW"
+        connection.execute(f"COMMENT ON {kind} {table} IS {quoted(f'a row is {row}')}")
+        for name, column in tables.columns(table).items():
+            connection.execute(f"COMMENT ON COLUMN {table}.{_name(name)} IS {quoted(column.comment)}")
+    for macro in MACROS:
+        connection.execute(f"COMMENT ON MACRO TABLE {macro.name} IS {quoted(macro.about)}")
+
+
+def _write_runs(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
+    """The tables that come from the records of runs."""
+    recorded = runs.read_runs(store)
+    connection.execute(
+        "CREATE TABLE runs (run_id VARCHAR, flow VARCHAR, name VARCHAR, state VARCHAR, started TIMESTAMPTZ, "
+        "ended TIMESTAMPTZ, config JSON, fingerprints VARCHAR[], error VARCHAR)"
+    )
+    rows = [
+        (r.run_id, r.flow, r.name, r.state, r.started, r.ended, json.dumps(r.config), r.fingerprints, r.error)
+        for r in recorded
+    ]
+    if rows:
+        connection.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    connection.execute(
+        "CREATE TABLE methods (run_id VARCHAR, experiment VARCHAR, method VARCHAR, table_name VARCHAR, "
+        "fingerprint VARCHAR)"
+    )
+    methods = [
+        (run.run_id, run.name, method, *artifact.split("/"))
+        for run in recorded
+        for method, artifacts in run.methods.items()
+        for artifact in artifacts.values()
+    ]
+    if methods:
+        connection.executemany("INSERT INTO methods VALUES (?, ?, ?, ?, ?)", methods)
+
+
+def _ledgers(store: Path, table: str) -> Iterator[Path]:
+    """The costs (quotes) of all artifacts, those that were removed since among them: what was spent stays spent."""
+    for path in sorted(store.glob(f"{table}/*/*.parquet")):
+        try:
+            pq.read_metadata(path)
+        except (pa.ArrowInvalid, OSError) as error:
+            logger.warning("%s is left out of the tables: %s", path, error)
+        else:
+            yield path
+
+
+def _select(table: str, paths: list[str]) -> str:
+    """Rows with their artifact's fingerprint and the run that completed it (`costs` names the paying run itself,
+    a quote has none)."""
+    columns = [f"NULL::{_sql_type(field.type)} AS {_name(field.name)}" for field in schemas.TABLES[table]]
+    none = f"SELECT {', '.join([*columns, 'NULL::VARCHAR AS fingerprint'])}"
+    if not paths:
+        return f"{none}{'' if table in OWN_RUNS else ', NULL::VARCHAR AS run_id'} WHERE false"
+    listed = ", ".join(map(quoted, sorted(paths)))
+    made = "split_part(filename, '/', -2) AS fingerprint"
+    files = f"read_parquet([{listed}], filename = true, union_by_name = {table in GROWN})"
+    rows = f"SELECT * EXCLUDE (filename), {made} FROM {files}"
+    if table in GROWN:  # all files may lack a column
+        rows = f"({none} WHERE false UNION ALL BY NAME {rows})"
+    if table in OWN_RUNS:
+        return rows
+    return f"SELECT rows.*, artifacts.run_id FROM ({rows}) AS rows JOIN artifacts USING (fingerprint)"
+
+
+def _sql_type(kind: pa.DataType) -> str:
+    """The type that DuckDB reads a Parquet column of this Arrow type as."""
+    if pa.types.is_struct(kind):
+        return f"STRUCT({', '.join(f'{_name(field.name)} {_sql_type(field.type)}' for field in kind)})"
+    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
+        return f"{_sql_type(kind.value_type)}[]"
+    if pa.types.is_timestamp(kind):
+        return "TIMESTAMPTZ"
+    names = {"int64": "BIGINT", "int32": "INTEGER", "float": "FLOAT", "double": "DOUBLE", "bool": "BOOLEAN"}
+    return names.get(str(kind), "VARCHAR")
+
+
+def _name(identifier: str) -> str:
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+def quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

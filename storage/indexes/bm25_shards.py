@@ -1,0 +1,167 @@
+"""BM25 shards: each a `bm25s` index over one shard of a table, whose scores are those of the whole corpus.
+
+BM25 needs three figures of the corpus: its number of units, their mean length, and of each term the number of units it
+stands in. `bm25s` computes them from what it is given, a shard; so its parameters and scores are adjusted (`build`),
+and the shards together score exactly as one index of everything does.
+
+A shard is four arrays, memory-mapped: those of a `bm25s` index (a sparse matrix, terms by units: `data`, `indices`,
+`indptr`), and `terms`, the sorted ids of its terms, whose places are the matrix's columns.
+"""
+
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import bm25s
+import numpy as np
+from numpy.typing import NDArray
+
+from configs.schema import Unit
+from storage.artifacts import Artifact
+from storage.ids import content_id
+from storage.indexes.topk import NOTHING, Found, merged
+from storage.parquet import write_atomically
+
+ARRAYS = ("data", "indices", "indptr", "terms")
+METHOD = "lucene"
+"""score = ln(1 + (N - n + ½) / (n + ½)) · tf / (k1 (1 - b + b · length / mean length) + tf); n of N units have the term
+(Kamphuis et al., Which BM25 Do You Mean?, ECIR 2020: "Lucene (accurate)")."""
+MERGED_AT_ONCE = 64
+
+logging.getLogger("bm25s").setLevel(logging.WARNING)  # by itself it tells of every shard
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """What BM25 takes from the whole corpus: the number of units and of their words, and its two parameters."""
+
+    units: int
+    words: int
+    k1: float
+    b: float
+
+
+def stem(artifact: Artifact, shard: int, unit: Unit) -> Path:
+    """What the names of a shard's files begin with."""
+    return artifact.directory / f"{shard:05d}.{unit}"
+
+
+def build(stem: Path, corpus: Corpus, units: Sequence[Sequence[str]], documents: dict[str, int]) -> list[Path]:
+    """Write the shard of these units, each its words in order; `documents`: units of the corpus that have a term.
+
+    k1 (1 - b + b·l/L), L the corpus's mean length, equals k1' (1 - b' + b'·l/L') with the shard's L' for
+    b·L'/L = share, k1' = k1 (1 - b + share), b' = share / (1 - b + share). A score is proportional to the term's idf,
+    so that the corpus's takes the place of the shard's by a division.
+    """
+    vocabulary = term_ids(documents)
+    terms = np.array(sorted(vocabulary.values()), np.int64)
+    if len(np.unique(terms)) != len(documents):
+        raise ValueError(f"{stem.name}: two terms have one id")
+    arrays: dict[str, NDArray[Any]] = {"terms": terms}
+    if documents:
+        columns = dict(zip(terms.tolist(), range(len(terms)), strict=True))
+        places = {term: columns[identifier] for term, identifier in vocabulary.items()}
+        arrays |= _scored(corpus, [[places[word] for word in words] for words in units], places, documents)
+    else:
+        arrays |= {"data": np.empty(0, np.float32), "indices": np.empty(0, np.int32), "indptr": np.zeros(1, np.int64)}
+    for name in ARRAYS:
+        write_atomically(_path(stem, name), partial(_save, arrays[name]))
+    return [_path(stem, name) for name in ARRAYS]
+
+
+def _scored(
+    corpus: Corpus, units: list[list[int]], places: dict[str, int], documents: dict[str, int]
+) -> dict[str, NDArray[Any]]:
+    mean = corpus.words / corpus.units
+    share = corpus.b * (sum(map(len, units)) / len(units)) / mean
+    k1, b = corpus.k1 * (1 - corpus.b + share), share / (1 - corpus.b + share)
+    index = bm25s.BM25(k1=k1, b=b, method=METHOD)
+    index.index((units, places), create_empty_token=False, show_progress=False)
+    data, indptr = index.scores["data"], index.scores["indptr"]
+    here = np.diff(indptr)
+    ratio = np.empty(len(places))
+    for term, place in places.items():
+        ratio[place] = idf(documents[term], corpus.units) / idf(int(here[place]), len(units))
+    scores = (data * np.repeat(ratio, here)).astype(np.float32)
+    return {"data": scores, "indices": index.scores["indices"], "indptr": indptr}
+
+
+def idf(documents: int, units: int) -> float:
+    """The inverse document frequency of a term that stands in `documents` of `units`."""
+    return math.log(1 + (units - documents + 0.5) / (documents + 0.5))
+
+
+def term_ids(terms: Sequence[str] | dict[str, int]) -> dict[str, int]:
+    return {term: content_id(term) for term in terms}
+
+
+def _save(array: NDArray[Any], path: Path) -> None:
+    with path.open("wb") as file:
+        np.save(file, array, allow_pickle=False)
+
+
+def _path(stem: Path, name: str) -> Path:
+    return stem.with_name(f"{stem.name}.{name}.npy")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One shard, opened at its first use; `units` of the table stand in it."""
+
+    stem: Path
+    units: int
+
+    @cached_property
+    def index(self) -> bm25s.BM25:
+        index = bm25s.BM25(method=METHOD)
+        index.nonoccurrence_array = None
+        names = {f"{name}_name": _path(self.stem, name).name for name in ("data", "indices", "indptr")}
+        index.load_scores(self.stem.parent, num_docs=self.units, mmap=True, allow_pickle=False, **names)
+        return index
+
+    @cached_property
+    def terms(self) -> NDArray[np.int64]:
+        return np.load(_path(self.stem, "terms"), mmap_mode="r", allow_pickle=False)
+
+    def search(self, words: NDArray[np.int64], k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Scores and rows of the k best units that have any of the words (by id), best first, then by row."""
+        places = np.searchsorted(self.terms, words)
+        known = places[np.append(self.terms, NOTHING)[places] == words] if len(words) else places
+        if not len(known):
+            return np.empty(0, np.float32), np.empty(0, np.int64)
+        scores = self.index.get_scores_from_ids(known)
+        rows = np.flatnonzero(scores > 0)
+        if len(rows) > k:
+            least = np.partition(scores[rows], len(rows) - k)[len(rows) - k]
+            rows = rows[scores[rows] >= least]
+        rows = rows[np.argsort(-scores[rows], kind="stable")][:k]
+        return scores[rows], rows
+
+
+def search(shards: Sequence[Shard], questions: Sequence[Sequence[str]], k: int) -> Found:
+    """The k best units for each question, given as its words, over all shards; ids are not known here, and −1."""
+    found = [_search_one(shards, words, k) for words in questions]
+    return Found(*(np.concatenate(columns) for columns in zip(*(each.columns() for each in found), strict=True)))
+
+
+def _search_one(shards: Sequence[Shard], words: Sequence[str], k: int) -> Found:
+    ids = np.array([content_id(word) for word in words], np.int64)
+    parts = [_padded(NOTHING, np.empty(0, np.float32), np.empty(0, np.int64), k)]
+    for number, shard in enumerate(shards):
+        scores, rows = shard.search(ids, k)
+        if len(rows):
+            parts.append(_padded(number, scores, rows, k))
+        if len(parts) > MERGED_AT_ONCE:
+            parts = [merged(parts, k)]
+    return merged(parts, k)
+
+
+def _padded(shard: int, scores: NDArray[np.float32], rows: NDArray[np.int64], k: int) -> Found:
+    missing = k - len(rows)
+    places = np.pad(rows, (0, missing), constant_values=NOTHING)[None]
+    best = np.pad(scores, (0, missing), constant_values=-np.inf)[None]
+    return Found(np.full_like(places, NOTHING), best, np.where(places >= 0, shard, NOTHING), places)

@@ -1,0 +1,147 @@
+"""FAISS shards: built apart, memory-mapped, searched one by one, and their top-k merged.
+
+A file is an `IndexIDMap` over its vectors, so that plain FAISS opens it and answers with the int64 ids of the tables.
+Here the inner index is searched: it answers with rows, from which texts and vectors are found without a look-up by id.
+Files are mapped with IO_FLAG_MMAP_IFC, which for every type leaves the vectors, codes and links on the disk until a
+search touches them (IO_FLAG_MMAP copies flat and scalar-quantized ones); ids alone are read into memory.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+from numpy.typing import NDArray
+
+from storage.indexes.faiss_types import Vectors, one_thread
+from storage.indexes.topk import NOTHING, Found, best_first, merged
+from storage.parquet import write_atomically
+
+Rows = NDArray[np.int64]
+
+WAITING = 4_000_000
+"""Findings that wait to be merged, at most: what memory follows when there are many shards."""
+
+
+def write(path: Path, index: faiss.Index) -> None:
+    write_atomically(path, lambda temporary: faiss.write_index(index, str(temporary)))
+
+
+def read(path: Path) -> faiss.Index:
+    """The whole of a file in memory, to be changed."""
+    return faiss.read_index(str(path))
+
+
+def build(path: Path, template: faiss.Index, ids: Rows, batches: Iterable[Vectors]) -> None:
+    """Write a shard; `batches` hold float32 (n_i, d), as many rows as ids. `template`, empty and trained, is filled."""
+    if isinstance(template, faiss.IndexFlatCodes):
+        # Reserves: grown step by step, the vectors would for a moment be in memory twice.
+        template.codes.resize(len(ids) * template.code_size)
+        template.codes.resize(0)
+    index = faiss.IndexIDMap(template)
+    with one_thread():
+        for vectors in batches:
+            known = ids[index.ntotal : index.ntotal + len(vectors)]
+            index.add_with_ids(np.ascontiguousarray(vectors, dtype=np.float32), known)
+    if index.ntotal != len(ids):
+        raise ValueError(f"{path.name}: {index.ntotal} vectors for {len(ids)} ids")
+    write(path, index)
+
+
+def build_flat(path: Path, ids: Rows, batches: Iterable[Vectors], dimension: int) -> None:
+    """Write a shard of exact inner-product search."""
+    build(path, faiss.IndexFlatIP(dimension), ids, batches)
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One file, opened at its first use."""
+
+    path: Path
+
+    @cached_property
+    def index(self) -> Any:
+        return faiss.read_index(str(self.path), faiss.IO_FLAG_MMAP_IFC)
+
+    @cached_property
+    def inner(self) -> Any:
+        return faiss.downcast_index(self.index.index)
+
+    @cached_property
+    def ids(self) -> Rows:
+        """A view of the index's own."""
+        if not self.inner.ntotal:
+            return np.empty(0, np.int64)
+        return faiss.rev_swig_ptr(self.index.id_map.data(), self.inner.ntotal)
+
+    def search(self, queries: Vectors, effort: int, lists: "Lists | None", scores: Vectors, rows: Rows) -> None:
+        """Fill `scores` and `rows`, each (n, k) and contiguous; row −1 where fewer were found."""
+        if lists is not None:
+            self.inner.nprobe = lists.numbers.shape[1]
+            asked = [faiss.swig_ptr(each) for each in (queries, lists.numbers, lists.scores, scores, rows)]
+            # The wrapper of the same name checks and converts on every call; shards are many and searches short.
+            self.inner.search_preassigned_c(len(queries), asked[0], rows.shape[1], *asked[1:], False)
+            return
+        if effort:
+            self.inner.hnsw.efSearch = max(effort, rows.shape[1])
+        self.inner.search(queries, rows.shape[1], D=scores, I=rows)
+
+
+@dataclass(frozen=True)
+class Lists:
+    """The lists of an IVF index to look into for each query, nearest first: `numbers` int64, `scores` float32."""
+
+    numbers: Rows
+    scores: Vectors
+
+
+def search(shards: Sequence[Shard], queries: Vectors, k: int, effort: int = 0) -> Found:
+    """The k units of greatest inner product with each query, over all shards of one index.
+
+    `queries` float32 (n, d). `effort`: nprobe of an IVF index, efSearch of an HNSW graph, else 0. Shards of an IVF
+    index share their coarse quantizer, so that the lists to look into are found once for all of them.
+    """
+    queries = np.ascontiguousarray(queries, dtype=np.float32)
+    lists = _nearest_lists(shards, queries, effort)
+    at_once = max(1, WAITING // max(1, len(queries) * k))
+    parts = [
+        _search_some(shards[start : start + at_once], start, queries, k, effort, lists)
+        for start in range(0, len(shards), at_once)
+    ]
+    return _with_ids(parts[0] if len(parts) == 1 else merged(parts, k), shards)
+
+
+def _search_some(
+    shards: Sequence[Shard], first: int, queries: Vectors, k: int, effort: int, lists: Lists | None
+) -> Found:
+    """Search these shards, numbered from `first`; ids are not known yet, and −1."""
+    scores = np.empty((len(shards), len(queries), k), np.float32)
+    rows = np.empty(scores.shape, np.int64)
+    for number, shard in enumerate(shards):
+        shard.search(queries, effort, lists, scores[number], rows[number])
+    all_scores = scores.swapaxes(0, 1).reshape(len(queries), -1)
+    all_rows = rows.swapaxes(0, 1).reshape(len(queries), -1)
+    order = best_first(all_scores, all_rows, k)
+    each = np.arange(len(queries))[:, None]
+    best_rows = all_rows[each, order]
+    numbers = np.where(best_rows >= 0, first + order // k, NOTHING)
+    return Found(np.full_like(best_rows, NOTHING), all_scores[each, order], numbers, best_rows)
+
+
+def _nearest_lists(shards: Sequence[Shard], queries: Vectors, effort: int) -> Lists | None:
+    if not isinstance(shards[0].inner, faiss.IndexIVF):
+        return None
+    index = shards[0].inner
+    scores, numbers = index.quantizer.search(queries, max(1, min(effort or index.nprobe, index.nlist)))
+    return Lists(numbers, scores)
+
+
+def _with_ids(found: Found, shards: Sequence[Shard]) -> Found:
+    ids = np.full_like(found.rows, NOTHING)
+    for number in set(found.shards.ravel().tolist()) - {NOTHING}:
+        here = found.shards == number
+        ids[here] = shards[number].ids[found.rows[here]]
+    return Found(ids, found.scores, found.shards, found.rows)

@@ -1,0 +1,104 @@
+"""An index opened for searching: its shards are mapped and its rows read as a search needs them."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from configs.schema import EncodeConfig, IndexConfig, Unit
+from storage.artifacts import Artifact, Manifest
+from storage.indexes import bm25_shards, faiss_shards
+from storage.indexes.faiss_types import Vectors
+from storage.indexes.topk import NOTHING, Found
+from storage.indexes.units import Units, table_of
+
+
+class IndexMismatch(ValueError):
+    """The index cannot answer this request: the message says what it holds and how to build what is missing."""
+
+
+class OpenedIndex:
+    """The artifacts of an index, by role (passages, sentences, vectors, faiss, bm25). `name`: for messages."""
+
+    def __init__(self, name: str, artifacts: Mapping[str, Artifact]) -> None:
+        """Raises IndexMismatch where an artifact is not what it was."""
+        self.name, self.artifacts = name, dict(artifacts)
+        self.manifests = {role: self._complete(artifact) for role, artifact in self.artifacts.items()}
+        self.encoding = EncodeConfig.model_validate(self.manifests["vectors"].config)
+        self.config = IndexConfig.model_validate(self.manifests["faiss"].config)
+        self.units = Units(self.artifacts, self.encoding.context)
+
+    def _complete(self, artifact: Artifact) -> Manifest:
+        manifest = artifact.recorded_manifest()
+        damage = artifact.damage(manifest) if manifest else f"{artifact.name} is missing or not complete"
+        if manifest is None or damage:
+            raise IndexMismatch(
+                f"index {self.name!r}: {damage} (store {artifact.store}); "
+                "run the same `vitalfew index` again: it redoes only what is missing or was changed"
+            )
+        return manifest
+
+    @cached_property
+    def faiss(self) -> dict[Unit, list[faiss_shards.Shard]]:
+        """The FAISS shards of each unit, in order."""
+        shards: dict[Unit, list[faiss_shards.Shard]] = {}
+        for record in self.manifests["faiss"].shards:
+            for unit in self.encoding.units:
+                path = self.artifacts["faiss"].path(record.shard, suffix=f"{unit}.faiss")
+                shards.setdefault(unit, []).append(faiss_shards.Shard(path))
+        return shards
+
+    @cached_property
+    def efforts(self) -> dict[Unit, int]:
+        """The nprobe or efSearch that was chosen for each unit's index when it was built."""
+        path = self.artifacts["faiss"].path(0, "index_quality")
+        return {row["unit"]: row["effort"] for row in pq.read_table(path).to_pylist() if row["chosen"]}
+
+    @cached_property
+    def bm25(self) -> dict[Unit, list[bm25_shards.Shard]]:
+        """The BM25 shards of each unit, which are those of its table. Raises IndexMismatch where there are none."""
+        if "bm25" not in self.artifacts:
+            raise IndexMismatch(
+                f"index {self.name!r} has no BM25; run its `vitalfew index` again with --set bm25.enabled=true: "
+                "that adds it and redoes nothing else"
+            )
+        shards: dict[Unit, list[bm25_shards.Shard]] = {}
+        for unit in self.encoding.units:
+            for record in self.manifests[table_of(unit)].shards:
+                place = bm25_shards.stem(self.artifacts["bm25"], record.shard, unit)
+                shards.setdefault(unit, []).append(bm25_shards.Shard(place, record.rows(table_of(unit))))
+        return shards
+
+    @cached_property
+    def coverage(self) -> dict[Unit, list[tuple[int, np.ndarray]]]:
+        """Per unit and FAISS shard: the first table shard it covers and the row each of them starts at."""
+        coverage: dict[Unit, list[tuple[int, np.ndarray]]] = {}
+        for unit in self.encoding.units:
+            table = table_of(unit)
+            sizes = [record.rows(table) for record in self.manifests[table].shards]
+            for record in self.manifests["faiss"].shards:
+                first, last = record.notes["first"], record.notes["last"]
+                coverage.setdefault(unit, []).append((first, np.cumsum([0, *sizes[first:last]])))
+        return coverage
+
+    def nearest(self, unit: Unit, queries: Vectors, k: int, effort: int) -> Found:
+        """The k units of greatest inner product with each query, float32 (n, width), by table shard and row."""
+        found = faiss_shards.search(self.faiss[unit], queries, k, effort)
+        shards, rows = np.full_like(found.shards, NOTHING), np.full_like(found.rows, NOTHING)
+        for number, (first, starts) in enumerate(self.coverage[unit]):
+            here = (found.shards == number) & (found.rows >= 0)
+            places = np.searchsorted(starts, found.rows[here], side="right") - 1
+            shards[here], rows[here] = first + places, found.rows[here] - starts[places]
+        return Found(found.ids, found.scores, shards, rows)
+
+    def matching(self, unit: Unit, words: Sequence[Sequence[str]], k: int) -> Found:
+        """The k units of greatest BM25 score for each question, given as its words, by table shard and row."""
+        found = bm25_shards.search(self.bm25[unit], words, k)
+        shards, ids = found.shards.copy(), found.ids.copy()
+        for number, record in enumerate(self.manifests[table_of(unit)].shards):
+            here = found.shards == number
+            if here.any():
+                shards[here] = record.shard
+                ids[here] = self.units.ids(unit, record.shard)[found.rows[here]]
+        return Found(ids, found.scores, shards, found.rows)

@@ -1,0 +1,150 @@
+"""Where the units of an index lie: from table shard and row to text, passage and vectors."""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from configs.schema import ContextMode, Unit
+from storage.artifacts import Artifact
+from storage.indexes.faiss_types import Vectors
+
+CACHED_GROUPS = 64
+OPEN_FILES = 64
+
+
+def table_of(unit: Unit) -> str:
+    """The table that a unit's rows are in."""
+    return "sentences" if unit == "sentence" else "passages"
+
+
+class Units:
+    """The tables of an index, read row group by row group as rows are asked for."""
+
+    def __init__(self, artifacts: Mapping[str, Artifact], context: ContextMode) -> None:
+        self.artifacts, self.context = artifacts, context
+        self._groups: OrderedDict[tuple[Path, int], pa.Table] = OrderedDict()
+
+    def row(self, unit: Unit, shard: int, row: int) -> dict[str, Any]:
+        """The row of `sentences` (or `passages`)."""
+        return self._fetch(self._path(table_of(unit), shard), row)
+
+    def passage(self, shard: int, passage_id: int) -> dict[str, Any]:
+        """The row of `passages`: shards of passages and sentences go together, and passages are sorted by id."""
+        path = self._path("passages", shard)
+        return self._fetch(path, _place(path, passage_id))
+
+    def similarities(self, unit: Unit, shard: int, row: int, question: Vectors) -> tuple[float, float | None]:
+        """Core and context similarity of a unit to a question, float32 (d,); a passage, and a sentence that is its
+        passage's only one, have no context."""
+        vectors, passages = self._path("vectors", shard), self._path("passages", shard)
+        first_passage = _parquet(vectors).metadata.num_rows - len(_passage_ids(passages))
+        if unit == "passage":
+            return float(_vector(vectors, first_passage + row) @ question), None
+        core = float(_vector(vectors, row) @ question)
+        with_context = _with_context(self._path("sentences", shard))
+        if not with_context[row]:
+            return core, None
+        if self.context == "passage":
+            place = first_passage + _place(passages, self.row(unit, shard, row)["passage_id"])
+        else:
+            place = len(with_context) + int(np.count_nonzero(with_context[:row]))
+        return core, float(_vector(vectors, place) @ question)
+
+    def take(self, table: str, shards: np.ndarray, rows: np.ndarray, columns: list[str]) -> pa.Table:
+        """Rows of a table of the index, by table shard and row, in the order asked for; each row group is read once."""
+        order = np.lexsort((rows, shards))
+        parts = []
+        for shard in np.unique(shards):
+            file = _parquet(self._path(table, int(shard)))
+            metadata = file.metadata
+            starts = np.cumsum([0, *(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))])
+            wanted = np.sort(rows[shards == shard])
+            groups = np.searchsorted(starts, wanted, side="right") - 1
+            for group in np.unique(groups):
+                content = file.read_row_group(int(group), columns=columns)
+                parts.append(content.take(pa.array(wanted[groups == group] - starts[group])))
+        places = np.empty(len(order), np.int64)
+        places[order] = np.arange(len(order))
+        return pa.concat_tables(parts).take(pa.array(places)) if parts else pa.table({name: [] for name in columns})
+
+    def vectors(self, unit: Unit, shards: np.ndarray, ids: np.ndarray) -> Vectors:
+        """The vectors of units by their ids, float32 (n, d), as encoded by themselves: core vectors of sentences."""
+        places = np.zeros(len(ids), np.int64)
+        for shard in np.unique(shards):
+            here = shards == shard
+            known = self.ids(unit, int(shard))
+            order = np.argsort(known)
+            places[here] = order[np.searchsorted(known, ids[here], sorter=order)]
+            if unit == "passage":  # after the sentences' vectors
+                places[here] += _parquet(self._path("vectors", int(shard))).metadata.num_rows - len(known)
+        column = self.take("vectors", shards, places, ["vector"])["vector"].combine_chunks()
+        return column.flatten().to_numpy().reshape(len(ids), -1)
+
+    def place(self, shard: int, passage_id: int) -> int:
+        """The row of a passage in its table shard."""
+        return _place(self._path("passages", shard), passage_id)
+
+    def ids(self, unit: Unit, shard: int) -> np.ndarray:
+        """The ids of a table shard's units, int64, in order."""
+        return _ids(self._path(table_of(unit), shard), f"{unit}_id")
+
+    def _path(self, table: str, shard: int) -> Path:
+        return self.artifacts[table].path(shard)
+
+    def _fetch(self, path: Path, row: int) -> dict[str, Any]:
+        """A row of a Parquet file, through a cache of row groups."""
+        group, row = _group_of(path, row)
+        key = (path, group)
+        if key not in self._groups:
+            self._groups[key] = _parquet(path).read_row_group(group)
+            if len(self._groups) > CACHED_GROUPS:
+                self._groups.popitem(last=False)
+        self._groups.move_to_end(key)
+        return self._groups[key].slice(row, 1).to_pylist()[0]
+
+
+def _group_of(path: Path, row: int) -> tuple[int, int]:
+    """The row group that a row is in, and its place there."""
+    metadata, group = _parquet(path).metadata, 0
+    while row >= metadata.row_group(group).num_rows:
+        row -= metadata.row_group(group).num_rows
+        group += 1
+    return group, row
+
+
+def _vector(path: Path, row: int) -> Vectors:
+    group, row = _group_of(path, row)
+    column = _parquet(path).read_row_group(group, columns=["vector"])["vector"]
+    return column.slice(row, 1).combine_chunks().flatten().to_numpy()
+
+
+def _place(passages: Path, passage_id: int) -> int:
+    return int(np.searchsorted(_passage_ids(passages), passage_id))
+
+
+def _passage_ids(path: Path) -> np.ndarray:
+    return _ids(path, "passage_id")
+
+
+@lru_cache(OPEN_FILES)
+def _parquet(path: Path) -> pq.ParquetFile:
+    return pq.ParquetFile(path)
+
+
+@lru_cache(OPEN_FILES)
+def _ids(path: Path, column: str) -> np.ndarray:
+    return pq.read_table(path, columns=[column])[column].to_numpy()
+
+
+@lru_cache(OPEN_FILES)
+def _with_context(sentences: Path) -> np.ndarray:
+    """Whether each sentence has a context, bool: whether its passage has another sentence."""
+    positions = pq.read_table(sentences, columns=["position"])["position"].to_numpy()
+    sizes = np.diff([*np.flatnonzero(positions == 0), len(positions)])
+    return np.repeat(sizes > 1, sizes)

@@ -1,0 +1,49 @@
+"""The tables: their Arrow schemas, with the meaning and unit of every column as field metadata."""
+
+import pyarrow as pa
+
+from storage.schemas.corpus import (
+    INDEX_QUALITY,
+    NEIGHBOURS,
+    PASSAGES,
+    QUESTIONS,
+    REJECTS,
+    SENTENCES,
+    TERMS,
+    VECTOR_KINDS,
+    question_vectors,
+    vectors,
+)
+from storage.schemas.evaluation import ANSWERS, CANDIDATES, CRITIQUES, EVIDENCE, HITS, SCORES, SUMMARIES
+from storage.schemas.records import COSTS, METHODS, QUOTES, RUNS
+
+# Every table of the catalog. `vectors` has a width of its own per encoder: 1 stands for "some".
+TABLES: dict[str, pa.Schema] = {
+    "passages": PASSAGES,
+    "sentences": SENTENCES,
+    "questions": QUESTIONS,
+    "vectors": vectors(1),
+    "index_quality": INDEX_QUALITY,
+    "neighbours": NEIGHBOURS,
+    "terms": TERMS,
+    "asked": QUESTIONS,
+    "question_vectors": question_vectors(1),
+    "hits": HITS,
+    "evidence": EVIDENCE,
+    "candidates": CANDIDATES,
+    "critiques": CRITIQUES,
+    "answers": ANSWERS,
+    "scores": SCORES,
+    "summaries": SUMMARIES,
+    "rejects": REJECTS,
+    "costs": COSTS,
+    "quotes": QUOTES,
+    "runs": RUNS,
+    "methods": METHODS,
+}
+
+__all__ = [
+    "ANSWERS", "CANDIDATES", "COSTS", "CRITIQUES", "EVIDENCE", "HITS", "INDEX_QUALITY", "METHODS", "NEIGHBOURS",
+    "PASSAGES", "QUESTIONS", "QUOTES", "REJECTS", "RUNS", "SCORES", "SENTENCES", "SUMMARIES", "TABLES", "TERMS",
+    "VECTOR_KINDS", "question_vectors", "vectors",
+]  # fmt: skip

@@ -1,0 +1,115 @@
+"""The tables of a corpus and its index."""
+
+import pyarrow as pa
+
+from storage.schemas.fields import SPAN, column, list_of
+
+PASSAGES = pa.schema(
+    [
+        column("passage_id", pa.int64(), "content id of the text"),
+        column("source", pa.string(), "dataset it was first seen in, FORMAT:FILE"),
+        column("source_id", pa.string(), "its name in the source"),
+        column("title", pa.string(), "title as the source gives it, may be empty"),
+        column("text", pa.string(), "the passage"),
+    ]
+)
+
+SENTENCES = pa.schema(
+    [
+        column("sentence_id", pa.int64(), "content id of passage and span; rewritten: of passage, units and position"),
+        column("passage_id", pa.int64(), "the passage it is a part of"),
+        column("position", pa.int32(), "place in the passage, from 0"),
+        column("start", pa.int32(), "first character in the passage", unit="code points"),
+        column(
+            "end",
+            pa.int32(),
+            "one past its last character; end = start: rewritten, no part of it",
+            unit="code points",
+        ),
+        column(
+            "text",
+            pa.string(),
+            "the core sentence with the white space behind it: joined they give the passage, unless rewritten",
+        ),
+        column("tokens", pa.int32(), "words and punctuation marks, whatever the model", unit="words"),
+    ]
+)
+
+QUESTIONS = pa.schema(
+    [
+        column("question_id", pa.int64(), "content id of question, answers and gold passages"),
+        column("source", pa.string(), "dataset it was first seen in, FORMAT:FILE"),
+        column("source_id", pa.string(), "its name in the source"),
+        column("text", pa.string(), "the question"),
+        column("answers", list_of(pa.string()), "gold answers, any of them right"),
+        column("gold_passages", list_of(pa.int64()), "passage ids that hold the answer"),
+        column("supporting_facts", list_of(SPAN), "spans that support the answer (passage id, code points)"),
+    ]
+)
+
+REJECTS = pa.schema(
+    [
+        column("stage", pa.string(), "stage that could not use the row"),
+        column("source", pa.string(), "dataset, FORMAT:FILE"),
+        column("offset", pa.int64(), "line or record number in the source, from 1"),
+        column("reason", pa.string(), "machine-readable reason"),
+        column("detail", pa.string(), "the reason in words"),
+    ]
+)
+
+VECTOR_KINDS = ("core", "context", "passage")
+
+
+def vectors(dimension: int) -> pa.Schema:
+    """The schema of `vectors` for one encoder: float32 lists of fixed size `dimension`."""
+    return pa.schema(
+        [
+            column("id", pa.int64(), "sentence_id (core, context) or passage_id (passage)"),
+            column("kind", pa.dictionary(pa.int8(), pa.string()), "core, context or passage"),
+            column("vector", pa.list_(pa.field("element", pa.float32(), nullable=False), dimension), "embedding"),
+        ]
+    )
+
+
+def question_vectors(dimension: int) -> pa.Schema:
+    """The schema of `question_vectors` for one encoder."""
+    return pa.schema(
+        [
+            column("question_id", pa.int64(), "the question"),
+            column("vector", pa.list_(pa.field("element", pa.float32(), nullable=False), dimension), "embedding"),
+        ]
+    )
+
+
+NEIGHBOURS = pa.schema(
+    [
+        column("unit", pa.string(), "sentence or passage"),
+        column("effort", pa.int32(), "-1: exact search; nprobe of an ivf index, ef_search of hnsw, else 0"),
+        column("probe", pa.int32(), "number of the sample query"),
+        column("id", pa.int64(), "a unit near it in this shard; -1: there are no more"),
+        column("score", pa.float32(), "its inner product with the query, as the index has it"),
+    ]
+)
+
+INDEX_QUALITY = pa.schema(
+    [
+        column("unit", pa.string(), "sentence or passage"),
+        column("type", pa.string(), "index.type"),
+        column("vectors", pa.int64(), "vectors in the index"),
+        column("bytes_per_vector", pa.float64(), "size of the index files per vector, ids and all", unit="bytes"),
+        column("effort", pa.int32(), "nprobe of an ivf index, ef_search of hnsw, else 0"),
+        column("recall_at_10", pa.float64(), "share of the exact top 10 that the index finds with this effort"),
+        column("standard_error", pa.float64(), "of recall_at_10, over the probes"),
+        column("probes", pa.int32(), "sample queries it was measured with; 0: exact by definition"),
+        column("chosen", pa.bool_(), "whether a search takes this effort if not told otherwise"),
+    ]
+)
+
+TERMS = pa.schema(
+    [
+        column("unit", pa.string(), "sentence or passage"),
+        column("term", pa.string(), "a word as BM25 counts it: lower case, stemmed"),
+        column("documents", pa.int32(), "units of this shard that it stands in"),
+        column("occurrences", pa.int32(), "times that it stands in this shard"),
+    ]
+)

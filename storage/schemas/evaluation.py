@@ -1,0 +1,106 @@
+"""The tables of an evaluation: `asked` is the choice of questions; the others have rows of one method of answering."""
+
+import pyarrow as pa
+
+from storage.schemas.fields import SPAN, column, list_of
+
+HITS = pa.schema(
+    [
+        column("question_id", pa.int64(), "the question"),
+        column("rank", pa.int32(), "place, from 1"),
+        column("unit", pa.string(), "sentence or passage"),
+        column("unit_id", pa.int64(), "sentence_id or passage_id"),
+        column("passage_id", pa.int64(), "the passage it is, or is a part of"),
+        column("start", pa.int32(), "first character in the passage", unit="code points"),
+        column(
+            "end",
+            pa.int32(),
+            "one past its last character; end = start: rewritten, no part of it",
+            unit="code points",
+        ),
+        column("score", pa.float32(), "as the retriever has it"),
+        column("title", pa.string(), "title of the passage"),
+        column("text", pa.string(), "the unit's text"),
+    ]
+)
+
+EVIDENCE = pa.schema(
+    [
+        column("question_id", pa.int64(), "the question"),
+        column("rank", pa.int32(), "place in the prompt, from 1"),
+        column("text", pa.string(), "the context as the prompt has it"),
+        column("tokens", pa.int32(), "words and punctuation marks, whatever the model", unit="words"),
+        column("origin", list_of(SPAN), "where it comes from (passage id, code points); empty: it was rewritten"),
+    ]
+)
+
+PROBABILITY = pa.struct([pa.field("token", pa.string(), False), pa.field("probability", pa.float64(), False)])
+
+CANDIDATES = pa.schema(
+    [
+        column("question_id", pa.int64(), "the question"),
+        column("candidate", pa.int32(), "number of the answer, from 0"),
+        column("contexts", list_of(pa.int32()), "ranks in `evidence` of the contexts that its prompt had"),
+        column("prompt_id", pa.int64(), "content id of model, prompt and parameters: the same prompt is answered once"),
+        column("text", pa.string(), "the answer"),
+        column("prompt_tokens", pa.int32(), "tokens of the prompt, as the model counts them", unit="tokens"),
+        column("completion_tokens", pa.int32(), "tokens of the answer, as the model counts them", unit="tokens"),
+        column("logprob", pa.float64(), "natural logarithm of the answer's probability", True, "nats"),
+        column("seconds", pa.float64(), "time the model took", unit="seconds"),
+        column("finish_reason", pa.string(), "stop, length or error"),
+        column("error", pa.string(), "why there is no answer, else empty"),
+        column("probabilities", list_of(PROBABILITY), "of the tokens that generate.reflection probes for"),
+        column("reused", pa.bool_(), "whether an earlier run had answered this prompt"),
+    ]
+)
+
+_JUDGED = {
+    "isrel": "ISREL: is the context of use for the question? 0 to 1; none where there is an error",
+    "issup": "ISSUP: does the context support the answer? 0 to 1; none where there is an error",
+    "isuse": "ISUSE: is the answer useful? 0 to 1; none where there is an error",
+    "utility_f1": "harmonic mean of ISUSE and ISSUP",
+    "geometric_mean": "cube root of ISREL * ISSUP * ISUSE",
+}
+CRITIQUES = pa.schema(
+    [
+        column("question_id", pa.int64(), "the question"),
+        column("candidate", pa.int32(), "number of the answer in `candidates`"),
+        *(column(name, pa.float64(), about, nullable=True) for name, about in _JUDGED.items()),
+        column("error", pa.string(), "why there is no critique, else empty"),
+    ]
+)
+
+ANSWERS = pa.schema(
+    [
+        column("question_id", pa.int64(), "the question"),
+        column("strategy", pa.string(), "selector that chose"),
+        column("rank", pa.int32(), "place among the answers to the question, from 1"),
+        column("candidate", pa.int32(), "number of the answer in `candidates`"),
+        column("text", pa.string(), "the answer"),
+        column("score", pa.float64(), "as the selector has it; none: chosen without a critique", nullable=True),
+        column("on_front", pa.bool_(), "whether no other candidate dominates it in utility_f1 and ISREL"),
+        column("error", pa.string(), "why there is no answer, else empty"),
+    ]
+)
+
+SCORES = pa.schema(
+    [
+        column("question_id", pa.int64(), "the question"),
+        column("metric", pa.string(), "metric, with its k where it has one"),
+        column("value", pa.float64(), "its value for this question"),
+    ]
+)
+
+SUMMARIES = pa.schema(
+    [
+        column("metric", pa.string(), "metric, with its k where it has one"),
+        column(
+            "value",
+            pa.float64(),
+            "mean over the questions it can be told of, or its value for all together; none: it can be told of none",
+            nullable=True,
+        ),
+        column("questions", pa.int32(), "questions that went in"),
+        column("left_out", pa.int32(), "questions that gave no ground for it"),
+    ]
+)

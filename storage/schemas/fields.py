@@ -1,0 +1,20 @@
+"""How a column is declared: its meaning and unit are metadata of the Arrow field."""
+
+import pyarrow as pa
+
+
+def column(name: str, kind: pa.DataType, about: str, nullable: bool = False, unit: str = "") -> pa.Field:
+    return pa.field(name, kind, nullable, {"about": about, "unit": unit})
+
+
+def list_of(kind: pa.DataType) -> pa.DataType:
+    return pa.list_(pa.field("element", kind, nullable=False))
+
+
+SPAN = pa.struct(
+    [
+        pa.field("passage_id", pa.int64(), nullable=False),
+        pa.field("start", pa.int32(), nullable=False),
+        pa.field("end", pa.int32(), nullable=False),
+    ]
+)

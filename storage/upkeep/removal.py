@@ -1,0 +1,184 @@
+"""Removal of what nothing refers to any more; storage/upkeep/inventory.py says what that means.
+
+An artifact is removed under its lock, and after another look at what refers to it: first its manifest and done-markers,
+so that a kill in the middle leaves an unfinished artifact and never one that looks complete, then its files. Nothing is
+removed through a symbolic link.
+"""
+
+import os
+import re
+import shutil
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from storage.artifacts import Artifact
+from storage.catalog import database as catalog
+from storage.locks import is_locked, locked
+from storage.parquet import flush, is_leftover
+from storage.sources import is_stale
+from storage.upkeep import inventory
+from storage.upkeep.inventory import SILENCE, Policy, parts, references, tree_bytes
+
+_TEMPORARY = re.compile(r"\..+\.\d+\.tmp")
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What `gc` would remove: its path below the store, why, and how many bytes that frees."""
+
+    kind: Literal["artifact", "directory", "staging", "file"]
+    name: str
+    why: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What can be removed, what is kept and why, by artifact name."""
+
+    removals: list[Removal]
+    kept: dict[str, str]
+
+
+def plan(store: Path, policy: Policy) -> Plan:
+    """Look, and touch nothing. Raises UnknownReferences."""
+    referred = references(store, policy)
+    removals, kept = [], {}
+    for artifact in inventory.artifacts(store):
+        if reason := referred.get(artifact.name) or _untouchable(artifact):
+            kept[artifact.name] = reason
+        else:
+            size = sum(map(tree_bytes, parts(artifact)))
+            removals.append(Removal("artifact", artifact.name, "nothing refers to it", size))
+    going = {removal.name for removal in removals}
+    staging = [each for each in finished_staging(store) if str(Path(each.name).parent) not in going]
+    rest = [*orphans(store), *staging, *leftovers(store), *_stale_sources(store)]
+    return Plan(removals + rest, kept)
+
+
+def _untouchable(artifact: Artifact, ours: bool = False) -> str | None:
+    """Why an artifact that nothing refers to is left alone; `ours`: its lock is held by this process."""
+    if not ours and is_locked(artifact.lock):
+        return "a process works on it"
+    for part in parts(artifact):
+        if not _inside(artifact.store, part):
+            return f"{part.relative_to(artifact.store)} lies behind a symbolic link: remove it by hand"
+    return None
+
+
+def _inside(store: Path, path: Path) -> bool:
+    """Whether a path below the store is reached without a symbolic link."""
+    return path.resolve() == store.resolve() / path.relative_to(store)
+
+
+def orphans(store: Path) -> Iterator[Removal]:
+    """Directories whose artifact is gone."""
+    homes = {artifact.fingerprint for artifact in inventory.artifacts(store)}
+    for path in inventory.directories(store):
+        if path.name not in homes and _inside(store, path):
+            name = str(path.relative_to(store))
+            yield Removal("directory", name, "no artifact has it", tree_bytes(path))
+
+
+def finished_staging(store: Path) -> Iterator[Removal]:
+    for artifact in inventory.artifacts(store):
+        staging = artifact.directory / "staging"
+        if staging.is_dir() and artifact.recorded_manifest() and _inside(store, staging):
+            name = str(staging.relative_to(store))
+            yield Removal("staging", name, "its artifact is complete", tree_bytes(staging))
+
+
+def leftovers(store: Path) -> Iterator[Removal]:
+    """Temporary files of processes that are gone: on this machine as it says, elsewhere after SILENCE."""
+    for folder, _, names in os.walk(store):
+        for name in filter(_TEMPORARY.fullmatch, names):
+            path = Path(folder, name)
+            with suppress(FileNotFoundError):
+                status = path.lstat()
+                foreign = f".{socket.gethostname()}." not in name
+                silent = time.time() - status.st_mtime > SILENCE.total_seconds()
+                if is_leftover(path) or (foreign and silent):
+                    below = str(path.relative_to(store))
+                    yield Removal("file", below, "left behind by a process that was killed", status.st_size)
+
+
+def _stale_sources(store: Path) -> Iterator[Removal]:
+    for path in sorted((store / "sources").glob("*.json")):
+        if is_stale(path):
+            why = "of a source that was changed or removed"
+            yield Removal("file", str(path.relative_to(store)), why, path.lstat().st_size)
+
+
+def remove(store: Path, removals: Sequence[Removal], policy: Policy) -> Iterator[tuple[Removal, str | None]]:
+    """Remove one after the other; each is yielded with why it was kept after all, or None. Ends with a new catalog."""
+    referred = _latest_references(store, policy)
+    try:
+        for removal in removals:
+            yield removal, _remove(store, removal, referred)
+    finally:
+        catalog.refresh(store)
+
+
+def _latest_references(store: Path, policy: Policy) -> Callable[[], dict[str, str]]:
+    """Looks again only where a run or an index was recorded since it was asked last."""
+    seen: frozenset[tuple[str, int]] | None = None
+    known: dict[str, str] = {}
+
+    def latest() -> dict[str, str]:
+        nonlocal seen, known
+        records = [*store.glob("runs/*.json"), *store.glob("indexes/*.json")]
+        found = frozenset((str(path), path.stat().st_mtime_ns) for path in records)
+        if found != seen:
+            seen, known = found, references(store, policy)
+        return known
+
+    return latest
+
+
+def _remove(store: Path, removal: Removal, referred: Callable[[], dict[str, str]]) -> str | None:
+    path = store / removal.name
+    if not _inside(store, path.parent):
+        return "it lies behind a symbolic link by now"
+    if removal.kind == "file":
+        path.unlink(missing_ok=True)
+    elif removal.kind == "directory":
+        if any(artifact.fingerprint == path.name for artifact in inventory.artifacts(store)):
+            return "an artifact has it by now"
+        _remove_tree(path)
+    else:
+        artifact = Artifact(store, *path.relative_to(store).parts[:2])
+        with locked(artifact.lock, wait=False) as held:
+            if not held:
+                return "a process works on it, or has removed it, by now"
+            if removal.kind == "staging":
+                _remove_tree(path)
+            elif reason := referred().get(artifact.name) or _untouchable(artifact, ours=True):
+                return reason
+            else:
+                _remove_artifact(artifact)
+    return None
+
+
+def _remove_artifact(artifact: Artifact) -> None:
+    """Needs the artifact's lock, which goes last."""
+    if records := list(artifact.records()):  # what was paid for shards of an artifact that was never completed
+        artifact.add_costs((artifact.description() or {}).get("stage", artifact.table), records)
+    home, *others = parts(artifact)
+    (home / "manifest.json").unlink(missing_ok=True)
+    _remove_tree(home / "done")
+    flush(home)
+    for part in [*others, home]:
+        _remove_tree(part)
+
+
+def _remove_tree(path: Path) -> None:
+    """A link in the place of the directory, or in it, is itself removed, and what it leads to left alone."""
+    if path.is_symlink():
+        path.unlink()
+    elif path.exists():
+        shutil.rmtree(path)

@@ -1,0 +1,124 @@
+"""Every byte of a store against what was recorded when it was written."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from storage import runs
+from storage.artifacts import Artifact, Manifest, ShardRecord, read_record
+from storage.parquet import DamagedRecord
+from storage.upkeep import inventory
+from storage.upkeep.inventory import parts
+from storage.upkeep.removal import finished_staging, leftovers, orphans
+
+TABLE_FILES = {".parquet", ".faiss"}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong, in words, and its remedy: in words, or else that `artifact` is made again, without `remove`."""
+
+    what: str
+    artifact: str = ""
+    remedy: str = ""
+    remove: Path | None = None
+
+
+def bytes_to_read(found: Sequence[Artifact]) -> int:
+    return sum(file.bytes for artifact in found for record in _records(artifact) for file in record.files)
+
+
+def select(store: Path, names: Sequence[str], indexes: Sequence[str]) -> list[Artifact]:
+    """The artifacts that are named (TABLE/FINGERPRINT, or how it begins) or that an index uses; all where none is.
+
+    Raises ValueError and IndexNotFound.
+    """
+    found = inventory.artifacts(store)
+    if not names and not indexes:
+        return found
+    wanted = {name for index in indexes for name in runs.find_index(store, index).artifacts.values()}
+    for name in names:
+        matching = {each.name for each in found if each.name.startswith(name) or each.fingerprint.startswith(name)}
+        if not matching:
+            raise ValueError(f"no artifact {name!r} in {store}; `vitalfew store ls` lists them")
+        wanted |= matching
+    return [Artifact(store, *name.split("/")) for name in sorted(wanted)]
+
+
+def verify(found: Sequence[Artifact], progress: Callable[[int], Any]) -> Iterator[Fault]:
+    """The faults of these artifacts, reading every byte; `progress` is told how many more are read."""
+    for artifact in found:
+        yield from _damaged_records(artifact)
+        for record in _records(artifact):
+            for file in record.files:
+                if fault := file.corruption(artifact.store, progress):
+                    # A run believes a file that has the size and the date it was written with.
+                    unseen = file.damage(artifact.store) is None
+                    yield Fault(fault, artifact.name, remove=artifact.store / file.path if unseen else None)
+        if manifest := artifact.recorded_manifest():
+            yield from _faults_of_complete(artifact, manifest)
+
+
+def _records(artifact: Artifact) -> Iterator[ShardRecord]:
+    """What is recorded of the shards: by the manifest, or by the done-markers as long as there is none."""
+    manifest = artifact.recorded_manifest()
+    yield from manifest.shards if manifest else artifact.records()
+
+
+def _damaged_records(artifact: Artifact) -> Iterator[Fault]:
+    home = artifact.directory
+    kinds: list[tuple[Path, Callable[[dict[str, Any]], Any]]] = [(home / "stage.json", dict)]
+    kinds += [(path, ShardRecord.from_json) for path in sorted((home / "done").glob("*.json"))]
+    complete = artifact.recorded_manifest() is not None
+    for path, kind in [(home / "manifest.json", Manifest.from_json), *kinds]:
+        try:
+            read_record(path, kind)
+        except FileNotFoundError:
+            continue
+        except DamagedRecord as error:
+            yield Fault(str(error), artifact.name, f"rm {path}: the manifest says the same" if complete else "")
+    if not home.is_dir():
+        yield Fault(f"{artifact.name} is missing", artifact.name)
+
+
+def _faults_of_complete(artifact: Artifact, manifest: Manifest) -> Iterator[Fault]:
+    try:
+        pq.read_table(artifact.ledger)
+    except FileNotFoundError:
+        yield Fault(f"{_below(artifact.ledger)} is missing", artifact.name)
+    except (pa.ArrowInvalid, OSError) as error:
+        yield Fault(f"{_below(artifact.ledger)} is damaged: {error}", artifact.name, remove=artifact.ledger)
+    recorded = {artifact.store / file.path for file in manifest.files()}
+    for part in parts(artifact):
+        for path in sorted(part.iterdir()):
+            if path.suffix in TABLE_FILES and not path.name.startswith(".") and path not in recorded:
+                yield Fault(f"{path} is of no shard in the manifest", artifact.name, f"look at it, and rm {path}")
+
+
+def _below(path: Path) -> str:
+    return "/".join(path.parts[-3:])
+
+
+def verify_records(store: Path) -> Iterator[Fault]:
+    """Faults outside of artifacts: runs, indexes, what was left behind."""
+    for run in runs.read_runs(store):
+        if run.state == runs.UNREADABLE:
+            remedy = (
+                f"rm {store / 'runs' / run.run_id}.json, unless the run is working: what it cost stays in the ledger"
+            )
+            yield Fault(run.error, remedy=remedy)
+    for name in runs.index_names(store):
+        try:
+            index = runs.find_index(store, name)
+        except DamagedRecord as error:
+            yield Fault(str(error), remedy=f"the same `vitalfew index` again, or `vitalfew store rm {name}`")
+            continue
+        for artifact in index.artifacts.values():
+            if not (store / artifact / "manifest.json").exists():
+                yield Fault(f"index {name}: {artifact} is missing or not complete", artifact)
+    for removal in [*orphans(store), *leftovers(store), *finished_staging(store)]:
+        yield Fault(f"{removal.name}: {removal.why}", remedy="`vitalfew store gc --delete` removes it")

@@ -1,0 +1,101 @@
+"""A LoRA adapter on a causal model (generate.adapter): read by PEFT, and merged into the weights as they are loaded.
+
+LoRA (Hu et al. 2021, arXiv 2106.09685): W + (alpha / r) B A. The presets are those of RetRobust (Yoran et al. 2023,
+arXiv 2310.01558): adapters of Llama 2 13B that were trained to answer from good contexts and to let irrelevant ones be,
+by the names of the authors' pages. They are to be put on that model (generate.model), and asked with
+generate.prompt=retrobust, which ends as their training examples of one hop do ("So the final answer is:").
+
+Only safetensors are read, as of any model here: a pickle can run code. The published adapters and their base could not
+be had where this was written: it was tested on a tiny Llama.
+"""
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+from configs.evaluation import GenerateConfig
+from tasks.generators.base import GeneratorUnavailable
+from tasks.models.files import UnsupportedModel, digest, find_model
+
+SETTING = "generate.adapter"
+SETTINGS, WEIGHTS, PICKLE = "adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"
+PRESETS = {
+    "retrobust-nq": "Ori/llama-2-13b-peft-nq-retrobust",
+    "retrobust-2wikihop": "Ori/llama-2-13b-peft-2wikihop-retrobust",
+}
+MISSING = "generate.adapter needs the library peft, which is not installed here: pip install 'vitalfew[adapters]'"
+
+
+class Adapter:
+    """The files of a LoRA adapter. Its weights are not loaded here."""
+
+    def __init__(self, name: str) -> None:
+        """`name`: a preset, a Hugging Face name or a directory. Raises GeneratorUnavailable, with the remedy."""
+        try:
+            self.directory: Path = find_model(PRESETS.get(name, name), SETTING, (SETTINGS,))
+            self.config = _read(self.directory)
+        except (FileNotFoundError, UnsupportedModel) as error:
+            raise GeneratorUnavailable(str(error)) from None
+
+    @property
+    def rank(self) -> int:
+        """The largest of its matrices."""
+        return max([int(self.config["r"]), *map(int, (self.config.get("rank_pattern") or {}).values())])
+
+    def files(self) -> dict[str, str]:
+        """Checksums of what an answer depends on."""
+        return {name: digest(self.directory / name) for name in (SETTINGS, WEIGHTS)}
+
+    def merged(self, model: Any) -> Any:
+        """A PreTrainedModel with the adapter in its weights. Raises GeneratorUnavailable where it is of another one."""
+        from peft import LoraConfig, PeftModel
+
+        settings = LoraConfig.from_pretrained(str(self.directory), local_files_only=True)
+        settings.inference_mode = True
+        try:
+            adapted = PeftModel(model, settings)
+            loaded = adapted.load_adapter(str(self.directory), "default", local_files_only=True)
+        except (RuntimeError, ValueError) as error:
+            raise self._misfit((str(error).splitlines() or ["?"])[-1].strip()) from None
+        if odd := [*loaded.missing_keys, *loaded.unexpected_keys]:
+            raise self._misfit(f"{len(odd)} weights are missing or unknown ({odd[0]}, …)")
+        return adapted.merge_and_unload()
+
+    def _misfit(self, reason: str) -> GeneratorUnavailable:
+        base = self.config.get("base_model_name_or_path") or "another model"
+        return GeneratorUnavailable(f"{self.directory}: an adapter of {base}, not of generate.model: {reason}")
+
+
+def adapter_of(config: GenerateConfig, library: str | None = "peft") -> Adapter | None:
+    """The adapter of a configuration. `library`: what is needed to load it. Raises GeneratorUnavailable."""
+    if config.adapter is None:
+        return None
+    if library and importlib.util.find_spec(library) is None:
+        raise GeneratorUnavailable(MISSING)
+    return Adapter(config.adapter)
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    """adapter_config.json. Raises FileNotFoundError, UnsupportedModel."""
+    if not (folder / SETTINGS).exists():
+        raise FileNotFoundError(f"{folder}: no adapter, it has no {SETTINGS}; --set {SETTING}=/path/to/another")
+    try:
+        config = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+        kind, _ = config["peft_type"], int(config["r"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise UnsupportedModel(f"{folder / SETTINGS} is no description of a LoRA adapter ({error!r})") from None
+    if kind != "LORA":
+        raise UnsupportedModel(f"{folder}: an adapter of kind {kind}; only LORA can be used here")
+    if (folder / WEIGHTS).exists():
+        return config
+    if not (folder / PICKLE).exists():
+        raise FileNotFoundError(f"{folder} has no weights ({WEIGHTS}); download or copy the adapter again")
+    raise UnsupportedModel(
+        f"{folder} has its weights as {PICKLE} only. That is a pickle, which can run code when it is opened, and is "
+        "not read here. Convert a copy of the folder in a sandbox, without network and without your files: "
+        'python -c "import torch; from safetensors.torch import save_file; '
+        f"weights = torch.load('{PICKLE}', map_location='cpu', weights_only=True); "
+        f"save_file({{k: v.clone() for k, v in weights.items()}}, '{WEIGHTS}')\" "
+        f"and then --set {SETTING}=/path/to/the/copy"
+    )

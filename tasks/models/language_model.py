@@ -1,0 +1,135 @@
+"""A language model on this machine: its files, its tokenizer with the chat template, and how long a prompt may be.
+
+Nothing is downloaded: a hub name is looked up in the local Hugging Face cache, with HF_HUB_OFFLINE set or not.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+from transformers import AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
+
+from configs.evaluation import GenerateConfig
+from configs.loading import ConfigError
+from tasks.generators.base import GeneratorUnavailable, Probe
+from tasks.models.files import IDENTIFYING, UnsupportedModel, digests, find_model, require_safetensors
+from tasks.models.recipe import OFFSET_POSITIONS, read_config
+
+
+class LocalModel:
+    """A model's directory. Its weights are not loaded here.
+
+    Raises GeneratorUnavailable where a model is not on this machine or cannot be used, with the remedy.
+    """
+
+    def __init__(self, config: GenerateConfig, section: str = "generate") -> None:
+        """`section`: of the settings, for messages; another one than `generate` has a rewriter's names for them."""
+        setting = f"{section}.model"
+        if config.model is None:
+            raise ConfigError(
+                f"generator {config.generator!r} needs a model: --set {setting}=NAME (Hugging Face) or a directory"
+            )
+        self.settings = config
+        self.section = section
+        self.length_setting = f"{section}.{'max_tokens' if section == 'generate' else 'max_new_tokens'}"
+        try:
+            self.directory: Path = find_model(config.model, setting)
+            require_safetensors(self.directory, setting)
+            self.config: PretrainedConfig = read_config(self.directory)
+        except (FileNotFoundError, UnsupportedModel) as error:
+            raise GeneratorUnavailable(str(error)) from None
+
+    def files(self) -> dict[str, str]:
+        """Checksum of every file that an answer depends on: settings, vocabulary, chat template, weights."""
+        return digests([self.directory], self.directory, (*IDENTIFYING, ".jinja"))
+
+    @property
+    def is_seq2seq(self) -> bool:
+        return bool(self.config.is_encoder_decoder)
+
+    @cached_property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        try:
+            return AutoTokenizer.from_pretrained(self.directory, trust_remote_code=False, local_files_only=True)
+        except (OSError, ValueError) as error:
+            raise GeneratorUnavailable(f"{self.directory}: no tokenizer that can be read ({_line(error)})") from None
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each prompt, as the model was made to read it: in its chat template where it has one."""
+        if not texts:
+            return []
+        if not self.tokenizer.chat_template:
+            return self.tokenizer(list(texts))["input_ids"]
+        chats = [[{"role": "user", "content": text}] for text in texts]
+        rendered = self.tokenizer.apply_chat_template(chats, tokenize=False, add_generation_prompt=True)
+        return self.tokenizer(rendered, add_special_tokens=False)["input_ids"]
+
+    @cached_property
+    def prompt_limit(self) -> int | None:
+        """The longest prompt in tokens, or None where nothing limits it.
+
+        A causal model's context holds the answer as well. Raises ConfigError where the settings do not fit the model.
+        """
+        positions = self.positions
+        room = positions if positions is None or self.is_seq2seq else positions - self.settings.max_tokens
+        if positions and (room is None or room < 1 or self.settings.max_tokens > positions):
+            raise ConfigError(
+                f"{self.length_setting}={self.settings.max_tokens}: {self.directory} has room for {positions} tokens, "
+                "prompt and answer together"
+            )
+        asked = self.settings.max_input_tokens
+        if asked and room and asked > room:
+            raise ConfigError(
+                f"{self.section}.max_input_tokens={asked}: {self.directory} takes prompts of {room} tokens"
+            )
+        stated = self.tokenizer.model_max_length  # 10^30 where a tokenizer knows none
+        if not self.is_seq2seq:
+            stated -= self.settings.max_tokens
+        return asked or min((limit for limit in (room, stated) if limit and 0 < limit < 10**9), default=None)
+
+    @property
+    def positions(self) -> int | None:
+        """How many tokens the model has positions for; None where they are relative (T5)."""
+        # Of the text half of a model that takes pictures as well.
+        config = self.config.get_text_config()
+        positions = getattr(config, "max_position_embeddings", None)
+        if positions and config.model_type in OFFSET_POSITIONS:
+            positions -= config.pad_token_id + 1
+        return positions
+
+    def refusal(self, tokens: int) -> str:
+        """Why a prompt of so many tokens cannot be answered; "" where it can."""
+        if tokens == 0:
+            return "the prompt is empty"
+        limit = self.prompt_limit
+        if limit is None or tokens <= limit:
+            return ""
+        return f"the prompt has {tokens} tokens, {limit} at most fit beside {self.settings.max_tokens} of the answer"
+
+    def probe_ids(self, probe: Probe) -> dict[str, int]:
+        """Vocabulary id of each of the probe's tokens.
+
+        A token is an entry of the vocabulary as it is written there ("▁Yes", "ĠYes"), or a text that is one token.
+        Raises ConfigError for another one, and for a position that no answer reaches.
+        """
+        if probe.position >= self.settings.max_tokens:
+            raise ConfigError(f"probe at position {probe.position}: an answer has {self.settings.max_tokens} tokens")
+        vocabulary = self.tokenizer.get_vocab()
+        return {token: vocabulary[token] if token in vocabulary else self._one(token) for token in probe.tokens}
+
+    def _one(self, token: str) -> int:
+        ids: list[int] = self.tokenizer(token, add_special_tokens=False)["input_ids"]
+        if len(ids) != 1:
+            pieces = self.tokenizer.convert_ids_to_tokens(ids)
+            raise ConfigError(f"probe {token!r} is {len(ids)} tokens of {self.directory} ({pieces}); one is due")
+        return ids[0]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Without special tokens, and without half a character where the limit cut one in two (as vLLM does)."""
+        return (
+            str(self.tokenizer.decode(list(ids), skip_special_tokens=True)).rstrip("\N{REPLACEMENT CHARACTER}").strip()
+        )
+
+
+def _line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,26 @@
+"""The reader's network: an encoder with low-rank updates and a head for start, end and answerability.
+
+DPR (Karpukhin et al., 2020, arXiv 2004.04906), section 6.1: a start and an end logit per token, and from the state of
+[CLS] a logit for whether the context has the answer.
+"""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from tasks.models.tuned import TunedEncoder
+from tasks.models.windows import Batch
+
+
+class ReaderModel(TunedEncoder):
+    """Token types: question, context, and what the context shares with the question."""
+
+    types: ClassVar[int] = 3
+    outputs: ClassVar[int] = 3
+
+    def forward(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """Start and end logits (n, longest), −inf outside the context, and answerability logits (n,); float32."""
+        start, end, answerable = self.logits(batch).unbind(-1)
+        outside = ~batch.context
+        return start.masked_fill(outside, -torch.inf), end.masked_fill(outside, -torch.inf), answerable[:, 0]

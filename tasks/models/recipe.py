@@ -1,0 +1,236 @@
+"""From token states to a vector: what settings, preset and a model's own files say about it.
+
+The files are sentence-transformers' (modules.json and the folders it names), read as JSON: importing that library would
+cost every worker ten seconds and 500 MB. A plain Hugging Face model has none of them, and then the defaults hold.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from transformers import AutoConfig, PretrainedConfig
+
+from configs.loading import ConfigError
+from configs.schema import EncodeConfig
+from tasks.models.files import UnsupportedModel
+
+Pooling = Literal["mean", "cls", "last", "max"]
+Similarity = Literal["cosine", "dot"]
+
+_TEXT = {"text": {"method_output_name": "last_hidden_state"}}
+
+FALLBACK_TOKENS = 512
+"""Where neither the model nor its tokenizer knows a limit (T5)."""
+POOLINGS: Mapping[str, Pooling] = {"mean": "mean", "cls": "cls", "lasttoken": "last", "max": "max"}
+OLD_POOLINGS = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+OFFSET_POSITIONS = ("roberta", "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet")
+"""Models whose positions start after that of the padding token, so that the first ones of the table are never used."""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """What is known about a published model without looking at its files."""
+
+    model: str | None = None
+    question_model: str | None = None
+    pooling: Pooling | None = None
+    similarity: Similarity | None = None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How one model is used. Folders are under the model's directory: `folders` all that say something about it, among
+    them `transformer` and those of `layers` (after pooling: kind, folder)."""
+
+    folders: tuple[str, ...]
+    transformer: str
+    layers: tuple[tuple[str, str], ...]
+    pooling: Pooling
+    unit: bool
+    max_tokens: int
+    lower_case: bool
+    question_prompt: str
+    passage_prompt: str
+
+
+def read_recipe(directory: Path, preset: Preset, config: EncodeConfig) -> Recipe:
+    """A setting wins over the preset, the preset over the model's files, these over the default.
+
+    Raises UnsupportedModel for a module or an option that is not known here, and ConfigError for a setting that does
+    not fit the model.
+    """
+    modules = _modules(directory)
+    options = _transformer_options(directory / modules.transformer)
+    about = read_json(directory / "config_sentence_transformers.json")
+    _check_kind(directory, about)
+    pooling, includes_prompt = _pooling(directory, modules.pooling, config.pooling, preset)
+    prompts = _prompts(about, config)
+    if any(prompts) and not includes_prompt:
+        raise UnsupportedModel(f"{directory}: pooling without the prompt's tokens (include_prompt) is not supported")
+    return Recipe(
+        folders=modules.folders,
+        transformer=modules.transformer,
+        layers=modules.layers,
+        pooling=pooling,
+        unit=_is_unit(directory, modules, about, config, preset),
+        max_tokens=_max_tokens(directory / modules.transformer, options, config.max_tokens),
+        lower_case=bool(options.get("do_lower_case")),
+        question_prompt=prompts[0],
+        passage_prompt=prompts[1],
+    )
+
+
+def read_config(folder: Path) -> PretrainedConfig:
+    """The architecture's configuration. Raises UnsupportedModel where it needs code of its own."""
+    try:
+        return AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    except ValueError as error:
+        foreign = "trust_remote_code" in str(error)
+        reason = (
+            "needs code that comes with the model, which is never run here" if foreign else str(error).splitlines()[0]
+        )
+        raise UnsupportedModel(f"{folder / 'config.json'}: {reason}") from None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A file's object; an empty one where there is no such file."""
+    content = _parse(path) if path.exists() else {}
+    if not isinstance(content, dict):
+        raise UnsupportedModel(f"{path}: a JSON object is due, found {type(content).__name__}")
+    return content
+
+
+def _parse(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UnsupportedModel(f"{path}: not readable as JSON: {error}") from None
+
+
+@dataclass(frozen=True)
+class _Modules:
+    folders: tuple[str, ...] = ("",)
+    transformer: str = ""
+    pooling: str | None = None
+    layers: tuple[tuple[str, str], ...] = ()
+    normalised: bool = False
+
+
+def _modules(directory: Path) -> _Modules:
+    """The chain in modules.json: Transformer, Pooling, any number of Dense and LayerNorm, perhaps Normalize."""
+    path = directory / "modules.json"
+    if not path.exists():
+        return _Modules()
+    try:
+        chain = [(str(module["type"]), str(module["path"])) for module in _parse(path)]
+    except (KeyError, TypeError):
+        raise UnsupportedModel(f"{path}: a list of modules with type and path is due") from None
+    names = [kind.rpartition(".")[2] if kind.startswith("sentence_transformers.") else kind for kind, _ in chain]
+    for place, name in enumerate(names):
+        due = ("Transformer", "Pooling")[place : place + 1] or ("Dense", "LayerNorm", "Normalize")
+        if name not in due or (name == "Normalize" and place + 1 < len(names)):
+            raise UnsupportedModel(
+                f"{path}: module {place} is {name}, which is not supported there. Supported is a chain of Transformer, "
+                "Pooling, any number of Dense and LayerNorm, and Normalize at its end"
+            )
+    if len(chain) < 2:
+        raise UnsupportedModel(f"{path}: no Pooling module, so that a text would have no vector")
+    normalised = names[-1] == "Normalize"
+    folders = tuple(folder for _, folder in chain)
+    layers = tuple(zip(names, folders, strict=True))[2 : len(chain) - normalised]
+    return _Modules(("", *folders), folders[0], folders[1], layers, normalised)
+
+
+def _transformer_options(folder: Path) -> dict[str, Any]:
+    """sentence_bert_config.json, under any of the names it has had."""
+    for path in sorted(folder.glob("sentence_*_config.json")):
+        options = read_json(path)
+        text = options.get("modality_config", _TEXT).get("text", {})
+        task = options.get("transformer_task", "feature-extraction")
+        if task != "feature-extraction" or text.get("method_output_name") != "last_hidden_state":
+            raise UnsupportedModel(f"{path}: only token states (last_hidden_state) can be pooled, found {task}, {text}")
+        return options
+    return {}
+
+
+def _check_kind(directory: Path, about: Mapping[str, Any]) -> None:
+    path = directory / "config_sentence_transformers.json"
+    if (kind := about.get("model_type", "SentenceTransformer")) != "SentenceTransformer":
+        raise UnsupportedModel(f"{path}: a {kind}, which gives no single vector per text")
+    if about.get("truncate_dim"):
+        raise UnsupportedModel(f"{path}: truncate_dim is not supported; remove it to use the whole vectors")
+
+
+def _pooling(directory: Path, folder: str | None, setting: str, preset: Preset) -> tuple[Pooling, bool]:
+    """The way of pooling, and whether it takes the prompt's tokens in."""
+    options = read_json(directory / folder / "config.json") if folder is not None else {}
+    includes_prompt = bool(options.get("include_prompt", True))
+    if setting != "auto":
+        return setting, includes_prompt  # type: ignore[return-value]  # narrowed by EncodeConfig
+    if preset.pooling:
+        return preset.pooling, includes_prompt
+    mode = options.get("pooling_mode") or [name for key, name in OLD_POOLINGS.items() if options.get(key)] or "mean"
+    modes = [mode] if isinstance(mode, str) else list(mode)
+    if len(modes) != 1 or modes[0] not in POOLINGS:
+        raise UnsupportedModel(
+            f"{directory / str(folder) / 'config.json'}: pooling {' + '.join(modes)} is not supported; "
+            "supported are mean, cls, last and max, one of them"
+        )
+    return POOLINGS[modes[0]], includes_prompt
+
+
+def _is_unit(
+    directory: Path, modules: _Modules, about: Mapping[str, Any], config: EncodeConfig, preset: Preset
+) -> bool:
+    """Whether vectors are brought to length 1, so that their inner product is the cosine."""
+    if config.similarity != "auto":
+        return config.similarity == "cosine"
+    if modules.normalised or preset.similarity:
+        return modules.normalised or preset.similarity == "cosine"
+    similarity = about.get("similarity_fn_name") or "cosine"
+    if similarity not in ("cosine", "dot"):
+        raise UnsupportedModel(
+            f"{directory / 'config_sentence_transformers.json'}: similarity {similarity} cannot be searched for; "
+            "say --set encode.similarity=cosine (or dot) to use it all the same"
+        )
+    return bool(similarity == "cosine")
+
+
+def _prompts(about: Mapping[str, Any], config: EncodeConfig) -> tuple[str, str]:
+    """Prompt of questions and of passages, under the names that sentence-transformers looks for."""
+    known: Mapping[str, str | None] = about.get("prompts") or {}
+    default = about.get("default_prompt_name")
+
+    def named(*names: str) -> str:
+        name = next((name for name in names if name in known), default)
+        return (known.get(name) if name else None) or ""
+
+    question, passage = config.question_prompt, config.passage_prompt
+    return (
+        named("query") if question is None else question,
+        named("document", "passage", "corpus") if passage is None else passage,
+    )
+
+
+def _max_tokens(folder: Path, options: Mapping[str, Any], setting: int | None) -> int:
+    config = read_config(folder)
+    positions = getattr(config, "max_position_embeddings", None) or 0
+    if config.model_type in OFFSET_POSITIONS:
+        positions -= config.pad_token_id + 1
+    if setting is not None:
+        if 0 < positions < setting:
+            raise ConfigError(f"encode.max_tokens={setting}: the model in {folder} takes {positions} tokens at most")
+        return setting
+    stated = options.get("max_seq_length") or read_json(folder / "tokenizer_config.json").get("model_max_length")
+    # A tokenizer without a limit states 10^30.
+    limits = [int(limit) for limit in (stated, positions) if limit and 0 < limit < 10**9]
+    return min(limits, default=FALLBACK_TOKENS)

@@ -1,0 +1,170 @@
+"""A BERT-like encoder with low-rank updates and a linear head on its token states: what reader and critic are.
+
+Updates: LoRA (Hu et al., 2021, arXiv 2106.09685) on every linear layer, W + BA with a scale of 1; biases, norms, token
+types and the head are trained as they are. Their weights lie in a directory: `ADAPTER`, float16, and `SETTINGS`, which
+names the encoder that they are laid over.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Self
+
+import torch
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+from transformers import AutoModel, AutoTokenizer
+
+from storage.parquet import read_json, write_atomically, write_json
+from tasks.models.files import UnsupportedModel, digests, minilm_directory
+from tasks.models.windows import SIZE, Batch
+
+ADAPTER, SETTINGS = "adapter.safetensors", "config.json"
+_PARAMETRIZED = ".parametrizations.weight.0."
+
+
+class LowRank(nn.Module):
+    """The update BA of a weight: zero at first."""
+
+    def __init__(self, weight: Tensor, rank: int) -> None:
+        super().__init__()
+        rows, columns = weight.shape
+        self.a = nn.Parameter(torch.empty(rank, columns).uniform_(-(columns**-0.5), columns**-0.5))
+        self.b = nn.Parameter(torch.zeros(rows, rank))
+
+    def forward(self, weight: Tensor) -> Tensor:
+        return weight + self.b @ self.a
+
+
+class TunedEncoder(nn.Module):
+    """`base`: the encoder's directory. Its matrix products are done in `dtype`, everything else in float32."""
+
+    types: ClassVar[int]
+    """Token types that its input has."""
+    outputs: ClassVar[int]
+    """Logits per token."""
+
+    def __init__(self, base: Path, dtype: torch.dtype, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.dtype = dtype
+        # Eager attention: PyTorch's fused one is the slower for bf16 on CPUs (a half, with the backward pass).
+        self.encoder = AutoModel.from_pretrained(
+            base,
+            dtype=torch.float32,
+            use_safetensors=True,
+            local_files_only=True,
+            attn_implementation="eager",
+            add_pooling_layer=False,
+            hidden_dropout_prob=dropout,
+            attention_probs_dropout_prob=0.0,
+        )
+        if (positions := self.encoder.config.max_position_embeddings) < SIZE:
+            raise UnsupportedModel(f"{base} has {positions} positions, {type(self).__name__} needs {SIZE}")
+        types = self.encoder.embeddings.token_type_embeddings.weight.detach()
+        self.encoder.embeddings.token_type_embeddings = nn.Embedding.from_pretrained(
+            widened(types, self.types), freeze=False
+        )
+        self.head = nn.Linear(types.shape[1], self.outputs)
+
+    def logits(self, batch: Batch) -> Tensor:
+        """The head's outputs for every token, float32 (n, longest, outputs)."""
+        half = torch.autocast(batch.ids.device.type, dtype=self.dtype, enabled=self.dtype != torch.float32)
+        with half:
+            states = self.encoder(
+                input_ids=batch.ids, token_type_ids=batch.types, attention_mask=batch.mask
+            ).last_hidden_state
+        return self.head(states.float())
+
+    def prepare_for_training(self, rank: int) -> None:
+        """Freeze the encoder's matrices and add their low-rank updates."""
+        # Token states in `dtype` too: a fifth faster on long contexts. The head sees float32 states.
+        self.encoder.embeddings.register_forward_hook(lambda module, given, states: states.to(self.dtype))
+        linears = [module for module in self.encoder.modules() if isinstance(module, nn.Linear)]
+        self.encoder.embeddings.word_embeddings.requires_grad_(False)
+        self.encoder.embeddings.position_embeddings.requires_grad_(False)
+        for linear in linears:
+            linear.weight.requires_grad_(False)
+            parametrize.register_parametrization(linear, "weight", LowRank(linear.weight, rank))
+
+    def trained(self) -> dict[str, nn.Parameter]:
+        """What training changes, by the name it is saved under."""
+        return {
+            name.replace(_PARAMETRIZED, ".weight."): parameter
+            for name, parameter in self.named_parameters()
+            if parameter.requires_grad
+        }
+
+    @torch.no_grad()
+    def merge(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take what `trained` gave into the model. Raises UnsupportedModel where the two do not fit."""
+        parameters, left = dict(self.named_parameters()), dict(tensors)
+        try:
+            for name, parameter in parameters.items():
+                if name in left:
+                    parameter.copy_(left.pop(name))
+                elif f"{name}.a" in left:
+                    parameter.add_(left.pop(f"{name}.b").float() @ left.pop(f"{name}.a").float())
+        except (KeyError, RuntimeError) as error:
+            raise UnsupportedModel(f"the adapter's {name} does not fit the model: {error}") from error
+        if left or "head.weight" not in tensors:
+            raise UnsupportedModel(f"not an adapter of this model: {next(iter(left), 'it has no head.weight')}")
+
+    def for_inference(self, device: torch.device) -> Self:
+        for module in self.encoder.modules():
+            if isinstance(module, nn.Linear):
+                module.to(self.dtype)
+        return self.to(device).eval()
+
+
+def read_tokenizer(base: Path) -> Tokenizer:
+    """The encoder's tokenizer without padding and truncation."""
+    tokenizer = AutoTokenizer.from_pretrained(base, local_files_only=True).backend_tokenizer
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
+
+
+def widened(types: Tensor, count: int) -> Tensor:
+    """Embeddings of `count` token types: those there are, and the last of them for the new ones."""
+    return types[torch.arange(count).clamp(max=len(types) - 1)]
+
+
+def write_weights(directory: Path, model: TunedEncoder, base: str) -> None:
+    """Weights as float16 and what they are to be laid over."""
+    tensors = {name: each.detach().half().contiguous().cpu() for name, each in model.trained().items()}
+    write_json(directory / SETTINGS, {"base": base})
+    write_atomically(directory / ADAPTER, lambda temporary: save_file(tensors, temporary))
+
+
+def base_directory(base: str) -> Path:
+    """The directory of the encoder that the weights are laid over: "minilm" or a path."""
+    return minilm_directory() if base == "minilm" else Path(base)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A directory of trained weights, and their encoder's: its name and its directory."""
+
+    directory: Path
+    name: str
+    base: Path
+
+    @classmethod
+    def at(cls, directory: Path, remedy: str) -> "Weights":
+        """Raises FileNotFoundError, with `remedy`, where a file is missing; KeyError where no base is named."""
+        missing = [name for name in (ADAPTER, SETTINGS) if not (directory / name).is_file()]
+        if missing:
+            raise FileNotFoundError(f"{directory} has no {missing[0]}; {remedy}")
+        name = read_json(directory / SETTINGS)["base"]
+        return cls(directory, name, base_directory(name))
+
+    def tensors(self) -> dict[str, Tensor]:
+        return load_file(self.directory / ADAPTER)
+
+    def digests(self) -> dict[str, str]:
+        """The checksum of every file that an output depends on."""
+        own = digests([self.directory], self.directory)
+        base = {f"base/{name}": digest for name, digest in digests([self.base], self.base).items()}
+        return {name: own[name] for name in (ADAPTER, SETTINGS)} | base

@@ -1,0 +1,8 @@
+"""Trained weights that come with the project: a directory each, with its card (README.md)."""
+
+from pathlib import Path
+
+
+def shipped(name: str) -> Path:
+    """The directory of the weights of that name: reader, critic."""
+    return Path(__file__).parent / name

@@ -1,0 +1,118 @@
+"""A question and a context as a BERT reads them: [CLS] question [SEP] context [SEP], long contexts in windows.
+
+Where an answer is judged, it stands between the two: [CLS] question [SEP] answer [SEP] context [SEP].
+
+Token types are BERT's (0: question, 1: context) and two more: 2 for a token of the context that the question has too,
+the exact-match feature of DrQA (Chen et al., 2017, arXiv 1704.00051, section 3.2), counted on word pieces; 3 for the
+answer, where it stands by itself and wherever the context has all of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from tokenizers import Encoding, Tokenizer
+from torch import Tensor
+
+from tasks.models.files import UnsupportedModel
+
+SIZE = 256
+"""Tokens of a window, special ones included: what all-MiniLM-L6-v2 was trained with."""
+OVERLAP = 64
+"""Tokens that two windows share: more than an answer is long, so that every answer is whole in one of them."""
+MAX_QUESTION, MAX_ANSWER = 96, 64
+QUESTION, CONTEXT, SHARED, ANSWER = range(4)
+"""Token types."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """`ids` and `types` of its tokens. Position `first` holds the context's token number `start`; `stop` is one past
+    the last token of the context that is in it."""
+
+    ids: tuple[int, ...]
+    types: tuple[int, ...]
+    first: int
+    start: int
+    stop: int
+
+    def token(self, position: int) -> int:
+        """The number, in the context, of the token at a position."""
+        return position - self.first + self.start
+
+    def position(self, token: int) -> int:
+        return token - self.start + self.first
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Windows padded to the longest: int64 (n, longest); `context` is True where an answer may be."""
+
+    ids: Tensor
+    types: Tensor
+    mask: Tensor
+    context: Tensor
+
+
+def encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> dict[str, Encoding]:
+    """Each distinct text's tokens, without special ones."""
+    distinct = list(dict.fromkeys(texts))
+    return dict(zip(distinct, tokenizer.encode_batch(distinct, add_special_tokens=False), strict=True))
+
+
+def special(tokenizer: Tokenizer, token: str) -> int:
+    """The id of a special token. Raises UnsupportedModel where the vocabulary has none such."""
+    found = tokenizer.token_to_id(token)
+    if found is None:
+        raise UnsupportedModel(f"reader and critic need a BERT's tokenizer: this one has no {token}")
+    return found
+
+
+def windows(
+    tokenizer: Tokenizer, question: Encoding, context: Encoding, answer: Encoding | None = None
+) -> list[Window]:
+    """What the model reads of one context; nothing where the context has no token."""
+    start, end = special(tokenizer, "[CLS]"), special(tokenizer, "[SEP]")
+    head = (start, *question.ids, end)
+    head_types = (QUESTION,) * len(head)
+    if answer is not None:
+        head = (*head, *answer.ids, end)
+        head_types += (ANSWER,) * (len(answer.ids) + 1)
+    kinds = context_types(context.ids, question.ids, answer.ids if answer else ())
+    made = []
+    for first, stop in ranges(len(context.ids), SIZE - 1 - len(head)):
+        types = (*head_types, *kinds[first:stop], CONTEXT)
+        made.append(Window((*head, *context.ids[first:stop], end), types, len(head), first, stop))
+    return made
+
+
+def context_types(context: Sequence[int], question: Sequence[int], answer: Sequence[int]) -> list[int]:
+    """The type of each of a context's tokens."""
+    asked, sought, length = set(question), list(answer), len(answer)
+    kinds = [SHARED if token in asked else CONTEXT for token in context]
+    for first in range(len(context) - length + 1 if length else 0):
+        if context[first] == sought[0] and list(context[first : first + length]) == sought:
+            kinds[first : first + length] = [ANSWER] * length
+    return kinds
+
+
+def ranges(length: int, room: int) -> list[tuple[int, int]]:
+    """Overlapping half-open ranges of `room` at most that cover `length` tokens, the last one as long as the others."""
+    if length <= room:
+        return [(0, length)] if length else []
+    firsts = [*range(0, length - room, room - OVERLAP), length - room]
+    return [(first, first + room) for first in firsts]
+
+
+def padded(rows: Sequence[Window], padding: int, device: torch.device) -> Batch:
+    """A batch of windows, padded on the right."""
+    shape = len(rows), max(len(row.ids) for row in rows)
+    ids, types = np.full(shape, padding, np.int64), np.zeros(shape, np.int64)
+    mask, context = np.zeros(shape, np.int64), np.zeros(shape, bool)
+    for number, row in enumerate(rows):
+        ids[number, : len(row.ids)] = row.ids
+        types[number, : len(row.ids)] = row.types
+        mask[number, : len(row.ids)] = 1
+        context[number, row.first : row.first + row.stop - row.start] = True
+    return Batch(*(torch.from_numpy(array).to(device) for array in (ids, types, mask, context)))

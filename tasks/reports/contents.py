@@ -1,0 +1,216 @@
+"""What a report is made of: an experiment's methods with their figures and costs, read from the store by the verb.
+
+Every output (terminal, Markdown, Parquet, CSV, HTML) is a pure function of a `Report`: all show the same figures.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from configs.paper import Paper
+from tasks.reports.shown.text import one_line
+from tasks.reports.statistics.paired import Difference
+
+STAGE_SECONDS, STAGE_USD = "stage_seconds", "stage_usd"
+"""Measures made from the costs: of all stages together, per question, those included that another run paid."""
+INDEX_SECONDS, INDEX_USD = "index_seconds", "index_usd"
+"""Of the method's index, from source files to FAISS; none where it holds vectors that another index paid for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A metric over all questions. `value`: the mean, or None where no question could be scored.
+
+    `questions`: it is the mean of; `left_out`: gave no ground for it; `higher_is_better`: None where neither is; `low`,
+    `high`: the ends of a 95 % interval around `value`, where there are questions enough for one; `spread`: between the
+    highest and the lowest of several seeds.
+    """
+
+    value: float | None
+    questions: int
+    left_out: int = 0
+    higher_is_better: bool | None = True
+    low: float | None = None
+    high: float | None = None
+    spread: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StageCost:
+    """What one stage took for one method, summed over its shards. `usd`: at configs/prices.yaml; `peak_memory_bytes`:
+    of the worker that took most; `reused`: it was there already, this run paid nothing for it."""
+
+    stage: str
+    rows: int = 0
+    tokens: int = 0
+    wall_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    usd: float = 0.0
+    peak_memory_bytes: int = 0
+    reused: bool = False
+    batches: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class IndexResult:
+    """An index that a method searched: what is in it, and what it took from source files to FAISS (as `StageCost`).
+
+    `copied`: vectors that were taken over from another index, and whose cost is not in this one's; `used_by`: methods.
+    """
+
+    name: str
+    settings: str
+    passages: int
+    sentences: int
+    tokens: int
+    wall_seconds: float
+    cpu_seconds: float
+    usd: float
+    peak_memory_bytes: int
+    disk_bytes: int
+    copied: int = 0
+    used_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MethodResult:
+    """A row of the table. `settings`: those in which the methods differ, by key ("retrieve.alpha"); `error_rows`:
+    questions without an answer, `errors`: the first different messages; `fingerprints`: table → artifact, for SQL;
+    `against`: the place of its baseline among the methods, None for a baseline; `differences`: to that, by metric (none
+    for metrics of all answers together);
+    `ranks`: of every question the first correct unit's rank in percent of the index, ascending; `seeds`: of which this
+    is the mean."""
+
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    summaries: Mapping[str, Summary] = field(default_factory=dict)
+    costs: tuple[StageCost, ...] = ()
+    error_rows: int = 0
+    errors: tuple[str, ...] = ()
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
+    against: int | None = None
+    differences: Mapping[str, Difference] = field(default_factory=dict)
+    ranks: tuple[float, ...] = ()
+    seeds: tuple[int, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """Its name, fit for one line of a terminal or a plot."""
+        return one_line(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class BestAlpha:
+    """The alpha with the highest mean of `metric` in a sweep, and the range that holds it in 95 % of the resamples of
+    the questions. `family`: what the sweep's methods share, '' where there is but one sweep."""
+
+    metric: str
+    family: str
+    alpha: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which questions were asked: so many, from where, under which SQL condition, drawn with which seed."""
+
+    questions: int
+    source: str
+    where: str | None = None
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A question's critiqued candidates. `points`: (F1, F2), harmonic mean of ISUSE and ISSUP, and ISREL; `chosen`: by
+    method the candidates that became its answers, best first."""
+
+    question: str
+    candidates: tuple[int, ...]
+    points: tuple[tuple[float, float], ...]
+    on_front: tuple[bool, ...]
+    chosen: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextMap:
+    """A question and its hits, best first, as vectors of the index; `kept`: places of those that MMR keeps."""
+
+    question: str
+    documents: tuple[tuple[float, ...], ...]
+    query: tuple[float, ...]
+    kept: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One run of an experiment; `store`: the path of its store; `models`: encoders and generators that took part;
+    `paper`: the one whose figures the experiment repeats; `choice`, `context_map`: a question to look at, where methods
+    choose among candidates or keep some of their hits."""
+
+    experiment: str
+    run_id: str
+    when: datetime
+    store: str
+    asked: Asked
+    methods: tuple[MethodResult, ...]
+    indexes: tuple[IndexResult, ...] = ()
+    models: tuple[str, ...] = ()
+    best_alphas: tuple[BestAlpha, ...] = ()
+    choice: Choice | None = None
+    context_map: ContextMap | None = None
+    paper: Paper | None = None
+
+    def measures(self, method: MethodResult) -> dict[str, Summary]:
+        """The method's summaries and what its costs come to per question; a value that is no number is None."""
+        both = {**method.summaries, **dict(_per_question(method.costs, self.asked.questions)), **self._index(method)}
+        return {metric: _finite(summary) for metric, summary in both.items()}
+
+    def baselines(self) -> list[int]:
+        """The places of the methods that others are compared with."""
+        return sorted({method.against for method in self.methods if method.against is not None})
+
+    def baseline(self) -> str:
+        """Its label; of several what they are to others."""
+        places = self.baselines()
+        return self.methods[places[0]].label if len(places) == 1 else "its baseline"
+
+    def _index(self, method: MethodResult) -> dict[str, Summary]:
+        index = next((each for each in self.indexes if method.name in each.used_by and not each.copied), None)
+        found = {INDEX_SECONDS: index.wall_seconds, INDEX_USD: index.usd} if index else {}
+        return {metric: Summary(value, 0, higher_is_better=False) for metric, value in found.items()}
+
+    def metrics(self) -> list[str]:
+        """Every metric of any method, in the order in which they first come."""
+        return [*dict.fromkeys(metric for method in self.methods for metric in self.measures(method))]
+
+    def values(self, metric: str) -> list[float | None]:
+        """The metric's value for each method."""
+        found = [self.measures(method).get(metric) for method in self.methods]
+        return [summary.value if summary else None for summary in found]
+
+    def higher_is_better(self, metric: str) -> bool | None:
+        found = (self.measures(method).get(metric) for method in self.methods)
+        return next((summary.higher_is_better for summary in found if summary), None)
+
+    def settings(self) -> list[str]:
+        """Every setting of any method, in the order in which they first come."""
+        return [*dict.fromkeys(key for method in self.methods for key in method.settings)]
+
+
+def _per_question(costs: tuple[StageCost, ...], questions: int) -> Iterator[tuple[str, Summary]]:
+    if costs and questions:
+        for metric, total in (
+            (STAGE_SECONDS, sum(cost.wall_seconds for cost in costs)),
+            (STAGE_USD, sum(cost.usd for cost in costs)),
+        ):
+            yield metric, Summary(total / questions, questions, higher_is_better=False)
+
+
+def _finite(summary: Summary) -> Summary:
+    if summary.value is None or math.isfinite(summary.value):
+        return summary
+    return Summary(None, summary.questions, summary.left_out, summary.higher_is_better)

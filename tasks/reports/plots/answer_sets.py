@@ -1,0 +1,47 @@
+"""What sets of answers gain, and how much of it any set of their size would.
+
+A set counts as right if any member is, so it gains by its size alone: a random set of the same size, drawn from the
+same candidates, tells how much.
+"""
+
+from tasks.reports.contents import MethodResult, Report
+from tasks.reports.shown.columns import figure
+from tasks.reports.shown.text import shortened
+
+ANY, DRAWN, SIZE = "set_any", "set_drawn", "set_size"
+CONTROLS = {
+    "random_set_any": "a random set of the same size",
+    "first_random_any": "its first answer with random others",
+}
+_NAME = 60
+
+
+def gains(report: Report) -> list[str]:
+    """A sentence for each method that gives several answers, against its baseline."""
+    pairs = [(each, report.methods[each.against]) for each in report.methods if each.against is not None]
+    return [line for method, baseline in pairs if (line := _gain(report, method, baseline))]
+
+
+def _gain(report: Report, method: MethodResult, against: MethodResult) -> str:
+    baseline = shortened(against.label, _NAME)
+    single = report.measures(against).get(ANY)
+    one = single.value if single else None
+    values = {metric: summary.value for metric, summary in report.measures(method).items()}
+    found, drawn, size = (values.get(metric) for metric in (ANY, DRAWN, SIZE))
+    controls = [(name, value) for metric, name in CONTROLS.items() if (value := values.get(metric)) is not None]
+    if one is None or found is None or drawn is None or size is None or size <= 1:
+        return ""
+    said = (
+        f"{shortened(method.label, _NAME)}: {size:.2f} answers a question, any of them right in {figure(ANY, found)}, "
+        f"one drawn from them in {figure(DRAWN, drawn)}, "
+        + ", ".join(f"any of {name} in {figure(ANY, value)}" for name, value in controls)
+    )
+    gain = found - one
+    if gain <= 0:
+        return f"{said}: no gain over {baseline} ({figure(ANY, one)})."
+    shares = [f"{name} {_share(value - one, gain)}" for name, value in controls]
+    return f"{said}. Of its gain over {baseline} ({figure(ANY, one)}), {gain:.3f}, {' and '.join(shares)}."
+
+
+def _share(part: float, gain: float) -> str:
+    return f"gets {part / gain:.0%}" if part > 0 else "gets nothing"

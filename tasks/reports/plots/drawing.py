@@ -1,0 +1,120 @@
+"""Plots as SVG by matplotlib: the ground they are drawn on, and what becomes of them in a page.
+
+Texts stay texts (selectable, read aloud, in the reader's own fonts). What has the colour of ink takes the colour of the
+page's text, so that a plot on a dark page is light; markers, hatches and line styles tell apart what colours may not.
+"""
+
+import base64
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from html import escape
+from io import StringIO
+from typing import Any
+
+from tasks.reports.shown.text import shortened
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
+HATCHES = ("//", "", "\\\\", "xx", "--", "||", "++", "///--")
+LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)))
+COLOURS = ("#2E86C8", "#D08700", "#009E73", "#D55E00", "#8C6BB1", "#CC79A7")
+"""Of middling lightness, to be seen on white and on black; after Okabe and Ito, whose colours most eyes tell apart."""
+INK = "#010203"
+"""Stands for the colour of text until the SVG is written: no colour of matplotlib's own."""
+_DPI = 72  # what an SVG is written with: a pixel is a point
+
+_STYLE = {
+    "figure.dpi": _DPI,
+    "font.family": ["DejaVu Sans"],
+    "font.size": 9,
+    "svg.fonttype": "none",
+    "text.parse_math": False,  # a method may be called $x$
+    "text.color": INK,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.titlesize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.facecolor": "none",
+    "grid.color": "#808080",
+    "grid.alpha": 0.3,
+    "grid.linewidth": 0.6,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "hatch.color": INK,
+    "hatch.linewidth": 0.6,
+    "legend.frameon": False,
+    "figure.facecolor": "none",
+    "savefig.facecolor": "none",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """`svg`: an element of a page; `caption`: how to read it, in one or two sentences."""
+
+    title: str
+    caption: str
+    svg: str
+
+
+@contextmanager
+def ground(name: str) -> Iterator[None]:
+    """Matplotlib's own defaults and ours, whatever the user has set: the same plot gives the same bytes."""
+    from matplotlib import style
+
+    with style.context(["default", {**_STYLE, "svg.hashsalt": name}]), warnings.catch_warnings():
+        # What DejaVu Sans lacks, the reader's fonts may have.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
+
+
+def axes_grid(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, list[Any]]:
+    """A figure of `size` (inches) and its axes, row by row. Without pyplot, which keeps figures and wants a display."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)  # it can measure texts
+    return figure, [*figure.subplots(rows, columns, squeeze=False).flat]
+
+
+def legend(figure: Any, handles: Sequence[Any], names: Sequence[str]) -> None:
+    """A legend below the axes, in as many columns as the names leave room for."""
+    short = [shortened(name, 60) for name in names]
+    width = max(map(len, short)) * 5.5 + 40  # points, at about 5.5 a character
+    columns = min(len(names), max(1, int(figure.get_figwidth() * 72 / width)))
+    made = figure.legend(handles, [" "] * len(names), loc="outside lower center", ncols=columns, handlelength=3)
+    for text, name in zip(made.get_texts(), short, strict=True):
+        text.set_text(name)  # set here, because a legend leaves out names that begin with an underscore
+
+
+def svg(figure: Any, name: str, title: str, about: str) -> str:
+    """The figure as an element of a page. `name`: of the plot, unlike others on the page; `about`: what it shows."""
+    target = StringIO()
+    figure.savefig(target, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    text = target.getvalue()
+    text = re.sub(r"(<metadata>.*?</metadata>|<!--.*?-->)\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
+    text = re.sub(r"<[^>]+>", lambda tag: _in_page(tag[0], name), text)
+    opening, _, rest = text.partition(">")
+    return (
+        f'{opening} role="img" aria-labelledby="{name}-title {name}-about" class="plot">'
+        f'<title id="{name}-title">{escape(title)}</title><desc id="{name}-about">{escape(about)}</desc>{rest}'
+    )
+
+
+def _in_page(tag: str, name: str) -> str:
+    """A tag with ids of its plot alone, the page's colour of text and fonts to fall back on."""
+    tag = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", tag)
+    return tag.replace(INK, "currentColor").replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")
+
+
+def data_uri(element: str) -> str:
+    """An SVG element as an image that stands alone: black on white."""
+    opening, _, rest = element.partition(">")
+    alone = f'{opening}><rect width="100%" height="100%" fill="white"/>{rest}'.replace("currentColor", "black")
+    return f"data:image/svg+xml;base64,{base64.b64encode(alone.encode()).decode()}"

@@ -1,0 +1,151 @@
+"""The tables of a report's page: a row is a method, a part of it, or an index."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tasks.reports.contents import Report
+from tasks.reports.papers import HEADS, beside
+from tasks.reports.shown.columns import (
+    DIFFERENCE_HEADS,
+    best,
+    difference_cells,
+    figure,
+    heading,
+    not_told_apart,
+    significant,
+)
+from tasks.reports.shown.tables import setting_text
+from tasks.reports.shown.text import one_line
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    text: str
+    best: bool = False
+    alike: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table of the page: a row is a method (or a part of it), the first column its header."""
+
+    caption: str
+    heads: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[Cell]]]
+    text_columns: int = 0
+    """How many of the first columns are text and not figures."""
+
+
+def _name(report: Report, number: int) -> str:
+    role = " (baseline)" if number in report.baselines() else ""
+    return f"{number + 1} {report.methods[number].label}{role}"
+
+
+def _rows(report: Report, columns: Sequence[Sequence[Cell]]) -> list[tuple[str, Sequence[Cell]]]:
+    return [(_name(report, row), [column[row] for column in columns]) for row in range(len(report.methods))]
+
+
+def figures(report: Report, metrics: Sequence[str]) -> Grid:
+    caption = "Chosen metrics; the best of a column is bold and has a star."
+    columns = []
+    for metric in metrics:
+        marked, alike = best(report, metric), not_told_apart(report, metric)
+        values = report.values(metric)
+        cells = [Cell(figure(metric, value), row in marked, row in alike) for row, value in enumerate(values)]
+        columns.append(cells)
+    if any(cell.alike for column in columns for cell in column):
+        caption += " ≈: not told apart from the baseline (p ≥ 0.05)."
+    return Grid(caption, ["method", *map(heading, metrics)], _rows(report, columns))
+
+
+def differences(report: Report) -> Grid:
+    """Every difference to the baseline: a row per method and metric."""
+    rows = [
+        (_name(report, number), [Cell(text, bold) for text, bold in difference_cells(metric, each)])
+        for number, method in enumerate(report.methods)
+        for metric, each in method.differences.items()
+    ]
+    caption = (
+        "Every metric of every method minus the baseline's. Effect: Cohen's d_z, the mean difference in standard "
+        "deviations of the questions' differences. Higher, lower: on how many questions. Bold: p < 0.05, corrected."
+    )
+    return Grid(caption, ("method", *DIFFERENCE_HEADS), rows, 1)
+
+
+def everything(report: Report) -> Grid:
+    """Every metric with its questions: a row per method and metric."""
+    rows = []
+    for number in range(len(report.methods)):
+        for metric, summary in report.measures(report.methods[number]).items():
+            interval = (
+                "–" if summary.low is None else f"{figure(metric, summary.low)} to {figure(metric, summary.high)}"
+            )
+            counts = (f"{summary.questions:,}", f"{summary.left_out:,}")
+            cells = [Cell(metric), Cell(figure(metric, summary.value)), Cell(interval), *map(Cell, counts)]
+            rows.append((_name(report, number), cells))
+    caption = (
+        "Every metric: mean over the questions that could be scored with its 95 % interval, how many questions there "
+        "are, and how many are left out."
+    )
+    return Grid(caption, ("method", "metric", "value", "95 % interval", "questions", "left out"), rows, 1)
+
+
+def indexes(report: Report) -> Grid:
+    rows = []
+    for each in report.indexes:
+        counts = (each.passages, each.sentences, each.tokens, each.copied)
+        seconds = (significant(each.wall_seconds), significant(each.cpu_seconds))
+        memory = (f"{each.peak_memory_bytes / 2**20:,.0f}", f"{each.disk_bytes / 2**20:,.1f}", significant(each.usd))
+        cells = [one_line(each.settings), *(f"{count:,}" for count in counts), *seconds, *memory]
+        rows.append((one_line(each.name), [Cell(text) for text in cells]))
+    caption = (
+        "What each index holds, and what it took from source files to FAISS. The cost of copied vectors is another "
+        "index's: to compare costs, index with encode.reuse=false."
+    )
+    heads = (
+        "passages",
+        "units",
+        "tokens encoded",
+        "vectors copied",
+        "wall s",
+        "CPU s",
+        "peak MiB",
+        "MiB on disk",
+        "USD",
+    )
+    return Grid(caption, ("index", "settings", *heads), rows, 1)
+
+
+def paper(report: Report) -> Grid:
+    rows = [
+        (each.what, [Cell(text or "–") for text in (each.printed, each.ours, each.interval, each.verdict, each.source)])
+        for each in beside(report)
+    ]
+    name = report.paper.paper if report.paper else ""
+    return Grid(f"{name}: its printed figures beside ours.", ("figure", *HEADS), rows)
+
+
+def settings(report: Report) -> Grid:
+    keys = report.settings()
+    columns = [[Cell(one_line(setting_text(m.settings.get(key))) or "–") for m in report.methods] for key in keys]
+    return Grid("Settings in which the methods differ.", ["method", *keys], _rows(report, columns), len(keys))
+
+
+def costs(report: Report) -> Grid:
+    rows = []
+    for number, method in enumerate(report.methods):
+        for cost in method.costs:
+            measured = (
+                one_line(cost.stage),
+                f"{cost.rows:,}",
+                f"{cost.tokens:,}",
+                significant(cost.wall_seconds),
+                significant(cost.wall_seconds / cost.batches),
+                significant(cost.cpu_seconds),
+                f"{cost.peak_memory_bytes / 2**20:,.0f}",
+                significant(cost.usd),
+                "reused" if cost.reused else "this run",
+            )
+            rows.append((_name(report, number), [Cell(text) for text in measured]))
+    heads = ("method", "stage", "rows", "tokens", "wall s", "s per batch", "CPU s", "peak MiB", "USD", "paid by")
+    return Grid("What each stage took, summed over its batches of questions.", heads, rows, 1)

@@ -1,0 +1,45 @@
+"""The report as Markdown, for a Prefect artifact."""
+
+import re
+from collections.abc import Sequence
+
+from tasks.reports.contents import Report
+from tasks.reports.shown.columns import best, chosen_columns, figure, heading, not_told_apart
+from tasks.reports.shown.notes import asked, notes
+from tasks.reports.shown.text import one_line
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#|!~$&])")
+
+
+def markdown_report(report: Report, columns: Sequence[str] | None = None) -> str:
+    """Title, table (the best of each column in bold) and notes. Raises ValueError for an unknown column."""
+    metrics = chosen_columns(report, columns)
+    lines = [
+        f"# {_escaped(report.experiment)}",
+        "",
+        f"{_escaped(asked(report))} (run {_escaped(report.run_id)})",
+        "",
+        _row(["method", *(_escaped(heading(metric)) for metric in metrics)]),
+        _row(["---", *("---:" for _ in metrics)]),
+    ]
+    marked = {metric: best(report, metric) for metric in metrics}
+    alike = {metric: not_told_apart(report, metric) for metric in metrics}
+    values = {metric: report.values(metric) for metric in metrics}
+    for number, method in enumerate(report.methods):
+        cells = [figure(metric, values[metric][number]) for metric in metrics]
+        cells = [f"**{cell}**" if number in marked[m] else cell for m, cell in zip(metrics, cells, strict=True)]
+        cells = [f"{cell} ≈" if number in alike[m] else cell for m, cell in zip(metrics, cells, strict=True)]
+        lines.append(_row([_escaped(method.label), *cells]))
+    if any(alike.values()):
+        lines += ["", f"≈ not told apart from {_escaped(report.baseline())} (p ≥ 0.05)"]
+    lines += ["", *(f"- {_escaped(note)}" for note in notes(report))]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _escaped(text: str) -> str:
+    """Text that Markdown takes for no markup, and HTML for no tag."""
+    return _SPECIAL.sub(r"\\\1", one_line(text))

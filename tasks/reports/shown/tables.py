@@ -1,0 +1,106 @@
+"""The report's figures as two tables: a row per method and metric, and a row per method."""
+
+import io
+import json
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import csv
+
+from tasks.reports.contents import Report
+from tasks.reports.statistics.paired import Difference
+
+LONG = pa.schema(
+    [
+        pa.field("experiment", pa.string(), False),
+        pa.field("run_id", pa.string(), False),
+        pa.field("method", pa.string(), False),
+        pa.field("metric", pa.string(), False),
+        pa.field("value", pa.float64()),
+        pa.field("questions", pa.int32(), False),
+        pa.field("left_out", pa.int32(), False),
+        pa.field("low", pa.float64()),
+        pa.field("high", pa.float64()),
+        pa.field("spread", pa.float64()),
+        *(pa.field(f"difference{name}", pa.float64()) for name in ("", "_low", "_high")),
+        *(pa.field(name, pa.float64()) for name in ("p", "p_holm", "effect")),
+        *(pa.field(name, pa.int32()) for name in ("paired", "better", "worse")),
+    ]
+)
+"""`low`, `high`: of the value; `difference…`, `p…`, `effect` (Cohen's d_z), `better`, `worse` of the `paired`
+questions: against the baseline."""
+
+
+def long_table(report: Report) -> pa.Table:
+    """A row per method and metric, in the report's order (columns: `LONG`)."""
+    rows = [
+        {
+            "experiment": report.experiment,
+            "run_id": report.run_id,
+            "method": method.name,
+            "metric": metric,
+            "value": summary.value,
+            "questions": summary.questions,
+            "left_out": summary.left_out,
+            "low": summary.low,
+            "high": summary.high,
+            "spread": summary.spread,
+            **(_difference(method.differences[metric]) if metric in method.differences else {}),
+        }
+        for method in report.methods
+        for metric, summary in report.measures(method).items()
+    ]
+    return pa.Table.from_pylist(rows, LONG)
+
+
+def _difference(difference: Difference) -> dict[str, Any]:
+    return {
+        "difference": difference.mean_difference,
+        "difference_low": difference.low,
+        "difference_high": difference.high,
+        "p": difference.p,
+        "p_holm": difference.p_holm,
+        "effect": difference.effect,
+        "paired": difference.questions,
+        "better": difference.better,
+        "worse": difference.worse,
+    }
+
+
+def wide_table(report: Report) -> pa.Table:
+    """A row per method: experiment, run_id, method, its settings (`settings.KEY`), error_rows and every metric.
+
+    A setting is a column of numbers where it is a number (or not set) for every method, else of text.
+    """
+    columns: dict[str, pa.Array] = {
+        "experiment": pa.array([report.experiment] * len(report.methods), pa.string()),
+        "run_id": pa.array([report.run_id] * len(report.methods), pa.string()),
+        "method": pa.array([method.name for method in report.methods], pa.string()),
+    }
+    for key in report.settings():
+        columns[f"settings.{key}"] = _setting([method.settings.get(key) for method in report.methods])
+    columns["error_rows"] = pa.array([method.error_rows for method in report.methods], pa.int64())
+    for metric in report.metrics():
+        columns[f"metric.{metric}" if metric in columns else metric] = pa.array(report.values(metric), pa.float64())
+    return pa.table(columns)
+
+
+def csv_bytes(table: pa.Table) -> bytes:
+    """The table as CSV (UTF-8, a header, empty where there is no value)."""
+    target = io.BytesIO()
+    csv.write_csv(table, target)
+    return target.getvalue()
+
+
+def setting_text(value: Any) -> str:
+    """A setting as a person would write it; '' where it is not set."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _setting(values: list[Any]) -> pa.Array:
+    numbers = (int, float)
+    if all(value is None or (isinstance(value, numbers) and not isinstance(value, bool)) for value in values):
+        return pa.array([None if value is None else float(value) for value in values], pa.float64())
+    return pa.array([None if value is None else setting_text(value) for value in values], pa.string())

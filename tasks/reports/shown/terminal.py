@@ -1,0 +1,101 @@
+"""The report on a terminal: methods as rows, metrics as columns, in as many blocks as the width asks for."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.cells import cell_len
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from tasks.reports.contents import Report
+from tasks.reports.papers import beside
+from tasks.reports.shown.columns import best, chosen_columns, figure, heading, not_told_apart
+from tasks.reports.shown.notes import asked, paid, statistics, warnings
+from tasks.reports.shown.text import one_line
+
+_GAP = 2
+_MARK, _ALIKE = "*", "≈"
+
+
+def terminal_report(report: Report, width: int, columns: Sequence[str] | None = None) -> Group:
+    """The table and what has to be said of it, for a terminal of `width` columns.
+
+    `columns`: metrics in their order; default: `default_columns`. Raises ValueError for an unknown one. Where they do
+    not fit side by side the methods are listed again, with the further metrics: nothing is cut off.
+    """
+    metrics = chosen_columns(report, columns)
+    parts: list[RenderableType] = [
+        Text.assemble((one_line(report.experiment), "bold"), f"  {asked(report)}  (run {report.run_id})")
+    ]
+    parts += [Padding(_table(report, block, width), (1, 0, 0, 0)) for block in _blocks(report, metrics, width)]
+    if any(best(report, metric) for metric in metrics):
+        parts.append(Text(f"{_MARK} the best of its column", style="dim"))
+    if any(not_told_apart(report, metric) for metric in metrics):
+        parts.append(Text(f"{_ALIKE} not told apart from {report.baseline()} (p ≥ 0.05)", style="dim"))
+    if beside(report):
+        parts.append(Padding(_paper(report), (1, 0, 1, 0)))
+    parts += [Text(warning, style="yellow") for warning in warnings(report)]
+    parts += [Text(note) for note in [*statistics(report), *paid(report)]]
+    return Group(*parts)
+
+
+def _cells(report: Report, metric: str) -> list[str]:
+    """Figures with room for both marks in every column that has any."""
+    marked, alike = best(report, metric), not_told_apart(report, metric)
+    values = [figure(metric, value) for value in report.values(metric)]
+    second = " " if alike else ""
+    return [
+        f"{text}{_ALIKE if row in alike else second}{_MARK if row in marked else ' '}"
+        for row, text in enumerate(values)
+    ]
+
+
+def _lines(metric: str) -> str:
+    """The heading with a word a line: figures are narrower than the names of their metrics."""
+    return heading(metric).replace(" ", "\n")
+
+
+def _name_width(report: Report, width: int) -> int:
+    longest = max((cell_len(method.label) for method in report.methods), default=0)
+    return max(len("method"), min(longest, max(12, width * 2 // 5)))
+
+
+def _blocks(report: Report, metrics: Sequence[str], width: int) -> Iterator[list[str]]:
+    """As many metrics at a time as fit beside the methods' names, at least one."""
+    block: list[str] = []
+    left = free = width - _name_width(report, width)
+    for metric in metrics:
+        words = [len(word) + 1 for word in _lines(metric).split("\n")]
+        needed = _GAP + max([*words, *(len(cell) for cell in _cells(report, metric))])
+        if block and needed > left:
+            yield block
+            block, left = [], free
+        block.append(metric)
+        left -= needed
+    if block or not metrics:
+        yield block
+
+
+def _table(report: Report, metrics: Sequence[str], width: int) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, _GAP, 0, 0))
+    table.add_column("method", vertical="bottom", max_width=_name_width(report, width), overflow="fold")
+    for metric in metrics:
+        heads = Text("\n".join(f"{word} " for word in _lines(metric).split("\n")), justify="right")
+        table.add_column(heads, justify="right", vertical="bottom", no_wrap=True)
+    columns = [_cells(report, metric) for metric in metrics]
+    for row, method in enumerate(report.methods):
+        cells = [Text(column[row], style="bold green" if column[row].endswith(_MARK) else "") for column in columns]
+        table.add_row(Text(method.label), *cells)
+    return table
+
+
+def _paper(report: Report) -> Table:
+    """What the paper prints, ours beside it; the page says under which conditions."""
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, _GAP, 0, 0))
+    table.add_column("paper and ours", overflow="fold")
+    for head in ("paper", "ours", "95 % interval", "claim"):
+        table.add_column(head, justify="right" if head != "claim" else "left", no_wrap=head != "claim")
+    for each in beside(report):
+        table.add_row(*map(Text, (each.what, each.printed, each.ours, each.interval, each.verdict)))
+    return table

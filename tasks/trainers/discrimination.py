@@ -1,0 +1,119 @@
+"""How well a critic tells candidates apart as a pipeline makes them: areas under the ROC curve (AUC).
+
+For each question BM25 retrieves contexts among all passages, or among all their sentences, and the reader answers from
+each. The context is relevant if it holds the gold answer where that is marked; the answer is right if its token F1 with
+a gold answer is at least `RIGHT`, and supported if it is right and its context has a gold answer's text.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+from tasks.critics.base import Critic, Judged, Tick, no_tick
+from tasks.generators.base import Generator, Prompt
+from tasks.trainers.articles import Asked, CharSpan, Material, contains_answer
+from tasks.trainers.examples import ranked
+from tasks.trainers.judgements import Judgement, is_right
+
+Unit = Literal["sentence", "passage"]
+UNITS: tuple[Unit, ...] = ("sentence", "passage")
+RETRIEVED = 10
+ASPECTS = ("isrel", "issup", "isuse")
+RESAMPLES = 200
+"""Of the questions, for intervals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Discrimination:
+    """AUC of an aspect over `candidates` on contexts that are `unit`s, of which a share is `positive`.
+
+    `low`, `high`: its 95 % interval, percentiles of a bootstrap over questions. `among`: which candidates count, "all"
+    or those whose context is "relevant". NaN where all are of one kind.
+    """
+
+    unit: str
+    aspect: str
+    among: str
+    questions: int
+    candidates: int
+    positive: float
+    auc: float
+    low: float
+    high: float
+
+
+def candidates(material: Material, questions: Sequence[Asked], unit: Unit, reader: Generator) -> list[Judgement]:
+    """The reader's answers to each of the contexts that BM25 finds among the material's; `RETRIEVED` a question."""
+    places = list(_places(material, unit))
+    texts = [material.passages[number].text[start:end].rstrip() for number, (start, end) in places]
+    found = ranked(texts, questions, RETRIEVED)
+    prompts = [
+        Prompt("", asked.question, (texts[place],))
+        for asked, row in zip(questions, found, strict=True)
+        for place in row
+    ]
+    answers = iter(reader.generate(prompts))
+    return [
+        _judgement(asked, places[place], texts[place], next(answers).text)
+        for asked, row in zip(questions, found, strict=True)
+        for place in row
+    ]
+
+
+def _places(material: Material, unit: Unit) -> Iterator[tuple[int, CharSpan]]:
+    for number, text in material.passages.items():
+        for span in text.sentences if unit == "sentence" else ((0, len(text.text)),):
+            yield number, span
+
+
+def _judgement(asked: Asked, place: tuple[int, CharSpan], text: str, answer: str) -> Judgement:
+    number, (start, end) = place
+    relevant = number == asked.passage and any(start <= first and last <= end for first, last in asked.spans)
+    useful = is_right(answer, asked.answers)
+    supported = useful and contains_answer(text, asked.answers)
+    return Judgement(Judged(asked.question, text, answer), relevant, supported, useful)
+
+
+def discrimination(
+    critic: Critic,
+    unit: str,
+    judgements: Sequence[Judgement],
+    tick: Tick = no_tick,
+    resamples: int = RESAMPLES,
+) -> list[Discrimination]:
+    """AUC of each aspect, and of support among relevant contexts, where relevance does not help."""
+    found = critic.critique([each.judged for each in judgements], tick)
+    scores = np.array([(each.isrel, each.issup, each.isuse) for each in found])
+    truth = np.array([(each.relevant, each.supported, each.useful) for each in judgements])
+    questions = np.unique([each.judged.question for each in judgements], return_inverse=True)[1]
+    every = np.ones(len(truth), bool)
+    chosen = [*((aspect, "all", every) for aspect in range(len(ASPECTS))), (1, "relevant", truth[:, 0])]
+    made = []
+    for aspect, among, rows in chosen:
+        right, score, question = truth[rows, aspect], scores[rows, aspect], questions[rows]
+        figures = auc(right, score), *interval(right, score, question, resamples)
+        counts = len(np.unique(question)), len(right), float(right.mean()) if len(right) else 0.0
+        made.append(Discrimination(unit, ASPECTS[aspect], among, *counts, *figures))
+    return made
+
+
+def auc(truth: np.ndarray, scores: np.ndarray) -> float:
+    """NaN where all are true, or all false."""
+    return float(roc_auc_score(truth, scores)) if 0 < truth.sum() < len(truth) else float("nan")
+
+
+def interval(
+    truth: np.ndarray, scores: np.ndarray, questions: np.ndarray, resamples: int = RESAMPLES
+) -> tuple[float, float]:
+    """95 %, by drawing the questions, each with all its candidates, anew; NaN for no resamples."""
+    rows = [np.flatnonzero(questions == number) for number in np.unique(questions)]
+    draw = np.random.default_rng(0)
+    areas = []
+    for _ in range(resamples if rows else 0):
+        some = np.concatenate([rows[number] for number in draw.integers(len(rows), size=len(rows))])
+        areas.append(auc(truth[some], scores[some]))
+    known = [area for area in areas if not np.isnan(area)]
+    return (float(np.percentile(known, 2.5)), float(np.percentile(known, 97.5))) if known else (float("nan"),) * 2

@@ -1,0 +1,158 @@
+"""What the critic learns from: candidates, and whether their context is relevant, their answer supported, and right.
+
+Contexts are drawn as for the reader, with and without the answer. Right answers are gold ones, or the reader's. Wrong
+ones for a context that has the answer are what the reader finds in it once the gold answers are taken out, the gold
+answers of other questions on the passage, and other names and numbers. Contexts without the answer come with what the
+reader finds in them, with the gold answer, which they do not support, or with another question's.
+"""
+
+import random
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from configs.evaluation import ScoreConfig
+from tasks.critics.base import Judged
+from tasks.critics.embedded import CriticModel, judged_windows
+from tasks.generators.base import Generator, Prompt
+from tasks.metrics.answers import F1, normalise
+from tasks.models.windows import Batch, Window
+from tasks.trainers.articles import Asked, Material, contains_answer
+from tasks.trainers.cloze import CANDIDATE
+from tasks.trainers.examples import Example, Sampler
+from tasks.trainers.steps import Learner
+
+RIGHT = 0.5
+"""Token F1 with a gold answer from which an answer is right."""
+READ_RIGHT = 0.3
+"""Share of the right answers that are the reader's."""
+WRONG_WEIGHTS = (0.5, 0.3, 0.2)
+"""Of wrong answers to a context that has the right one: the reader's, another question's, any name or number."""
+STRAY_WEIGHTS = (0.6, 0.2, 0.2)
+"""Of answers to a context without the answer: the reader's, the gold one, another question's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A candidate with what is true of it: ISREL, ISSUP, ISUSE."""
+
+    judged: Judged
+    relevant: bool
+    supported: bool
+    useful: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A candidate whose answer may have to be read first: from the text `read`, where that is not empty."""
+
+    asked: Asked
+    context: str
+    relevant: bool
+    answer: str = ""
+    read: str = ""
+    wrong: bool = False
+    """Whether it is of use only with a wrong answer."""
+
+
+class JudgementSampler:
+    """Draws other candidates for each pass over the questions; the same seed and pass, the same candidates."""
+
+    def __init__(self, material: Material, negatives: float, seed: int, reader: Generator) -> None:
+        self.sampler, self.seed, self.reader = Sampler(material, negatives, seed), seed, reader
+        self.golds: dict[int, list[str]] = {}
+        for asked in material.questions:
+            self.golds.setdefault(asked.passage, []).extend(dict.fromkeys(asked.answers))
+
+    def judgements(self, epoch: int) -> list[Judgement]:
+        """The candidates of one pass."""
+        draw = random.Random(f"{self.seed}/{epoch}/judgements")
+        drafts = [
+            draft for asked, example in self.sampler.examples(epoch) for draft in self._drafts(asked, example, draw)
+        ]
+        prompts = [Prompt("", draft.asked.question, (draft.read,)) for draft in drafts if draft.read]
+        answers = iter(self.reader.generate(prompts))
+        finished = ((draft, next(answers).text if draft.read else draft.answer) for draft in drafts)
+        return [judgement for draft, answer in finished if (judgement := _judgement(draft, answer))]
+
+    def _drafts(self, asked: Asked, example: Example, draw: random.Random) -> Iterator[_Draft]:
+        context = example.context
+        if not example.spans:
+            yield self._stray(asked, context, draw)
+            return
+        start, end = draw.choice(example.spans)
+        if draw.random() < READ_RIGHT:
+            yield _Draft(asked, context, True, read=context)
+        else:
+            yield _Draft(asked, context, True, context[start:end])
+        yield self._wrong(asked, context, draw)
+
+    def _wrong(self, asked: Asked, context: str, draw: random.Random) -> _Draft:
+        left = without_answers(context, asked.answers)
+        others = [text for text in self.golds[asked.passage] if text in left]
+        names = [match.group() for match in CANDIDATE.finditer(left)]
+        kind = draw.choices(range(3), WRONG_WEIGHTS)[0]
+        for pool in (others, names)[kind - 1 :] if kind else ():
+            if pool:
+                return _Draft(asked, context, True, draw.choice(pool), wrong=True)
+        return _Draft(asked, context, True, read=left, wrong=True)
+
+    def _stray(self, asked: Asked, context: str, draw: random.Random) -> _Draft:
+        kind = draw.choices(range(3), STRAY_WEIGHTS)[0]
+        if kind == 0:
+            return _Draft(asked, context, False, read=context)
+        pool = asked.answers if kind == 1 else self.golds[asked.passage]
+        return _Draft(asked, context, False, draw.choice(pool))
+
+
+def _judgement(draft: _Draft, answer: str) -> Judgement | None:
+    """None where the answer is empty, or is to be wrong and is nearly right."""
+    useful = is_right(answer, draft.asked.answers)
+    if not answer or (draft.wrong and (useful or contains_answer(answer, draft.asked.answers))):
+        return None
+    judged = Judged(draft.asked.question, draft.context, answer)
+    return Judgement(judged, draft.relevant, draft.relevant and useful, useful)
+
+
+def is_right(answer: str, golds: Iterable[str]) -> bool:
+    """Whether an answer has a token F1 of `RIGHT` with a gold one."""
+    found, f1 = normalise(answer), F1(ScoreConfig())
+    return bool(found) and any(f1.match(answer, found, normalise(gold)) >= RIGHT for gold in golds)
+
+
+def without_answers(text: str, answers: Sequence[str]) -> str:
+    """The text with the gold answers taken out."""
+    pattern = "|".join(re.escape(answer) for answer in sorted(answers, key=len, reverse=True))
+    return re.sub(pattern, "", text, flags=re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Aspects:
+    """A window and its ISREL, ISSUP and ISUSE."""
+
+    window: Window
+    labels: tuple[bool, bool, bool]
+
+
+def aspects(tokenizer: Tokenizer, judgements: Sequence[Judgement]) -> list[Aspects]:
+    """Relevant contexts of several windows are left out: which of them has the answer is not told."""
+    made = judged_windows(tokenizer, [each.judged for each in judgements])
+    return [
+        Aspects(window, (each.relevant, each.supported, each.useful))
+        for each, parts in zip(judgements, made, strict=True)
+        if len(parts) == 1 or not each.relevant
+        for window in parts
+    ]
+
+
+class AspectLearner(Learner[CriticModel, Aspects]):
+    """Cross entropy of each aspect."""
+
+    def loss(self, rows: Sequence[Aspects], batch: Batch) -> Tensor:
+        labels = torch.tensor([row.labels for row in rows], dtype=torch.float32, device=self.device)
+        return binary_cross_entropy_with_logits(self.model(batch), labels, reduction="sum")

@@ -1,0 +1,114 @@
+"""The command line as a user meets it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from flows.cli.main import app
+from tests.support.indexing import SYNTHETIC, index
+
+FAKE = ["--set", "encode.encoder=tests.support.fakes:HashEncoder", "--runner", "serial"]
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cli") / "store"
+    index(folder)
+    return folder
+
+
+def test_index_search_sql(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    done = run("index", SYNTHETIC, "--name", "demo", "--store", store, *FAKE)
+    assert done.exit_code == 0, done.output
+    for word in ("load", "split", "encode", "index", "Index demo is ready"):
+        assert word in done.output
+    found = run("search", "Who built the mill?", "--index", "demo", "--store", store, "--top-k", 3, "--json")
+    hits = json.loads(found.stdout)
+    assert [hit["rank"] for hit in hits] == [1, 2, 3]
+    assert {"score", "core", "context", "text", "passage", "title"} <= set(hits[0])
+    shown = run("search", "Who built the mill?", "--index", "demo", "--store", store, "--top-k", 3)
+    assert hits[0]["title"] in shown.output
+    again = run("index", SYNTHETIC, "--name", "demo", "--store", store, *FAKE)
+    assert "Nothing to do" in again.output
+
+
+def test_sql_formats(store: Path) -> None:
+    query = "SELECT stage, count(*) AS shards FROM costs WHERE shard >= 0 GROUP BY 1 ORDER BY 1"
+    assert "encode" in run("sql", query, "--store", store).output
+    csv = run("sql", query, "--store", store, "--format", "csv").stdout.splitlines()
+    assert csv == ["stage,shards", "encode,4", "index,1", "load,4", "split,4"]
+    rows = json.loads(run("sql", query, "--store", store, "--format", "json").stdout)
+    assert rows[0] == {"stage": "encode", "shards": 4}
+    nothing = run("sql", "SELECT * FROM rejects WHERE false", "--store", store, "--format", "json")
+    assert json.loads(nothing.stdout) == []
+
+
+def test_settings_from_file_and_command_line(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("encode: {encoder: 'tests.support.fakes:HashEncoder', context: exact}\nrunner: serial\n")
+    store = tmp_path / "store"
+    done = run("index", SYNTHETIC, "--name", "d", "--store", store, "--config", file, "--set", "encode.context=late")
+    assert done.exit_code == 0, done.output
+    saved = json.loads((store / "indexes" / "d.json").read_text())
+    assert saved["config"]["encode"]["context"] == "late"
+
+
+@pytest.mark.parametrize("command", ["methods", "datasets", "doctor", "--help"])
+def test_commands_that_explain(command: str, store: Path) -> None:
+    shown = run(command, *(["--store", store] if command == "doctor" else []))
+    assert shown.exit_code == 0, shown.output
+    expected = {
+        "methods": ["minilm", "core_context", "punkt"],
+        "datasets": ["hotpotqa", "synthetic", "jsonl", "vitalfew index"],
+        "doctor": ["torch", "free disk", "indexes"],
+        "--help": ["index", "search", "sql"],
+    }[command]
+    assert all(word in shown.output for word in expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["index", "hotpotqq:x.json", "--name", "n"], ["unknown dataset format 'hotpotqq'", "did you mean 'hotpotqa'"]),
+        (["index", "x.json", "--name", "n"], ["is not FORMAT:PATH"]),
+        (["index", "hotpotqa:missing.json", "--name", "n"], ["missing.json", "does not exist"]),
+        (["index", "hotpotqa:.", "--name", "n"], ["directory"]),
+        (["index", "jsonl:x?txet=a", "--name", "n"], ["unknown setting 'txet'", "did you mean 'text'"]),
+        (["index", "synthetic:pasages=5", "--name", "n"], ["did you mean 'passages'"]),
+        (["index", SYNTHETIC, "--name", "n", "--set", "encode.contxt=late"], ["did you mean 'encode.context'"]),
+        (["index", SYNTHETIC, "--name", "n", "--set", "encode.context=lat"], ["encode.context", "'late'"]),
+        (["index", SYNTHETIC, "--name", "n", "--set", "encode.encoder=minilmm"], ["did you mean 'minilm'"]),
+        (["index", SYNTHETIC, "--name", "n", "--set", "alpha"], ["key.path=value"]),
+        (["index", SYNTHETIC, "--name", "../n"], ["name"]),
+        (["index", SYNTHETIC, "--name", "n", "--config", "none.yaml"], ["none.yaml", "no such"]),
+        (["search", "Who?", "--index", "tets"], ["no index 'tets'", "test"]),
+        (["search", " ", "--index", "test"], ["question is empty"]),
+        (["search", "Who?", "--index", "test", "--retriever", "dense"], ["unknown retriever 'dense'"]),
+        (["search", "Who?", "--index", "test", "--retriever", "bm25"], ["has no BM25", "--set bm25.enabled=true"]),
+        (["index", SYNTHETIC, "--name", "n", "--set", "index.type=ivfpq"], ["index.type", "ivf_pq", "'ivfpq'"]),
+        (["sql", "SELECT * FROM pasages"], ["pasages"]),
+    ],
+)
+def test_mistakes_get_one_clear_message(store: Path, arguments: list[str], words: list[str]) -> None:
+    done = run(*arguments, "--store", store)
+    assert done.exit_code == 1, done.output
+    for word in words:
+        assert word in done.output.replace("\n", " "), done.output
+    assert "Traceback" not in done.output
+
+
+def test_no_store_and_broken_input(tmp_path: Path) -> None:
+    assert "no store at" in run("sql", "SELECT 1", "--store", tmp_path / "none").output
+    broken = tmp_path / "broken.json"
+    broken.write_text('[{"title": "A", "text": "Fine."}, {"title": ')
+    done = run("index", f"titletext:{broken}", "--name", "n", "--store", tmp_path / "s", *FAKE)
+    assert done.exit_code == 1
+    assert "broken.json" in done.output
+    assert "Traceback" not in done.output

@@ -1,0 +1,393 @@
+"""The flow evaluate as a whole: tables, grids, reuse, resume, reports, bad input, Ray."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from configs.evaluation import Evaluate
+from configs.loading import ConfigError
+from flows.cli.main import app
+from flows.pipelines.evaluate import Evaluated, evaluate
+from flows.pipelines.experiments import evaluation, find, names
+from flows.pipelines.index_corpus import run_serially
+from storage.artifacts import Artifact, ShardRecord
+from storage.indexes.opened import IndexMismatch
+from storage.runs import IndexNotFound, read_runs
+from tasks.datasets.base import InputError
+from tasks.registry import UnknownName
+from tasks.report import NoReport, find_run, read_report, write_report
+from tests.support.indexing import contents, index, sql
+
+ROOT = Path(__file__).parents[3]
+CORPUS = "synthetic:passages=120,questions=60,seed=3"
+FAKE = {"generator": "tests.support.fakes:FirstWords"}
+THREE: dict[str, Any] = {
+    "index": "test",
+    "questions": {"batch": 16},
+    "generate": FAKE,
+    "retrieve": {"top_k": 5},
+    "methods": {
+        "none": {"retrieve": None},
+        "naive": {"retrieve": {"retriever": "passage"}},
+        "pareto": {"retrieve": {"retriever": "core_context"}},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    store = tmp_path_factory.mktemp("indexed")
+    index(store, CORPUS, bm25={"enabled": True})
+    return store
+
+
+@pytest.fixture
+def store(indexed: Path, tmp_path: Path) -> Path:
+    """A store of its own with an index in it."""
+    target = tmp_path / "store"
+    subprocess.run(["cp", "-al", str(indexed), str(target)], check=True)
+    return target
+
+
+def parameters(store: Path, settings: dict[str, Any] = THREE, **given: Any) -> Evaluate:
+    return evaluation("trial", settings, {"store": store, "runner": "serial", **given})
+
+
+def run(store: Path, settings: dict[str, Any] = THREE, **given: Any) -> Evaluated:
+    return evaluate(parameters(store, settings, **given), run_serially)
+
+
+def values(store: Path, outcome: Evaluated, method: str) -> dict[str, float | None]:
+    (file,) = outcome.methods[method]["score"].whole
+    return {row["metric"]: row["value"] for row in pq.read_table(store / file.path).to_pylist()}
+
+
+def test_three_methods_from_questions_to_a_table(store: Path) -> None:
+    outcome = run(store)
+    assert outcome.run.state == "completed"
+    assert [*outcome.methods["none"]] == ["ask", "generate", "score"]
+    asked = outcome.methods["naive"]["ask"].rows["asked"]
+    assert asked == sql(store, "SELECT count(*) FROM questions")[0][0]
+    for method in outcome.methods:
+        assert outcome.methods[method]["generate"].rows["candidates"] == asked
+    pareto = values(store, outcome, "pareto")
+    assert pareto["passage_recall@5"] is not None
+    assert 0 < pareto["passage_recall@5"] <= 1
+    assert values(store, outcome, "none")["passage_recall@5"] is None
+    # every rank once, best first
+    ranks = sql(
+        store, "SELECT list(rank ORDER BY rank), list(score ORDER BY rank) FROM hits GROUP BY question_id, fingerprint"
+    )
+    assert all(
+        found == [*range(1, len(found) + 1)] and [*scores] == sorted(scores, reverse=True) for found, scores in ranks
+    )
+    # SQL finds a method's rows by its name
+    by_sql = dict(
+        sql(
+            store,
+            "SELECT metric, avg(value) FROM scores JOIN methods USING (fingerprint) "
+            "WHERE method = 'pareto' AND table_name = 'scores' GROUP BY ALL",
+        )
+    )
+    assert {name: pytest.approx(value) for name, value in by_sql.items()} == {
+        name: value for name, value in pareto.items() if name in by_sql
+    }
+
+
+def test_hits_are_what_a_search_finds(store: Path) -> None:
+    from configs.schema import RetrieveConfig
+    from tasks.retrieve import Searcher
+
+    run(store)
+    searcher = Searcher(store, "test")
+    for retriever in ("passage", "core_context"):
+        table = "passage" if retriever == "passage" else "sentence"
+        (question, text) = sql(store, "SELECT question_id, text FROM asked ORDER BY 1 LIMIT 1")[0]
+        rows = sql(
+            store,
+            "SELECT unit_id, passage_id, trim(text), title FROM hits "
+            f"WHERE unit = '{table}' AND question_id = {question} ORDER BY rank",
+        )
+        found = searcher.hits(text, RetrieveConfig(retriever=retriever, top_k=5))
+        assert rows == [(hit.unit_id, hit.passage_id, hit.text.strip(), hit.title) for hit in found]
+
+
+def test_a_second_run_does_nothing_and_a_grid_only_what_is_new(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = run(store)
+    before = contents(store)
+    again = run(store)
+    assert again.reused == {m.artifact for each in first.methods.values() for m in each.values()}
+    assert contents(store) == before
+    log = store.parent / "prompts"
+    monkeypatch.setenv("VITALFEW_TEST_PROMPTS", str(log))
+    swept = run(store, retrieve={"alpha": [0.8, 0.78]})
+    assert [*swept.methods] == ["none", "naive", "pareto alpha=0.8", "pareto alpha=0.78"]
+    new = {m.stage for m in swept.methods["pareto alpha=0.78"].values() if m.artifact not in swept.reused}
+    assert new == {"retrieve", "refine", "generate", "score"}
+    assert swept.methods["pareto alpha=0.78"]["encode_questions"].artifact in swept.reused
+    # a prompt that another alpha led to as well is not asked again
+    (kept,) = sql(
+        store,
+        "SELECT count(*) FILTER (reused), count(*) FROM candidates JOIN methods USING (fingerprint) "
+        "WHERE method = 'pareto alpha=0.78'",
+    )
+    assert 0 < kept[0] < kept[1]
+    assert len(log.read_text().splitlines()) == kept[1] - kept[0]
+
+
+def test_a_run_that_ends_anywhere_goes_on_there(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = store.parent / "whole"
+    subprocess.run(["cp", "-al", str(store), str(whole)], check=True)
+    run(whole)
+    mark_done, ended = Artifact.mark_done, 0
+    for stop in range(1, 60, 4):
+        done = 0
+
+        def mark(self: Artifact, record: ShardRecord, stop: int = stop) -> None:
+            nonlocal done
+            mark_done(self, record)
+            done += 1
+            if done == stop:
+                raise OSError("gone")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Artifact, "mark_done", mark)
+            try:
+                run(store)
+                break
+            except OSError:
+                ended += 1
+    assert ended > 1
+    run(store)
+    made, due = contents(store), contents(whole)
+    # when two runs ask, what was answered by the first says so
+    assert made.keys() == due.keys()
+    assert {name for name in due if made[name] != due[name]} <= {name for name in due if name.startswith("candidates")}
+    # totals are sums over rows: each shard is paid once
+    query = "SELECT count(*), count(DISTINCT (fingerprint, shard)) FROM costs"
+    assert sql(store, query)[0] == sql(whole, query)[0]
+
+
+def test_questions_are_chosen_by_condition_and_seed(store: Path) -> None:
+    every = {row[0] for row in sql(store, "SELECT question_id FROM questions")}
+
+    def asked(**questions: Any) -> set[int]:
+        artifact = run(store, questions=questions).methods["none"]["ask"].artifact.split("/")[1]
+        return {row[0] for row in sql(store, f"SELECT question_id FROM asked WHERE fingerprint = '{artifact}'")}
+
+    few, more, other = asked(sample=5), asked(sample=20), asked(sample=20, seed=7)
+    assert len(few) == 5
+    assert few < more < every
+    assert more != other
+    gold = "(SELECT unnest(gold_passages) AS passage_id FROM questions)"
+    title = sql(store, f"SELECT title FROM passages JOIN {gold} USING (passage_id)")
+    name = title[0][0].replace("'", "''")
+    assert 0 < len(asked(where=f"list_contains(titles, '{name}')")) < len(every)
+    with pytest.raises(InputError, match=r"no question fulfils it; there are \d+ of synthetic"):
+        asked(where="text = 'nothing'")
+    for wrong in ("colour = 1", "text IN (SELECT content FROM read_text('/etc/passwd'))"):
+        with pytest.raises(InputError, match=r"questions\.where"):
+            asked(where=wrong)
+
+
+def test_questions_of_a_data_set_of_their_own(store: Path, tmp_path: Path) -> None:
+    file = tmp_path / "mine.jsonl"
+    file.write_text('{"text": "Who is it?", "gold": []}\n{"text": "Will this fail?", "gold": ["yes"]}\n')
+    outcome = run(store, questions={"dataset": f"jsonl:{file}?question=text&answers=gold"})
+    report = read_report(store, outcome.run)
+    assert report.asked.questions == 2
+    naive = report.methods[1]
+    assert naive.error_rows == 1
+    assert naive.errors == ("the model has no answer to this",)
+    assert naive.summaries["f1"].left_out == 2  # one has no gold answer, one no answer
+    assert naive.summaries["f1"].value is None
+    # what failed is asked again by the next experiment that asks it, what did not is not
+    assert sql(store, "SELECT count(*) FROM candidates WHERE error <> ''")[0][0] == 3
+
+
+@pytest.mark.parametrize("text", ["unit", "passage"])
+def test_an_empty_retrieval_is_answered_without_contexts(store: Path, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "mine.jsonl"
+    file.write_text('{"text": "Xyzzy?", "gold": ["plugh"]}\n')
+    methods = {"words": {"retrieve": {"retriever": "bm25"}, "refine": {"text": text}}}
+    dataset = f"jsonl:{file}?question=text&answers=gold"
+    outcome = run(store, {**THREE, "methods": methods, "questions": {"dataset": dataset}})
+    assert outcome.methods["words"]["retrieve"].rows["hits"] == 0
+    assert outcome.methods["words"]["generate"].rows["candidates"] == 1
+    assert values(store, outcome, "words")["contexts"] == 0
+    assert values(store, outcome, "words")["answer_recall@5"] == 0
+
+
+def test_contexts_are_cut_to_a_budget_and_widened_to_passages(store: Path) -> None:
+    methods = {
+        "words": {"refine": {"max_words": 20}},
+        "tokens": {"refine": {"max_tokens": 12}},
+        "few": {"refine": {"top_k": 2, "text": "titled"}},
+        "passages": {"refine": {"text": "passage"}},
+    }
+    outcome = run(store, {**THREE, "methods": methods})
+    rows = {
+        name: sql(
+            store,
+            "SELECT list(text ORDER BY rank), sum(tokens) FROM evidence "
+            f"WHERE fingerprint = '{manifests['refine'].artifact.split('/')[1]}' GROUP BY question_id",
+        )
+        for name, manifests in outcome.methods.items()
+    }
+    assert all(sum(len(text.split()) for text in texts) <= 20 for texts, _ in rows["words"])
+    assert any(sum(len(text.split()) for text in texts) == 20 for texts, _ in rows["words"])
+    assert all(tokens <= 12 for _, tokens in rows["tokens"])
+    assert all(len(texts) == 2 and ": " in texts[0] for texts, _ in rows["few"])
+    passages = {row[0].strip() for row in sql(store, "SELECT text FROM passages")}
+    assert all(set(texts) <= passages and len(set(texts)) == len(texts) for texts, _ in rows["passages"])
+
+
+def test_reports_are_read_from_the_store(store: Path) -> None:
+    outcome = run(store)
+    made = read_report(store, find_run(store, "trial"))
+    assert made == read_report(store, outcome.run)
+    files = write_report(store, made)
+    assert [method.name for method in made.methods] == ["none", "naive", "pareto"]
+    assert "<svg" in files.html.read_text()
+    assert pq.read_table(files.parquet).num_rows == 3
+    assert files.csv.read_text().count("\n") == 4
+    done = CliRunner().invoke(app, ["report", outcome.run.run_id[:15], "--store", str(store)])
+    assert done.exit_code == 0, done.output
+    assert "pareto" in done.output
+    assert str(outcome.run.run_id) in CliRunner().invoke(app, ["runs", "--store", str(store)]).output
+    with pytest.raises(NoReport, match="no evaluation 'nothing'"):
+        find_run(store, "nothing")
+    # the collector keeps what the latest evaluation refers to
+    kept = CliRunner().invoke(app, ["store", "gc", "--delete", "--store", str(store)])
+    assert kept.exit_code == 0, kept.output
+    assert read_report(store, outcome.run) == made
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        (
+            {"retrieve": {"alhpa": 0.5}},
+            ConfigError,
+            r"method .*unknown setting 'retrieve.alhpa' \(did you mean 'retrieve.alpha'",
+        ),
+        ({"retrieve": {"alpha": [0.5, 2]}}, ConfigError, "retrieve.alpha.*less than or equal to 1"),
+        ({"retrieve": {"alpha": []}}, ConfigError, "empty list"),
+        ({"score": {"metrics": ["f_1"]}}, UnknownName, r"unknown metric 'f_1' \(did you mean 'f1'"),
+        ({"generate": {"generator": "raeder"}}, UnknownName, r"unknown generator 'raeder' \(did you mean 'reader'"),
+        ({"generate": {**FAKE, "prompt": "shrot_answer"}}, UnknownName, "did you mean 'short_answer'"),
+        ({"index": "other"}, IndexNotFound, r"no index 'other'.*there are: test"),
+        ({"index": None}, ConfigError, "whose questions"),
+        ({"methods": {"a": {"retrieve": {"retriever": "passages"}}}}, UnknownName, "did you mean 'passage'"),
+    ],
+)
+def test_bad_settings_are_told_before_anything_runs(
+    store: Path, settings: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        run(store, {**THREE, **settings})
+    assert [each.flow for each in read_runs(store)] == ["index_corpus"]
+
+
+def test_prompts_are_strict(store: Path, tmp_path: Path) -> None:
+    prompt = tmp_path / "mine.jinja"
+    prompt.write_text("{{ question }} {{ colour }}")
+    with pytest.raises(ConfigError, match="unknown variable colour; known: contexts, question"):
+        run(store, {**THREE, "generate": {**FAKE, "prompt": str(prompt)}})
+    prompt.write_text("{{ question }")
+    with pytest.raises(ConfigError, match=r"mine\.jinja"):
+        run(store, {**THREE, "generate": {**FAKE, "prompt": str(prompt)}})
+
+
+def test_an_index_that_lacks_a_unit_or_another_alpha_is_refused(store: Path) -> None:
+    index(store, CORPUS, name="passages", encode={"units": ["passage"]})
+    with pytest.raises(IndexMismatch, match=r"searches sentences.*index with --set"):
+        run(store, index="passages")
+    index(store, CORPUS, name="fused", index={"layout": "fused", "alpha": 0.5})
+    with pytest.raises(IndexMismatch, match=r"fused at alpha 0\.5"):
+        run(store, index="fused")
+    assert run(store, {**THREE, "methods": {"a": {"retrieve": {"retriever": "passage"}}}}, index="passages")
+
+
+def test_an_index_of_other_weights_is_refused_by_name(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.support.fakes import HashEncoder
+
+    identity = HashEncoder.identity
+    monkeypatch.setattr(HashEncoder, "identity", lambda self: identity(self) | {"files": {"model": "other"}})
+    with pytest.raises(IndexMismatch, match=r"was encoded by .* with other weights"):
+        run(store)
+
+
+def test_methods_override_the_defaults_and_what_is_given_overrides_both() -> None:
+    settings = {
+        "retrieve": {"top_k": 5},
+        "generate": None,
+        "methods": {
+            "a": {"index": "one", "retrieve": {"top_k": 7}},
+            "b": {"index": "two", "generate": {"max_tokens": 9}},
+            "c": {"retrieve": None},
+        },
+    }
+    a, b, c = evaluation("trial", settings, {"index": "shared"}).methods
+    assert (a.index, b.index, c.index) == ("one", "two", "shared")
+    assert a.retrieve is not None
+    assert b.generate is not None
+    assert (a.retrieve.top_k, b.generate.max_tokens, a.generate, c.retrieve) == (7, 9, None, None)
+    swept = evaluation("trial", settings, {"refine": {"top_k": [1, 2]}}).methods
+    assert [method.name for method in swept] == ["a top_k=1", "a top_k=2", "b top_k=1", "b top_k=2", "c"]
+    a, b, c = evaluation("trial", settings, {"retrieve": {"top_k": 3}, "generate": {"max_tokens": 4}}).methods
+    assert a.retrieve is not None
+    assert b.generate is not None
+    assert (a.retrieve.top_k, b.generate.max_tokens, a.generate, c.retrieve) == (3, 4, None, None)
+
+
+def test_every_experiment_of_the_project_can_be_read() -> None:
+    assert "quickstart" in names()
+    for name in names():
+        assert evaluation(*find(name), {"index": "any"}).methods
+    with pytest.raises(UnknownName, match="did you mean 'quickstart'"):
+        find("quikstart")
+
+
+def test_the_key_comes_from_the_environment_or_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    from prefect.blocks.system import Secret
+
+    from flows import evaluate as flow
+
+    def load(name: str, **_: Any) -> Secret:
+        if name != "openai-api-key":
+            raise ValueError(f"Unable to find block document named {name}")
+        return Secret(value="from the block")
+
+    monkeypatch.setattr(Secret, "load", load)
+    monkeypatch.setenv("OPENAI_API_KEY", "from the environment")
+    flow.use_secret()
+    assert os.environ["OPENAI_API_KEY"] == "from the environment"
+    monkeypatch.delenv("OPENAI_API_KEY")
+    flow.use_secret()
+    assert os.environ["OPENAI_API_KEY"] == "from the block"
+    monkeypatch.delenv("OPENAI_API_KEY")
+    monkeypatch.setattr(flow, "SECRET", "another")
+    flow.use_secret()
+    assert "OPENAI_API_KEY" not in os.environ
+
+
+def test_ray_and_prefect_give_the_same_rows(store: Path, tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    subprocess.run(["cp", "-al", str(store), str(whole)], check=True)
+    file = tmp_path / "trial.yaml"
+    file.write_text(json.dumps(THREE))
+    environment = {**os.environ, "PREFECT_HOME": str(tmp_path / "prefect"), "COLUMNS": "200"}
+    for place, options in ((whole, ["--runner", "serial"]), (store, ["--workers", "2"])):
+        command = [sys.executable, "-m", "flows.cli", "evaluate", str(file), "--store", str(place), *options]
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert "pareto" in done.stdout
+    assert contents(store) == contents(whole)

@@ -1,0 +1,379 @@
+"""The flow index_corpus as a whole: tables, reuse, resume, conservation of rows, bad input, Ray."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flows.pipelines.index_corpus import index_corpus, index_stages, run_serially
+from storage.artifacts import Artifact, ShardRecord
+from storage.indexes.opened import IndexMismatch
+from storage.runs import read_runs
+from tasks import load
+from tasks.datasets.base import InputError
+from tasks.encode import BadVectors
+from tasks.retrieve import Searcher
+from tasks.stage import Stage
+from tests.support.indexing import SYNTHETIC, contents, index, parameters, sql, table
+from tests.support.real_data import real_data
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_tables_of_a_corpus(tmp_path: Path) -> None:
+    outcome = index(tmp_path)
+    load, split, encode, faiss = outcome.manifests
+    assert load.rows == {"passages": 60, "questions": 10, "rejects": 0}
+    assert split.rows_in == 60
+    assert encode.rows_in == split.rows["sentences"]
+    # passage mode: a core vector per sentence and one vector per passage, whose sentences share it as context
+    assert encode.rows["vectors"] == split.rows["sentences"] + 60
+    assert faiss.rows["faiss"] == encode.rows["vectors"]
+    assert len(load.shards) == 4
+    assert outcome.run.state == "completed"
+    assert outcome.reused == set()
+
+
+def test_sentences_give_back_their_passages(tmp_path: Path) -> None:
+    index(tmp_path)
+    joined: dict[int, str] = {}
+    for row in table(tmp_path, "sentences").to_pylist():
+        before = joined.get(row["passage_id"], "")
+        assert row["start"] == len(before)
+        assert row["end"] == row["start"] + len(row["text"])
+        joined[row["passage_id"]] = before + row["text"]
+    assert joined == {row["passage_id"]: row["text"] for row in table(tmp_path, "passages").to_pylist()}
+
+
+def test_supporting_facts_lie_in_stored_passages(tmp_path: Path) -> None:
+    index(tmp_path)
+    texts = {row["passage_id"]: row["text"] for row in table(tmp_path, "passages").to_pylist()}
+    questions = table(tmp_path, "questions").to_pylist()
+    assert len(questions) == 10
+    for question in questions:
+        facts = [texts[fact["passage_id"]][fact["start"] : fact["end"]] for fact in question["supporting_facts"]]
+        assert any(answer in fact for answer in question["answers"] for fact in facts)
+
+
+@pytest.mark.parametrize("mode", ["exact", "passage", "late"])
+def test_context_modes(tmp_path: Path, mode: str) -> None:
+    index(tmp_path, encode={"context": mode})
+    sentences = table(tmp_path, "sentences").to_pylist()
+    sizes: dict[int, int] = {}
+    for row in sentences:
+        sizes[row["passage_id"]] = sizes.get(row["passage_id"], 0) + 1
+    with_context = {row["sentence_id"] for row in sentences if sizes[row["passage_id"]] > 1}
+    kinds: dict[str, set[int]] = {"core": set(), "context": set(), "passage": set()}
+    for row in table(tmp_path, "vectors").to_pylist():
+        assert np.linalg.norm(row["vector"]) == pytest.approx(1, abs=1e-5)
+        kinds[row["kind"]].add(row["id"])
+    assert kinds["core"] == {row["sentence_id"] for row in sentences}
+    assert kinds["passage"] == set(sizes)
+    assert kinds["context"] == (set() if mode == "passage" else with_context)
+
+
+def test_the_same_work_is_not_done_twice(tmp_path: Path) -> None:
+    index(tmp_path)
+    before = contents(tmp_path)
+    again = index(tmp_path)
+    assert again.reused == {"load", "split", "encode", "index"}
+    assert contents(tmp_path) == before
+    fused = index(tmp_path, name="fused", index={"layout": "fused", "alpha": 0.5})
+    assert fused.reused == {"load", "split", "encode"}
+    other = index(tmp_path, name="late", encode={"context": "late"})
+    assert other.reused == {"load", "split"}
+
+
+def test_a_file_may_move_and_a_row_may_change_its_place(tmp_path: Path) -> None:
+    rows = [json.dumps({"title": f"T{n}", "text": f"Passage {n} is here. It is short."}) for n in range(50)]
+    one, other = tmp_path / "one.jsonl", tmp_path / "deep" / "other.jsonl"
+    one.write_text("\n".join(rows))
+    first = index(tmp_path / "s", f"jsonl:{one}")
+    other.parent.mkdir()
+    other.write_text("\n".join(rows))
+    assert index(tmp_path / "s", f"jsonl:{other}").reused == first.reused | {"load", "split", "encode", "index"}
+    other.write_text("\n".join(["", *reversed(rows)]))
+    moved = index(tmp_path / "moved", f"jsonl:{other}")
+    ids = [record.files[0].rows for record in moved.manifests[0].shards]
+    assert ids == [record.files[0].rows for record in first.manifests[0].shards]
+    old, new = (sorted(table(tmp_path / each, "passages")["passage_id"].to_pylist()) for each in ("s", "moved"))
+    assert old == new
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.fixed_dictionaries({"text": st.text(max_size=30)}),
+            st.fixed_dictionaries({"title": st.text(max_size=5)}),
+            st.sampled_from([{"text": "The same text."}, {"text": "Another. One."}, 7, None]),
+        ),
+        max_size=40,
+    ),
+    st.integers(1, 7),
+)
+def test_rows_in_are_rows_out_and_rejects(tmp_path_factory, rows: list, size: int) -> None:
+    folder = tmp_path_factory.mktemp("rows")
+    file = folder / "rows.jsonl"
+    file.write_text("\n".join(map(json.dumps, [*rows, {"text": "One passage that is usable."}])), encoding="utf-8")
+    manifest = index(folder / "store", f"jsonl:{file}", load={"shard_passages": size}).manifests[0]
+    assert manifest.rows_in == len(rows) + 1 == sum(manifest.rows.values())
+    texts = table(folder / "store", "passages")["text"].to_pylist()
+    assert len(texts) == len(set(texts))
+    rejects = table(folder / "store", "rejects").to_pylist()
+    assert all(1 <= row["offset"] <= len(rows) + 1 and row["reason"] and row["source"] for row in rejects)
+
+
+def test_copies_are_kept_once_and_over_long_texts_refused(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    rows = [{"text": "Kept once."}] * 5 + [{"text": "x" * 101}]
+    file.write_text("\n".join(map(json.dumps, rows)))
+    index(tmp_path / "s", f"jsonl:{file}", load={"max_chars": 100})
+    assert table(tmp_path / "s", "passages")["text"].to_pylist() == ["Kept once."]
+    reasons = sql(tmp_path / "s", 'SELECT reason, count(*), min("offset") FROM rejects GROUP BY 1 ORDER BY 1')
+    assert reasons == [("duplicate", 4, 2), ("over_long", 1, 6)]
+
+
+class Interrupted(Exception):
+    """Stands for whatever ends a run."""
+
+
+def test_a_run_that_ends_anywhere_goes_on_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ends the run before each done-marker in turn: the next run redoes only what has none."""
+    index(tmp_path / "whole")
+    written: list[str] = []
+    mark_done = Artifact.mark_done
+
+    def end_after_the_next(self: Artifact, record: ShardRecord) -> None:
+        name = f"{self.table} {record.shard}"
+        assert name not in written, f"{name} was done before"
+        mark_done(self, record)
+        written.append(name)
+        raise Interrupted
+
+    monkeypatch.setattr(Artifact, "mark_done", end_after_the_next)
+    for attempt in range(100):
+        try:
+            index(tmp_path / "broken")
+            break
+        except Interrupted:
+            assert len(written) == attempt + 1
+    assert len(written) == 4 + 4 + 4 + 1 + 3  # shards of load, split, encode, index; preparations of the first three
+    assert contents(tmp_path / "broken") == contents(tmp_path / "whole")
+    states = [run.state for run in read_runs(tmp_path / "broken")]
+    assert states == ["failed"] * len(written) + ["completed"]
+
+
+def test_reading_a_source_goes_on_after_the_last_whole_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "CHUNK_ROWS", 9)
+    index(tmp_path / "whole")
+    write = load._Chunk.write
+    numbers: list[int] = []
+
+    def end_after_writing(self: load._Chunk) -> None:
+        write(self)
+        numbers.append(self.number)
+        raise Interrupted
+
+    monkeypatch.setattr(load._Chunk, "write", end_after_writing)
+    for _ in range(100):
+        try:
+            index(tmp_path / "broken")
+            break
+        except Interrupted:
+            continue
+    assert numbers == list(range(8))  # 70 records, 9 in a chunk, none twice
+    assert contents(tmp_path / "broken") == contents(tmp_path / "whole")
+    assert not list((tmp_path / "broken").glob("*/*/staging"))
+
+
+def test_kill_9_at_random_moments(tmp_path: Path) -> None:
+    """Twenty times, counted from when the program has been loaded; what is left is looked at each time."""
+    corpus = ["index", "synthetic:passages=2400,questions=40,seed=3", "--name", "k", "--runner", "serial"]
+    settings = ["--set", "encode.encoder=tests.support.fakes:HashEncoder", "--set", "load.shard_passages=40"]
+    modules = "sys, flows.pipelines.index_corpus, flows.cli.main as cli"
+    script = f"import {modules}; print('loaded', flush=True); cli.app(sys.argv[1:])"
+    command = [sys.executable, "-c", script, *corpus, *settings, "--store"]
+    subprocess.run([*command, str(tmp_path / "whole")], check=True, cwd=ROOT, capture_output=True)
+    whole, killed = contents(tmp_path / "whole"), tmp_path / "killed"
+    moments = random.Random(0)
+    ended = []
+    for _ in range(20):
+        with subprocess.Popen(
+            [*command, str(killed)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        ) as process:
+            assert process.stdout
+            process.stdout.readline()
+            time.sleep(moments.uniform(0.0, 0.5))
+            process.kill()
+        ended.append(process.returncode)
+        assert contents(killed).items() <= whole.items()
+    assert ended.count(-signal.SIGKILL) >= 15, ended
+    subprocess.run([*command, str(killed)], check=True, cwd=ROOT, capture_output=True)
+    assert contents(killed) == whole
+    assert not list(killed.glob("*/*/.*.tmp"))
+    assert read_runs(killed)[-1].state == "completed"
+
+
+def test_two_runs_of_one_corpus_at_once(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "flows.cli", "index", "synthetic:passages=1200,questions=40,seed=3", "--name", "k"]
+    command += [
+        "--runner",
+        "serial",
+        "--store",
+        str(tmp_path),
+        "--set",
+        "encode.encoder=tests.support.fakes:HashEncoder",
+    ]
+    both = [subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [(process.communicate()[1], process.returncode)[1] for process in both] == [0, 0]
+    assert sql(tmp_path, "SELECT state, count(*) FROM runs GROUP BY 1") == [("completed", 2)]
+    # every shard was paid for once
+    assert sql(tmp_path, "SELECT count(*) FROM costs GROUP BY stage, shard HAVING count(*) > 1") == []
+
+
+def test_a_missing_shard_is_done_again_and_nothing_else(tmp_path: Path) -> None:
+    index(tmp_path)
+    before = contents(tmp_path)
+    lost = sorted((tmp_path / "vectors").glob("*/00002.parquet"))[0]
+    lost.unlink()
+    untouched = lost.with_name("00001.parquet").stat().st_mtime_ns
+    index(tmp_path)
+    assert contents(tmp_path) == before
+    assert lost.with_name("00001.parquet").stat().st_mtime_ns == untouched
+
+
+@pytest.mark.parametrize("table", ["passages", "sentences", "vectors", "faiss"])
+def test_changed_bytes_are_refused_by_name_and_rebuilt(tmp_path: Path, table: str) -> None:
+    index(tmp_path)
+    before = contents(tmp_path)
+    changed = sorted((tmp_path / table).glob("*/00000.*"))[-1]
+    content = bytearray(changed.read_bytes())
+    content[len(content) // 2] ^= 1
+    changed.write_bytes(content)
+    with pytest.raises(IndexMismatch, match=rf"{changed.relative_to(tmp_path)} has other bytes"):
+        Searcher(tmp_path, "test")
+    outcome = index(tmp_path)
+    assert contents(tmp_path) == before
+    assert len(outcome.reused) == 3
+
+
+@pytest.mark.parametrize(
+    ("encoder", "words"), [("NaNEncoder", "not finite"), ("WideEncoder", "dimension 64, declared is 32")]
+)
+def test_an_encoder_that_gives_nonsense_is_named(tmp_path: Path, encoder: str, words: str) -> None:
+    with pytest.raises(BadVectors, match=rf"tests\.fakes:{encoder}.*shard 0.*{words}"):
+        index(tmp_path, encode={"encoder": f"tests.support.fakes:{encoder}"})
+
+
+def test_questions_alone_are_no_corpus(tmp_path: Path) -> None:
+    file = tmp_path / "questions.jsonl"
+    file.write_text('{"question": "Who?", "answers": ["She"]}\n')
+    with pytest.raises(InputError, match="questions only"):
+        index(tmp_path / "s", f"jsonl:{file}?question=question")
+
+
+def test_a_corpus_without_a_usable_row_says_why(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"body": "It is called otherwise."}\n')
+    with pytest.raises(InputError, match=r"rows\.jsonl.*missing_column.*body"):
+        index(tmp_path / "s", f"jsonl:{file}")
+    assert read_runs(tmp_path / "s")[-1].state == "failed"
+
+
+def test_whole_passages_need_no_split(tmp_path: Path) -> None:
+    stages = [stage.name for stage in index_stages(parameters(tmp_path, encode={"units": ["passage"]}))]
+    assert stages == ["load", "encode", "index"]
+    index(tmp_path, encode={"units": ["passage"]})
+    assert sql(tmp_path, "SELECT DISTINCT kind FROM vectors") == [("passage",)]
+
+
+def test_several_datasets_are_one_corpus(tmp_path: Path) -> None:
+    hotpot = real_data("hotpotqa/hotpot_train_sample100.json")
+    wiki = real_data("2wikimultihopqa/corpus.json")
+    outcome = index(tmp_path, f"hotpotqa:{hotpot}", f"titletext:{wiki}", load={"shard_passages": 4096})
+    assert outcome.manifests[0].rows == {"passages": 994 + 6118, "questions": 100, "rejects": 1}
+    # one of 2Wiki's passages is one of HotpotQA's, to the letter
+    sources = dict(sql(tmp_path, "SELECT source, count(*) FROM passages GROUP BY 1"))
+    assert sources == {"hotpotqa:hotpot_train_sample100.json": 994, "titletext:corpus.json": 6118}
+
+
+def test_ray_and_prefect_give_the_same_bytes_even_if_a_worker_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One run of the flow, in a process of its own as a user's is, with a worker that dies in the middle of it."""
+    encoder = "tests.support.fakes:MortalEncoder"
+    environment = {
+        **os.environ,
+        "VITALFEW_TEST_MARK": str(tmp_path / "mark"),
+        "PREFECT_HOME": str(tmp_path / "prefect"),
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "flows.cli.main",
+        "index",
+        "synthetic:passages=60,questions=10,seed=3",
+        "--name",
+        "test",
+    ]
+    command += ["--set", f"encode.encoder={encoder}", "--set", "load.shard_passages=20", "--workers", "2"]
+    command += ["--set", "index.type=ivf_sq8", "--set", "bm25.enabled=true"]
+    done = subprocess.run(
+        [*command, "--store", str(tmp_path / "ray")], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "mark").exists()
+    monkeypatch.setenv("VITALFEW_TEST_MARK", str(tmp_path / "mark"))
+    index(tmp_path / "serial", encode={"encoder": encoder}, index={"type": "ivf_sq8"}, bm25={"enabled": True})
+    assert contents(tmp_path / "ray") == contents(tmp_path / "serial")
+    shards = sql(tmp_path / "ray", "SELECT shard, count(*) FROM costs WHERE stage = 'encode' GROUP BY 1 ORDER BY 1")
+    assert shards == [(shard, 1) for shard in (-1, 0, 1, 2, 3)]
+
+
+def test_ctrl_c_ends_the_run_and_its_workers_within_seconds(tmp_path: Path) -> None:
+    """A terminal's Ctrl-C: the whole group of processes is interrupted, workers and Prefect's server among them."""
+    mark, store = tmp_path / "mark", tmp_path / "store"
+    environment = {**os.environ, "VITALFEW_TEST_MARK": str(mark), "PREFECT_HOME": str(tmp_path / "prefect")}
+    command = [sys.executable, "-m", "flows.cli", "index", SYNTHETIC, "--name", "test", "--store", str(store)]
+    command += [
+        "--set",
+        "encode.encoder=tests.support.fakes:EndlessEncoder",
+        "--set",
+        "load.shard_passages=20",
+        "--workers",
+        "1",
+    ]
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    deadline = time.monotonic() + 120
+    while not mark.exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.2)
+    os.killpg(process.pid, signal.SIGINT)
+    _, told = process.communicate(timeout=30)
+    assert process.returncode == 130, told
+    assert "Cancelled" in told
+    assert [run.state for run in read_runs(store)] == ["cancelled"]
+    assert index(store).reused == {"load", "split"}
+
+
+def test_every_stage_can_be_run_by_a_plain_call(tmp_path: Path) -> None:
+    done: list[str] = []
+
+    def execute(stages: Sequence[Stage], run_id: str):
+        done.extend(stage.name for stage in stages)
+        return run_serially(stages, run_id)
+
+    index_corpus(parameters(tmp_path), execute)
+    assert done == ["load", "split", "encode", "index"]

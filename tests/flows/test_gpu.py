@@ -1,0 +1,153 @@
+"""GPUs by configuration. No GPU is needed: what PyTorch would say of one is put in its mouth, and Ray counts one."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from configs.loading import ConfigError
+from configs.schema import EncodeConfig, IndexCorpus
+from flows.pipelines.index_corpus import index_stages, run_serially
+from flows.pipelines.progress import StageProgress
+from flows.ray_pool import Workers, most_workers
+from tasks.encode import Encode, make_encoder
+from tasks.models.device import choose_device, choose_dtype, native_bf16
+from tests.support.indexing import index, parameters, sql
+
+CUDA = torch.device("cuda")
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Call it with whether PyTorch is to see a GPU, and whether that one knows bf16."""
+
+    def pretend(available: bool, bf16: bool = True) -> None:
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: available)
+        # Emulated, every GPU knows it: only the native kind counts.
+        monkeypatch.setattr(
+            torch.cuda, "is_bf16_supported", lambda including_emulation=True: bf16 or including_emulation
+        )
+
+    return pretend
+
+
+def test_auto_takes_the_gpu_that_this_process_sees(gpu: Any) -> None:
+    gpu(available=True)
+    assert choose_device("auto") == CUDA
+    assert choose_device("cpu").type == "cpu"
+    gpu(available=False)
+    assert choose_device("auto").type == "cpu"
+    assert choose_device("cuda") == CUDA  # the workers have one
+
+
+@pytest.mark.parametrize(
+    ("available", "bf16", "precision", "dtype"),
+    [
+        (True, True, "auto", torch.bfloat16),
+        (True, False, "auto", torch.float16),
+        (False, False, "auto", torch.bfloat16),
+        (True, True, "fp16", torch.float16),
+        (True, True, "fp32", torch.float32),
+        (True, False, "bf16", torch.bfloat16),
+    ],
+)
+def test_precision_on_a_gpu(gpu: Any, available: bool, bf16: bool, precision: Any, dtype: torch.dtype) -> None:
+    gpu(available, bf16)
+    assert choose_dtype(precision, CUDA) == dtype
+    if available:
+        assert native_bf16() == bf16
+
+
+def test_precision_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    for known, dtype in ((True, torch.bfloat16), (False, torch.float32)):
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda known=known: {"avx512_bf16": known})
+        assert choose_dtype("auto", torch.device("cpu")) == dtype
+
+
+def test_a_driver_without_a_gpu_and_a_worker_with_one_agree(gpu: Any) -> None:
+    config = EncodeConfig(device="cuda")
+    gpu(available=False)
+    driver = make_encoder(config)
+    assert driver.uses_gpu
+    gpu(available=True)
+    assert make_encoder(config).identity() == driver.identity()
+    assert make_encoder(EncodeConfig(device="cpu")).identity() != driver.identity()
+
+
+def test_a_worker_without_a_gpu_says_so(gpu: Any) -> None:
+    gpu(available=False)
+    with pytest.raises(ConfigError, match=r"sees no GPU.*encode\.device=cpu"):
+        make_encoder(EncodeConfig(device="cuda")).encode(["A text."])
+
+
+def stage(store: Path, **settings: Any) -> Encode:
+    [found] = [one for one in index_stages(_parameters(store, **settings)) if isinstance(one, Encode)]
+    return found
+
+
+def _parameters(store: Path, **settings: Any) -> IndexCorpus:
+    return parameters(store, **{"encode": {"encoder": "tests.support.fakes:GpuEncoder"}} | settings)
+
+
+def test_num_gpus_reaches_the_stage(tmp_path: Path) -> None:
+    assert stage(tmp_path).num_gpus == 1
+    assert stage(tmp_path, num_gpus=0.25).num_gpus == 0.25
+    assert stage(tmp_path, num_gpus=0.25).artifact == stage(tmp_path).artifact
+    assert stage(tmp_path, encode={"encoder": "tests.support.fakes:HashEncoder"}).num_gpus == 0
+    with pytest.raises(ConfigError, match=r"num_gpus=0\.5.*encode\.device=cuda"):
+        stage(tmp_path, num_gpus=0.5, encode={"encoder": "tests.support.fakes:HashEncoder"})
+    for wrong in (0, 2):
+        with pytest.raises(ConfigError, match="num_gpus"):
+            stage(tmp_path, num_gpus=wrong)
+
+
+@pytest.mark.parametrize(
+    ("num_gpus", "workers", "resources", "most"),
+    [
+        (None, None, {"CPU": 16.0, "GPU": 2.0}, 2),
+        (0.25, None, {"CPU": 16.0, "GPU": 2.0}, 8),
+        (0.3, None, {"CPU": 16.0, "GPU": 2.0}, 6),
+        (0.1, None, {"CPU": 16.0, "GPU": 1.0}, 10),
+        (0.25, 3, {"CPU": 16.0, "GPU": 2.0}, 3),
+        (0.25, None, {"CPU": 4.0, "GPU": 2.0}, 4),
+    ],
+)
+def test_no_more_workers_than_gpus_have_room_for(
+    tmp_path: Path, num_gpus: float | None, workers: int | None, resources: dict[str, float], most: int
+) -> None:
+    assert most_workers(stage(tmp_path, num_gpus=num_gpus), workers, resources) == most
+
+
+def test_a_cluster_without_a_gpu_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="wants 1 GPU per worker and this Ray cluster has 0"):
+        most_workers(stage(tmp_path), None, {"CPU": 4.0})
+
+
+def test_the_ledger_counts_the_share_of_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VITALFEW_TEST_MARK", str(tmp_path / "mark"))
+    index(tmp_path / "store", encode={"encoder": "tests.support.fakes:GpuEncoder"}, num_gpus=0.25)
+    query = "SELECT stage, sum(gpu_seconds) / sum(wall_seconds) FROM costs WHERE shard >= 0 GROUP BY 1"
+    assert dict(sql(tmp_path / "store", query))["encode"] == pytest.approx(0.25)
+    assert dict(sql(tmp_path / "store", query))["split"] == 0
+
+
+def test_ray_gives_each_worker_its_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    mark = tmp_path / "mark"
+    monkeypatch.setenv("VITALFEW_TEST_MARK", str(mark))
+    settings = _parameters(tmp_path / "store", num_gpus=0.5)
+    *before, encode, _ = index_stages(settings)
+    for one in before:
+        run_serially([one], "run")
+    address = {"_node_ip_address": "127.0.0.1", "include_dashboard": False, "log_to_driver": False}
+    ray.init(num_cpus=2, num_gpus=1, object_store_memory=80 << 20, **address)
+    try:
+        with StageProgress("encode") as progress:
+            manifest = Workers(None).run(encode, "run", progress)
+    finally:
+        ray.shutdown()
+    assert manifest.rows["vectors"] > 0
+    seen = {tuple(line.split()) for line in mark.read_text().splitlines()}
+    assert {devices for _, devices in seen} == {"0"}

@@ -1,0 +1,337 @@
+"""`vitalfew tables`, the macros, the prompt of `vitalfew sql`, and `vitalfew costs`."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.output import DummyOutput
+from typer.testing import CliRunner, Result
+
+from configs.evaluation import ScoreConfig
+from flows.cli import show
+from flows.cli.main import app
+from flows.cli.prompt import CatalogCompleter, history, is_whole, prompt
+from flows.cli.terminal import out
+from flows.pipelines.evaluate import evaluate
+from flows.pipelines.experiments import evaluation
+from flows.pipelines.index_corpus import run_serially
+from flows.pipelines.quote.quote import plan
+from storage.catalog.database import CATALOG, build, connect, query, without_rows
+from storage.catalog.macros import LOWER_IS_BETTER, MACROS, NEITHER
+from storage.catalog.tables import ROWS, columns
+from tasks.registry import METHODS, resolve
+from tests.support.indexing import index, parameters, sql
+
+CORPUS = "synthetic:passages=120,questions=60,seed=3"
+TRIAL: dict[str, Any] = {
+    "index": "test",
+    "generate": {"generator": "tests.support.fakes:FirstWords"},
+    "retrieve": {"top_k": 5},
+    "methods": {
+        "none": {"retrieve": None},
+        "naive": {"retrieve": {"retriever": "passage"}},
+        "pareto": {"retrieve": {"retriever": "core_context"}},
+    },
+}
+
+
+def run(*arguments: str | Path, given: str | None = None) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], input=given)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index that was quoted, and an evaluation of three methods."""
+    folder = tmp_path_factory.mktemp("sql") / "store"
+    plan(parameters(folder, CORPUS))
+    index(folder, CORPUS)
+    evaluate(evaluation("trial", TRIAL, {"store": folder, "runner": "serial"}), run_serially)
+    return folder
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    """A store that holds nothing yet."""
+    (tmp_path / "runs").mkdir()
+    return tmp_path
+
+
+def test_every_table_and_column_is_documented() -> None:
+    with without_rows() as connection:
+        views = {name for (name,) in connection.sql("SHOW TABLES").fetchall()} - {"place"}
+        assert views == set(ROWS)
+        for table in ROWS:
+            there = [row[0] for row in connection.sql(f"DESCRIBE {table}").fetchall()]
+            assert sorted(there) == sorted(columns(table)), table
+            assert all(column.about for column in columns(table).values()), table
+    for table, column, unit in [("costs", "cpu_seconds", "seconds"), ("ledger", "quoted_usd", "USD"),
+                                ("sentences", "start", "code points"), ("hits", "rank", "")]:  # fmt: skip
+        assert columns(table)[column].unit == unit
+
+
+def test_any_duckdb_shows_the_comments(store: Path) -> None:
+    build(store)
+    with duckdb.connect(str(store / CATALOG), read_only=True) as connection:
+        own = "NOT internal AND table_name <> 'place'"
+        said = connection.sql(f"SELECT comment FROM duckdb_columns() WHERE {own}").fetchall()
+        assert all(comment for (comment,) in said)
+        ((costs,),) = connection.sql("SELECT comment FROM duckdb_views() WHERE view_name = 'costs'").fetchall()
+        assert costs == "a row is what one shard of one stage took"
+        macros = connection.sql(
+            "SELECT function_name, comment FROM duckdb_functions() WHERE function_type = 'table_macro' AND NOT internal"
+        ).fetchall()
+    assert dict(macros) == {macro.name: macro.about for macro in MACROS}
+
+
+def test_tables_with_and_without_a_store(store: Path, tmp_path: Path) -> None:
+    there = run("tables", "--store", store)
+    assert there.exit_code == 0, there.output
+    (passages,) = [line.split() for line in there.output.splitlines() if line.startswith("passages")]
+    assert passages[1] == str(sql(store, "SELECT count(*) FROM passages")[0][0])
+    none = run("tables", "--store", tmp_path / "none")
+    assert none.exit_code == 0
+    assert "no store at" in none.output
+    for where in (store, tmp_path / "none"):
+        shown = run("tables", "costs", "--store", where).output
+        assert "cpu_seconds" in shown
+        assert "DOUBLE" in shown
+        assert "seconds" in shown
+    every = run("tables", "--all", "--macros", "--store", tmp_path / "none").output
+    assert all(name in every for name in [*ROWS, *(macro.signature for macro in MACROS)])
+    wrong = run("tables", "hist", "--store", store)
+    assert wrong.exit_code == 1
+    assert "did you mean 'hits'" in wrong.output
+
+
+@pytest.mark.parametrize("macro", MACROS, ids=lambda macro: macro.name)
+def test_the_example_of_every_macro_answers_on_any_store(macro: Any, store: Path, bare: Path) -> None:
+    assert query(store, macro.example).fetchall(), macro.example
+    assert query(bare, macro.example).fetchall() == []
+
+
+def test_the_best_method_by_each_metric(store: Path) -> None:
+    best = {metric: (value, method) for metric, value, method in sql(store, "SELECT metric, value, method FROM best()")}
+    every = sql(
+        store,
+        "SELECT metric, value, method FROM summaries AS s JOIN methods USING (fingerprint) WHERE value IS NOT NULL",
+    )
+    for metric, (value, _) in best.items():
+        values = [other for name, other, _ in every if name == metric]
+        assert value == (min(values) if metric in LOWER_IS_BETTER else max(values)), metric
+    assert best["prompt_tokens"][1] == "none"
+    assert set(best) == {metric for metric, _, _ in every}
+    assert sql(store, "SELECT count(*) FROM best('trial', n := 3) WHERE metric = 'accuracy'") == [(3,)]
+    assert sql(store, "SELECT * FROM best('another')") == []
+
+
+def test_the_macros_know_which_way_every_metric_points() -> None:
+    for name in METHODS["metric"]:
+        metric = resolve("metric", name)
+        if name == "mauve":
+            continue  # its column names the features it rests on; better the higher
+        for column in metric(ScoreConfig(metrics=(name,))).score([]):
+            told = None if column in NEITHER else column not in LOWER_IS_BETTER
+            assert told == metric.higher_is_better, column
+
+
+def test_the_worst_questions_come_with_their_answers(store: Path) -> None:
+    rows = sql(store, "SELECT value, question, gold, answer, method FROM worst('trial', 'pareto', 'f1', n := 4)")
+    assert len(rows) == 4
+    ((lowest,),) = sql(
+        store,
+        "SELECT min(value) FROM scores JOIN methods USING (fingerprint) WHERE metric = 'f1' AND method = 'pareto'",
+    )
+    assert rows[0][0] == lowest
+    assert all(question and gold and answer and method == "pareto" for _, question, gold, answer, method in rows)
+    dearest = sql(store, "SELECT value FROM worst(of_metric := 'prompt_tokens', n := 3)")
+    assert dearest[0] == sql(store, "SELECT max(value) FROM scores WHERE metric = 'prompt_tokens'")[0]
+
+
+def test_a_questions_story_is_told_in_order(store: Path) -> None:
+    ((question, text),) = sql(store, "SELECT question_id, text FROM asked ORDER BY ALL LIMIT 1")
+    by_id = sql(store, f"SELECT method, step, stage, place, text FROM story({question})")
+    by_text = sql(store, f"SELECT method, step, stage, place, text FROM story('{text.upper()[3:40]}')")
+    assert by_id == by_text
+    stages = [stage for method, _, stage, _, _ in by_id if method == "pareto"]
+    assert list(dict.fromkeys(stages)) == ["asked", "hits", "evidence", "candidates", "scores"]
+    assert [place for method, _, stage, place, _ in by_id if (method, stage) == ("pareto", "hits")] == [1, 2, 3, 4, 5]
+    assert "hits" not in [stage for method, _, stage, _, _ in by_id if method == "none"]
+    only = sql(store, f"SELECT DISTINCT method FROM story({question}, run := 'trial', of_method := 'naive')")
+    assert only == [("naive",)]
+
+
+def test_nearest_sentences(store: Path) -> None:
+    ((sentence, text),) = sql(store, "SELECT sentence_id, text FROM sentences ORDER BY ALL LIMIT 1")
+    found = sql(store, f"SELECT sentence_id, similarity FROM nearest({sentence}, n := 7)")
+    assert len(found) == 7
+    assert sentence not in [other for other, _ in found]
+    assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
+    vector = f"(SELECT vector FROM vectors WHERE id = {sentence} AND kind = 'core')"
+    itself = sql(store, f"SELECT text, similarity FROM nearest_to({vector}, n := 1)")
+    assert itself[0][0] == text
+    assert itself[0][1] == pytest.approx(1, abs=1e-5)
+    assert sql(store, "FROM nearest(1)") == []
+    assert sql(store, "FROM nearest_to([1, 2, 3])") == []  # no vector is that short
+
+
+def test_spending_adds_up_to_the_ledger(store: Path) -> None:
+    assert sql(store, "SELECT sum(tokens), round(sum(usd), 12) FROM spending()") == sql(
+        store, "SELECT sum(tokens), round(sum(usd), 12) FROM costs"
+    )
+    ((runs,),) = sql(store, "SELECT count(DISTINCT run_id) FROM spending('trial')")
+    assert runs == 1
+
+
+def test_costs(store: Path, bare: Path) -> None:
+    shown = run("costs", "--store", store)
+    assert shown.exit_code == 0, shown.output
+    for word in ("encode", "generate", "together", "day (UTC)", "trial", "Quoted → truth"):
+        assert word in shown.output
+    assert "GPU" not in shown.output
+    one = run("costs", "trial", "--store", store).output
+    assert "generate" in one
+    assert "encode " not in one
+    assert "no run 'nobody'" in run("costs", "nobody", "--store", store).output
+    nothing = run("costs", "--store", bare)
+    assert nothing.exit_code == 1
+    assert "nothing was paid for" in nothing.output
+
+
+def test_a_query_from_standard_input(store: Path) -> None:
+    read = run("sql", "--store", store, "--format", "csv", given="SELECT count(*) AS n\nFROM questions;\n")
+    assert read.stdout.split() == ["n", "60"]
+    nothing = run("sql", "--store", store, given="")
+    assert nothing.exit_code == 1
+    assert "one statement that only reads" in nothing.output
+
+
+@pytest.fixture
+def keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[PipeInput]:
+    """What is typed at the prompt; its history lies in tmp_path/vitalfew."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with create_pipe_input() as typed, create_app_session(input=typed, output=DummyOutput()):
+        yield typed
+
+
+def test_the_prompt_goes_on_after_errors_and_ctrl_c(
+    store: Path, keys: PipeInput, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys.send_text("SELECT * FROM pasages;\r")
+    keys.send_text("SELECT wrong\x03")
+    keys.send_text("SELECT 40 +\r2 AS\rfound;\r")
+    keys.send_text("\\d scores\r\\x\r;\rDROP VIEW hits;\r")
+    keys.send_text("\\q\r")
+    prompt(store, "table")
+    said = capsys.readouterr()
+    assert "pasages" in said.err
+    assert "no command \\x" in said.err
+    assert "one statement that only reads" in said.err
+    assert "found" in said.out
+    assert "42" in said.out
+    assert "wrong" not in said.out + said.err
+    assert "a row is one metric of one question" in said.out
+    assert "SELECT 40 +\n2 AS\nfound;" in list(history().load_history_strings())
+
+
+@pytest.mark.parametrize(("said", "raised"), [("Query interrupted", KeyboardInterrupt), ("another", RuntimeError)])
+def test_a_query_that_ctrl_c_stopped_is_no_error(said: str, raised: type[BaseException]) -> None:
+    class Stopped:
+        """A relation as DuckDB leaves it on SIGINT."""
+
+        columns = ("n",)
+
+        def fetchall(self) -> list[Any]:
+            raise RuntimeError(said)
+
+    with pytest.raises(raised):
+        show.rows(out, Stopped(), "table")  # type: ignore[arg-type]
+
+
+def test_the_prompt_ends_with_ctrl_d(store: Path, keys: PipeInput, capsys: pytest.CaptureFixture[str]) -> None:
+    keys.send_text("FROM questions LIMIT 1;\r\x04")
+    prompt(store, "json")
+    assert '"question_id"' in capsys.readouterr().out
+
+
+def completions(text: str) -> list[str]:
+    return [each.text for each in CatalogCompleter().get_completions(Document(text), CompleteEvent())]
+
+
+def test_what_is_completed() -> None:
+    assert "hits" in completions("SELECT * FROM hi")
+    assert "story(" in completions("FROM sto")
+    assert "SELECT" in completions("sel")
+    assert completions("SELECT costs.cpu") == ["cpu_seconds"]
+    assert "question_id" in completions("SELECT h.ques")
+    assert set(ROWS) <= set(completions("SELECT * FROM "))
+
+
+@pytest.mark.parametrize(
+    ("typed", "whole"),
+    [
+        ("SELECT 1", False),
+        ("SELECT 1;", True),
+        ("SELECT ';", False),
+        ("SELECT ';';", True),
+        ("SELECT 1 -- not yet;", False),
+        ("SELECT 1; ", True),
+        ("\\d", True),
+        ("", True),
+        ("SELECT $$a;", False),
+    ],
+)
+def test_where_a_statement_ends(typed: str, whole: bool) -> None:
+    assert is_whole(typed) == whole
+
+
+def test_a_state_directory_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    assert list(history().load_history_strings()) == []
+
+
+WRITER = """
+import sys, duckdb
+connection = duckdb.connect(sys.argv[1])
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_readers_go_on_while_another_process_writes(store: Path, tmp_path: Path) -> None:
+    reader = connect(store)
+    before = reader.sql("SELECT count(*) FROM hits").fetchall()
+    index(store, CORPUS, encode={"context": "late"})  # writes artifacts, and the catalog anew
+    assert reader.sql("SELECT count(*) FROM hits").fetchall() == before
+    reader.close()
+    command = [sys.executable, "-c", WRITER, str(store / CATALOG)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "held\n"
+        assert sql(store, "SELECT count(*) FROM hits") == before  # locked: another catalog takes its place
+        writer.communicate("")
+
+
+def test_a_catalog_of_an_older_version_is_written_anew(tmp_path: Path) -> None:
+    index(tmp_path)
+    (tmp_path / CATALOG).unlink()
+    with duckdb.connect(str(tmp_path / CATALOG)) as connection:
+        connection.execute("CREATE TABLE place AS SELECT ? AS root", [str(tmp_path.resolve())])
+        connection.execute("CREATE TABLE artifacts (fingerprint VARCHAR, table_name VARCHAR)")
+    assert sql(tmp_path, "SELECT count(*) > 0 FROM spending()") == [(True,)]
+
+
+@pytest.mark.parametrize("command", [["sql", "SELECT 1"], ["sql"], ["costs"]])
+def test_no_store(command: list[str], tmp_path: Path) -> None:
+    done = run(*command, "--store", tmp_path / "none", given="SELECT 1")
+    assert done.exit_code == 1
+    assert "no store at" in done.output
+    assert "Traceback" not in done.output

@@ -1,0 +1,154 @@
+"""SQL over a store: views, columns, read-only, and nothing outside the store."""
+
+from pathlib import Path
+
+import duckdb
+import polars
+import pytest
+
+from storage import schemas
+from storage.catalog.database import CATALOG, QueryError, query
+from tests.support.indexing import index, sql
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("catalog")
+    index(folder)
+    return folder
+
+
+def test_a_view_for_every_table(store: Path) -> None:
+    for table, schema in schemas.TABLES.items():
+        columns = query(store, f"SELECT * FROM {table} LIMIT 0").columns
+        assert set(schema.names) <= set(columns)
+        if table not in ("runs", "quotes"):
+            assert {"run_id", "fingerprint"} <= set(columns)
+
+
+def test_empty_tables_have_the_same_columns(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    for table, schema in schemas.TABLES.items():
+        relation = query(tmp_path, f"SELECT * FROM {table}")
+        assert set(schema.names) <= set(relation.columns)
+        assert relation.fetchall() == []
+
+
+def test_tables_join_without_a_server(store: Path) -> None:
+    orphans = sql(store, "SELECT count(*) FROM sentences LEFT JOIN passages USING (passage_id) WHERE title IS NULL")
+    assert orphans == [(0,)]
+    ((run, stages),) = sql(store, "SELECT run_id, count(DISTINCT stage) FROM costs GROUP BY 1")
+    assert stages == 4
+    assert sql(store, "SELECT run_id, state FROM runs") == [(run, "completed")]
+    ((tokens,),) = sql(store, "SELECT sum(tokens) FROM costs WHERE stage = 'encode'")
+    assert tokens > 0
+
+
+def test_vectors_are_arrays(store: Path) -> None:
+    ((similarity,),) = sql(
+        store, "SELECT min(array_cosine_similarity(vector::FLOAT[32], vector::FLOAT[32])) FROM vectors"
+    )
+    assert similarity == pytest.approx(1, abs=1e-5)
+    frame = polars.read_parquet(sorted((store / "vectors").glob("*/*.parquet"))[0])
+    assert frame["vector"].dtype == polars.Array(polars.Float32, 32)
+
+
+REFUSED = [
+    "SELECT * FROM read_csv('/etc/passwd')",
+    "SELECT * FROM read_text('../../etc/hostname')",
+    "SELECT * FROM read_text('{store}/../../../../../etc/hostname')",
+    "SELECT * FROM read_text('{store}/link/passwd')",
+    "SELECT size FROM read_blob('/etc/passwd')",
+    "SELECT * FROM '/etc/passwd'",
+    "SELECT * FROM sniff_csv('/etc/passwd')",
+    "SELECT * FROM parquet_metadata('/etc/passwd')",
+    "SELECT * FROM read_csv('/proc/self/environ')",
+    "SELECT * FROM read_text('https://example.org/')",
+    "SELECT * FROM glob('/*')",
+    "SELECT getenv('HOME')",
+    "SELECT * FROM duckdb_secrets()",
+    "CREATE SECRET mine (TYPE s3)",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "LOAD '{out}.duckdb_extension'",
+    "COPY (SELECT 1) TO '{out}.csv'",
+    "COPY (SELECT 1) TO '{store}/new.csv'",
+    "COPY (SELECT 1) TO '{shard}'",
+    "WITH a AS (COPY (SELECT 1) TO '{shard}') SELECT * FROM a",
+    'WITH a AS (COPY (SELECT 1) TO \'{shard}\') PIVOT a ON "Count" IN (1) USING sum("Count")',
+    "SELECT * FROM query('WITH a AS (COPY (SELECT 1) TO ''{shard}'') SELECT * FROM a')",
+    "EXPLAIN ANALYZE COPY (SELECT 1) TO '{shard}'",
+    "SELECT 1) AS a; COPY (SELECT 1) TO '{shard}'; SELECT * FROM (SELECT 1",
+    "SELECT 1; COPY (SELECT 1) TO '{shard}'",
+    "EXPORT DATABASE '{out}'",
+    "EXPORT DATABASE '{store}/export'",
+    "IMPORT DATABASE '/tmp'",
+    "ATTACH '{out}.duckdb'",
+    "ATTACH '{store}/new.duckdb'",
+    "ATTACH ':memory:' AS mine",
+    "DROP VIEW passages",
+    "CREATE TABLE mine AS SELECT 1",
+    "CREATE TEMP TABLE mine AS SELECT 1",
+    "INSERT INTO runs SELECT * FROM runs",
+    "SET enable_external_access = true",
+    "SET allowed_directories = ['/']",
+    "RESET allowed_directories",
+    "SET log_query_path = '{store}/log'",
+    "PRAGMA profiling_output = '{store}/profile'",
+    "CALL enable_logging()",
+    "SELEC 1",
+    "SELECT * FROM pasages",
+    "",
+]
+
+
+@pytest.mark.parametrize("statement", REFUSED)
+def test_refused_statements(store: Path, statement: str) -> None:
+    link = store / "link"
+    if not link.exists():
+        link.symlink_to("/etc")
+    shard = sorted(store.resolve().glob("passages/*/00000.parquet"))[0]
+    before = {path: path.read_bytes() for path in store.rglob("*") if path.is_file()}
+    with pytest.raises((QueryError, duckdb.Error)):
+        query(
+            store, statement.format(store=store.resolve(), shard=shard, out="/tmp/vitalfew-must-not-exist")
+        ).fetchall()
+    assert {path: path.read_bytes() for path in store.rglob("*") if path.is_file()} == before
+    assert not list(Path("/tmp").glob("vitalfew-must-not-exist*"))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "/* which */ SELECT stage FROM costs; -- all",
+        "FROM costs",
+        "WITH paid AS (SELECT usd FROM costs) SELECT sum(usd) FROM paid",
+        "DESCRIBE passages",
+        "SHOW TABLES",
+        "SUMMARIZE costs",
+        "PIVOT costs ON stage IN ('load', 'split') USING sum(usd)",
+        "VALUES (1)",
+        "SELECT 'COPY; (SELECT 1)' AS text",
+    ],
+)
+def test_statements_that_read(store: Path, statement: str) -> None:
+    assert query(store, statement).fetchall()
+
+
+def test_order_is_kept(store: Path) -> None:
+    rows = [row for (row,) in sql(store, "SELECT title FROM passages ORDER BY title DESC")]
+    assert rows == sorted(rows, reverse=True)
+
+
+def test_a_moved_store_and_a_damaged_catalog(tmp_path: Path) -> None:
+    index(tmp_path / "here")
+    rows = sql(tmp_path / "here", "SELECT count(*) FROM passages")
+    (tmp_path / "here").rename(tmp_path / "there")
+    assert sql(tmp_path / "there", "SELECT count(*) FROM passages") == rows
+    (tmp_path / "there" / CATALOG).write_bytes(b"no database")
+    assert sql(tmp_path / "there", "SELECT count(*) FROM passages") == rows
+
+
+def test_no_store(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no store at"):
+        query(tmp_path / "none", "SELECT 1")

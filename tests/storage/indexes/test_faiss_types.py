@@ -1,0 +1,243 @@
+"""Index types: what each finds, that shards are one index, that bytes repeat, and that what is reported is true."""
+
+from pathlib import Path
+from typing import get_args
+
+import faiss
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from configs.schema import IndexConfig, IndexType, RetrieveConfig
+from storage.artifacts import Artifact, ShardRecord
+from storage.indexes import faiss_shards
+from storage.indexes.faiss_shards import Shard, search
+from storage.indexes.faiss_types import Recipe, efforts
+from storage.indexes.recall import Recall, chosen
+from storage.parquet import checksum
+from tasks.retrieve import Searcher
+from tests.support.indexing import contents, index, sql, table
+
+TYPES = get_args(IndexType)
+LISTS = [kind for kind in TYPES if kind.startswith("ivf")]
+QUESTION = "When was the observatory opened?"
+DIMENSION = 32
+
+
+def clustered(count: int, seed: int = 0) -> np.ndarray:
+    """float32 (count, 32) of length 1, around a hundred centres."""
+    random = np.random.default_rng(seed)
+    centres = np.random.default_rng(7).standard_normal((100, DIMENSION))
+    vectors = centres[random.integers(100, size=count)] + 0.7 * random.standard_normal((count, DIMENSION))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def built(folder: Path, kind: str, vectors: np.ndarray, ids: np.ndarray, shards: int) -> list[Shard]:
+    recipe = Recipe(IndexConfig(type=kind), DIMENSION, len(vectors), len(vectors))
+    faiss_shards.write(folder / "template", recipe.template(vectors))
+    opened = []
+    for number, rows in enumerate(np.array_split(np.arange(len(vectors)), shards)):
+        path = folder / f"{shards}.{number}.faiss"
+        faiss_shards.build(path, faiss_shards.read(folder / "template"), ids[rows], iter([vectors[rows]]))
+        opened.append(Shard(path))
+    return opened
+
+
+# On 3,000 vectors of 32 numbers; ivf types with every fourth list, hnsw with efSearch 64.
+FLOORS = {"flat": 1, "sq8": 0.97, "sqfp16": 0.99, "hnsw": 0.97, "ivf_flat": 0.95, "ivf_sq8": 0.94, "ivf_pq": 0.6}
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_ids_recall_and_size(tmp_path: Path, kind: str) -> None:
+    vectors, queries = clustered(3000), clustered(50, seed=1)
+    ids = np.random.default_rng(2).permutation(2**62 + np.arange(3000, dtype=np.int64))
+    shards = built(tmp_path, kind, vectors, ids, 3)
+    inner = shards[0].inner
+    effort = inner.nlist // 4 if kind in LISTS else 64 if kind == "hnsw" else 0
+    found = search(shards, queries, 10, effort)
+    truth = ids[np.argsort(-queries @ vectors.T, axis=1)[:, :10]]
+    recall = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(found.ids.tolist(), truth.tolist(), strict=True)])
+    assert recall >= FLOORS[kind]
+    assert (np.diff(found.scores, axis=1) <= 0).all()
+    by_id = dict(zip(ids.tolist(), vectors, strict=True))
+    exact = np.array(
+        [[by_id[unit] @ query for unit in row] for row, query in zip(found.ids.tolist(), queries, strict=True)]
+    )
+    np.testing.assert_allclose(found.scores, exact, atol=0.35 if kind == "ivf_pq" else 0.02)
+    plain = faiss.read_index(str(shards[1].path))
+    assert set(plain.search(queries, 5)[1].reshape(-1).tolist()) <= {-1, *ids[1000:2000].tolist()}
+    size = Recipe(IndexConfig(type=kind), DIMENSION, 3000, 3000).bytes_per_vector()
+    overhead = 8 + (8 + 4 * DIMENSION * inner.nlist / 1000 if kind in LISTS else 0) + 100
+    assert size <= shards[0].path.stat().st_size / 1000 <= size + overhead
+
+
+@pytest.mark.parametrize("waiting", [1, 10**6])
+@pytest.mark.parametrize("kind", [kind for kind in TYPES if kind != "hnsw"])
+def test_shards_together_are_one_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, waiting: int
+) -> None:
+    """For all but a graph, which is another one in every shard; merged at once, or shard by shard."""
+    monkeypatch.setattr(faiss_shards, "WAITING", waiting)
+    vectors, queries = clustered(2000), clustered(20, seed=1)
+    ids = np.arange(2000, dtype=np.int64) + 2**40
+    several, one = (built(tmp_path, kind, vectors, ids, shards) for shards in (7, 1))
+    for effort in efforts(one[0].inner, 10):
+        together, whole = (search(shards, queries, 10, effort) for shards in (several, one))
+        np.testing.assert_allclose(together.scores, whole.scores, atol=1e-5)
+        differ = together.ids != whole.ids
+        assert differ.mean() < 0.02  # equal codes may change places
+        np.testing.assert_allclose(together.scores[differ], whole.scores[differ], atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_the_same_vectors_give_the_same_bytes(tmp_path: Path, kind: str) -> None:
+    vectors, ids = clustered(1500), np.arange(1500, dtype=np.int64)
+    sums = []
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        sums.append([checksum(shard.path) for shard in built(tmp_path / name, kind, vectors, ids, 2)])
+    assert sums[0] == sums[1]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from(TYPES), st.integers(1, 40), st.integers(1, 12), st.integers(1, 4))
+def test_few_vectors(tmp_path_factory, kind: str, count: int, k: int, shards: int) -> None:
+    """Fewer vectors than lists, centroids or hits asked for, and shards that are empty."""
+    vectors = clustered(count)
+    opened = built(tmp_path_factory.mktemp("few"), kind, vectors, np.arange(count, dtype=np.int64), shards)
+    found = search(opened, vectors[:1], k, efforts(opened[0].inner, k)[-1])
+    kept = found.ids[0][found.ids[0] >= 0]
+    assert len(kept) == len(set(kept.tolist())) == min(k, count)
+    assert (found.rows[0][len(kept) :] == -1).all()
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.dictionaries(st.integers(1, 500), st.tuples(st.floats(0, 1), st.floats(0, 0.05)), min_size=1),
+    st.floats(0.01, 1),
+)
+def test_the_least_effort_that_is_enough_is_chosen(measured: dict[int, tuple[float, float]], target: float) -> None:
+    recalls = {effort: Recall(*each) for effort, each in measured.items()}
+    sure = {effort: each.mean - 2 * each.error for effort, each in recalls.items()}
+    best = chosen(recalls, target)
+    enough = [effort for effort, recall in sure.items() if recall >= target]
+    if enough:
+        assert best <= min(enough)
+    assert sure[best] >= min(target, max(sure.values()) - 0.0101)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_an_index_of_each_type_answers_and_tells_its_recall(tmp_path: Path, kind: str) -> None:
+    outcome = index(tmp_path, "synthetic:passages=150,questions=5,seed=3", index={"type": kind, "pq_m": 16})
+    assert outcome.manifests[-1].rows["faiss"] == outcome.manifests[2].rows["vectors"]
+    rows = sql(
+        tmp_path,
+        "SELECT unit, effort, recall_at_10, bytes_per_vector, vectors FROM index_quality "
+        f"WHERE chosen AND type = '{kind}' ORDER BY unit",
+    )
+    assert [(row[0], row[4]) for row in rows] == [("passage", 150), ("sentence", len(table(tmp_path, "sentences")))]
+    assert all(recall > (0.5 if kind == "ivf_pq" else 0.9) for _, _, recall, *_ in rows)
+    hits = Searcher(tmp_path, "test").hits(QUESTION, RetrieveConfig(top_k=5))
+    assert [hit.rank for hit in hits] == [1, 2, 3, 4, 5]
+    for hit in hits:
+        context = hit.core if hit.context is None else hit.context
+        assert hit.score == pytest.approx(0.8 * hit.core + 0.2 * context, abs=0.3 if kind == "ivf_pq" else 0.02)
+        assert hit.text in hit.passage
+
+
+@pytest.mark.parametrize("layout", ["dual", "fused"])
+def test_the_recall_that_is_told_is_true(tmp_path: Path, layout: str) -> None:
+    """Against the definition: probes' exact neighbours from the vectors, the index's from its files."""
+    settings = {"type": "ivf_sq8", "layout": layout, "shard_mb": 1}
+    index(tmp_path, "synthetic:passages=900,questions=5,seed=3", index=settings, load={"shard_passages": 300})
+    (folder,) = (tmp_path / "faiss").iterdir()
+    for unit in ("sentence", "passage"):
+        with np.load(folder / f"{unit}.probes.npz") as probes:
+            asked, queries = probes["ids"], probes["queries"]
+        flat = index(
+            tmp_path,
+            "synthetic:passages=900,questions=5,seed=3",
+            name="flat",
+            index={"layout": layout},
+            load={"shard_passages": 300},
+        )
+        exact_shards = Searcher(tmp_path, flat.run.name).faiss[unit]
+        shards = Searcher(tmp_path, "test").faiss[unit]
+        truth = search(exact_shards, queries, 11).ids.tolist()
+        told = sql(tmp_path, f"SELECT effort, recall_at_10 FROM index_quality WHERE unit = '{unit}' AND probes > 0")
+        assert len(told) > 5
+        for effort, recall in told:
+            found = search(shards, queries, 11, effort).ids.tolist()
+            shares = [
+                len({*a} - {own} & {*[x for x in a if x != own][:10]} & {*[x for x in b if x != own][:10]}) / 10
+                for a, b, own in zip(found, truth, asked.tolist(), strict=True)
+            ]
+            assert recall == pytest.approx(np.mean(shares), abs=0.01)
+
+
+def test_nprobe_of_all_lists_is_exact(tmp_path: Path) -> None:
+    index(tmp_path)
+    index(tmp_path, name="lists", index={"type": "ivf_flat"})
+    every = RetrieveConfig(top_k=20, nprobe=10_000)
+    flat, lists = (Searcher(tmp_path, name).hits(QUESTION, every) for name in ("test", "lists"))
+    np.testing.assert_allclose([hit.score for hit in flat], [hit.score for hit in lists], atol=1e-5)
+    few = Searcher(tmp_path, "lists").search([QUESTION], RetrieveConfig(top_k=200, nprobe=1))
+    assert 0 < np.count_nonzero(few.ids >= 0) < 200
+
+
+def test_settings_that_have_no_part_change_nothing(tmp_path: Path) -> None:
+    index(tmp_path)
+    assert index(tmp_path, name="other", index={"nlist": 3, "hnsw_m": 8, "recall": 0.5}).reused >= {"index"}
+    index(tmp_path, name="lists", index={"type": "ivf_flat"})
+    assert index(tmp_path, name="few", index={"type": "ivf_flat", "nlist": 3}).reused == {"load", "split", "encode"}
+    template = faiss.read_index(
+        str(Artifact(tmp_path, "faiss", _fingerprint(tmp_path, "few")).directory / "sentence.template.faiss")
+    )
+    assert template.nlist == 3
+
+
+def _fingerprint(store: Path, name: str) -> str:
+    return Searcher(store, name).artifacts["faiss"].fingerprint
+
+
+class Interrupted(Exception):
+    """Stands for whatever ends a run."""
+
+
+def test_a_run_that_ends_anywhere_goes_on_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"index": {"type": "ivf_sq8"}, "bm25": {"enabled": True}}
+    index(tmp_path / "whole", **given)
+    written: list[str] = []
+    mark_done = Artifact.mark_done
+
+    def end_after_the_next(self: Artifact, record: ShardRecord) -> None:
+        name = f"{self.table} {record.shard}"
+        assert name not in written, f"{name} was done before"
+        mark_done(self, record)
+        written.append(name)
+        raise Interrupted
+
+    monkeypatch.setattr(Artifact, "mark_done", end_after_the_next)
+    for _ in range(100):
+        try:
+            index(tmp_path / "broken", **given)
+            break
+        except Interrupted:
+            continue
+    # shards of load, split, encode, index, terms, bm25; preparations of load, split, encode, index and bm25
+    assert len(written) == 4 + 4 + 4 + 1 + 4 + 4 + 5
+    assert contents(tmp_path / "broken") == contents(tmp_path / "whole")
+
+
+def test_a_lost_file_is_made_again_and_nothing_else(tmp_path: Path) -> None:
+    given = {"index": {"type": "ivf_sq8"}, "bm25": {"enabled": True}}
+    index(tmp_path, **given)
+    before = contents(tmp_path)
+    lost = ["faiss/*/00000.sentence.faiss", "neighbours/*/00000.parquet", "bm25/*/00001.sentence.indices.npy"]
+    lost += ["faiss/*/sentence.template.faiss", "index_quality/*/00000.parquet"]
+    for pattern in lost:
+        (path,) = tmp_path.glob(pattern)
+        path.unlink()
+        index(tmp_path, **given)
+        assert pattern.startswith("faiss/*/sentence.template") or contents(tmp_path) == before, pattern

@@ -1,0 +1,468 @@
+"""`vitalfew store`: what is listed, what verify finds, what gc keeps, removes and never touches."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner, Result
+
+from flows.cli.main import app
+from flows.pipelines.index_corpus import index_stages
+from storage import runs
+from storage.artifacts import Artifact, ShardRecord
+from storage.runs import Run, find_index
+from storage.upkeep.inventory import Policy, artifacts
+from storage.upkeep.removal import plan, remove
+from tests.support.indexing import contents, index, parameters, sql
+
+ROOT = Path(__file__).parents[3]
+
+
+class Interrupted(Exception):
+    """Stands for whatever ends a process."""
+
+
+def store_command(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["store", *map(str, arguments)])
+
+
+def ls(store: Path) -> dict:
+    done = store_command("ls", "--json", "--store", store)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def gc(store: Path, *options: str) -> dict:
+    done = store_command("gc", "--json", "--store", store, *options)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def names(store: Path) -> set[str]:
+    return {artifact.name for artifact in artifacts(store)}
+
+
+def used(store: Path, name: str) -> set[str]:
+    return set(find_index(store, name).artifacts.values())
+
+
+def tree(store: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(store)): p.read_bytes() for p in sorted(store.rglob("*")) if p.is_file()}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store in which `test` was made twice, the second time otherwise."""
+    folder = tmp_path_factory.mktemp("made") / "store"
+    index(folder)
+    index(folder, encode={"context": "late"})
+    return folder
+
+
+@pytest.fixture
+def store(made: Path, tmp_path: Path) -> Path:
+    """A copy, with the dates of its files."""
+    return Path(shutil.copytree(made, tmp_path / "store"))
+
+
+def stop_at(monkeypatch: pytest.MonkeyPatch, store: Path, table: str, shard: int, **given) -> None:
+    """Run an index that ends right after it has marked a shard."""
+    mark_done = Artifact.mark_done
+
+    def end(self: Artifact, record: ShardRecord) -> None:
+        mark_done(self, record)
+        if (self.table, record.shard) == (table, shard):
+            raise Interrupted
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Artifact, "mark_done", end)
+        with pytest.raises(Interrupted):
+            index(store, **given)
+
+
+def test_ls_says_what_is_there(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop_at(monkeypatch, store, "vectors", 1, encode={"context": "exact"})
+    listed = ls(store)
+    entries = {entry["artifact"]: entry for entry in listed["artifacts"]}
+    assert {entry["stage"] for entry in entries.values()} == {"load", "split", "encode", "index"}
+    (unfinished,) = [entry for entry in entries.values() if entry["state"] == "unfinished"]
+    assert (unfinished["shards_done"], unfinished["shards"]) == (2, 4)
+    assert len(unfinished["made_by"]) == 1
+    passages = next(entry for entry in entries.values() if entry["stage"] == "load")
+    assert passages["rows"] == 60
+    assert passages["indexes"] == ["test"]
+    assert len(passages["used_by"]) == 3
+    assert listed["indexes"][0]["settings"].endswith(
+        "encode.encoder=tests.support.fakes:HashEncoder encode.context=late"
+    )
+    ((paid,),) = sql(store, "SELECT sum(usd) FROM costs")
+    assert sum(e["usd"] for e in entries.values()) - unfinished["usd"] == pytest.approx(paid)
+    assert listed["bytes"] == sum(p.stat().st_size for p in store.rglob("*") if p.is_file())
+    shown = store_command("ls", "--store", store).output
+    assert "2 of 4" in shown
+    assert "encode.context=late" in shown
+
+
+def test_ls_reads_no_table_and_sees_a_short_file(store: Path) -> None:
+    short = sorted((store / "sentences").glob("*/00001.parquet"))[0]
+    os.truncate(short, 10)
+    for path in store.glob("*/*/*.parquet"):
+        path.chmod(0o000)  # for whoever is not root: reading one would fail
+    (damaged,) = [entry for entry in ls(store)["artifacts"] if entry["state"] == "damaged"]
+    assert "has 10 bytes" in damaged["fault"]
+    assert "damaged" in store_command("ls", "--store", store).output
+
+
+def test_a_whole_store_has_no_fault(store: Path) -> None:
+    done = store_command("verify", "--store", store)
+    assert done.exit_code == 0, done.output
+    assert "No fault in 6 artifacts" in done.output
+
+
+def flip(path: Path) -> None:
+    """Another bit in the middle, and the same size and date."""
+    status = path.stat()
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+FAULTS = {
+    "changed bytes": (lambda s: flip(first(s, "vectors/*/00002.parquet")), "has other bytes"),
+    "missing file": (lambda s: first(s, "rejects/*/00000.parquet").unlink(), "is missing"),
+    "short file": (lambda s: os.truncate(first(s, "faiss/*/*.faiss"), 9), "has 9 bytes and was written with"),
+    "missing costs": (lambda s: first(s, "costs/*/*.parquet").unlink(), "00000.parquet is missing"),
+    "half a manifest": (lambda s: halve(first(s, "sentences/*/manifest.json")), "manifest.json is damaged"),
+}
+
+
+def first(store: Path, pattern: str) -> Path:
+    return sorted(store.glob(pattern))[0]
+
+
+def halve(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_verify_names_a_fault_and_its_remedy_mends_it(store: Path, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = contents(store)
+    damage, words = FAULTS[fault]
+    damage(store)
+    done = store_command("verify", "--store", store)
+    assert done.exit_code == 1, done.output
+    assert words in done.output
+    assert "1 faults" in done.output or fault == "half a manifest"  # which its index reports as well
+    remedy = next(line for line in done.output.splitlines() if "vitalfew index" in line)
+    assert ("rm " in remedy) == (fault == "changed bytes")  # else no run would look at a file of that size and date
+    command = remedy.replace("vitalfew", f"{sys.executable} -m flows.cli.main")
+    subprocess.run(command, shell=True, check=True, cwd=ROOT, capture_output=True)
+    again = store_command("verify", "--store", store)
+    assert again.exit_code == 0, again.output
+    assert contents(store) == before
+
+
+def test_faults_outside_of_artifacts(store: Path) -> None:
+    halve(first(store, "runs/*.json"))
+    halve(first(store, "indexes/*.json"))
+    orphan = store / "questions" / ("0" * 16)
+    orphan.mkdir()
+    (orphan / "00000.parquet").write_bytes(b"x")
+    extra = first(store, "passages/*/manifest.json").with_name("00099.parquet")
+    extra.write_bytes(b"x")
+    leftover = store / "runs" / f".x.json.{os.uname().nodename}.999999999.tmp"
+    leftover.write_bytes(b"x")
+    done = store_command("verify", "--store", store)
+    assert done.exit_code == 1
+    for words in (
+        "runs/", "indexes/test.json is damaged", "store rm test", "no artifact has it", "00099.parquet is of no shard",
+        "left behind by a process", "5 faults",
+    ):  # fmt: skip
+        assert words in done.output, done.output
+    assert "Traceback" not in done.output
+
+
+def test_verify_can_be_restricted(store: Path) -> None:
+    flip(first(store, "vectors/*/00000.parquet"))
+    (other,) = used(store, "test") & {n for n in names(store) if n.startswith("passages")}
+    assert store_command("verify", other[:14], "--store", store).exit_code == 0
+    flipped = first(store, "vectors/*/00000.parquet").parent
+    in_index = f"vectors/{flipped.name}" in used(store, "test")
+    assert store_command("verify", "--index", "test", "--store", store).exit_code == int(in_index)
+    assert store_command("verify", flipped.name, "--store", store).exit_code == 1
+    assert "no artifact 'nothing'" in store_command("verify", "nothing", "--store", store).output
+
+
+def test_gc_is_dry_unless_told_otherwise(store: Path) -> None:
+    before = tree(store)
+    found = gc(store)
+    assert {removal["name"].split("/")[0] for removal in found["removals"]} == {"vectors", "faiss"}
+    assert found["bytes"] > 0
+    assert tree(store) == before
+    assert "Nothing was touched" in store_command("gc", "--store", store).output
+
+
+def test_gc_frees_what_was_superseded_and_keeps_its_costs(store: Path) -> None:
+    kept = contents(store)
+    costs = sql(store, "SELECT * FROM costs ORDER BY fingerprint, shard")
+    found = gc(store, "--delete")
+    assert names(store) == used(store, "test")
+    assert set(found["kept"]) == used(store, "test")
+    left = contents(store)
+    assert left.items() <= kept.items()
+    assert sql(store, "SELECT * FROM costs ORDER BY fingerprint, shard") == costs
+    assert sql(store, "SELECT count(*) FROM runs") == [(2,)]
+    assert sql(store, "SELECT count(DISTINCT fingerprint) FROM vectors") == [(1,)]
+    assert store_command("verify", "--store", store).exit_code == 0
+    assert gc(store)["removals"] == []
+    # what was removed can be made again, and is paid for again
+    index(store)
+    assert contents(store).items() >= kept.items() - left.items()
+    assert sql(store, "SELECT count(*) FROM costs")[0][0] > len(costs)
+
+
+def test_gc_keeps_as_many_runs_as_it_is_told(store: Path) -> None:
+    assert gc(store, "--keep-runs", "2")["removals"] == []
+
+
+def test_rm_forgets_a_name_and_gc_frees_the_rest(store: Path) -> None:
+    index(store, name="other", encode={"units": ["passage"]})
+    assert store_command("rm", "test", "--store", store).exit_code == 0
+    gc(store, "--delete")
+    assert names(store) == used(store, "other")
+    for name in ("test", "../runs/x", ""):
+        done = store_command("rm", name, "--store", store)
+        assert done.exit_code == 1
+        assert "there are: other" in done.output
+
+
+def test_gc_keeps_what_an_unfinished_run_goes_on_from(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop_at(monkeypatch, store, "vectors", 1, encode={"context": "exact"})
+    exact = next(entry["artifact"] for entry in ls(store)["artifacts"] if entry["state"] == "unfinished")
+    assert "can go on from it" in gc(store, "--delete")["kept"][exact]
+    assert exact in {removal["name"] for removal in gc(store, "--keep-unfinished", "0")["removals"]}
+    index(store)  # a later run of that name that completed
+    paid = sql(store, "SELECT count(*) FROM costs")[0][0]
+    assert exact in {removal["name"] for removal in gc(store, "--delete")["removals"]}
+    assert (
+        sql(store, "SELECT count(*) FROM costs")[0][0] == paid + 3
+    )  # preparation and shards of an artifact that never was
+
+
+def test_gc_keeps_what_a_running_run_will_use(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked in the middle of a run of another name, before it has come to the stages it shares or makes."""
+    seen: list[dict] = []
+    mark_done = Artifact.mark_done
+
+    def look(self: Artifact, record: ShardRecord) -> None:
+        mark_done(self, record)
+        if self.table == "vectors" and record.shard == 0:
+            runs.remove_index(store, "test")
+            seen.append(gc(store, "--delete", "--keep-unfinished", "0"))
+
+    monkeypatch.setattr(Artifact, "mark_done", look)
+    index(store, name="other", encode={"context": "exact"})
+    assert used(store, "other") <= names(store)
+    assert any("is running on" in reason for reason in seen[0]["kept"].values())
+    assert store_command("verify", "--store", store).exit_code == 0
+
+
+def test_a_run_elsewhere_is_believed_for_a_week(store: Path) -> None:
+    run = Run("r", "index_corpus", "test", {}, "2026-01-01T00:00:00+00:00", host="elsewhere", pid=1)
+    (spare,) = [each for each in artifacts(store) if each.table == "vectors" and each.name not in used(store, "test")]
+    run.fingerprints = [spare.name]
+    (store / "runs" / "r.json").write_text(json.dumps(asdict(run)))
+    assert "running on elsewhere" in gc(store)["kept"][spare.name]
+    for place in (spare.directory, spare.directory / "done"):
+        os.utime(place, (time.time() - 8 * 86_400,) * 2)
+    assert spare.name not in gc(store)["kept"]
+
+
+def test_gc_leaves_what_a_process_works_on(store: Path) -> None:
+    (spare,) = [each for each in artifacts(store) if each.table == "vectors" and each.name not in used(store, "test")]
+    code = f"import fcntl, time; f = open({str(spare.lock)!r}); fcntl.flock(f, fcntl.LOCK_EX); print(1, flush=True)"
+    holder = subprocess.Popen([sys.executable, "-c", f"{code}; time.sleep(60)"], stdout=subprocess.PIPE)
+    assert holder.stdout
+    holder.stdout.readline()
+    try:
+        assert gc(store, "--delete")["kept"][spare.name] == "a process works on it"
+        assert spare.directory.exists()
+    finally:
+        holder.kill()
+        holder.communicate()
+    assert spare.name in {removal["name"] for removal in gc(store)["removals"]}
+
+
+def test_who_waits_for_a_lock_that_is_removed_gets_another(store: Path) -> None:
+    """A run waits for an artifact that gc removes meanwhile: it makes it anew, under a lock that others see."""
+    artifact = artifacts(store)[0]
+    code = (
+        f"from pathlib import Path; from storage.locks import locked; p = Path({str(artifact.lock)!r})\n"
+        "with locked(p):\n    print(p.exists(), flush=True); input()"
+    )
+    with artifact.locked():
+        waiting = subprocess.Popen(
+            [sys.executable, "-c", code], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        time.sleep(0.5)
+        shutil.rmtree(artifact.directory)
+    assert waiting.stdout
+    assert waiting.stdout.readline() == "True\n"
+    with pytest.raises(AssertionError):  # held by that process now
+        take_at_once(artifact)
+    waiting.communicate("\n")
+    take_at_once(artifact)
+
+
+def take_at_once(artifact: Artifact) -> None:
+    from storage.locks import locked
+
+    with locked(artifact.lock, wait=False) as held:
+        assert held
+
+
+def test_a_run_that_comes_between_keeps_its_artifacts(store: Path) -> None:
+    """What was to be removed is looked at again under its lock."""
+    planned = plan(store, Policy())
+    assert planned.removals
+    index(store, name="meanwhile")
+    outcome = dict((removal.name, reason) for removal, reason in remove(store, planned.removals, Policy()))
+    assert set(outcome.values()) == {"index meanwhile"}
+    assert used(store, "meanwhile") <= names(store)
+
+
+def test_gc_that_is_ended_anywhere_can_be_run_again(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ends it after each file in turn: what is left never looks complete, and the next gc removes the rest."""
+    removed = {removal["name"] for removal in gc(store)["removals"]}
+    attempts = 0
+    for _ in range(100):
+        left = {name for name in removed if (store / name).exists()}
+        budget = [1]
+        unlink = os.unlink
+
+        def once(*arguments, budget=budget, unlink=unlink, **options) -> None:
+            if not budget[0]:
+                raise Interrupted
+            unlink(*arguments, **options)
+            budget[0] -= not str(arguments[0]).endswith(".tmp")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "unlink", once)
+            try:
+                list(remove(store, plan(store, Policy()).removals, Policy()))
+            except (Interrupted, BaseExceptionGroup):
+                attempts += 1
+        for name in removed:
+            artifact = Artifact(store, *name.split("/"))
+            whole = artifact.recorded_manifest()
+            assert whole is None or artifact.damage(whole) is None
+        assert {name for name in removed if (store / name).exists()} <= left
+        if not gc(store)["removals"]:
+            break
+    assert attempts > 10
+    assert names(store) == used(store, "test")
+    assert store_command("verify", "--store", store).exit_code == 0
+
+
+def test_gc_removes_what_was_left_behind(store: Path) -> None:
+    passages = first(store, "passages/*/manifest.json").parent
+    staging = passages / "staging"
+    staging.mkdir()
+    (staging / "00000.passages.arrow").write_bytes(b"x" * 100)
+    host = os.uname().nodename
+    dead, alive = (store / "runs" / f".x.json.{host}.{pid}.tmp" for pid in (999999999, os.getpid()))
+    foreign_old, foreign_new = (passages / f".00000.parquet.elsewhere{n}.1.tmp" for n in (1, 2))
+    for path in (dead, alive, foreign_old, foreign_new):
+        path.write_bytes(b"x")
+    os.utime(foreign_old, (time.time() - 8 * 86_400,) * 2)
+    stale = store / "sources" / "1-2.json"
+    stale.parent.mkdir(exist_ok=True)
+    stale.write_text(json.dumps({"key": "1-2-3", "path": str(store / "gone.jsonl"), "checksum": "0"}))
+    gc(store, "--delete")
+    assert not any(path.exists() for path in (staging, dead, foreign_old, stale))
+    assert alive.exists()
+    assert foreign_new.exists()
+
+
+def test_gc_follows_no_link_out_of_the_store(store: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    (spare,) = [each for each in artifacts(store) if each.table == "vectors" and each.name not in used(store, "test")]
+    shutil.move(spare.directory, outside)
+    spare.directory.symlink_to(outside)
+    before = tree(outside)
+    assert "symbolic link" in gc(store, "--delete")["kept"][spare.name]
+    assert tree(outside) == before
+    # inside a directory that is removed, a link goes and what it leads to stays
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "data").write_text("x")
+    spare.directory.unlink()
+    shutil.move(outside, spare.directory)
+    shutil.rmtree(spare.directory / "done")
+    (spare.directory / "done").symlink_to(precious)
+    (spare.directory / "more").symlink_to(precious)
+    gc(store, "--delete")
+    assert not spare.directory.exists()
+    assert (precious / "data").read_text() == "x"
+
+
+def test_gc_follows_no_table_out_of_the_store(store: Path, tmp_path: Path) -> None:
+    shutil.move(store / "vectors", tmp_path / "big")
+    (store / "vectors").symlink_to(tmp_path / "big")
+    before = tree(tmp_path / "big")
+    gc(store, "--delete")
+    assert tree(tmp_path / "big") == before
+
+
+@pytest.mark.parametrize("record", ["runs/*.json", "indexes/*.json", "faiss/*/*.json"])
+def test_gc_does_not_guess(store: Path, record: str) -> None:
+    for path in store.glob(record):
+        halve(path)
+    before = tree(store)
+    done = store_command("gc", "--delete", "--store", store)
+    assert done.exit_code == 1, done.output
+    assert "is damaged" in done.output or "can be read" in done.output
+    assert tree(store) == before
+
+
+CONTEXTS = ("passage", "late", "exact")
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from([*CONTEXTS, "rm", "gc"])), max_size=6))
+def test_every_named_index_survives_whatever_was_done(tmp_path_factory, steps: list[tuple[str, str]]) -> None:
+    store = tmp_path_factory.mktemp("steps")
+    named: dict[str, str] = {}
+    for name, step in steps:
+        if step == "gc":
+            gc(store, "--delete")
+        elif step == "rm":
+            assert store_command("rm", name, "--store", store).exit_code == (0 if named.pop(name, None) else 1)
+        else:
+            index(store, name=name, encode={"context": step}, load={"shard_passages": 60})
+            named[name] = step
+    gc(store, "--delete")
+    wanted = {
+        stage.artifact.name
+        for name, step in named.items()
+        for stage in index_stages(parameters(store, name=name, encode={"context": step}, load={"shard_passages": 60}))
+    }
+    assert names(store) == wanted
+    assert store_command("verify", "--store", store).exit_code == 0
+
+
+def test_no_store(tmp_path: Path) -> None:
+    for command in (["ls"], ["verify"], ["gc"], ["rm", "x"]):
+        done = store_command(*command, "--store", tmp_path / "none")
+        assert done.exit_code == 1
+        assert "no store at" in done.output
+        assert not (tmp_path / "none").exists()

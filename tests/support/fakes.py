@@ -1,0 +1,295 @@
+"""Stand-ins for what is slow or cannot be had in a test, named in settings as "tests.support.fakes:HashEncoder"."""
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from configs.evaluation import CritiqueConfig, GenerateConfig
+from configs.schema import EncodeConfig
+from tasks.critics.base import CritiqueConfig as Judgement
+from tasks.critics.base import Judged
+from tasks.encoders.base import Encoded, LateEncoded, Spans, Tick
+from tasks.generators.base import Generation, Probe, Prompt, failed
+
+DIMENSION = 32
+
+
+def _no_tick(tokens: int, share: float) -> None:
+    """Nobody watches."""
+
+
+@lru_cache(100_000)
+def _word(word: str) -> np.ndarray:
+    seed = int.from_bytes(blake2b(word.lower().encode(), digest_size=8).digest(), "little")
+    return np.random.default_rng(seed).standard_normal(DIMENSION).astype(np.float32)
+
+
+def _embed(text: str) -> np.ndarray:
+    total = np.sum([_word(word) for word in text.split()] or [np.ones(DIMENSION, np.float32)], axis=0)
+    return (total / np.linalg.norm(total)).astype(np.float32)
+
+
+class HashEncoder:
+    """A random projection of the bag of words: no model, the same everywhere, and alike for like texts."""
+
+    version: ClassVar[str] = "1"
+    dimension = DIMENSION
+    uses_gpu = False
+    supports_late = True
+
+    def __init__(self, config: EncodeConfig | None = None) -> None:
+        self.encoded: list[str] = []
+
+    def identity(self) -> dict[str, Any]:
+        return {"class": type(self).__name__, "version": self.version, "layers": ("words",), "files": {}}
+
+    def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
+        self.encoded += texts
+        vectors = np.array([_embed(text) for text in texts], np.float32).reshape(-1, DIMENSION)
+        tokens = sum(len(text.split()) for text in texts)
+        tick(tokens, 1.0)
+        return Encoded(vectors, tokens, 0)
+
+    def encode_questions(self, texts: Sequence[str]) -> Encoded:
+        return self.encode(texts)
+
+    def encode_late(self, passages: Sequence[str], spans: Sequence[Spans], tick: Tick = _no_tick) -> LateEncoded:
+        core = [_embed(text[start:end]) for text, each in zip(passages, spans, strict=True) for start, end in each]
+        context = [
+            _embed(text[:start] + text[end:]) if len(each) > 1 else np.zeros(DIMENSION, np.float32)
+            for text, each in zip(passages, spans, strict=True)
+            for start, end in each
+        ]
+        wholes = self.encode(passages, tick)
+        return LateEncoded(np.array(core), np.array(context), wholes.vectors, wholes.tokens)
+
+
+class NaNEncoder(HashEncoder):
+    """Gives numbers that are none."""
+
+    def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
+        encoded = super().encode(texts, tick)
+        encoded.vectors[0] = np.nan
+        return encoded
+
+
+class WideEncoder(HashEncoder):
+    """Gives vectors of another dimension than it declares."""
+
+    def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
+        encoded = super().encode(texts, tick)
+        return Encoded(np.tile(encoded.vectors, 2), encoded.tokens, 0)
+
+
+class GpuEncoder(HashEncoder):
+    """Says that it computes on a GPU; the file that VITALFEW_TEST_MARK names tells which ones its process was given."""
+
+    uses_gpu = True
+
+    def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
+        with Path(os.environ["VITALFEW_TEST_MARK"]).open("a") as mark:
+            print(os.getpid(), os.environ.get("CUDA_VISIBLE_DEVICES"), file=mark)
+        return super().encode(texts, tick)
+
+
+class MortalEncoder(HashEncoder):
+    """Kills its own process the first time it encodes anywhere, as the kernel kills one that is out of memory.
+
+    The file that VITALFEW_TEST_MARK names says that it has happened.
+    """
+
+    def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
+        mark = Path(os.environ["VITALFEW_TEST_MARK"])
+        if not mark.exists():
+            mark.write_text("killed")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().encode(texts, tick)
+
+
+class EndlessEncoder(HashEncoder):
+    """Never comes to an end; the file that VITALFEW_TEST_MARK names says that it has begun."""
+
+    def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
+        Path(os.environ["VITALFEW_TEST_MARK"]).write_text("begun")
+        while True:
+            time.sleep(1)
+
+
+class SlowEncoder(HashEncoder):
+    """Takes its time over every batch: its run can be met in the middle of it."""
+
+    def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
+        time.sleep(0.5)
+        return super().encode(texts, tick)
+
+
+class OtherEncoder(HashEncoder):
+    """The same by another name: to the store it is another encoder."""
+
+
+class FirstWords:
+    """A generator that answers with the first words of the first context; "fail" in a question is an error row."""
+
+    version: ClassVar[str] = "1"
+    uses_gpu = False
+    workers = None
+
+    def __init__(self, config: GenerateConfig) -> None:
+        self.config = config
+
+    def identity(self) -> dict[str, Any]:
+        return {"class": type(self).__name__, "version": self.version, "files": {}}
+
+    def generate(
+        self, prompts: Sequence[Prompt], probe: Probe | None = None, tick: Callable[[int, int], None] = _no_tick
+    ) -> list[Generation]:
+        if log := os.environ.get("VITALFEW_TEST_PROMPTS"):
+            with Path(log).open("a") as file:
+                file.writelines(prompt.question + "\n" for prompt in prompts)
+        tick(len(prompts), 0)
+        return [self._answer(prompt) for prompt in prompts]
+
+    def _answer(self, prompt: Prompt) -> Generation:
+        if "fail" in prompt.question:
+            return failed("the model has no answer to this")
+        words = prompt.contexts[0].split()[:3] if prompt.contexts else []
+        return Generation(" ".join(words), len(prompt.text.split()), len(words), 0.001, logprob=-1.0)
+
+
+class WordCritic:
+    """A critic that counts words in common: of context and question, answer and context, answer and question; "odd" in
+    a question gives scores outside 0 to 1, "awkward" NaN, "mute" in an answer an error."""
+
+    version: ClassVar[str] = "1"
+    uses_gpu = False
+    workers = None
+
+    def __init__(self, config: CritiqueConfig) -> None:
+        self.config = config
+
+    def identity(self) -> dict[str, Any]:
+        return {"class": type(self).__name__, "version": self.version, "files": {}}
+
+    def critique(self, batch: Sequence[Judged], tick: Callable[[int, int], None] = _no_tick) -> list[Judgement]:
+        tick(len(batch), 7 * len(batch))
+        return [self._judge(each) for each in batch]
+
+    def _judge(self, each: Judged) -> Judgement:
+        if "mute" in each.answer:
+            return Judgement(0.0, 0.0, 0.0, "nothing to say")
+        if "awkward" in each.question:
+            return Judgement(0.5, float("nan"), 0.5)
+        if "odd" in each.question:
+            return Judgement(0.5, -0.1, 1.5)
+        pairs = ((each.context, each.question), (each.answer, each.context), (each.answer, each.question))
+        return Judgement(*(_shared(one, other) for one, other in pairs))
+
+
+def _shared(one: str, other: str) -> float:
+    words = set(one.lower().split())
+    return len(words & set(other.lower().split())) / len(words) if words else 0.0
+
+
+@dataclass
+class Reply:
+    """What ChatServer sends: JSON or raw bytes, after `delay` seconds, or nothing at all (`hang_up`)."""
+
+    body: Any = None
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    delay: float = 0.0
+    hang_up: bool = False
+
+
+def completion(text: Any, **choice: Any) -> Reply:
+    """A chat completion as OpenAI's interface describes it."""
+    message = {"role": "assistant", "content": text}
+    choices = [{"index": 0, "message": message, "finish_reason": "stop", **choice}]
+    return Reply({"object": "chat.completion", "choices": choices, "usage": USAGE})
+
+
+USAGE = {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}
+
+
+class ChatServer:
+    """An HTTP server on 127.0.0.1 that answers as `behave(path, body, attempt)` says, and remembers what it was asked.
+
+    `attempt`: how often these very words were asked before.
+    """
+
+    def __init__(self, behave: Callable[[str, Any, int], Reply]) -> None:
+        self.behave = behave
+        self.asked: list[tuple[str, Any, dict[str, str]]] = []
+        self.at_once = self.most_at_once = 0
+        self._lock = threading.Lock()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                outer.serve(self, None)
+
+            def do_POST(self) -> None:
+                outer.serve(self, json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+            def log_message(self, format: str, *args: Any) -> None:
+                """Quiet."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+
+    def __enter__(self) -> "ChatServer":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}/v1"
+
+    def prompts(self) -> list[str]:
+        """What was asked for, retries among it, in the order of arrival."""
+        return [body["messages"][0]["content"] for path, body, _ in self.asked if path == "/v1/chat/completions"]
+
+    def serve(self, request: BaseHTTPRequestHandler, body: Any) -> None:
+        with self._lock:
+            attempt = sum((path, each) == (request.path, body) for path, each, _ in self.asked)
+            headers = {name.lower(): value for name, value in request.headers.items()}
+            self.asked.append((request.path, body, headers))
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            self._send(request, self.behave(request.path, body, attempt))
+        finally:
+            with self._lock:
+                self.at_once -= 1
+
+    def _send(self, request: BaseHTTPRequestHandler, reply: Reply) -> None:
+        time.sleep(reply.delay)
+        if reply.hang_up:
+            request.close_connection = True
+            return
+        content = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+        try:
+            request.send_response(reply.status)
+            for name, value in {"Content-Type": "application/json", **reply.headers}.items():
+                request.send_header(name, value)
+            request.send_header("Content-Length", str(len(content)))
+            request.end_headers()
+            request.wfile.write(content)
+        except (BrokenPipeError, ConnectionResetError):
+            request.close_connection = True  # it was not waited for

@@ -1,0 +1,48 @@
+"""Short ways for tests to index something and to look at what came of it."""
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from configs.loading import build, merged
+from configs.schema import IndexCorpus
+from flows.pipelines.index_corpus import Outcome, index_corpus, run_serially
+from storage.parquet import checksum
+
+SYNTHETIC = "synthetic:passages=60,questions=10,seed=3"
+FAKE: dict[str, Any] = {"encode": {"encoder": "tests.support.fakes:HashEncoder"}, "load": {"shard_passages": 20}}
+
+
+def parameters(store: Path, *datasets: str, **settings: Any) -> IndexCorpus:
+    """With the hash encoder and small shards, unless `settings` say otherwise."""
+    given = {"store": store, "name": "test", "datasets": datasets or (SYNTHETIC,), "runner": "serial"}
+    return build(IndexCorpus, merged(merged(FAKE, given), settings))
+
+
+def index(store: Path, *datasets: str, **settings: Any) -> Outcome:
+    return index_corpus(parameters(store, *datasets, **settings), run_serially)
+
+
+def table(store: Path, name: str) -> pa.Table:
+    """Every row of a table, in the order of its files."""
+    return pa.concat_tables([pq.read_table(path) for path in sorted((store / name).glob("*/*.parquet"))])
+
+
+def contents(store: Path) -> dict[str, str]:
+    """Checksums of everything whose bytes a result depends on: all but ledger, quotes, records, reports, catalog."""
+    return {
+        str(path.relative_to(store)): checksum(path)
+        for path in sorted(store.glob("*/*/*"))
+        if path.suffix in (".parquet", ".faiss", ".npy", ".npz")
+        and path.parent.parent.name not in ("costs", "quotes", "reports")
+    }
+
+
+def sql(store: Path, query: str) -> list[tuple[Any, ...]]:
+    from storage.catalog.database import query as run
+
+    relation: duckdb.DuckDBPyRelation = run(store, query)
+    return relation.fetchall()

@@ -1,0 +1,141 @@
+"""What tests of `vitalfew ui` share: the command as a process of its own, and its REST interface."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import psutil
+
+ROOT = Path(__file__).parents[2]
+FINAL = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
+
+
+def free_port() -> int:
+    with socket.socket() as trial:
+        trial.bind(("127.0.0.1", 0))
+        port: int = trial.getsockname()[1]
+        return port
+
+
+class Ui:
+    """`vitalfew ui` of a store."""
+
+    def __init__(self, store: Path, port: int | None = None, **environment: str) -> None:
+        self.store = store
+        self.port = port or free_port()
+        self.address = f"http://127.0.0.1:{self.port}"
+        self.environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **environment}
+        self.environment.pop("PREFECT_HOME", None)
+        self.environment.pop("PREFECT_API_URL", None)
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-u", "-m", "flows.cli", "ui", "--port", str(self.port), "--store", str(self.store)]
+
+    def start(self) -> float:
+        """Seconds until it is ready."""
+        began = time.monotonic()
+        self.process = subprocess.Popen(
+            self.command(),
+            cwd=ROOT,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        assert self.process.stdout
+        line = self.process.stdout.readline()
+        if "Ready" not in line:
+            raise AssertionError(self.process.communicate()[1])
+        return time.monotonic() - began
+
+    def family(self) -> list[psutil.Process]:
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def log(self, name: str) -> str:
+        return (self.store / ".prefect" / f"{name}.log").read_text()
+
+    def end(self, number: int = signal.SIGINT) -> tuple[str, list[psutil.Process]]:
+        """What it says, and the processes that are left of it."""
+        family = self.family()
+        self.process.send_signal(number)
+        told = self.process.communicate(timeout=60)[1]
+        return told, psutil.wait_procs(family, timeout=3)[1]
+
+    def call(self, path: str, body: Any = None, method: str | None = None) -> Any:
+        """The answer of the REST interface. Raises HTTPError."""
+        content = None if body is None else json.dumps(body).encode()
+        request = Request(f"{self.address}/api{path}", content, {"Content-Type": "application/json"}, method=method)
+        for attempt in range(5):
+            try:
+                with urlopen(request, timeout=30) as answer:
+                    return json.loads(answer.read() or "null")
+            except HTTPError as error:
+                if error.code != 503 or attempt == 4:  # "try again": SQLite is busy
+                    raise
+                time.sleep(1)
+
+    def refused(self, flow: str, **parameters: Any) -> tuple[int, str]:
+        """Status and message of a run that the server refuses to make."""
+        try:
+            self.run(flow, **parameters)
+        except HTTPError as error:
+            return error.code, json.load(error)["detail"]
+        raise AssertionError("it was not refused")
+
+    def deployment(self, flow: str) -> Any:
+        return self.call(f"/deployments/name/{flow}/{flow}")
+
+    def run(self, flow: str, **parameters: Any) -> str:
+        """Start a run; its id."""
+        given = {"parameters": {"parameters": {"store": str(self.store), **parameters}}}
+        identifier: str = self.call(f"/deployments/{self.deployment(flow)['id']}/create_flow_run", given)["id"]
+        return identifier
+
+    def runs(self, flow: str) -> list[Any]:
+        found: list[Any] = self.call("/flow_runs/filter", {"flows": {"name": {"any_": [flow]}}})
+        return found
+
+    def working(self, flow: str) -> list[Any]:
+        """Its runs that are not at their end, nor waiting for their time."""
+        return [run for run in self.runs(flow) if run["state_type"] in ("RUNNING", "PENDING", "CANCELLING")]
+
+    def state(self, run: str) -> Any:
+        return self.call(f"/flow_runs/{run}")["state"]
+
+    def ended(self, run: str, seconds: float = 90) -> Any:
+        """A run's last state."""
+        wait(lambda: self.state(run)["type"] in FINAL, seconds, lambda: f"{self.state(run)} {self.log('runner')}")
+        return self.state(run)
+
+    def artifacts(self, run: str) -> list[Any]:
+        found: list[Any] = self.call("/artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run]}}})
+        return found
+
+    def logs(self, run: str) -> str:
+        asked = {"logs": {"flow_run_id": {"any_": [run]}}, "sort": "TIMESTAMP_ASC"}
+        return "\n".join(line["message"] for line in self.call("/logs/filter", asked))
+
+
+def wait(condition: Callable[[], Any], seconds: float, told: Callable[[], str] = str) -> Any:
+    """Until the condition holds. Raises AssertionError with what is `told` when the seconds have passed."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            if found := condition():
+                return found
+        except (OSError, HTTPException):  # not yet there, or busy
+            continue
+        finally:
+            time.sleep(0.2)
+    raise AssertionError(f"waited {seconds} s in vain: {told()}")

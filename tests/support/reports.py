@@ -1,0 +1,203 @@
+"""Hand-made results for the tests of the report: what a run of `evaluate` might leave, without one."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from tasks.reports.contents import Asked, MethodResult, Report, StageCost, Summary
+
+ASKED = Asked(1000, "squad:train-v1.1.json", "len(answers) > 0", 100)
+
+
+def report(*methods: MethodResult, asked: Asked = ASKED, experiment: str = "quickstart") -> Report:
+    """The first method is the baseline of the others."""
+    when = datetime(2026, 11, 21, 15, 0, tzinfo=UTC)
+    compared = tuple(replace(method, against=0 if place else None) for place, method in enumerate(methods))
+    return Report(experiment, "20261121-150000-abcdef", when, "store", asked, compared)
+
+
+def summaries(questions: int = 1000, left_out: int = 0, **values: float | None) -> dict[str, Summary]:
+    """By metric; `recall_5` stands for passage_recall@5."""
+    lower = ("prompt_tokens", "completion_tokens", "seconds", "usd")
+    return {
+        name.replace("recall_", "passage_recall@"): Summary(
+            value,
+            0 if value is None else questions - left_out,
+            questions if value is None else left_out,
+            None if name == "contexts" else name not in lower,
+        )
+        for name, value in values.items()
+    }
+
+
+def costs(retrieve: float = 2.0, generate: float = 30.0, reused: bool = False) -> tuple[StageCost, ...]:
+    return (
+        StageCost("retrieve", 10_000, 12_000, retrieve, retrieve * 1.1, retrieve * 1e-5, 800 << 20, reused),
+        StageCost("refine", 10_000, 0, 0.4, 0.4, 4e-6, 300 << 20),
+        StageCost("generate", 1000, 900_000, generate, generate * 1.2, generate * 1e-5, 900 << 20),
+        StageCost("score", 24_000, 0, 1.5, 1.5, 1.5e-5, 300 << 20),
+    )
+
+
+def paretorag(name: str, alpha: float, top_k: int = 10, context: str = "exact", shift: float = 0.0) -> MethodResult:
+    settings: dict[str, Any] = {"retriever": "core_context", "alpha": alpha, "top_k": top_k, "context": context}
+    bend = shift - (alpha - 0.7) ** 2 / 3
+    values = summaries(
+        accuracy=0.52 + bend + top_k / 1000,
+        exact_match=0.4 + bend,
+        f1=0.5 + bend,
+        recall_1=0.45 + bend,
+        recall_5=0.62 + bend / 2,
+        recall_10=0.7 + bend / 3,
+        prompt_tokens=top_k * 42.0 + 60 * alpha,
+        completion_tokens=3.2,
+        contexts=float(top_k),
+        seconds=0.012 + top_k / 4000,
+        usd=0.0000004 * top_k,
+    )
+    return MethodResult(name, settings, values, costs(2.5, top_k * 1.2))
+
+
+def three() -> Report:
+    """No retrieval, naive RAG, ParetoRAG: what `make demo` ends with."""
+    bare = MethodResult(
+        "no retrieval",
+        {"retriever": None},
+        summaries(
+            accuracy=0.081, exact_match=0.05, f1=0.103, recall_1=None, recall_5=None, recall_10=None,
+            prompt_tokens=21.3, completion_tokens=2.9, contexts=0.0, seconds=0.003, usd=0.0000001,
+        ),
+        costs(0.0, 3.0)[2:],
+    )  # fmt: skip
+    naive = MethodResult(
+        "naive top-10",
+        {"retriever": "passage", "top_k": 10},
+        summaries(
+            left_out=12, accuracy=0.53, exact_match=0.42, f1=0.502, recall_1=0.51, recall_5=0.71, recall_10=0.78,
+            prompt_tokens=1480.2, completion_tokens=3.3, contexts=10.0, seconds=0.051, usd=0.0000061,
+        ),
+        costs(1.9, 51.0, reused=True),
+        3,
+        ("prompt of 9,120 tokens is longer than the 8,192 that the model takes", "HTTP 500 <b>oops</b>"),
+        {"summaries": "aaaa1111", "candidates": "bbbb2222", "scores": "cccc3333"},
+    )  # fmt: skip
+    return report(bare, naive, paretorag("ParetoRAG top-10", 0.8), paretorag("ParetoRAG top-30", 0.8, 30))
+
+
+def grid() -> Report:
+    """40 methods: α × top_k × context mode."""
+    return report(
+        *(
+            paretorag(f"pareto alpha={alpha / 10:g} top_k={top_k} {context}", alpha / 10, top_k, context, shift)
+            for context, shift in (("exact", 0.0), ("late", -0.02))
+            for top_k in (10, 30)
+            for alpha in range(1, 11)
+        )
+    )
+
+
+def one() -> Report:
+    return report(paretorag("ParetoRAG", 0.8))
+
+
+def sweep() -> Report:
+    """11 points of α, retrieval alone, beside naive and BM25 retrieval."""
+
+    def retrieval(name: str, settings: dict[str, Any], bend: float, alpha: float = 0.0) -> MethodResult:
+        values = summaries(recall_1=0.3 + bend, recall_5=0.6 + bend, recall_10=0.7 + bend / 2, contexts=10 + alpha)
+        return MethodResult(name, settings, values, costs()[:2])
+
+    return report(
+        retrieval("naive", {"retrieve.retriever": "passage"}, 0.02),
+        retrieval("bm25", {"retrieve.retriever": "bm25"}, -0.1),
+        *(
+            retrieval(f"α={alpha / 10}", {"retrieve.alpha": alpha / 10}, 0.05 - (alpha / 10 - 0.6) ** 2, alpha / 10)
+            for alpha in range(11)
+        ),
+    )
+
+
+def lone_sweep() -> Report:
+    """One line for each k and nothing beside it, behind two generators."""
+    return report(
+        *(
+            MethodResult(
+                f"{generator} {alpha:g}",
+                {"alpha": alpha, "generator": generator},
+                summaries(
+                    accuracy=0.4 + alpha / 9, recall_1=0.3 + alpha / 5, recall_5=0.6 + alpha / 9, prompt_tokens=80.0
+                ),
+            )
+            for generator in ("reader", "vllm")
+            for alpha in (0.0, 0.5, 1.0)
+        )
+    )
+
+
+def nothing_scored() -> Report:
+    nothing = summaries(accuracy=None, f1=None, prompt_tokens=None, recall_5=None)
+    return report(MethodResult("a", {}, nothing), MethodResult("b", {"alpha": 1.0}, nothing))
+
+
+def no_questions() -> Report:
+    nothing = {"accuracy": Summary(None, 0), "prompt_tokens": Summary(None, 0)}
+    return report(MethodResult("a", {}, nothing, costs()), asked=Asked(0, "jsonl:empty.jsonl"))
+
+
+def errors_only() -> Report:
+    nothing = summaries(accuracy=None, prompt_tokens=None)
+    return report(
+        MethodResult("works", {}, summaries(accuracy=0.4, prompt_tokens=100.0)),
+        MethodResult("server", {}, nothing, costs(), 1000, ("HTTP 429: slow down\n\x1b[31mretry",)),
+    )
+
+
+def strange_names() -> Report:
+    """Long, foreign, hostile: all that a YAML may call a method."""
+    names = (
+        "a name that goes on and on, " * 12,
+        "ニューヨークの検索拡張生成と帕累托前沿",
+        "<script>alert('x')</script> & \"quotes\" $x^2$ | pipe _under_ \x1b[31mred\x07",
+        '_underscore id="x" url(#y) #010203',
+        "שלום עולם 🎉 α→β",
+        "line\nbreak\ttab",
+    )
+    return report(
+        *(
+            MethodResult(
+                name,
+                {"alpha": (number % 3) / 2, "generator": name, "flags": [1, "</svg>"], "deep": {"<b>": None}},
+                summaries(accuracy=0.3 + number / 20, prompt_tokens=300.0 - 7 * number, recall_5=0.5 + number / 30),
+                costs(1.0 + number),
+                1,
+                ("</script><img src=x onerror=alert(1)>",),
+            )
+            for number, name in enumerate(names)
+        ),
+        asked=Asked(7, "<i>source</i>", "text <> '</pre>'", 1),
+        experiment="<title>&amp;",
+    )
+
+
+def no_methods() -> Report:
+    return report()
+
+
+def many_families() -> Report:
+    """More families than there are markers."""
+    return report(*(paretorag(f"k={k}", 0.8, k) for k in range(1, 31)))
+
+
+ALL = (
+    three,
+    grid,
+    one,
+    sweep,
+    lone_sweep,
+    nothing_scored,
+    no_questions,
+    errors_only,
+    strange_names,
+    no_methods,
+    many_families,
+)

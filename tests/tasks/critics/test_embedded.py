@@ -1,0 +1,385 @@
+"""The critic `embedded`: its mechanics on a tiny random model, its training, and the weights that come with it."""
+
+import itertools
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from typer.testing import CliRunner
+
+from configs.evaluation import CritiqueConfig, GenerateConfig
+from configs.loading import ConfigError
+from configs.training import TrainCritic, TrainReader
+from flows.cli.main import app
+from tasks.critics.base import CriticUnavailable, Critique, Judged
+from tasks.critics.embedded import CriticModel, Embedded, embedded, judged_windows
+from tasks.datasets.specification import parse_dataset
+from tasks.generators.reader import Reader
+from tasks.models.files import UnsupportedModel
+from tasks.models.reader_model import ReaderModel
+from tasks.models.tuned import ADAPTER, SETTINGS, write_weights
+from tasks.models.windows import ANSWER, MAX_ANSWER, MAX_QUESTION, SHARED, SIZE, encoded, padded, windows
+from tasks.trainers.articles import Asked, Material, Text, contains_answer, read_material
+from tasks.trainers.card import FIGURES, HELD_OUT
+from tasks.trainers.critic import CriticTraining, train_critic
+from tasks.trainers.discrimination import auc, candidates, discrimination, interval
+from tasks.trainers.judgements import JudgementSampler, aspects, is_right, without_answers
+from tasks.trainers.quality import sample
+from tasks.trainers.reader import train_reader
+from tasks.trainers.training import CHECKPOINT
+from tests.support.real_data import real_data
+from tests.support.tiny_models import bert
+from tests.support.towns import towns
+
+QUESTION = "Who built the mill of Velmar?"
+CONTEXT = "The mill of Velmar was built in 1742 by Ada Norrin. It burnt down twice."
+ANSWER_TEXT = "Ada Norrin"
+
+
+def critic_of(directory: Path, seed: int = 3) -> Path:
+    """A critic with random weights on a random BERT."""
+    base = bert(directory / "base", 256)
+    torch.manual_seed(seed)
+    model = CriticModel(base, torch.float32)
+    model.prepare_for_training(4)
+    for name, parameter in model.trained().items():
+        if name.endswith((".b", "head.weight")):
+            parameter.data.normal_(0, 0.5)
+    write_weights(directory, model, str(base))
+    return directory
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return critic_of(tmp_path_factory.mktemp("critic"))
+
+
+@pytest.fixture(scope="module")
+def critic(directory: Path) -> Embedded:
+    return Embedded(CritiqueConfig(model=str(directory), precision="fp32", device="cpu"))
+
+
+# What is read
+
+
+def test_a_window_marks_the_answer_by_itself_and_where_the_context_has_it(critic: Embedded) -> None:
+    ((window,),) = judged_windows(critic.tokenizer, [Judged(QUESTION, CONTEXT, "ada norrin")])
+    tokens = [critic.tokenizer.id_to_token(number) for number in window.ids]
+    answer = critic.tokenizer.encode(ANSWER_TEXT, add_special_tokens=False).tokens
+    marked = [token for token, kind in zip(tokens, window.types, strict=True) if kind == ANSWER]
+    assert marked == [*answer, "[SEP]", *answer]
+    assert tokens.count("[SEP]") == 3
+    shared = {token for token, kind in zip(tokens, window.types, strict=True) if kind == SHARED}
+    assert {"mill", "of", "built"} <= shared
+    assert shared.isdisjoint(answer)
+
+
+def test_without_an_answer_a_window_is_the_readers(critic: Embedded) -> None:
+    found = encoded(critic.tokenizer, [QUESTION, CONTEXT, ""])
+    (plain,) = windows(critic.tokenizer, found[QUESTION], found[CONTEXT])
+    assert ANSWER not in plain.types
+    (empty,) = windows(critic.tokenizer, found[QUESTION], found[CONTEXT], found[""])
+    assert len(empty.ids) == len(plain.ids) + 1
+
+
+def test_a_long_context_is_read_to_its_end_and_the_best_window_counts(critic: Embedded) -> None:
+    filler = "Salt and wool were sold in the market of the harbour every week. "
+    context = filler * 40 + CONTEXT
+    (parts,) = judged_windows(critic.tokenizer, [Judged(QUESTION, context, ANSWER_TEXT)])
+    assert len(parts) > 2
+    assert all(len(part.ids) <= SIZE for part in parts)
+    assert [part for part in parts if part.types.count(ANSWER) > 2 + len(ANSWER_TEXT.split())] == parts[-1:]
+    with torch.inference_mode():
+        scores = critic.model(padded(parts, 0, torch.device("cpu"))).sigmoid().max(0).values.tolist()
+    (found,) = critic.critique([Judged(QUESTION, context, ANSWER_TEXT)])
+    assert (found.isrel, found.issup, found.isuse) == pytest.approx(scores, abs=1e-5)
+
+
+def test_of_a_long_answer_the_beginning_is_read(critic: Embedded) -> None:
+    long = "salt " * MAX_ANSWER
+    one, other = critic.critique([Judged(QUESTION, CONTEXT, long), Judged(QUESTION, CONTEXT, long + "and wool")])
+    assert one == other
+    (parts,) = judged_windows(critic.tokenizer, [Judged("why " * MAX_QUESTION, CONTEXT * 20, long * 3)])
+    assert max(len(part.ids) for part in parts) == SIZE
+
+
+# Critiques
+
+
+def _batch(seed: int, count: int) -> list[Judged]:
+    draw = random.Random(seed)
+    words = CONTEXT.split()
+    return [
+        Judged(" ".join(draw.choices(words, k=6)), " ".join(draw.choices(words, k=20 + n % 50)), draw.choice(words))
+        for n in range(count)
+    ]
+
+
+def test_scores_are_probabilities_and_the_order_of_candidates_changes_nothing(critic: Embedded) -> None:
+    batch = _batch(1, 80)
+    found = critic.critique(batch)
+    assert all(0 <= score <= 1 for each in found for score in (each.isrel, each.issup, each.isuse))
+    assert len({each.isrel for each in found}) > 40
+    assert critic.critique(batch[::-1])[::-1] == found
+    assert critic.critique(batch + batch[:3]) == found + found[:3]
+    assert critic.critique([]) == []
+
+
+def test_an_empty_answer_is_neither_supported_nor_of_use(critic: Embedded) -> None:
+    for answer in ("", " \n"):
+        (found,) = critic.critique([Judged(QUESTION, CONTEXT, answer)])
+        assert found.isrel > 0
+        assert (found.issup, found.isuse, found.error) == (0, 0, "")
+    assert critic.critique([Judged(QUESTION, "", ANSWER_TEXT)]) == [Critique(0, 0, 0)]
+
+
+def test_an_over_long_question_is_an_error_row_and_its_neighbours_are_judged(critic: Embedded) -> None:
+    counted: list[int] = []
+    long = Judged("why " * (MAX_QUESTION + 1), CONTEXT, ANSWER_TEXT)
+    batch = [long, Judged(QUESTION, CONTEXT, ANSWER_TEXT), long]
+    wrong, fine, _ = critic.critique(batch, lambda candidates, tokens: counted.append(candidates))
+    assert fine == critic.critique(batch[1:2])[0]
+    assert wrong == Critique(0, 0, 0, f"the question has {MAX_QUESTION + 1} tokens, the critic takes {MAX_QUESTION}")
+    assert sum(counted) == 3
+
+
+def test_its_identity_follows_the_weights(directory: Path, critic: Embedded, tmp_path: Path) -> None:
+    other = Embedded(CritiqueConfig(model=str(critic_of(tmp_path, seed=4)), precision="fp32", device="cpu"))
+    assert critic.identity() == Embedded(critic.config).identity()
+    assert other.identity()["files"][ADAPTER] != critic.identity()["files"][ADAPTER]
+    assert {ADAPTER, SETTINGS} < set(critic.identity()["files"])
+
+
+def test_a_directory_without_the_critics_files_is_refused(tmp_path: Path, directory: Path) -> None:
+    with pytest.raises(CriticUnavailable, match=r"has no adapter\.safetensors; leave critique\.model out"):
+        Embedded(CritiqueConfig(model=str(tmp_path)))
+    save_file({**load_file(directory / ADAPTER), "decoder.weight": torch.zeros(2)}, tmp_path / ADAPTER)
+    (tmp_path / SETTINGS).write_text((directory / SETTINGS).read_text())
+    with pytest.raises(UnsupportedModel, match="not an adapter"):
+        Embedded(CritiqueConfig(model=str(tmp_path))).critique([Judged(QUESTION, CONTEXT, ANSWER_TEXT)])
+
+
+def test_a_critic_begins_where_its_reader_ended(tmp_path: Path) -> None:
+    base = bert(tmp_path / "base", 256)
+    torch.manual_seed(5)
+    reader = ReaderModel(base, torch.float32).eval()
+    reader.prepare_for_training(4)
+    for parameter in reader.trained().values():
+        parameter.data.add_(torch.randn(parameter.shape) * 0.1)
+    critic = CriticModel(base, torch.float32).eval()
+    critic.prepare_for_training(4)
+    critic.begin_from(reader.trained())
+    tokenizer = Embedded(CritiqueConfig(model=str(critic_of(tmp_path / "other")))).tokenizer
+    found = encoded(tokenizer, [QUESTION, CONTEXT])
+    batch = padded(windows(tokenizer, found[QUESTION], found[CONTEXT]), 0, torch.device("cpu"))
+    with torch.no_grad():
+        answerable = reader(batch)[2]
+        assert torch.allclose(critic(batch), answerable.unsqueeze(-1).expand(-1, 3), atol=1e-5)
+
+
+# Training
+
+LESSONS = 400
+
+
+@pytest.fixture(scope="module")
+def reader_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A reader that has hardly learnt the towns."""
+    directory = tmp_path_factory.mktemp("towns")
+    given = _given(towns(directory / "towns.json"), directory / "reader")
+    train_reader(TrainReader(**given, base=str(bert(directory / "base", 256)), epochs=1, rank=16))
+    return directory
+
+
+def _given(squad: Path, out: Path) -> dict[str, object]:
+    sizes = {"held_out": 1, "choosing": 1, "batch_tokens": 256, "precision": "fp32", "threads": 1}
+    return {"datasets": (f"squad:{squad}",), "out": out, **sizes}
+
+
+@pytest.fixture
+def parameters(reader_directory: Path, tmp_path: Path) -> TrainCritic:
+    given = _given(reader_directory / "towns.json", tmp_path / "out")
+    return TrainCritic(**given, reader=reader_directory / "reader", learning_rate=1e-2)
+
+
+def test_training_learns_its_candidates_by_heart(parameters: TrainCritic) -> None:
+    training = CriticTraining(parameters)
+    judgements = training.sampler.judgements(0)
+    rows = aspects(training.tokenizer, judgements)
+    losses = [training.learner.step(rows, len(rows), 0.3, number) for number in range(LESSONS)]
+    assert losses[-1] < losses[0] / 2
+    write_weights(parameters.out, training.learner.model, training.base)
+    found = discrimination(training.critic(parameters.out), "both", judgements, resamples=0)
+    assert min(each.auc for each in found) > 0.95
+
+
+def test_weights_come_with_a_card_figures_and_what_was_held_out(parameters: TrainCritic) -> None:
+    figures = train_critic(parameters.model_copy(update={"epochs": 1}))
+    assert [(each.unit, each.aspect, each.among) for each in figures] == [
+        (unit, aspect, among)
+        for unit in ("sentence", "passage")
+        for aspect, among in (("isrel", "all"), ("issup", "all"), ("isuse", "all"), ("issup", "relevant"))
+    ]
+    assert {file.name for file in parameters.out.iterdir()} == {
+        *(ADAPTER, SETTINGS, CHECKPOINT, HELD_OUT, FIGURES, "README.md")
+    }
+    card = (parameters.out / "README.md").read_text()
+    assert "8 questions of 4 articles" in card
+    assert "vitalfew train-critic squad:towns.json --out DIR --set" in card
+    Embedded(CritiqueConfig(model=str(parameters.out))).critique([Judged(QUESTION, CONTEXT, ANSWER_TEXT)])
+
+
+class Interrupted(Exception):
+    """What ends a training in the middle."""
+
+
+def _interrupt(after: int) -> Callable[[int, int], None]:
+    calls = itertools.count(1)
+
+    def progress(rows: int, tokens: int) -> None:
+        if next(calls) == after:
+            raise Interrupted
+
+    return progress
+
+
+def test_an_interrupted_training_comes_to_the_same_weights(
+    parameters: TrainCritic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.trainers.training.SAVE_EVERY", 2)
+    train_critic(parameters)
+    broken = parameters.model_copy(update={"out": tmp_path / "broken"})
+    for after in (4, 6):
+        with pytest.raises(Interrupted):
+            train_critic(broken, _interrupt(after))
+        assert (broken.out / CHECKPOINT).exists()
+    train_critic(broken)
+    for name in (ADAPTER, "README.md", FIGURES):
+        assert (broken.out / name).read_bytes() == (parameters.out / name).read_bytes()
+
+
+def test_a_reader_that_has_seen_what_is_held_out_is_refused(parameters: TrainCritic) -> None:
+    with pytest.raises(ConfigError, match=r"may have learnt from '.*', which the critic holds out"):
+        CriticTraining(parameters.model_copy(update={"held_out": 2}))
+
+
+def test_the_command_trains_and_says_how_the_critic_is_used(parameters: TrainCritic) -> None:
+    names = "held_out", "choosing", "precision", "threads", "reader"
+    options = [f"--set={name}={getattr(parameters, name)}" for name in names]
+    command = ["train-critic", *parameters.datasets, "--out", str(parameters.out), *options]
+    found = CliRunner().invoke(app, [*command, "--set=epochs=1"])
+    assert found.exit_code == 0, found.output
+    assert "critique.model=" in found.output
+    refused = CliRunner().invoke(app, [*command, "--set=epochs=2"])
+    assert refused.exit_code == 1
+    assert "other settings or data" in " ".join(refused.output.split())
+
+
+# Judgements
+
+
+class Echo:
+    """A reader that points at a text's first word."""
+
+    def generate(self, prompts, probe=None, tick=None):  # type: ignore[no-untyped-def]
+        from tasks.generators.base import Generation
+
+        return [Generation(prompt.contexts[0].split()[0], 1, 1, 0.0) for prompt in prompts]
+
+
+def test_judgements_are_true(tmp_path: Path) -> None:
+    records = (record for _, record in parse_dataset(f"squad:{towns(tmp_path / 'towns.json')}")[1].records())
+    material = read_material(records)
+    sampler = JudgementSampler(material, 2.0, 1, Echo())  # type: ignore[arg-type]
+    golds = {asked.question: asked.answers for asked in material.questions[1::2]}
+    made = [each for epoch in range(8) for each in sampler.judgements(epoch) if each.judged.question in golds]
+    for each in made:
+        answers = golds[each.judged.question]
+        assert each.judged.answer
+        assert each.relevant == contains_answer(each.judged.context, answers)
+        assert each.useful == (each.judged.answer in answers)
+        assert each.supported == (each.relevant and each.useful)
+    kinds = {(each.relevant, each.supported, each.useful) for each in made}
+    assert kinds == {(True, True, True), (True, False, False), (False, False, True), (False, False, False)}
+    assert sampler.judgements(3) == sampler.judgements(3) != sampler.judgements(4)
+
+
+def test_an_answer_is_right_by_half_of_its_words() -> None:
+    assert is_right("the Ada Norrin", ["Ada Norrin", "Norrin"])
+    assert is_right("by Ada Norrin of Kessin", ["Ada Norrin"])
+    assert not is_right("Norrin who was born in Kessin", ["Ada Norrin"])
+    assert not is_right("", ["Ada"])
+    assert not is_right("the", ["the"])
+    assert without_answers("Ada Norrin met ada.", ["Ada", "Ada Norrin"]) == " met ."
+
+
+# Quality
+
+
+def test_candidates_are_the_readers_answers_to_what_bm25_finds() -> None:
+    texts = ("Ada Norrin built the mill. It burnt.", "The mill of Kessin was built by Tomas Rell.", "Ada Norrin sang.")
+    sentences = ((0, 26), (27, 36)), ((0, len(texts[1])),), ((0, len(texts[2])),)
+    passages = {number: Text(str(number), text, sentences[number]) for number, text in enumerate(texts)}
+    material = Material(passages, [Asked("Who built the mill?", ("Ada Norrin",), 0, ((0, 10),))])
+    found = candidates(material, material.questions, "sentence", Echo())  # type: ignore[arg-type]
+    by_context = {each.judged.context: (each.relevant, each.supported, each.useful) for each in found}
+    assert by_context == {
+        "Ada Norrin built the mill.": (True, True, True),
+        "It burnt.": (False, False, False),
+        texts[1]: (False, False, False),
+        texts[2]: (False, True, True),
+    }
+
+
+def test_auc_is_the_share_of_pairs_in_the_right_order() -> None:
+    draw = np.random.default_rng(1)
+    truth, scores = draw.random(60) < 0.3, draw.integers(0, 8, 60) / 8
+    pairs = [(right, wrong) for right in scores[truth] for wrong in scores[~truth]]
+    expected = sum((right > wrong) + 0.5 * (right == wrong) for right, wrong in pairs) / len(pairs)
+    assert auc(truth, scores) == pytest.approx(expected)
+    assert np.isnan(auc(np.ones(3, bool), np.ones(3)))
+    low, high = interval(truth, scores, np.arange(60) // 3)
+    assert low < expected < high
+    assert (low, high) == interval(truth, scores, np.arange(60) // 3)
+    assert np.isnan(interval(truth[:0], scores[:0], np.arange(0))).all()
+
+
+# The weights that come with the project
+
+
+@pytest.fixture(scope="module")
+def own() -> Embedded:
+    return Embedded(CritiqueConfig())
+
+
+def test_the_embedded_critic_judges_plain_answers(own: Embedded) -> None:
+    other = "Ships of the northern fleet carried salt, timber and wool to Kessin."
+    right, wrong, elsewhere = own.critique(
+        [Judged(QUESTION, CONTEXT, "Ada Norrin"), Judged(QUESTION, CONTEXT, "1742"), Judged(QUESTION, other, "Kessin")]
+    )
+    assert min(right.isrel, wrong.isrel) > elsewhere.isrel
+    assert right.issup > max(wrong.issup, elsewhere.issup)
+    assert right.isuse > max(wrong.isuse, elsewhere.isuse)
+
+
+def test_the_embedded_weights_are_small() -> None:
+    assert sum(file.stat().st_size for file in embedded().iterdir()) < 6_000_000
+
+
+def test_the_embedded_critic_on_held_out_articles_is_as_good_as_its_card_says(own: Embedded) -> None:
+    squad = real_data("squad/dev-v1.1.json")
+    material = read_material(record for _, record in parse_dataset(f"squad:{squad}")[1].records())
+    held_out = material.of((embedded() / HELD_OUT).read_text().splitlines())
+    asked = sample(held_out.questions, 40, seed=1)
+    judgements = candidates(held_out, asked, "sentence", Reader(GenerateConfig()))
+    figures = json.loads((embedded() / FIGURES).read_text())["figures"]
+    told = {each["aspect"]: each["auc"] for each in figures if (each["unit"], each["among"]) == ("sentence", "all")}
+    found = {each.aspect: each.auc for each in discrimination(own, "sentence", judgements) if each.among == "all"}
+    assert found["isrel"] > told["isrel"] - 0.06
+    assert found["issup"] > told["issup"] - 0.06
+    assert found["isuse"] > told["isuse"] - 0.1

@@ -1,0 +1,512 @@
+"""The datasets that read files: on real data, on bad input, on arbitrary bytes and JSON."""
+
+import json
+import tracemalloc
+import warnings
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from storage.ids import passage_id
+from tasks.datasets import rows
+from tasks.datasets.base import Dataset, InputError, Passage, Question, Record, Reject, Span
+from tasks.datasets.files import REASONS
+from tasks.registry import METHODS, resolve
+from tests.support.real_data import real_data
+
+FILE_FORMATS = [
+    name for name in METHODS["dataset"] if (cls := resolve("dataset", name)).reads_path and not cls.takes_name
+]
+FOLDER_FORMATS = ["beir", "msmarco", "parquet", "folder"]
+ONE_FILE_FORMATS = [name for name in FILE_FORMATS if name not in FOLDER_FORMATS]
+Kind = TypeVar("Kind", Passage, Question, Reject)
+
+
+def dataset(name: str, path: Path, **options: Any) -> Dataset:
+    method = resolve("dataset", name)
+    made: Dataset = method(path, method.Options(**options))
+    return made
+
+
+def read(name: str, path: Path, **options: Any) -> list[tuple[int, Record]]:
+    return list(dataset(name, path, **options).records())
+
+
+def only(kind: type[Kind], records: list[tuple[int, Record]]) -> list[Kind]:
+    return [record for _, record in records if isinstance(record, kind)]
+
+
+def write(folder: Path, content: Any) -> Path:
+    """A file with bytes or a text as they are, or with any other value as JSON."""
+    path = folder / "source.json"
+    if not isinstance(content, bytes | str):
+        content = json.dumps(content)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def check(records: list[tuple[int, Record]]) -> None:
+    """What holds for every dataset: text that can be stored, and gold that points into passages that were given."""
+    offsets = [offset for offset, _ in records]
+    assert offsets == sorted(offsets)
+    assert all(offset >= 1 for offset in offsets)
+    texts = {passage_id(passage.text): passage.text for passage in only(Passage, records)}
+    for text in [*texts.values(), *(passage.title for passage in only(Passage, records))]:
+        assert text == text.encode().decode().strip()
+    assert all(texts.values())
+    for question in only(Question, records):
+        assert all(text == text.encode().decode().strip() != "" for text in (question.text, *question.answers))
+        assert set(question.gold_passages) <= set(texts)
+        for span in question.supporting_facts:
+            assert span.passage_id in question.gold_passages
+            found = texts[span.passage_id][span.start : span.end]
+            assert len(found) == span.end - span.start > 0
+            assert found == found.strip()
+    for reject in only(Reject, records):
+        assert reject.reason in REASONS
+        assert reject.detail.encode()
+
+
+# --- Real data
+
+
+def test_hotpotqa_sample_has_every_gold_sentence() -> None:
+    path = real_data("hotpotqa/hotpot_train_sample100.json")
+    records = read("hotpotqa", path)
+    check(records)
+    source = json.loads(path.read_text(encoding="utf-8"))
+    questions, texts = only(Question, records), {passage_id(p.text): p.text for p in only(Passage, records)}
+    assert (len(questions), len(texts), only(Reject, records)) == (100, 994, [])
+    for question, row in zip(questions, source, strict=True):
+        context = dict(row["context"])
+        gold = [context[title][index].strip() for title, index in row["supporting_facts"]]
+        assert [texts[span.passage_id][span.start : span.end] for span in question.supporting_facts] == gold
+        titles = dict.fromkeys(title for title, _ in row["supporting_facts"])
+        assert len(question.gold_passages) == len(titles) == 2
+        assert (question.answers, question.source_id) == ((row["answer"],), row["_id"])
+
+
+def test_squad_dev_has_every_answer_in_its_paragraph() -> None:
+    path = real_data("squad/dev-v1.1.json")
+    records = read("squad", path)
+    check(records)
+    passages, questions = only(Passage, records), only(Question, records)
+    assert (len(passages), len({p.text for p in passages}), len(questions)) == (2067, 2067, 10570)
+    assert not only(Reject, records)
+    texts = {passage_id(passage.text): passage.text for passage in passages}
+    for question in questions:
+        spans = {texts[span.passage_id][span.start : span.end] for span in question.supporting_facts}
+        assert spans == set(question.answers)
+    assert {p.title for p in passages} >= {"Super Bowl 50", "1973 oil crisis"}
+
+
+def test_2wikimultihopqa_corpus_is_complete() -> None:
+    records = read("titletext", real_data("2wikimultihopqa/corpus.json"))
+    check(records)
+    assert len({passage.text for passage in only(Passage, records)}) == len(records) == 6119
+
+
+def test_nq_open_questions_have_answers() -> None:
+    records = read("jsonl", real_data("nq_open/NQ-open.dev.jsonl"), question="question", answers="answer")
+    check(records)
+    assert len(only(Question, records)) == len(records) == 3610
+    assert only(Question, records)[0].answers == ("14 December 1972 UTC", "December 1972")
+
+
+# --- HotpotQA
+
+
+def hotpot(**changes: Any) -> dict[str, Any]:
+    row = {
+        "_id": "q1",
+        "question": " Who lit it? ",
+        "answer": "Ada",
+        "context": [["Lamp", [" A lamp.", "", "Ada lit it. "]], ["Oil", ["Oil burns."]]],
+        "supporting_facts": [["Lamp", 2]],
+    }
+    return {key: value for key, value in (row | changes).items() if value is not ...}
+
+
+def test_hotpotqa_joins_sentences_and_keeps_spans_on_them(tmp_path: Path) -> None:
+    (_, lamp), (_, oil), (_, question) = read("hotpotqa", write(tmp_path, [hotpot()]))
+    assert (lamp, oil) == (Passage("Lamp", "A lamp. Ada lit it.", "Lamp"), Passage("Oil", "Oil burns.", "Oil"))
+    passage = passage_id("A lamp. Ada lit it.")
+    assert question == Question("Who lit it?", ("Ada",), (passage,), (Span(passage, 8, 19),), "q1")
+
+
+def test_hotpotqa_adds_no_blank_where_there_is_one_and_takes_the_first_of_two_titles(tmp_path: Path) -> None:
+    context = [["Lamp", ["A lamp. ", "\tIt burns.", "Ada lit it.", "See."]], ["Lamp", ["x", "y", "z"]]]
+    records = read("hotpotqa", write(tmp_path, [hotpot(context=context)]))
+    text = only(Passage, records)[0].text
+    assert text == "A lamp. \tIt burns. Ada lit it. See."
+    (fact,) = only(Question, records)[0].supporting_facts
+    assert (fact.passage_id, text[fact.start : fact.end]) == (passage_id(text), "Ada lit it.")
+    (_, passage), *_ = read("hotpotqa", write(tmp_path, [hotpot(context=[["Lamp", ["A lamp. ", "On.", "Ada."]]])]))
+    assert passage == Passage("Lamp", "A lamp. On. Ada.", "Lamp")
+
+
+@pytest.mark.parametrize("noise", [["Lamp", 3], ["Lamp", -1], ["Lamp", 1], ["Candle", 0]])
+def test_hotpotqa_passes_over_facts_the_context_lacks(tmp_path: Path, noise: list[Any]) -> None:
+    rows = [hotpot(supporting_facts=[["Lamp", 2], noise, ["Lamp", 2]]), hotpot(supporting_facts=[noise])]
+    records = read("hotpotqa", write(tmp_path, rows))
+    assert len(only(Question, records)[0].supporting_facts) == 1
+    assert [(offset, r.reason) for offset, r in records if isinstance(r, Reject)] == [(2, "no_gold_passage")]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason", "detail", "passages"),
+    [
+        ({"answer": ...}, "missing_column", "question: no 'answer'; the keys present: '_id', 'question'", 2),
+        ({"question": 7}, "wrong_type", "'question' is a number (7), a string is due", 2),
+        ({"answer": "  "}, "empty_text", "'answer' is blank", 2),
+        ({"supporting_facts": [["Lamp", True]]}, "wrong_type", "[title, sentence index] is due", 2),
+        ({"supporting_facts": [["Lamp", 2.0]]}, "wrong_type", "[title, sentence index] is due", 2),
+        ({"supporting_facts": {}}, "wrong_type", "'supporting_facts' is an object, a list is due", 2),
+        ({"answer": "\ud800"}, "invalid_unicode", "lone surrogate U+D800", 2),
+    ],
+)
+def test_hotpotqa_rejects_the_part_at_fault(
+    tmp_path: Path, changes: dict[str, Any], reason: str, detail: str, passages: int
+) -> None:
+    records = read("hotpotqa", write(tmp_path, [hotpot(**changes), hotpot()]))
+    ((number, reject),) = [(offset, r) for offset, r in records if isinstance(r, Reject)]
+    assert (number, reject.reason) == (1, reason)
+    assert detail in reject.detail
+    assert len(only(Passage, records)) == passages + 2
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        (["Oil", ["\udc00"]], "invalid_unicode"),
+        (["Oil", [" ", ""]], "empty_text"),
+        (["Oil", "Oil burns."], "wrong_type"),
+        (["Oil", [None]], "wrong_type"),
+        (["Oil"], "wrong_type"),
+    ],
+)
+def test_hotpotqa_keeps_the_question_when_a_distractor_is_rejected(tmp_path: Path, entry: Any, reason: str) -> None:
+    records = read("hotpotqa", write(tmp_path, [hotpot(context=[entry, ["Lamp", ["A", "B", "Ada"]]])]))
+    assert [type(record) for _, record in records] == [Reject, Passage, Question]
+    assert only(Reject, records)[0].reason == reason
+    assert only(Reject, records)[0].detail.startswith("context[0]: ")
+
+
+# --- SQuAD
+
+
+def squad(context: Any, *qas: Any) -> dict[str, Any]:
+    return {"data": [{"title": "Oil_lamp", "paragraphs": [{"context": context, "qas": list(qas)}]}]}
+
+
+def asked(*answers: Any, **changes: Any) -> dict[str, Any]:
+    given_answers = [{"text": text, "answer_start": start} for text, start in answers]
+    return {"id": "q1", "question": "Who?", "answers": given_answers} | changes
+
+
+def test_squad_moves_spans_along_with_the_stripped_paragraph(tmp_path: Path) -> None:
+    qa = asked(("Ada", 2), ("Ada", 2), ("Ada lit", 2), (" lit ", 5), ("lit", -9), ("it", 99))
+    (_, passage), (_, question) = read("squad", write(tmp_path, squad("  Ada lit it.  ", qa)))
+    assert isinstance(passage, Passage)
+    assert isinstance(question, Question)
+    assert (passage.title, passage.text) == ("Oil lamp", "Ada lit it.")
+    assert question.answers == ("Ada", "Ada lit", "lit", "it")
+    assert question.gold_passages == (passage_id("Ada lit it."),)
+    assert [(span.start, span.end) for span in question.supporting_facts] == [(0, 3), (0, 7), (4, 7)]
+
+
+def test_squad_v2_unanswerable_questions_pass_through(tmp_path: Path) -> None:
+    qa = asked(is_impossible=True, plausible_answers=[{"text": "Ada", "answer_start": 0}])
+    (question,) = only(Question, read("squad", write(tmp_path, squad("Ada lit it.", qa))))
+    assert (question.answers, question.supporting_facts) == ((), ())
+    assert question.gold_passages == (passage_id("Ada lit it."),)
+
+
+@pytest.mark.parametrize(
+    ("content", "rejects"),
+    [
+        (squad(" ", asked()), [("empty_text", "paragraphs[0]"), ("no_gold_passage", "paragraphs[0].qas[0]")]),
+        (squad("A", asked(answers=None)), [("wrong_type", "paragraphs[0].qas[0]: 'answers' is null, a list is due")]),
+        (squad("A", asked(("A", "0"))), [("wrong_type", "paragraphs[0].qas[0]: 'answer_start' is a string")]),
+        (squad("A", asked(("", 0))), [("empty_text", "paragraphs[0].qas[0]: the text of an answer is blank")]),
+        (squad("A", "no object", asked()), [("wrong_type", "paragraphs[0].qas[0]: a string ('no object')")]),
+        ({"data": [{"title": "A"}]}, [("missing_column", "no 'paragraphs'; the keys present: 'title'")]),
+        ({"data": [None]}, [("wrong_type", "null where an object is due")]),
+    ],
+)
+def test_squad_rejects_the_part_at_fault(tmp_path: Path, content: Any, rejects: list[tuple[str, str]]) -> None:
+    found = only(Reject, read("squad", write(tmp_path, content)))
+    assert [reject.reason for reject in found] == [reason for reason, _ in rejects]
+    assert all(reject.detail.startswith(detail) for reject, (_, detail) in zip(found, rejects, strict=True))
+
+
+@pytest.mark.parametrize("content", [{"dat": []}, {"data": []}, {"data": {}}, {}])
+def test_squad_without_articles_is_an_error(tmp_path: Path, content: Any) -> None:
+    with pytest.raises(InputError, match=r"has no articles in a top-level \"data\": this format expects"):
+        read("squad", write(tmp_path, content))
+
+
+# --- JSON lines
+
+
+def test_jsonl_gives_every_line_its_own_verdict(tmp_path: Path) -> None:
+    long_text = "long " * 400_000
+    lines = [
+        b'\xef\xbb\xbf{"text": " one ", "title": "T", "id": 7}\r',
+        b"  \r",
+        b'{"text": "two"',
+        b'{"text": "\xff"}',
+        b'["text"]',
+        b'{"body": "x"}',
+        b'{"text": 5}',
+        b'{"text": "\\ud800"}',
+        b'{"text": "t", "title": ["x"]}',
+        b'{"text": "t", "id": true}',
+        b"[" * 200_000,
+        b'{"text": "t", "n": ' + b"9" * 5000 + b"}",
+        b'{"text": "\xc2\xa0"}',
+        json.dumps({"text": long_text, "title": None}).encode(),
+        b'{"text": "last"}',
+    ]
+    records = read("jsonl", write(tmp_path, b"\n".join(lines)))
+    check(records)
+    assert [r for r in records if isinstance(r[1], Passage)] == [
+        (1, Passage("T", "one", "7")),
+        (14, Passage("", long_text.strip(), "")),
+        (15, Passage("", "last", "")),
+    ]
+    assert [(n, r.reason) for n, r in records if isinstance(r, Reject)] == [
+        (3, "malformed_json"),
+        (4, "invalid_unicode"),
+        (5, "wrong_type"),
+        (6, "missing_column"),
+        (7, "wrong_type"),
+        (8, "invalid_unicode"),
+        (9, "wrong_type"),
+        (10, "wrong_type"),
+        (11, "malformed_json"),
+        (12, "malformed_json"),
+        (13, "empty_text"),
+    ]
+    assert "no 'text'; the keys present: 'body'" in only(Reject, records)[3].detail
+
+
+def test_jsonl_a_line_without_end_is_a_reject(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "LINE_LIMIT", 100)
+    lines = ['{"text": "' + "x" * size + '"}' for size in (87, 88, 500, 1)]
+    records = read("jsonl", write(tmp_path, "\n".join(lines)))
+    assert [(number, len(record.text)) for number, record in records if isinstance(record, Passage)] == [
+        (1, 87),
+        (4, 1),
+    ]
+    assert [reject.reason for reject in only(Reject, records)] == ["over_long"] * 2
+
+
+def test_jsonl_columns_can_be_named_and_are_then_required(tmp_path: Path) -> None:
+    rows = [{"body": "b", "head": "h", "no": "n1"}, {"body": "b", "no": 1}, {"body": "b", "head": "h"}]
+    records = read("jsonl", write(tmp_path, "\n".join(map(json.dumps, rows))), text="body", title="head", id="no")
+    assert records[0][1] == Passage("h", "b", "n1")
+    assert [(r.reason, r.detail[:9]) for r in only(Reject, records)] == [
+        ("missing_column", "no 'head'"),
+        ("missing_column", "no 'no'; "),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ("a", ("a",)),
+        (["a", " b ", "a"], ("a", "b")),
+        ([], ()),
+        (None, ()),
+        (3, "wrong_type"),
+        (["a", 3], "wrong_type"),
+        (["a", ""], "empty_text"),
+    ],
+)
+def test_jsonl_answers(tmp_path: Path, answers: Any, expected: Any) -> None:
+    path = write(tmp_path, {"q": "Why?", "answers": answers})
+    ((number, record),) = read("jsonl", path, question="q")
+    assert number == 1
+    assert expected == (record.reason if isinstance(record, Reject) else only(Question, [(1, record)])[0].answers)
+
+
+@pytest.mark.parametrize(
+    "options", [{"txt": "a"}, {"text": ""}, {"answers": "a"}, {"question": "q", "title": "t"}, {"question": ""}]
+)
+def test_jsonl_options_that_make_no_sense_are_refused(tmp_path: Path, options: dict[str, str]) -> None:
+    with pytest.raises(ValidationError):
+        dataset("jsonl", tmp_path, **options)
+
+
+# --- Files that cannot be read
+
+
+@pytest.mark.parametrize("name", FILE_FORMATS)
+def test_a_missing_file_is_named_with_its_nearest_sibling(tmp_path: Path, name: str) -> None:
+    write(tmp_path, "[]")
+    for call in (lambda made: made.files(), lambda made: list(made.records())):
+        with pytest.raises(InputError, match=r"sorce\.json does not exist\. Did you mean .*/source\.json\?"):
+            call(dataset(name, tmp_path / "sorce.json"))
+    with pytest.raises(InputError, match=r"nowhere is not a folder, .* is"):
+        dataset(name, tmp_path / "nowhere" / "source.json").files()
+    with pytest.raises(InputError, match=r"no file of a similar name"):
+        dataset(name, tmp_path / "quite-another").files()
+    with pytest.raises(InputError, match=r"cannot be reached"):
+        dataset(name, tmp_path / "nul\0").files()
+
+
+@pytest.mark.parametrize("name", ONE_FILE_FORMATS)
+def test_what_is_no_readable_file_is_an_error(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert dataset(name, write(tmp_path, "[]")).files() == [tmp_path / "source.json"]
+    for content, message in ((b"", "is empty"), (b"\x1f\x8b\x08\x00", "is packed with gzip and cut short or broken")):
+        with pytest.raises(InputError, match=message):
+            read(name, write(tmp_path, content))
+    with pytest.raises(InputError, match="is a directory, and this format reads one file"):
+        read(name, tmp_path)
+    with pytest.raises(InputError, match="is not a regular file"):
+        read(name, Path("/dev/null"))
+
+    def refuse(*_: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(
+        "tasks.datasets.unpack.open_counted", refuse
+    )  # as tests may run as root, whom no file mode stops
+    with pytest.raises(InputError, match=r"cannot be read: Permission denied\. Check its permissions"):
+        read(name, tmp_path / "source.json")
+
+
+@pytest.mark.parametrize("name", ["hotpotqa", "titletext"])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'[{"a": 1}, {"a"', r"in the middle of a value after record 1, at byte 15\. It was cut short"),
+        (b'[{"a": 1}', r"in the middle of a value after record 1, at byte 9"),
+        (b'[{"a": "b', r"in the middle of a value after record 0, at byte 9"),
+        (
+            b'[{"a": 1} {"a": 2}]',
+            r"broken JSON \(',' or '\]' is due; found '{.*after record 1, at byte 10\. .*json\.tool",
+        ),
+        (b'[{"a": "\x01"}]', r"broken JSON \(Invalid control character at; .*at byte 8\."),
+        (b'[{"a": "\\x"}]', r"broken JSON \(Invalid \\+escape"),
+        (b'["\xc3\xa9\xc3\xa9", 1.]', r"broken JSON \(',' or '\]' is due; found '\.\]'\) after record 2, at byte 10\."),
+        (b"[1,]", r"broken JSON \(Expecting value; found '\]'\) after record 1, at byte 3\."),
+        (b"[] []", r"the document has ended before; found '\[\]'\) after record 0, at byte 3\."),
+        (b"[" * 100_000, r"broken JSON \(nested too deeply"),
+        (b"[" + b"9" * 5000 + b"]", r"broken JSON \(Exceeds the limit \(4300 digits\)"),
+        (b'\xef\xbb\xbf["abc\xff"]', r"invalid UTF-8 \(invalid start byte\) after record 0, at byte 8\. Save the file"),
+        (b'["abc\xc3', r"in the middle of a value after record 0, at byte 6"),
+        (b'{"text": "a"}\n{"text": "b"}', r"holds a JSON object.*expects a JSON array of.*use the format jsonl"),
+        (b" \n\t ", r"holds only white space"),
+        (b"text", r"holds no JSON \('t' first\)"),
+    ],
+)
+def test_broken_json_says_where_and_what_to_do(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        read(name, write(tmp_path, content))
+    assert str(tmp_path / "source.json") in str(caught.value)
+
+
+def test_records_before_the_break_are_given_and_the_place_is_exact(tmp_path: Path) -> None:
+    rows = [{"title": "é", "text": f"é {number}"} for number in range(5000)]
+    whole = json.dumps(rows, ensure_ascii=False).encode()
+    records = dataset("titletext", write(tmp_path, whole[:-40] + b"\xff" + whole[-40:])).records()
+    given_before: list[tuple[int, Record]] = []
+    with pytest.raises(InputError, match=f"at byte {len(whole) - 40}"):
+        given_before.extend(records)
+    assert len(given_before) == 4998  # the fault is in the last but one
+    with warnings.catch_warnings():  # an abandoned stream closes its file and parser in silence
+        warnings.simplefilter("error")
+        assert len(list(islice(dataset("titletext", write(tmp_path, whole)).records(), 3))) == 3
+
+
+def test_memory_is_that_of_one_value(tmp_path: Path) -> None:
+    path = write(tmp_path, [{"title": str(number), "text": "x" * 50_000} for number in range(400)])
+    records = dataset("titletext", path).records()
+    next(records)
+    tracemalloc.start()
+    assert sum(1 for _ in records) == 399
+    assert tracemalloc.get_traced_memory()[1] < 1_500_000
+    tracemalloc.stop()
+
+
+def test_titletext_rows(tmp_path: Path) -> None:
+    rows = [
+        {"title": "", "text": " a "},
+        {"text": "a"},
+        {"title": "\ud800", "text": "a"},
+        {"title": "T", "text": ""},
+        1,
+    ]
+    records = read("titletext", write(tmp_path, rows))
+    assert records[0] == (1, Passage("", "a", ""))
+    reasons = [(offset, r.reason) for offset, r in records if isinstance(r, Reject)]
+    assert reasons == [(2, "missing_column"), (3, "invalid_unicode"), (4, "empty_text"), (5, "wrong_type")]
+
+
+# --- Arbitrary input
+
+KEYS = st.sampled_from(
+    ["text", "title", "id", "_id", "question", "answer", "answers", "context", "supporting_facts", "paragraphs", "qas"]
+)
+STRINGS = st.text(st.characters(exclude_categories=[]), max_size=6) | st.sampled_from(["A", "B", " A. ", "A b"])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 3) | st.integers() | st.floats() | STRINGS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS | STRINGS, inner, max_size=4),
+    max_leaves=12,
+)
+FACTS = st.lists(st.tuples(STRINGS, st.integers(-1, 2) | VALUES), max_size=3)
+HOTPOT = {"question": STRINGS, "answer": STRINGS, "supporting_facts": FACTS | VALUES}
+HOTPOT["context"] = st.lists(st.tuples(STRINGS, st.lists(STRINGS | VALUES, max_size=3)) | VALUES, max_size=3)
+ANSWERS = st.lists(st.fixed_dictionaries({"text": STRINGS, "answer_start": st.integers(-1, 4)}) | VALUES, max_size=3)
+QAS = st.lists(st.fixed_dictionaries({"question": STRINGS, "answers": ANSWERS | VALUES}) | VALUES, max_size=2)
+PARAGRAPHS = st.lists(st.fixed_dictionaries({"context": STRINGS, "qas": QAS | VALUES}) | VALUES, max_size=2)
+ARTICLE = {"title": STRINGS, "paragraphs": PARAGRAPHS | VALUES}
+ROWS = st.lists(VALUES | st.fixed_dictionaries(HOTPOT) | st.fixed_dictionaries(ARTICLE), max_size=4)
+
+
+def read_or_refuse(name: str, path: Path) -> list[tuple[int, Record]] | str:
+    """The records, or the message of the InputError."""
+    try:
+        return read(name, path)
+    except InputError as error:
+        return str(error)
+
+
+@settings(max_examples=200, deadline=None)
+@given(content=st.binary() | st.binary().map(lambda tail: b'[{"text": "' + tail) | STRINGS.map(repr))
+def test_arbitrary_bytes_give_records_or_an_input_error(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes | str
+) -> None:
+    encoded = content if isinstance(content, bytes) else content.encode()
+    path = write(tmp_path_factory.getbasetemp(), encoded)
+    for name in FILE_FORMATS:
+        match read_or_refuse(name, path):
+            case str() as message:
+                assert str(path) in message
+            case records:
+                check(records)
+
+
+@settings(max_examples=300, deadline=None)
+@given(rows=ROWS)
+def test_arbitrary_rows_give_records(tmp_path_factory: pytest.TempPathFactory, rows: list[Any]) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    for name, content in (("hotpotqa", rows), ("titletext", rows), ("squad", {"data": rows})):
+        records = read_or_refuse(name, write(folder, content))
+        if isinstance(records, str):
+            assert (name, rows) == ("squad", []), records
+            continue
+        check(records)
+        assert {offset for offset, _ in records} <= set(range(1, len(rows) + 1))
+    path = write(folder, "\n".join(map(json.dumps, rows)) or "\n")
+    for options in ({}, {"question": "question"}, {"text": "title", "title": "text", "id": "_id"}):
+        records = read("jsonl", path, **options)
+        check(records)
+        assert [offset for offset, _ in records] == list(range(1, len(rows) + 1))

@@ -1,0 +1,179 @@
+"""What holds for every dataset format that reads files: packed copies, odd paths, growing files, arbitrary content."""
+
+import bz2
+import gzip
+import importlib.util
+import lzma
+import shutil
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tasks.datasets.base import InputError, Passage, Question, Record
+from tasks.datasets.specification import parse_dataset
+from tasks.registry import METHODS, resolve
+from tests.support.samples import SAMPLES, Sample
+from tests.tasks.datasets.test_datasets import check, dataset, read
+
+FORMATS = [name for name in METHODS["dataset"] if resolve("dataset", name).reads_path]
+HERE = [name for name in FORMATS if name != "huggingface" or importlib.util.find_spec("datasets")]
+UNPACKED = [name for name in FORMATS if name not in ("parquet", "huggingface")]
+"""Formats whose files may be packed; Parquet packs for itself."""
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zst": lambda content: bytes(pa.Codec("zstd").compress(content)),
+}
+
+
+@pytest.fixture(autouse=True)
+def _library_stays_in_the_test(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+def records_of(name: str, path: Path) -> list[tuple[int, Record]]:
+    records = read(name, path, **SAMPLES[name].options)
+    check(sorted(records, key=lambda pair: pair[0]))
+    return records
+
+
+def test_every_format_has_a_sample_and_an_example_that_can_be_parsed() -> None:
+    assert sorted(SAMPLES) == sorted(FORMATS)
+    for name in METHODS["dataset"]:
+        assert parse_dataset(resolve("dataset", name).example)[0] == name
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_samples_are_read_without_rejects_and_every_file_is_named(tmp_path: Path, name: str) -> None:
+    path = SAMPLES[name].write(tmp_path)
+    records = records_of(name, path)
+    assert records
+    assert all(isinstance(record, Passage | Question) for _, record in records)
+    files = dataset(name, path, **SAMPLES[name].options).files()
+    assert sorted(file.relative_to(tmp_path).as_posix() for file in files) == sorted(SAMPLES[name].files)
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+@pytest.mark.parametrize("name", UNPACKED)
+def test_packed_copies_give_the_same_records(tmp_path: Path, name: str, packer: str) -> None:
+    sample = SAMPLES[name]
+    records = records_of(name, sample.write(tmp_path / "plain"))
+    packed = {file: PACKERS[packer](content) for file, content in sample.files.items()}
+    path = Sample(packed, sample.path).write(tmp_path / "packed")
+    assert records_of(name, path) == records
+    for file, content in packed.items():
+        (tmp_path / "packed" / file).write_bytes(content[:-2])
+        if name == "folder":
+            assert [r.reason for _, r in read(name, path) if not isinstance(r, Passage)] == ["unreadable_file"]
+        else:
+            with pytest.raises(InputError, match=rf"{file} is packed with .* and cut short or broken"):
+                read(name, path, **sample.options)
+        (tmp_path / "packed" / file).write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("specification", "message"),
+    [
+        ("jsonl:/tmp/n\udcff.jsonl", r"n\\udcff\.jsonl: the path is not UTF-8"),
+        ("jsonl:" + "x" * 5000, r"cannot be reached: .*File name too long"),
+        ("folder:" + "x" * 5000, r"cannot be reached: .*File name too long"),
+    ],
+)
+def test_paths_that_no_file_can_have_are_errors(specification: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        parse_dataset(specification)[1].files()
+
+
+@pytest.mark.parametrize("archive", ["zip", "tar", "gztar"])
+@pytest.mark.parametrize("name", ["jsonl", "squad", "csv"])
+def test_archives_are_refused_with_a_remedy(tmp_path: Path, name: str, archive: str) -> None:
+    SAMPLES[name].write(tmp_path / "content")
+    path = Path(shutil.make_archive(str(tmp_path / "a"), archive, tmp_path / "content"))
+    with pytest.raises(InputError, match=r"is a (zip|tar) archive, which can hold several files\. Unpack it first"):
+        read(name, path)
+
+
+@pytest.mark.parametrize("name", UNPACKED)
+def test_an_empty_file_that_is_packed_is_an_error(tmp_path: Path, name: str) -> None:
+    sample = SAMPLES[name]
+    path = Sample(dict.fromkeys(sample.files, gzip.compress(b""))).write(tmp_path) / sample.path
+    if name == "folder":
+        assert {r.reason for _, r in read(name, path) if not isinstance(r, Passage)} == {"unreadable_file"}
+    else:
+        with pytest.raises(InputError, match="is empty when unpacked"):
+            read(name, path, **sample.options)
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_paths_with_links_and_dots_lead_to_the_same_records(tmp_path: Path, name: str) -> None:
+    sample = SAMPLES[name]
+    path = sample.write(tmp_path / "corpus")
+    records = records_of(name, path)
+    (tmp_path / "link").symlink_to(path)
+    (tmp_path / "linked").symlink_to(tmp_path / "corpus")
+    (tmp_path / "other").mkdir()
+    for other in (
+        tmp_path / "link",
+        tmp_path / "linked" / sample.path,
+        tmp_path / "other" / ".." / "corpus" / sample.path,
+    ):
+        assert records_of(name, other) == records
+        assert len(dataset(name, other, **sample.options).files()) == len(sample.files)
+
+
+@pytest.mark.parametrize("name", ["jsonl", "csv", "msmarco", "dpr_wiki", "nq_open", "popqa"])
+def test_a_file_that_grows_while_it_is_read_gives_what_was_there(tmp_path: Path, name: str) -> None:
+    sample = SAMPLES[name]
+    path = sample.write(tmp_path)
+    records = records_of(name, path)
+    stream = dataset(name, path, **sample.options).records()
+    first = list(islice(stream, 1))
+    for file, content in sample.files.items():
+        with open(tmp_path / file, "ab") as target:
+            target.write(content.splitlines(keepends=True)[-1][:-3])  # a line that is not written to its end
+    rest = list(stream)
+    assert [pair for pair in first + rest if pair in records] == records
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.parametrize("name", HERE)
+@given(data=st.data())
+def test_mutated_files_give_records_or_an_input_error(
+    tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
+) -> None:
+    sample = SAMPLES[name]
+    file = data.draw(st.sampled_from(sorted(sample.files)))
+    content = data.draw(mutated(sample.files[file]))
+    folder = tmp_path_factory.mktemp("mutated")
+    path = Sample(sample.files | {file: content}, sample.path).write(folder)
+    message = ""
+    try:
+        dataset(name, path, **sample.options).files()
+        records_of(name, path)
+    except InputError as error:
+        message = str(error)
+    assert not message or str(folder) in message
+    shutil.rmtree(folder)
+
+
+@st.composite
+def mutated(draw: st.DrawFn, content: bytes) -> bytes:
+    """Other bytes altogether, or the content with some changes in it: bytes replaced, put in, left out or repeated."""
+    if draw(st.integers(0, 5)) == 0:
+        return draw(st.binary(max_size=200))
+    telling = st.sampled_from(
+        [b'"', b'""', b"\t", b",", b"\n", b"\r", b"\0", b"\xff", b"{", b"[", b"}", b"\xef\xbb\xbf"]
+    )
+    for _ in range(draw(st.integers(1, 4))):
+        start = draw(st.integers(0, len(content)))
+        end = draw(st.integers(start, min(len(content), start + 20)))
+        middle = draw(telling | st.binary(max_size=8) | st.just(content[start:end] * 2))
+        content = content[:start] + middle + content[end:]
+    pack = draw(st.sampled_from([None, None, None, *PACKERS]))
+    return PACKERS[pack](content)[: draw(st.integers(0, 200)) or None] if pack else content

@@ -1,0 +1,160 @@
+"""Folders of text files: which are read, what they are called, where they are cut."""
+
+import gzip
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasks.datasets import folder
+from tasks.datasets.base import InputError, Passage, Reject
+from tasks.datasets.folder import cut
+from tests.support.samples import Sample
+from tests.tasks.datasets.test_datasets import check, dataset, only, read
+
+
+def files(root: Path, **content: str | bytes) -> Path:
+    """Files by their names, in which __ stands for a slash and _ for a dot."""
+    named = {name.replace("__", "/").replace("_", "."): text for name, text in content.items()}
+    return Sample({name: text if isinstance(text, bytes) else text.encode() for name, text in named.items()}).write(
+        root
+    )
+
+
+def names(root: Path, **options: Any) -> list[str]:
+    return [path.relative_to(root.resolve()).as_posix() for path in dataset("folder", root, **options).files()]
+
+
+def test_titles_and_sources_in_the_order_of_paths(tmp_path: Path) -> None:
+    root = files(
+        tmp_path,
+        b_md="Intro.\n\n```\n# no heading\n```\n## The *Lamp* ##\n\nText.",
+        a__c_txt="# A comment\n",
+        a_md="#no heading\n\n# \n",
+        b__d_md_gz=gzip.compress(b"\xef\xbb\xbf# Packed"),
+    )
+    records = read("folder", root)
+    check(records)
+    assert [(number, record.title, record.source_id) for number, record in records if isinstance(record, Passage)] == [
+        (1, "a.md", "a.md"),
+        (2, "c.txt", "a/c.txt"),
+        (3, "The *Lamp*", "b.md"),
+        (4, "Packed", "b/d.md.gz"),
+    ]
+    assert only(Passage, records)[1].text == "# A comment"
+
+
+@pytest.mark.parametrize(
+    ("glob", "expected"),
+    [
+        ("**/*", ["a.md", "b.txt", "s/c.md", "s/t/d.md", "s/t/e.txt"]),
+        ("**", ["a.md", "b.txt", "s/c.md", "s/t/d.md", "s/t/e.txt"]),
+        ("*", ["a.md", "b.txt"]),
+        ("**/*.md", ["a.md", "s/c.md", "s/t/d.md"]),
+        ("s/**/[de].*", ["s/t/d.md", "s/t/e.txt"]),
+        ("**/t/*.md", ["s/t/d.md"]),
+        ("**/.*", [".h"]),
+        ("**/.git/**", [".git/f"]),
+    ],
+)
+def test_glob_says_which_files_are_read(tmp_path: Path, glob: str, expected: list[str]) -> None:
+    paths = ["a.md", "b.txt", "s/c.md", "s/t/d.md", "s/t/e.txt", ".h", ".git/f"]
+    assert names(Sample(dict.fromkeys(paths, b"x")).write(tmp_path), glob=glob) == expected
+
+
+def test_what_cannot_be_read_is_a_reject_and_no_file_of_the_corpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder, "FILE_LIMIT", 1000)
+    root = files(
+        tmp_path / "root",
+        a_png=b"\x89PNG\r\n\x1a\n\0\0",
+        b_txt="é".encode("latin-1"),
+        c_txt=b"",
+        d_txt=" \n",
+        e_zip=b"PK\x03\x04",
+        f_txt="x" * 1001,
+        z_txt="Text.",
+    )
+    (tmp_path / "secret.txt").write_text("secret")
+    (tmp_path / "secrets").mkdir()
+    (root / "g.txt").symlink_to(tmp_path / "secret.txt")
+    (root / "h").symlink_to(tmp_path / "secrets")
+    (root / "i.txt").symlink_to("z.txt")
+    (root / "j.txt").symlink_to("nowhere")
+    (root / "k").symlink_to(".")
+    os.mkfifo(root / "l")
+    (root / os.fsdecode(b"m\xff.txt")).write_text("x")
+    records = read("folder", root)
+    check(records)
+    assert [(reject.reason, reject.detail.partition(":")[0].split()[0]) for reject in only(Reject, records)] == [
+        ("binary_file", "a.png"),
+        ("invalid_unicode", "b.txt"),
+        ("unreadable_file", "c.txt"),
+        ("empty_text", "d.txt"),
+        ("unreadable_file", "e.zip"),
+        ("over_long", "f.txt"),
+        ("outside_folder", "g.txt"),
+        ("outside_folder", "h"),
+        ("unreadable_file", "j.txt"),
+        ("unreadable_file", "k"),
+        ("unreadable_file", "l"),
+        ("invalid_unicode", "m\\udcff.txt"),
+    ]
+    assert [passage.source_id for passage in only(Passage, records)] == ["i.txt", "z.txt"]
+    assert names(root) == [
+        *(f"{name}" for name in ("a.png", "b.txt", "c.txt", "d.txt", "e.zip", "f.txt")),
+        "i.txt",
+        "z.txt",
+    ]
+
+
+def test_the_names_of_files_are_part_of_what_a_folder_is(tmp_path: Path) -> None:
+    root = files(tmp_path, a_txt="Text.")
+    before = dataset("folder", root).identity()
+    assert dataset("folder", root).identity() == before
+    (root / "a.txt").rename(root / "b.txt")
+    assert dataset("folder", root).identity() != before
+
+
+def test_a_file_that_is_gone_when_it_is_due_is_a_reject(tmp_path: Path) -> None:
+    records = dataset("folder", files(tmp_path, a_txt="A.", b_txt="B.")).records()
+    assert next(records) == (1, Passage("a.txt", "A.", "a.txt"))
+    (tmp_path / "b.txt").unlink()
+    assert [(number, record.reason) for number, record in records if isinstance(record, Reject)] == [
+        (2, "unreadable_file")
+    ]
+
+
+def test_folders_that_have_nothing_are_errors(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"has no files that match '\*\*/\*': see glob="):
+        read("folder", tmp_path)
+    files(tmp_path, a_txt="A.")
+    with pytest.raises(InputError, match=r"has no files that match '\*\.md'"):
+        read("folder", tmp_path, glob="*.md")
+    with pytest.raises(InputError, match=r"a\.txt is a file, and this format reads a folder"):
+        read("folder", tmp_path / "a.txt")
+
+
+def test_passages_end_at_paragraphs_else_at_lines_else_at_words() -> None:
+    paragraphs = "a b c d\n\ne f g h\n \ni j k l"
+    assert list(cut(paragraphs, 9)) == ["a b c d\n\ne f g h", "i j k l"]
+    assert list(cut(paragraphs, 0)) == list(cut(paragraphs, 12)) == [paragraphs]
+    assert list(cut("# H\n\na b c\nd e f g h i j k l m n", 10)) == ["# H\n\na b c", "d e f g h i j k l m", "n"]
+    assert list(cut("a b c d e", 2)) == ["a b", "c d", "e"]
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=st.text("ab \n\t\r\u2003", max_size=80), words=st.integers(1, 12))
+def test_cutting_keeps_every_word_and_no_passage_is_too_long(text: str, words: int) -> None:
+    passages = list(cut(text, words))
+    assert " ".join(passages).split() == text.split()
+    assert all(len(passage.split()) <= words and passage == passage.strip() for passage in passages)
+    assert all(4 * len(passage.split()) >= words for passage in passages[:-1])
+    assert passages == [""] or all(passages)
+    position = 0
+    for passage in passages:  # each a piece of the text as it is
+        position = text.index(passage, position) + len(passage)

@@ -1,0 +1,135 @@
+"""The encoder: faithful to SentenceTransformer in float32, close to it in bf16, and indifferent to company."""
+
+from functools import cache
+from typing import Literal
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from configs.schema import EncodeConfig
+from tasks.encoders.contexts import encode_units
+from tasks.encoders.minilm import MiniLM
+from tests.support.fakes import HashEncoder
+
+TEXTS = [
+    "A short one.",
+    "The river rises in the hills and runs for 120 km to the sea. " * 3,
+    "word " * 400,  # over 256 tokens
+    "Ünïcödé, 漢字 and 🎈.",
+    "A short one.",
+]
+
+
+@cache
+def encoder(precision: Literal["bf16", "fp16", "fp32"]) -> MiniLM:
+    return MiniLM(EncodeConfig(precision=precision))
+
+
+def test_float32_is_sentence_transformers() -> None:
+    from sentence_transformers import SentenceTransformer
+
+    reference = SentenceTransformer(str(encoder("fp32").model_directory()), device="cpu").encode(TEXTS)
+    encoded = encoder("fp32").encode(TEXTS)
+    np.testing.assert_allclose(encoded.vectors, reference, atol=2e-6)
+    assert encoded.truncated == 1
+    assert encoded.vectors.dtype == np.float32
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_half_precision_is_close(precision: Literal["bf16", "fp16"]) -> None:
+    cosines = (encoder(precision).encode(TEXTS).vectors * encoder("fp32").encode(TEXTS).vectors).sum(1)
+    assert cosines.min() >= 0.9995
+
+
+def test_ticks_add_up() -> None:
+    told: list[tuple[int, float]] = []
+    encoded = encoder("fp32").encode(TEXTS, lambda tokens, share: told.append((tokens, share)))
+    assert sum(tokens for tokens, _ in told) == encoded.tokens
+    assert sum(share for _, share in told) == pytest.approx(1)
+
+
+def test_no_texts() -> None:
+    assert encoder("fp32").encode([]).vectors.shape == (0, 384)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.permutations(range(len(TEXTS))))
+def test_order_and_company_do_not_matter(order: list[int]) -> None:
+    alone = np.concatenate([encoder("fp32").encode([text]).vectors for text in TEXTS])
+    together = encoder("fp32").encode([TEXTS[row] for row in order]).vectors
+    np.testing.assert_allclose(together, alone[order], atol=2e-6)
+
+
+PASSAGES = [
+    ["The town lies on a hill. ", "It was founded in 1204. ", "Its mill still stands."],
+    ["One sentence alone."],
+    ["word " * 150, "other words follow " * 60, "And a last one."],  # 3 windows
+    ["unbroken " * 600],  # one sentence longer than a window
+]
+
+
+def late(passages: list[list[str]]):
+    spans = []
+    for sentences in passages:
+        ends = np.cumsum([len(sentence) for sentence in sentences]).tolist()
+        spans.append(list(zip([0, *ends], ends, strict=False)))
+    return encoder("fp32").encode_late(["".join(sentences) for sentences in passages], spans)
+
+
+def test_late_core_and_context_are_means_over_one_pass() -> None:
+    """Against the definition, computed with the model directly on the first passage."""
+    import torch
+
+    one = encoder("fp32").passages
+    text = "".join(PASSAGES[0])
+    encoding = one.tokenizer.encode(text)
+    with torch.inference_mode():
+        states = one.model(input_ids=torch.tensor([encoding.ids])).last_hidden_state[0].numpy()
+    end = len(PASSAGES[0][0])
+    inside = np.array([stop <= end and stop > start for start, stop in encoding.offsets])
+    pooled = late(PASSAGES)
+    for found, rows in ((pooled.core[0], inside), (pooled.context[0], ~inside), (pooled.passage[0], inside | True)):
+        expected = states[rows].mean(0)
+        np.testing.assert_allclose(found, expected / np.linalg.norm(expected), atol=2e-6)
+
+
+def test_late_of_short_passages_is_the_passage_vector() -> None:
+    texts = ["".join(sentences) for sentences in PASSAGES[:2]]
+    np.testing.assert_allclose(late(PASSAGES).passage[:2], encoder("fp32").encode(texts).vectors, atol=2e-6)
+
+
+def test_late_reads_long_passages_to_their_end() -> None:
+    pooled = late(PASSAGES)
+    assert np.isfinite(pooled.core).all()
+    np.testing.assert_allclose(np.linalg.norm(pooled.core, axis=1), 1, atol=1e-5)
+    assert not pooled.context[3].any()  # a passage of one sentence has no context
+    assert not pooled.context[7].any()
+    assert pooled.tokens > 600 + 300
+
+
+def test_a_text_that_stands_twice_is_encoded_once() -> None:
+    fake = HashEncoder()
+    passages = [["The same. ", "The other."], ["The same.", " A third one."], ["Alone."]]
+    vectors = encode_units(fake, passages, "exact", ["sentence", "passage"], lambda tokens, share: None)
+    assert len(fake.encoded) == len(set(fake.encoded))
+    assert fake.encoded.count("The same.") == 1
+    assert len(vectors.core) == 5
+    assert len(vectors.context) == 4
+    assert len(vectors.passage) == 3
+    np.testing.assert_array_equal(vectors.core[0], vectors.core[2])
+
+
+@pytest.mark.parametrize("mode", ["exact", "passage", "late"])
+def test_every_mode_has_the_same_cores_shape(mode) -> None:
+    vectors = encode_units(encoder("fp32"), PASSAGES, mode, ["sentence"], lambda tokens, share: None)
+    assert vectors.core.shape == (8, 384)
+    assert vectors.has_context.tolist() == [True] * 3 + [False] + [True] * 3 + [False]
+    assert len(vectors.context) == (0 if mode == "passage" else 6)
+
+
+def test_exact_context_is_the_rest_of_the_passage() -> None:
+    vectors = encode_units(encoder("fp32"), PASSAGES[:1], "exact", ["sentence"], lambda tokens, share: None)
+    rest = encoder("fp32").encode(["The town lies on a hill. Its mill still stands."]).vectors[0]
+    np.testing.assert_allclose(vectors.context[1], rest, atol=2e-6)

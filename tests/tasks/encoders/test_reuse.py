@@ -1,0 +1,131 @@
+"""Incremental re-encoding: a corpus that has changed a little is encoded a little, and comes out the same."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from configs.schema import ContextMode
+from flows.pipelines.index_corpus import Outcome
+from storage.artifacts import Artifact, ShardRecord
+from tests.support.indexing import contents, index, table
+
+
+def write(folder: Path, texts: list[str]) -> str:
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "corpus.jsonl"
+    file.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return f"jsonl:{file}"
+
+
+def passage(number: int) -> str:
+    return f"The town {number} lies on a river. It has {number} mills. In winter {number} of them stand still."
+
+
+def tokens(outcome: Outcome) -> int:
+    (encode,) = (manifest for manifest in outcome.manifests if manifest.stage == "encode")
+    return sum(record.cost.tokens for record in encode.shards)
+
+
+def reused(outcome: Outcome) -> int:
+    (encode,) = (manifest for manifest in outcome.manifests if manifest.stage == "encode")
+    return encode.note("reused")
+
+
+@pytest.mark.parametrize("mode", ["exact", "passage", "late"])
+def test_one_percent_of_changes_costs_one_percent_of_the_tokens(tmp_path: Path, mode: ContextMode) -> None:
+    texts = [passage(number) for number in range(1000)]
+    one = {"encode": {"context": mode}, "load": {"shard_passages": 100}}
+    whole = tokens(index(tmp_path / "s", write(tmp_path, texts), **one))
+    chooser = random.Random(0)
+    for place in chooser.sample(range(1000), 3):
+        texts[place] += " This is new."
+    for place in chooser.sample(range(990), 3):
+        texts.pop(place)
+    for number in range(1000, 1004):
+        texts.insert(chooser.randrange(len(texts)), passage(number))
+    chooser.shuffle(texts)
+    changed = write(tmp_path, texts)
+    again = index(tmp_path / "s", changed, **one)
+    assert 0 < tokens(again) <= 0.01 * whole
+    fresh = index(tmp_path / "fresh", changed, **one)
+    assert {k: v for k, v in contents(tmp_path / "s").items() if k in contents(tmp_path / "fresh")} == contents(
+        tmp_path / "fresh"
+    )
+    assert reused(fresh) == 0
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.sets(st.integers(0, 60), max_size=40),
+    st.sets(st.integers(0, 60), min_size=1, max_size=40),
+    st.sampled_from([3, 10, 100]),
+    st.sampled_from([3, 10, 100]),
+    st.sampled_from(["exact", "passage", "late"]),
+)
+def test_any_corpus_comes_out_the_same_after_any_other(
+    tmp_path_factory, before: set[int], after: set[int], small: int, large: int, mode: str
+) -> None:
+    """Whatever the shards' number was: the vectors are those of a fresh store, and what both have is not encoded."""
+    folder = tmp_path_factory.mktemp("reuse")
+    if before:
+        earlier = write(folder, [passage(number) for number in sorted(before)])
+        index(folder / "s", earlier, encode={"context": mode}, load={"shard_passages": small})
+    corpus = write(folder, [passage(number) for number in after])
+    given = {"encode": {"context": mode}, "load": {"shard_passages": large}, "split": {"sample_chars": 1}}
+    outcome = index(folder / "s", corpus, **given)
+    index(folder / "fresh", corpus, **given)
+    fresh = contents(folder / "fresh")
+    assert {name: digest for name, digest in contents(folder / "s").items() if name in fresh} == fresh
+    if after <= before:
+        assert tokens(outcome) == 0
+
+
+def test_another_context_mode_takes_the_vectors_that_both_have(tmp_path: Path) -> None:
+    corpus = write(tmp_path, [passage(number) for number in range(50)])
+    first = index(tmp_path / "s", corpus, encode={"context": "passage"})
+    assert tokens(first) > 0
+    assert tokens(index(tmp_path / "s", corpus, encode={"units": ["sentence"]})) == 0
+    assert reused(index(tmp_path / "s", corpus, encode={"context": "exact"})) == 150 + 50
+    assert tokens(index(tmp_path / "s", corpus, encode={"units": ["passage"]})) == 0
+    # a sentence encoded within its passage is another vector
+    assert reused(index(tmp_path / "s", corpus, encode={"context": "late"})) == 0
+
+
+def test_another_encoder_takes_nothing(tmp_path: Path) -> None:
+    corpus = write(tmp_path, [passage(number) for number in range(50)])
+    index(tmp_path / "s", corpus)
+    assert reused(index(tmp_path / "s", corpus, encode={"encoder": "tests.support.fakes:OtherEncoder"})) == 0
+
+
+def test_shards_of_a_run_that_was_killed_are_taken_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [passage(number) for number in range(100)]
+    mark_done = Artifact.mark_done
+
+    def die_after_the_third(self: Artifact, record: ShardRecord) -> None:
+        mark_done(self, record)
+        if self.table == "vectors" and record.shard == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Artifact, "mark_done", die_after_the_third)
+    with pytest.raises(KeyboardInterrupt):
+        index(tmp_path / "s", write(tmp_path, texts))
+    monkeypatch.undo()
+    vectors = table(tmp_path / "s", "vectors").num_rows
+    outcome = index(tmp_path / "s", write(tmp_path, [*texts, passage(100)]))
+    assert len([record for record in outcome.manifests[2].shards if record.notes["reused"]]) == 3
+    assert reused(outcome) == vectors
+
+
+def test_a_changed_shard_is_not_taken_from(tmp_path: Path) -> None:
+    texts = [passage(number) for number in range(100)]
+    index(tmp_path / "s", write(tmp_path, texts))
+    shard = sorted((tmp_path / "s" / "vectors").glob("*/00001.parquet"))[0]
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 1
+    shard.write_bytes(content)
+    outcome = index(tmp_path / "s", write(tmp_path, [*texts, passage(100)]))
+    assert [bool(record.notes["reused"]) for record in outcome.manifests[2].shards] == [True, False] + [True] * 6

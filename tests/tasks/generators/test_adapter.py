@@ -1,0 +1,167 @@
+"""LoRA adapters on a tiny Llama: the same answers as of merged weights, identity, and what is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from typer.testing import CliRunner
+
+from configs.evaluation import GenerateConfig
+from configs.loading import ConfigError
+from flows.cli.main import app
+from tasks import generate
+from tasks.generators import prompts
+from tasks.generators.base import Generation, GeneratorUnavailable, Prompt
+from tasks.generators.transformers import Transformers
+from tasks.models import adapters
+from tasks.models.adapters import Adapter
+from tests.support import tiny_models
+from tests.support.indexing import index, sql
+
+TEXTS = ["Who founded it?", "Where does the river rise? " * 3, "The mill"]
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_models.llama(tmp_path_factory.mktemp("llama"))
+
+
+@pytest.fixture(scope="module")
+def lora(llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_models.lora(tmp_path_factory.mktemp("lora"), llama)
+
+
+def config(model: Path, adapter: Path | str | None, **chosen: Any) -> GenerateConfig:
+    given = {"generator": "transformers", "precision": "fp32", "device": "cpu", "max_tokens": 12, "temperature": 0.0}
+    return GenerateConfig(model=str(model), adapter=adapter and str(adapter), **(given | chosen))
+
+
+def answers(model: Path, adapter: Path | None) -> list[Generation]:
+    return Transformers(config(model, adapter)).generate([Prompt(text, text) for text in TEXTS])
+
+
+@pytest.fixture
+def _peft(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What does not load an adapter is tested without the library."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
+
+
+def test_answers_are_those_of_the_merged_weights(llama: Path, lora: Path, tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    adapted = answers(llama, lora)
+    expected = answers(tiny_models.merged(tmp_path / "merged", llama, lora), None)
+    assert [each.text for each in adapted] == [each.text for each in expected]
+    assert [each.logprob for each in adapted] == pytest.approx([each.logprob for each in expected], abs=1e-3)
+    assert [each.text for each in adapted] != [each.text for each in answers(llama, None)]
+
+
+@pytest.mark.usefixtures("_peft")
+def test_identity_follows_the_adapter(llama: Path, lora: Path, tmp_path: Path) -> None:
+    plain, adapted = (Transformers(config(llama, each)).identity() for each in (None, lora))
+    assert "adapter" not in plain
+    assert adapted["adapter"].keys() == {"adapter_config.json", "adapter_model.safetensors"}
+    other = tiny_models.lora(tmp_path / "other", llama, lora_alpha=4)
+    assert Transformers(config(llama, other)).identity() != adapted
+    assert "model" not in vars(Transformers(config(llama, lora)))
+
+
+def test_an_adapter_of_another_model_is_refused(llama: Path, lora: Path, tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    weights = load_file(lora / "adapter_model.safetensors")
+    for name, changed, fault in (
+        ("wide", {key: torch.cat([each, each], -1) for key, each in weights.items()}, "size mismatch"),
+        ("less", dict([*weights.items()][1:]), "1 weights are missing"),
+        ("more", weights | {"base_model.model.model.layers.7.mlp.lora_A.weight": torch.ones(4, 4)}, "unknown"),
+    ):
+        folder = tiny_models.lora(tmp_path / name, llama)
+        save_file(changed, folder / "adapter_model.safetensors")
+        with pytest.raises(GeneratorUnavailable, match=rf"an adapter of someone/tiny-llama.*{fault}"):
+            answers(llama, folder)
+
+
+@pytest.mark.usefixtures("_peft")
+def test_what_is_missing_is_named(llama: Path, lora: Path, tmp_path: Path) -> None:
+    with pytest.raises(GeneratorUnavailable, match=r"Ori/llama-2-13b-peft-nq-retrobust is not on .*generate\.adapter"):
+        Transformers(config(llama, "retrobust-nq"))
+    with pytest.raises(GeneratorUnavailable, match=r"no adapter, it has no adapter_config\.json"):
+        Transformers(config(llama, llama))
+    pickled = tiny_models.lora(tmp_path / "pickled", llama)
+    torch.save(load_file(pickled / "adapter_model.safetensors"), pickled / "adapter_model.bin")
+    (pickled / "adapter_model.safetensors").unlink()
+    with pytest.raises(GeneratorUnavailable, match=r"adapter_model\.bin only\. That is a pickle.*weights_only=True"):
+        Transformers(config(llama, pickled))
+    (pickled / "adapter_model.bin").unlink()
+    with pytest.raises(GeneratorUnavailable, match="no weights"):
+        Transformers(config(llama, pickled))
+    with pytest.raises(GeneratorUnavailable, match="kind IA3; only LORA"):
+        Transformers(config(llama, tiny_models.lora(tmp_path / "ia3", llama, peft_type="IA3")))
+    for content in ("[]", "{", '{"peft_type": "LORA"}'):
+        (pickled / "adapter_config.json").write_text(content)
+        with pytest.raises(GeneratorUnavailable, match="no description of a LoRA adapter"):
+            Transformers(config(llama, pickled))
+
+
+def test_the_conversion_that_is_recommended_works(llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tiny_models.lora(tmp_path, llama)
+    weights = load_file(folder / "adapter_model.safetensors")
+    torch.save(weights, folder / "adapter_model.bin")
+    (folder / "adapter_model.safetensors").unlink()
+    with pytest.raises(GeneratorUnavailable) as refused:
+        Adapter(str(folder))
+    monkeypatch.chdir(folder)
+    exec(str(refused.value).split('python -c "')[1].split('"')[0])
+    found = load_file(folder / "adapter_model.safetensors")
+    assert found.keys() == weights.keys()
+    assert all(torch.equal(found[name], weights[name]) for name in weights)
+    assert Adapter(str(folder)).rank == 4
+
+
+def test_without_peft_the_remedy_is_named(llama: Path, lora: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(GeneratorUnavailable, match=r"pip install 'vitalfew\[adapters\]'"):
+        Transformers(config(llama, lora))
+    assert adapters.adapter_of(config(llama, None)) is None
+
+
+def test_a_generator_that_takes_no_adapter_refuses_one(lora: Path) -> None:
+    for generator in ("reader", "openai", "tests.support.fakes:FirstWords"):
+        with pytest.raises(ConfigError, match=rf"generator '{generator}' takes no adapter; transformers and vllm"):
+            generate._generator(GenerateConfig(generator=generator, adapter=str(lora)))
+
+
+def test_the_prompt_of_retrobust() -> None:
+    template = prompts.source("retrobust")
+    lines = prompts.render(template, "Who?", ("One.", "Two.")).splitlines()
+    assert lines[2:] == [
+        "Context1: One.",
+        "Context2: Two.",
+        "Question: Who?",
+        "Are follow up questions needed here: No.",
+        "So the final answer is:",
+    ]
+    assert "Context" not in prompts.render(template, "Who?", ())
+
+
+def test_retrobust_from_the_command_line(tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    llama = tiny_models.llama(tmp_path / "llama", positions=2048)
+    lora = tiny_models.lora(tmp_path / "lora", llama)
+    store = tmp_path / "store"
+    index(store, "synthetic:passages=20,questions=6,seed=3")
+    base = {"generator": "transformers", "model": str(llama), "precision": "fp32", "max_tokens": 8, "temperature": 0.0}
+    adapted = {"generate": {"adapter": str(lora)}}
+    methods = {"plain": {}, "retrobust": adapted, "none": {"retrieve": None, **adapted}}
+    settings = {"index": "test", "retrieve": {"top_k": 1}, "generate": base | {"prompt": "retrobust"}}
+    file = tmp_path / "retrobust.yaml"
+    file.write_text(json.dumps(settings | {"methods": methods}))
+    done = CliRunner().invoke(app, ["evaluate", str(file), "--store", str(store), "--runner", "serial"])
+    assert done.exit_code == 0, done.output
+    rows = sql(store, "SELECT method, question_id, text, error FROM candidates JOIN methods USING (fingerprint)")
+    texts = {(method, question): text for method, question, text, _ in rows}
+    questions = {question for _, question, _, _ in rows}
+    assert len(texts) == 18
+    assert not any(error for *_, error in rows)
+    assert any(texts["plain", question] != texts["retrobust", question] for question in questions)

@@ -1,0 +1,245 @@
+"""The `openai` generator against a server that misbehaves. A real one, `vllm serve`, is in test_generators_vllm.py."""
+
+import json
+import logging
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from configs.evaluation import GenerateConfig
+from configs.loading import ConfigError
+from tasks.generators.base import Generation, GeneratorUnavailable, Probe, Prompt
+from tasks.generators.openai import OpenAI
+from tests.support.fakes import ChatServer, Reply, completion
+
+KEY = "sk-very-secret-0123456789"
+CHAT = "/v1/chat/completions"
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    # The client's own waits are tested by its authors; here they are as short as they come.
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
+    monkeypatch.setattr("openai._base_client.MAX_RETRY_DELAY", 0.02)
+
+
+def prompts(*texts: str) -> list[Prompt]:
+    return [Prompt(text, text) for text in texts]
+
+
+def config(url: str | None, **settings: Any) -> GenerateConfig:
+    return GenerateConfig(
+        generator="openai", **{"model": "tiny", "base_url": url, "retries": 2, "timeout": 5.0, **settings}
+    )
+
+
+@contextmanager
+def serving(
+    chat: Callable[[str, int], Reply], other: Callable[[str, Any], Reply] | None = None
+) -> Iterator[ChatServer]:
+    """`chat(prompt, attempt)` for completions, `other(path, body)` for the rest (default: a list of models, or 404)."""
+
+    def behave(path: str, body: Any, attempt: int) -> Reply:
+        if path == CHAT:
+            return chat(body["messages"][0]["content"], attempt)
+        if other:
+            return other(path, body)
+        return Reply({"object": "list", "data": []}) if path == "/v1/models" else Reply({"error": "no"}, status=404)
+
+    with ChatServer(behave) as server:
+        yield server
+
+
+def ask(chat: Callable[[str, int], Reply], *texts: str, **settings: Any) -> tuple[list[Generation], ChatServer]:
+    with serving(chat) as server:
+        return OpenAI(config(server.url, **settings)).generate(prompts(*texts)), server
+
+
+def test_an_answer_with_its_counts_and_logprob() -> None:
+    steps = [{"token": "A", "logprob": -0.25}, {"token": " mill", "logprob": -0.5}]
+    [answer], server = ask(lambda prompt, _: completion(" A mill\n", logprobs={"content": steps}), "What stands?")
+    assert (answer.text, answer.prompt_tokens, answer.completion_tokens) == ("A mill", 7, 2)
+    assert answer.logprob == pytest.approx(-0.75)
+    assert (answer.finish_reason, answer.error) == ("stop", "")
+    assert 0 < answer.seconds < 5
+    [(_, body, headers)] = [each for each in server.asked if each[0] == CHAT]
+    assert {name: body[name] for name in ("model", "temperature", "max_tokens", "logprobs", "top_p")} == {
+        "model": "tiny", "temperature": 0.1, "max_tokens": 150, "logprobs": True, "top_p": 1.0,
+    }  # fmt: skip
+    assert headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_answers_are_in_the_order_of_the_prompts_and_seeds_their_own() -> None:
+    def chat(prompt: str, attempt: int) -> Reply:
+        reply = completion(f"to {prompt}")
+        reply.delay = 0.05 if prompt == "0" else 0.0
+        return reply
+
+    answers, server = ask(chat, *map(str, range(20)))
+    assert [answer.text for answer in answers] == [f"to {number}" for number in range(20)]
+    seeds = {body["messages"][0]["content"]: body["seed"] for path, body, _ in server.asked if path == CHAT}
+    assert len(set(seeds.values())) == 20
+    again, later = ask(chat, "3")
+    assert later.asked[-1][1]["seed"] == seeds["3"]
+    assert again[0].text == "to 3"
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        Reply({"error": {"message": "slow down"}}, status=429, headers={"Retry-After": "0.05"}),
+        Reply({"error": {"message": "oops"}}, status=500),
+        Reply(b"<html>bad gateway</html>", status=502),
+        Reply(hang_up=True),
+    ],
+    ids=["429", "500", "502", "hang-up"],
+)
+def test_passing_trouble_is_tried_again(trouble: Reply) -> None:
+    answers, server = ask(lambda prompt, attempt: trouble if attempt < 2 else completion("yes"), "a", "b")
+    assert [answer.text for answer in answers] == ["yes", "yes"]
+    assert sorted(server.prompts()) == ["a"] * 3 + ["b"] * 3
+
+
+def test_retry_after_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr("openai._base_client.time.sleep", waits.append)
+    busy = Reply({"error": {"message": "slow down"}}, status=429, headers={"Retry-After": "17"})
+    [answer], _ = ask(lambda prompt, attempt: completion("yes") if attempt else busy, "a")
+    assert answer.text == "yes"
+    assert max(waits) == 17.0
+
+
+@pytest.mark.parametrize(
+    ("trouble", "words"),
+    [
+        (Reply({"error": {"message": "slow down"}}, status=429), "429"),
+        (Reply({"error": {"message": "oops"}}, status=500), "500"),
+        (Reply(hang_up=True), "Connection error"),
+        (completion("late"), "timed out"),
+        (Reply(b"no json at all"), "JSONDecodeError"),
+        (Reply(b""), "JSONDecodeError"),
+        (Reply({"detail": "not what is due"}), "choices"),
+        (Reply({"choices": []}), "IndexError"),
+        (Reply({"choices": None}), "TypeError"),
+        (Reply([1, 2]), "TypeError"),
+        (Reply({"choices": [{"message": {"content": ["parts"]}}]}), "AttributeError"),
+    ],
+    ids=["429", "500", "hang-up", "slow", "garbage", "empty", "other", "no-choice", "null", "list", "parts"],
+)
+def test_lasting_trouble_is_a_row_and_the_others_are_answered(trouble: Reply, words: str) -> None:
+    if words == "timed out":
+        trouble.delay = 1.0
+    answers, server = ask(lambda prompt, _: trouble if prompt == "b" else completion("yes"), *"abc", timeout=0.3)
+    assert [answer.text for answer in answers] == ["yes", "", "yes"]
+    assert words in answers[1].error
+    assert answers[1].finish_reason == "error"
+    final = 3 if words in ("429", "500", "Connection error", "timed out") else 1
+    assert server.prompts().count("b") == final
+
+
+@pytest.mark.parametrize("status", [400, 404, 413, 422])
+def test_a_refusal_is_final(status: int) -> None:
+    refusal = Reply({"error": {"message": "the prompt is too long"}}, status=status)
+    [answer], server = ask(lambda prompt, _: refusal, "a")
+    assert "the prompt is too long" in answer.error
+    assert len(server.prompts()) == 1
+
+
+def test_a_server_without_logprobs_is_asked_without() -> None:
+    with serving(lambda prompt, _: completion("yes")) as server:
+        plain = server.behave
+
+        def behave(path: str, body: Any, attempt: int) -> Reply:
+            refused = path == CHAT and "logprobs" in body
+            return Reply({"error": {"message": "logprobs: unknown"}}, status=400) if refused else plain(path, body, 0)
+
+        server.behave = behave
+        answers = OpenAI(config(server.url, concurrency=1)).generate(prompts("a", "b"))
+    assert [(answer.text, answer.logprob) for answer in answers] == [("yes", None)] * 2
+    assert server.prompts() == ["a", "a", "b"]
+
+
+def test_no_more_requests_at_once_than_allowed() -> None:
+    def chat(prompt: str, attempt: int) -> Reply:
+        reply = completion(prompt)
+        reply.delay = 0.03
+        return reply
+
+    answers, server = ask(chat, *map(str, range(24)), concurrency=3)
+    assert len(answers) == 24
+    assert server.most_at_once == 3
+
+
+def test_progress_is_told() -> None:
+    seen: list[tuple[int, int]] = []
+    with serving(lambda prompt, _: completion("yes") if prompt == "a" else Reply(b"?")) as server:
+        OpenAI(config(server.url)).generate(prompts("a", "b"), tick=lambda *done: seen.append(done))
+    assert sorted(seen) == [(1, 0), (1, 9)]
+
+
+def test_the_key_is_nowhere(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
+    echo = Reply({"error": {"message": f"wrong key: {KEY}", "header": f"Bearer {KEY}"}}, status=400)
+    garbage = Reply(f"{KEY} is no JSON".encode())
+    with caplog.at_level(logging.DEBUG), serving(lambda prompt, _: echo if prompt == "a" else garbage) as server:
+        generator = OpenAI(config(server.url))
+        answers = generator.generate(prompts("a", "b"))
+        shown = [repr(generator), repr(generator.client), json.dumps(generator.identity()), repr(answers)]
+        refused = serving(echo_401, lambda path, body: echo_401("", 0))
+        with refused as other, pytest.raises(GeneratorUnavailable, match="refuses the key") as raised:
+            OpenAI(config(other.url)).generate(prompts("a"))
+    assert all(answer.error for answer in answers)
+    assert "***" in answers[0].error
+    streams = capfd.readouterr()
+    for text in (*shown, str(raised.value), caplog.text, streams.out, streams.err):
+        assert KEY not in text
+
+
+def echo_401(prompt: str, attempt: int) -> Reply:
+    return Reply({"error": {"message": f"Incorrect API key provided: {KEY}"}}, status=401)
+
+
+def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(GeneratorUnavailable, match=r"generate\.base_url=.*OPENAI_BASE_URL"):
+        OpenAI(config(None))
+    with pytest.raises(ConfigError, match=r"generate\.model=NAME"):
+        OpenAI(config("http://127.0.0.1:1/v1", model=None))
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY") as raised:
+        OpenAI(config("http://me:hidden@127.0.0.1:1/v1"))
+    assert "hidden" not in str(raised.value)
+    with pytest.raises(ConfigError, match="http"):
+        OpenAI(config("127.0.0.1:8000/v1"))
+    with pytest.raises(GeneratorUnavailable, match=r"no server answers at http://127\.0\.0\.1:1/v1.*vllm serve"):
+        OpenAI(config("http://127.0.0.1:1/v1", retries=0)).generate(prompts("a"))
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:2/v1/")
+    assert OpenAI(config(None)).identity()["base_url"] == "http://127.0.0.1:2/v1"
+
+
+def test_a_forgotten_path_is_named() -> None:
+    with (
+        serving(lambda prompt, _: completion("yes"), lambda path, body: Reply({}, status=404)) as server,
+        pytest.raises(GeneratorUnavailable, match=r"is it http://127\.0\.0\.1:\d+/v1\?"),
+    ):
+        OpenAI(config(server.url.removesuffix("/v1"))).generate(prompts("a"))
+
+
+def test_a_probe_takes_the_most_probable_tokens_where_the_server_knows_no_ids() -> None:
+    top = [{"token": "Yes", "logprob": math.log(0.6)}, {"token": "no", "logprob": math.log(0.3)}]
+    steps = [{"token": "Yes", "logprob": math.log(0.6), "top_logprobs": top}]
+
+    def chat(prompt: str, attempt: int) -> Reply:
+        return completion("Yes", logprobs={"content": steps}) if prompt == "a" else completion("Yes")
+
+    with serving(chat) as server:
+        generator = OpenAI(config(server.url))
+        first, second = generator.generate(prompts("a", "b"), Probe(("Yes", "No")))
+        [beyond] = generator.generate(prompts("a"), Probe(("Yes",), position=1))
+    assert first.probabilities == {"Yes": pytest.approx(0.6)}  # No is not among them
+    assert "no log probabilities" in second.error
+    assert (beyond.text, beyond.probabilities) == ("Yes", {})
+    with pytest.raises(ConfigError, match="position 150"):
+        generator.generate(prompts("a"), Probe(("Yes",), position=150))

@@ -1,0 +1,475 @@
+"""The generator `reader`: its mechanics on a tiny random model, its training, and the weights that come with it."""
+
+import itertools
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+from typer.testing import CliRunner
+
+from configs.evaluation import GenerateConfig
+from configs.loading import ConfigError
+from configs.training import TrainReader
+from flows.cli.main import app
+from tasks.datasets.base import InputError
+from tasks.datasets.specification import parse_dataset
+from tasks.generators.base import GeneratorUnavailable, Probe, Prompt
+from tasks.generators.reader import Reader, best_spans, embedded
+from tasks.models.files import UnsupportedModel
+from tasks.models.reader_model import ReaderModel
+from tasks.models.tuned import ADAPTER, SETTINGS, write_weights
+from tasks.models.windows import MAX_QUESTION, OVERLAP, SIZE, encoded, padded, ranges, windows
+from tasks.trainers.articles import Asked, Material, Text, contains_answer, read_material, split_articles
+from tasks.trainers.card import FIGURES, HELD_OUT
+from tasks.trainers.cloze import clozes
+from tasks.trainers.examples import Sampler
+from tasks.trainers.quality import measure, sample
+from tasks.trainers.reader import ReaderTraining, train_reader
+from tasks.trainers.training import CHECKPOINT
+from tests.support.real_data import real_data
+from tests.support.tiny_models import bert
+from tests.support.towns import towns
+
+CONTEXTS = (
+    "The mill of Velmar was built in 1742 by Ada Norrin. It burnt down twice.",
+    "Ships of the northern fleet carried salt, timber and wool to Kessin.",
+    "Nobody knows who painted the old bridge; some say it was Tomas Rell.",
+)
+QUESTION = "Who built the mill of Velmar?"
+
+
+def reader_of(directory: Path, seed: int = 3) -> Path:
+    """A reader with random weights on a random BERT."""
+    base = bert(directory / "base", 256)
+    torch.manual_seed(seed)
+    model = ReaderModel(base, torch.float32)
+    model.prepare_for_training(4)
+    for name, parameter in model.trained().items():
+        if name.endswith((".b", "head.weight")):
+            parameter.data.normal_(0, 0.5)
+    write_weights(directory, model, str(base))
+    return directory
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return reader_of(tmp_path_factory.mktemp("reader"))
+
+
+@pytest.fixture(scope="module")
+def reader(directory: Path) -> Reader:
+    return Reader(GenerateConfig(model=str(directory), precision="fp32", device="cpu"))
+
+
+# Spans
+
+
+@given(seed=st.integers(0, 999), length=st.integers(1, 12), longest=st.integers(1, 6))
+@settings(max_examples=60, deadline=None)
+def test_the_best_span_is_the_best_of_all_that_are_allowed(seed: int, length: int, longest: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    start, end = torch.randn(2, 3, length, generator=generator).unbind(0)
+    outside = torch.rand(3, length, generator=generator) < 0.4
+    outside[:, 0] = False
+    start, end = start.masked_fill(outside, -torch.inf), end.masked_fill(outside, -torch.inf)
+    for row, (first, last, logprob) in enumerate(zip(*best_spans(start, end, longest), strict=True)):
+        allowed = {
+            (i, j): (start[row, i] + end[row, j]).item()
+            for i, j in itertools.product(range(length), repeat=2)
+            if i <= j < i + longest and not (outside[row, i] or outside[row, j])
+        }
+        assert allowed[first, last] == max(allowed.values())
+        total = torch.tensor(list(allowed.values())).logsumexp(0).item()
+        assert logprob == pytest.approx(allowed[first, last] - total, abs=1e-4)
+
+
+@given(length=st.integers(0, 2000), room=st.integers(OVERLAP + 1, SIZE))
+def test_windows_cover_every_token_and_every_short_run_of_tokens(length: int, room: int) -> None:
+    found = ranges(length, room)
+    assert sorted({token for first, stop in found for token in range(first, stop)}) == list(range(length))
+    assert all(0 < stop - first <= room for first, stop in found)
+    assert all(later[0] <= earlier[1] - OVERLAP for earlier, later in itertools.pairwise(found))
+
+
+def test_a_window_has_the_question_the_context_and_what_they_share(reader: Reader) -> None:
+    found = encoded(reader.tokenizer, [QUESTION, CONTEXTS[0]])
+    (window,) = windows(reader.tokenizer, found[QUESTION], found[CONTEXTS[0]])
+    tokens = [reader.tokenizer.id_to_token(number) for number in window.ids]
+    assert tokens[0] == "[CLS]"
+    assert tokens[window.first - 1] == tokens[-1] == "[SEP]"
+    shared = {token for token, kind in zip(tokens, window.types, strict=True) if kind == 2}
+    assert {"mill", "of", "built"} <= shared
+    assert shared <= set(tokens[: window.first])
+    batch = padded([window], 0, torch.device("cpu"))
+    assert batch.context.sum() == len(found[CONTEXTS[0]].ids) == window.stop
+
+
+# Answers
+
+
+def test_the_answer_is_the_best_span_of_all_contexts(reader: Reader) -> None:
+    together = reader.generate([Prompt("", QUESTION, CONTEXTS)])[0]
+    apart = reader.generate([Prompt("", QUESTION, (context,)) for context in CONTEXTS])
+    assert together.text in {each.text for each in apart}
+    assert any(together.text in context for context in CONTEXTS)
+    assert together.text == together.text.strip() != ""
+    assert together.finish_reason == "stop"
+    # The probability of a span of one context, times that of the context.
+    assert together.logprob is not None
+    assert together.logprob < next(each.logprob for each in apart if each.text == together.text) <= 0
+
+
+def test_tokens_are_those_of_the_question_once_and_of_every_context(reader: Reader) -> None:
+    lengths = [len(reader.tokenizer.encode(text, add_special_tokens=False).ids) for text in (QUESTION, *CONTEXTS)]
+    found = reader.generate([Prompt("", QUESTION, CONTEXTS)])[0]
+    assert found.prompt_tokens == sum(lengths)
+    answer = reader.tokenizer.encode(found.text, add_special_tokens=False).ids
+    assert found.completion_tokens == len(answer)
+
+
+def test_no_context_no_answer(reader: Reader) -> None:
+    for contexts in ((), ("",), ("  ", "\n")):
+        found = reader.generate([Prompt("Who? Answer from what you know.", "Who?", contexts)])[0]
+        assert (found.text, found.finish_reason, found.completion_tokens, found.logprob) == ("", "stop", 0, None)
+    assert reader.generate([]) == []
+
+
+def test_an_over_long_question_is_an_error_row_and_its_neighbours_are_answered(reader: Reader) -> None:
+    prompts = [Prompt("", QUESTION, CONTEXTS), Prompt("", "why " * (MAX_QUESTION + 1), CONTEXTS)]
+    fine, wrong = reader.generate(prompts)
+    assert fine.text
+    assert (wrong.text, wrong.finish_reason) == ("", "error")
+    assert wrong.error == f"the question has {MAX_QUESTION + 1} tokens, the reader takes {MAX_QUESTION}"
+
+
+def test_max_input_tokens_and_max_tokens_are_kept(directory: Path) -> None:
+    limited = Reader(GenerateConfig(model=str(directory), max_input_tokens=30, max_tokens=2, precision="fp32"))
+    short, long = limited.generate([Prompt("", QUESTION, CONTEXTS[:1]), Prompt("", QUESTION, CONTEXTS)])
+    assert short.completion_tokens <= 2
+    assert "max_input_tokens is 30" in long.error
+
+
+def test_a_long_context_is_read_to_its_end(reader: Reader) -> None:
+    for place in (0, 2, 5):
+        sentences = ["Salt and wool were sold in the market of the harbour every week."] * 60
+        sentences[10 * place] = CONTEXTS[0]
+        context = " ".join(sentences)
+        found = encoded(reader.tokenizer, [QUESTION, context])
+        parts = windows(reader.tokenizer, found[QUESTION], found[context])
+        assert len(parts) > 3
+        assert parts[-1].stop == len(found[context].ids)
+        answer = reader.generate([Prompt("", QUESTION, (context,))])[0]
+        assert answer.text in context
+
+
+def _prompts(seed: int, count: int) -> list[Prompt]:
+    draw = random.Random(seed)
+    words = " ".join(CONTEXTS).split()
+    return [
+        Prompt("", " ".join(draw.choices(words, k=6)), tuple(" ".join(draw.choices(words, k=n)) for n in (5, 30, 90)))
+        for _ in range(count)
+    ]
+
+
+def test_the_order_of_prompts_and_of_contexts_changes_nothing(reader: Reader) -> None:
+    prompts = _prompts(1, 12)
+    straight = reader.generate(prompts)
+    turned = [Prompt("", each.question, each.contexts[::-1]) for each in prompts[::-1]]
+    backwards = reader.generate(turned)[::-1]
+    assert [each.text for each in backwards] == [each.text for each in straight]
+    assert [each.logprob for each in backwards] == pytest.approx([each.logprob for each in straight])
+
+
+def test_what_is_asked_twice_is_read_once(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader.kept.clear()
+    read: list[int] = []
+    forward = reader.model.forward
+
+    def counted(batch):  # type: ignore[no-untyped-def]
+        read.append(len(batch.ids))
+        return forward(batch)
+
+    monkeypatch.setattr(reader.model, "forward", counted)
+    answers = reader.generate([Prompt("", QUESTION, CONTEXTS + CONTEXTS[:1])] * 5)
+    assert sum(read) == len(CONTEXTS)
+    assert len({each.text for each in answers}) == 1
+
+
+def test_what_was_read_is_not_read_again_and_keeps_its_time(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    prompts = [
+        Prompt("", f"Who saw the fox number {n}?", ("The red fox ran.", f"Anna saw it {n} times.")) for n in range(3)
+    ]
+    first = reader.generate(prompts)
+    ticks: list[tuple[int, int]] = []
+    again = reader.generate(prompts, tick=lambda done, tokens: ticks.append((done, tokens)))
+    assert [(each.text, each.logprob) for each in again] == [(each.text, each.logprob) for each in first]
+    assert [sum(column) for column in zip(*ticks, strict=True)] == [3, 0]
+    assert sum(each.seconds for each in again) > 0.3 * sum(each.seconds for each in first)
+    monkeypatch.setattr("tasks.generators.reader.MOST_KEPT", 2)
+    reader.generate(prompts)
+    assert len(reader.kept) == 2
+
+
+def test_ticks_add_up_and_seconds_are_shared_out(reader: Reader) -> None:
+    ticks: list[tuple[int, int]] = []
+    prompts = [*_prompts(2, 9), Prompt("", QUESTION, ())]
+    answers = reader.generate(prompts, tick=lambda done, tokens: ticks.append((done, tokens)))
+    assert sum(done for done, _ in ticks) == len(prompts)
+    assert sum(tokens for _, tokens in ticks) > sum(each.prompt_tokens for each in answers)
+    assert all(each.seconds > 0 for each in answers)
+
+
+def test_half_precision_gives_nearly_the_same_probabilities(directory: Path, reader: Reader) -> None:
+    half = Reader(GenerateConfig(model=str(directory), precision="bf16", device="cpu"))
+    prompts = _prompts(3, 20)
+    pairs = list(zip(half.generate(prompts), reader.generate(prompts), strict=True))
+    assert sum(one.text == other.text for one, other in pairs) >= 15
+    assert all(abs((one.logprob or 0) - (other.logprob or 0)) < 1 for one, other in pairs)
+
+
+# What it is made of
+
+
+def test_identity_is_known_without_the_model_and_follows_the_weights(directory: Path, tmp_path: Path) -> None:
+    first = Reader(GenerateConfig(model=str(directory)))
+    identity = first.identity()
+    assert "model" not in vars(first)
+    assert {ADAPTER, SETTINGS, "base/model.safetensors"} <= set(identity["files"])
+    other = reader_of(tmp_path, seed=4)
+    assert Reader(GenerateConfig(model=str(other))).identity()["files"][ADAPTER] != identity["files"][ADAPTER]
+
+
+def test_what_is_no_reader_is_refused(directory: Path, tmp_path: Path) -> None:
+    with pytest.raises(GeneratorUnavailable, match=r"has no adapter\.safetensors"):
+        Reader(GenerateConfig(model=str(tmp_path)))
+    weights = load_file(directory / ADAPTER)
+    for broken, message in (
+        ({name: each for name, each in weights.items() if not name.endswith(".b")}, "does not fit"),
+        ({**weights, "decoder.weight": torch.zeros(2)}, "not an adapter"),
+        ({name: each for name, each in weights.items() if name != "head.weight"}, "head.weight"),
+    ):
+        save_file(broken, tmp_path / ADAPTER)
+        (tmp_path / SETTINGS).write_text((directory / SETTINGS).read_text())
+        with pytest.raises(UnsupportedModel, match=message):
+            Reader(GenerateConfig(model=str(tmp_path))).generate([Prompt("", QUESTION, CONTEXTS)])
+
+
+def test_it_has_no_token_probabilities_to_tell(reader: Reader) -> None:
+    with pytest.raises(GeneratorUnavailable, match="no token probabilities"):
+        reader.generate([Prompt("", QUESTION, CONTEXTS)], Probe(("yes", "no")))
+
+
+def test_merged_weights_are_the_trained_ones(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    base = bert(tmp_path / "base", 256)
+    trained = ReaderModel(base, torch.float32).eval()
+    trained.prepare_for_training(4)
+    for parameter in trained.trained().values():
+        parameter.data.add_(torch.randn(parameter.shape) * 0.1)
+    write_weights(tmp_path, trained, str(base))
+    merged = ReaderModel(base, torch.float32).eval()
+    merged.merge(load_file(tmp_path / ADAPTER))
+    tokenizer = Reader(GenerateConfig(model=str(tmp_path))).tokenizer
+    found = encoded(tokenizer, [QUESTION, *CONTEXTS])
+    rows = [window for context in CONTEXTS for window in windows(tokenizer, found[QUESTION], found[context])]
+    batch = padded(rows, 0, torch.device("cpu"))
+    with torch.no_grad():
+        for one, other in zip(trained(batch), merged(batch), strict=True):
+            assert torch.allclose(one, other, atol=0.02)  # float16 on the disk
+
+
+def test_an_encoder_that_is_too_short_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedModel, match="128 positions"):
+        ReaderModel(bert(tmp_path), torch.float32)
+
+
+# Training
+
+
+@pytest.fixture
+def squad(tmp_path: Path) -> Path:
+    return towns(tmp_path / "towns.json")
+
+
+@pytest.fixture
+def parameters(squad: Path, tmp_path: Path) -> TrainReader:
+    return TrainReader(
+        datasets=(f"squad:{squad}",),
+        out=tmp_path / "out",
+        base=str(bert(tmp_path / "base", 256)),
+        held_out=1,
+        choosing=1,
+        epochs=120,
+        clozes=0,
+        negatives=1.0,
+        batch_tokens=256,
+        rank=16,
+        learning_rate=1e-2,
+        precision="fp32",
+        threads=1,
+    )
+
+
+def test_training_learns_its_questions_by_heart(parameters: TrainReader) -> None:
+    training = ReaderTraining(parameters.model_copy(update={"epochs": 240}))
+    training.run(lambda rows, tokens: None, int)
+    last = parameters.out / "last"
+    write_weights(last, training.learner.model, parameters.base)
+    learnt = training.whole.without([*training.held_out, *training.choosing])
+    assert measure(training.reader(last), learnt, 1).f1 > 90
+
+
+def test_weights_come_with_a_card_figures_and_what_was_held_out(parameters: TrainReader) -> None:
+    figures = train_reader(parameters.model_copy(update={"epochs": 1}))
+    assert [each.contexts for each in figures] == [1, 10]
+    assert len((parameters.out / HELD_OUT).read_text().splitlines()) == 1
+    card = (parameters.out / "README.md").read_text()
+    assert "8 questions of 4 articles" in card
+    assert "--set held_out=1" in card
+    assert {file.name for file in parameters.out.iterdir()} == {
+        *(ADAPTER, SETTINGS, CHECKPOINT, HELD_OUT, FIGURES, "README.md")
+    }
+
+
+def test_the_command_trains_and_says_how_the_reader_is_used(parameters: TrainReader) -> None:
+    options = [f"--set={name}={getattr(parameters, name)}" for name in ("base", "held_out", "choosing", "precision")]
+    command = ["train-reader", *parameters.datasets, "--out", str(parameters.out), *options]
+    found = CliRunner().invoke(app, [*command, "--set=epochs=1", "--set=rank=4", "--set=threads=1"])
+    assert found.exit_code == 0, found.output
+    assert "exact match %" in found.output
+    assert Reader(GenerateConfig(model=str(parameters.out))).generate([Prompt("", QUESTION, CONTEXTS)])[0].text
+    refused = CliRunner().invoke(app, [*command, "--set=epochs=2"])
+    assert refused.exit_code == 1
+    assert "other settings or data" in " ".join(refused.output.split())
+
+
+class Interrupted(Exception):
+    """What ends a training in the middle."""
+
+
+def test_an_interrupted_training_comes_to_the_same_weights(
+    parameters: TrainReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.trainers.training.SAVE_EVERY", 3)
+    short = parameters.model_copy(update={"epochs": 4, "clozes": 1})
+    train_reader(short)
+    broken = short.model_copy(update={"out": tmp_path / "broken"})
+    for after in (5, 7):
+        with pytest.raises(Interrupted):
+            train_reader(broken, _interrupt(after))
+        assert (broken.out / CHECKPOINT).exists()
+    train_reader(broken)
+    assert (broken.out / ADAPTER).read_bytes() == (short.out / ADAPTER).read_bytes()
+    assert (broken.out / "README.md").read_bytes() == (short.out / "README.md").read_bytes()
+
+
+def _interrupt(after: int) -> Callable[[int, int], None]:
+    calls = itertools.count(1)
+
+    def progress(rows: int, tokens: int) -> None:
+        if next(calls) == after:
+            raise Interrupted
+
+    return progress
+
+
+def test_a_checkpoint_of_another_training_is_refused(parameters: TrainReader) -> None:
+    with pytest.raises(Interrupted):
+        train_reader(parameters.model_copy(update={"epochs": 1}), _interrupt(2))
+    ReaderTraining(parameters).save()
+    with pytest.raises(ConfigError, match="other settings or data"):
+        train_reader(parameters.model_copy(update={"rank": 8}))
+
+
+def test_articles_are_split_by_title_alone() -> None:
+    def material(titles: list[str]) -> Material:
+        passages = {number: Text(title, "x", ((0, 1),)) for number, title in enumerate(titles)}
+        return Material(passages, [Asked("?", ("x",), number, ((0, 1),)) for number in passages])
+
+    titles = [f"article {number}" for number in range(20)]
+    held_out, choosing = split_articles(material(titles), 5, 3, 100)
+    assert (held_out, choosing) == split_articles(material(titles[::-1]), 5, 3, 100)
+    assert (held_out, choosing) != split_articles(material(titles), 5, 3, 101)
+    assert not set(held_out) & set(choosing)
+    with pytest.raises(InputError, match="none is left"):
+        split_articles(material(titles), 15, 5, 100)
+
+
+def test_questions_whose_answers_are_nowhere_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "nq.jsonl"
+    path.write_text('{"question": "who", "answer": ["Ada"]}\n')
+    records = [record for _, record in parse_dataset(f"nq_open:{path}")[1].records()]
+    with pytest.raises(InputError, match="no question has its answer marked"):
+        read_material(records)
+
+
+def test_examples_have_their_answer_and_distractors_have_none(squad: Path) -> None:
+    material = read_material(record for _, record in parse_dataset(f"squad:{squad}")[1].records())
+    sampler = Sampler(material, 2.0, seed=1)
+    answers = {asked.question: asked.answers for asked in material.questions[1::2]}
+    found = [example for epoch in range(5) for _, example in sampler.examples(epoch) if example.question in answers]
+    for example in found:
+        if example.spans:
+            assert {example.context[start:end] for start, end in example.spans} <= set(answers[example.question])
+        else:
+            assert not contains_answer(example.context, answers[example.question])
+    assert {bool(example.spans) for example in found} == {True, False}
+    assert list(sampler.examples(3)) == list(Sampler(material, 2.0, seed=1).examples(3))
+    assert list(sampler.examples(3)) != list(sampler.examples(4))
+
+
+def test_clozes_ask_for_a_name_or_number_of_their_passage(squad: Path) -> None:
+    material = read_material(record for _, record in parse_dataset(f"squad:{squad}")[1].records())
+    made = clozes(material, 2, seed=1)
+    assert made
+    for asked in made:
+        ((start, end),) = asked.spans
+        assert material.passages[asked.passage].text[start:end] == asked.answers[0]
+        assert asked.question.endswith("?")
+    assert made == clozes(material, 2, seed=1)
+
+
+# The weights that come with the project
+
+
+@pytest.fixture(scope="module")
+def own() -> Reader:
+    return Reader(GenerateConfig())
+
+
+def test_the_embedded_reader_answers_plain_questions(own: Reader) -> None:
+    contexts = (
+        "The lighthouse at Cape Orrin was finished in 1887 after nine years of work.",
+        "Marta Lindqvist, a chemist from Uppsala, discovered the pigment by accident in her kitchen.",
+        "The festival is held every October in the town of Brackwater and draws 40,000 visitors.",
+    )
+    expected = {
+        "When was the lighthouse at Cape Orrin finished?": "1887",
+        "Who discovered the pigment?": "Marta Lindqvist",
+        "In which town is the festival held?": "Brackwater",
+        "How many visitors does the festival draw?": "40,000",
+    }
+    answers = own.generate([Prompt("", question, contexts) for question in expected])
+    right = sum(gold in answer.text for gold, answer in zip(expected.values(), answers, strict=True))
+    assert right >= 3, [answer.text for answer in answers]
+
+
+def test_the_embedded_weights_are_small() -> None:
+    assert sum(file.stat().st_size for file in embedded().iterdir()) < 6_000_000
+
+
+def test_the_embedded_reader_on_held_out_articles_is_as_good_as_its_card_says(own: Reader) -> None:
+    squad = real_data("squad/dev-v1.1.json")
+    material = read_material(record for _, record in parse_dataset(f"squad:{squad}")[1].records())
+    held_out = material.of((embedded() / HELD_OUT).read_text().splitlines())
+    asked = Material(held_out.passages, sample(held_out.questions, 150, seed=1))
+    figures = json.loads((embedded() / FIGURES).read_text())["figures"][0]
+    quality = measure(own, asked, 1)
+    assert quality.f1 > figures["f1"] - 8
+    assert quality.exact_match > figures["exact_match"] - 8

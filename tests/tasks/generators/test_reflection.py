@@ -1,0 +1,151 @@
+"""Self-RAG's reflection tokens from a tiny Llama that has them: their probabilities, what is lacking, on demand."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from configs.evaluation import CritiqueConfig, GenerateConfig
+from configs.loading import ConfigError
+from flows.pipelines.evaluate import evaluate
+from flows.pipelines.experiments import evaluation
+from flows.pipelines.index_corpus import run_serially
+from tasks.critics.base import Judged
+from tasks.critics.reflection import Reflection
+from tasks.generators.base import GeneratorUnavailable, Prompt
+from tasks.generators.reflection import JUDGEMENTS, ON_DEMAND, OTHERS, RELEVANCE, RETRIEVAL, SUPPORT, UTILITY, freed
+from tasks.generators.transformers import Transformers
+from tests.support import tiny_models
+from tests.support.indexing import index, sql
+
+TOKENS = (*RETRIEVAL, *RELEVANCE, *SUPPORT, *UTILITY, *OTHERS)
+TEXTS = [f"### Instruction:\n{text}\n\n### Response:\n[Retrieval]<paragraph>The mill stands.</paragraph>" for text in (
+    "Who founded it?", "Where does the river rise?", "The mill", "Which hills?", "What runs to the sea?", "a", "b", "c",
+)]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def selfrag(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_models.llama(tmp_path_factory.mktemp("selfrag"), chat=False, positions=1024, tokens=TOKENS)
+
+
+def config(model: Path, **settings: Any) -> GenerateConfig:
+    chosen = {"precision": "fp32", "device": "cpu", "max_tokens": 40, "temperature": 1.0, "reflection": {}, **settings}
+    return GenerateConfig(generator="transformers", model=str(model), **chosen)
+
+
+def by_hand(model: Path, text: str, temperature: float = 0.0) -> dict[str, float]:
+    """Probabilities of each group where it was written first, from logits of one forward pass at a time."""
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    network = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32).eval()
+    ids, found = tokenizer(text)["input_ids"], dict[str, float]()
+    for _ in range(40):
+        with torch.inference_mode():
+            logits = network(torch.tensor([ids])).logits[0, -1]
+        token = int(logits.argmax())
+        for group in (RELEVANCE, SUPPORT, UTILITY):
+            numbers = tokenizer.convert_tokens_to_ids([*group])
+            if token in numbers and group[0] not in found:
+                found |= zip(group, logits.softmax(-1)[numbers].tolist(), strict=True)
+        ids.append(token)
+        if token == tokenizer.eos_token_id:
+            break
+    return found
+
+
+def test_a_group_is_read_where_it_was_written(selfrag: Path) -> None:
+    generator = Transformers(config(selfrag, temperature=0.0))
+    answers = generator.generate([Prompt(text, text) for text in TEXTS], JUDGEMENTS)
+    groups = 0
+    for text, answer in zip(TEXTS, answers, strict=True):
+        due = by_hand(selfrag, text)
+        assert dict(answer.probabilities) == pytest.approx(due, rel=1e-3)
+        groups += len(due) > 0
+    assert groups > 2
+
+
+def test_scores_are_expectations_over_each_group() -> None:
+    probabilities = {
+        "[Relevant]": 0.3, "[Irrelevant]": 0.1, "[Fully supported]": 0.2, "[Partially supported]": 0.2,
+        "[No support / Contradictory]": 0.4, "[Utility:1]": 0.0, "[Utility:2]": 0.1, "[Utility:3]": 0.0,
+        "[Utility:4]": 0.0, "[Utility:5]": 0.3,
+    }  # fmt: skip
+    critic = Reflection(CritiqueConfig(critic="reflection"))
+    half = {"[Relevant]": 0.5, "[Irrelevant]": 0.5}
+    judged = [Judged("q", "c", "a", each) for each in (probabilities, half, {})]
+    whole, cut, none = critic.critique(judged)
+    assert (whole.isrel, whole.issup, whole.isuse) == pytest.approx((0.75, 0.375, (0.25 * 0.1 + 0.3) / 0.4))
+    # on Self-RAG's scale, grades -1, -0.5, 0, 0.5, 1
+    assert 2 * whole.isuse - 1 == pytest.approx((-0.5 * 0.1 + 1 * 0.3) / 0.4)
+    assert (cut.isrel, cut.issup, cut.isuse, cut.error) == (0.5, 0.0, 0.5, "")
+    assert "no probabilities of reflection tokens" in none.error
+
+
+def test_an_answer_is_freed_of_reflection_tokens() -> None:
+    assert freed("[Relevant]Paris, France.[Fully supported][Utility:5]") == "Paris, France."
+    assert freed("[No Retrieval]Ada [x] Lovelace[Utility:3]") == "Ada [x] Lovelace"
+
+
+def test_a_token_that_the_vocabulary_lacks_is_named(tmp_path: Path, selfrag: Path) -> None:
+    from tasks.generate import _kept
+
+    lacking = tiny_models.llama(tmp_path / "lacking", chat=False, tokens=[t for t in TOKENS if t != "[Utility:4]"])
+    _kept(config(selfrag).model_dump_json())
+    with pytest.raises(GeneratorUnavailable, match=r"lacks the token '\[Utility:4\]'; take a model"):
+        _kept(config(lacking).model_dump_json())
+    with pytest.raises(GeneratorUnavailable, match=r"lacks the token '\[Relevant\]' and 11 others"):
+        _kept(config(tiny_models.llama(tmp_path / "plain")).model_dump_json())
+    with pytest.raises(GeneratorUnavailable, match="Reader has no vocabulary"):
+        _kept(GenerateConfig(reflection={}).model_dump_json())
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    store = tmp_path_factory.mktemp("store")
+    index(store, "synthetic:passages=40,questions=8,seed=3")
+    return store
+
+
+def test_an_evaluation_with_reflection_on_demand(store: Path, selfrag: Path) -> None:
+    generator = Transformers(config(selfrag))
+    questions = [text for (text,) in sql(store, "SELECT text FROM questions")]
+    prompts = [Prompt(f"### Instruction:\n{text}\n\n### Response:\n", text) for text in questions]
+    found = [each.probabilities for each in generator.generate(prompts, ON_DEMAND)]
+    wanting = sorted(each["[Retrieval]"] / (each["[Retrieval]"] + each["[No Retrieval]"]) for each in found)
+    threshold = math.fsum(wanting[3:5]) / 2
+    settings = {
+        "index": "test",
+        "questions": {"batch": 8},
+        "retrieve": {"retriever": "passage", "top_k": 3},
+        "generate": {**config(selfrag).model_dump(), "per_context": True},
+        "critique": {"critic": "reflection"},
+        "select": {"selector": "pareto_set"},
+        "methods": {
+            name: {"generate": {"reflection": {"retrieval": name, "threshold": threshold}}}
+            for name in ("always", "never", "adaptive")
+        },
+    }
+    outcome = evaluate(evaluation("trial", settings, {"store": store, "runner": "serial"}), run_serially)
+    counts = {name: each["generate"].rows["candidates"] for name, each in outcome.methods.items()}
+    assert counts == {"always": 24, "never": 8, "adaptive": 4 * 3 + 4}
+    rows = sql(
+        store,
+        "SELECT method, text, contexts, probabilities, isrel, issup, isuse, critiques.error FROM candidates "
+        "JOIN methods ON methods.fingerprint = candidates.fingerprint "
+        "JOIN (SELECT * FROM critiques JOIN methods USING (fingerprint)) AS critiques "
+        "USING (question_id, candidate, method) WHERE method = 'always'",
+    )
+    assert len(rows) == 24
+    judged = [row for row in rows if not row[-1]]
+    assert judged
+    assert not any(token in row[1] for row in rows for token in TOKENS)
+    for _, _, contexts, listed, isrel, issup, isuse, _ in judged:
+        assert len(contexts) == 1
+        probabilities = {each["token"]: each["probability"] for each in listed}
+        (due,) = Reflection(CritiqueConfig(critic="reflection")).critique([Judged("", "", "", probabilities)])
+        assert (isrel, issup, isuse) == (due.isrel, due.issup, due.isuse)
+    with pytest.raises(ConfigError, match=r"reads what generate\.reflection keeps"):
+        evaluation("trial", {**settings, "methods": {"a": {"generate": {"reflection": None}}}})

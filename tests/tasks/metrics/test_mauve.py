@@ -1,0 +1,62 @@
+"""MAUVE: of a corpus and itself, of a corpus and noise, and as the authors' own package computes it from texts."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from configs.evaluation import ScoreConfig
+from configs.loading import ConfigError
+from tasks.registry import resolve
+from tests.support.tiny_models import gpt2
+from tests.tasks.metrics.test_metrics import answered
+
+SENTENCES = [
+    f"{who} {verb} the {thing} {when}."
+    for who in ("Ada", "Bob Dylan", "The mayor")
+    for verb in ("lit", "sold")
+    for thing in ("lamp", "ship", "old mill")
+    for when in ("in 1990", "on Monday", "at night")
+]
+NOISE = [f"zxq {number} ## {number * 7919} qqq" for number in range(len(SENTENCES))]
+
+
+def mauve(outputs: list[str], **score: Any) -> tuple[str, float | None, int]:
+    metric = resolve("metric", "mauve")(ScoreConfig(**score))
+    cases = [answered(output, gold) for output, gold in zip(outputs, SENTENCES, strict=True)]
+    assert metric.score(cases) == {metric.column: [None] * len(cases)}
+    ((column, (value, left_out)),) = metric.summary(cases).items()
+    return column, value, left_out
+
+
+def test_mauve_with_the_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("mauve")
+    monkeypatch.setattr("tasks.metrics.mauve.GPT2", ())
+    column, same, left_out = mauve(SENTENCES)
+    assert (column, left_out) == ("mauve_minilm", 0)
+    assert same == pytest.approx(1, abs=1e-3)
+    assert mauve(SENTENCES[::-1]) == (column, same, 0)
+    _, noise, _ = mauve(NOISE)
+    assert noise is not None
+    assert noise < 0.5
+    assert mauve(["", "  ", *SENTENCES[2:]])[2] == 2
+    assert mauve(["Ada"] * 10 + [""] * (len(SENTENCES) - 10)) == (column, None, len(SENTENCES) - 10)
+
+
+def test_mauve_with_gpt2_is_the_authors(tmp_path: Path) -> None:
+    library = pytest.importorskip("mauve")
+    model = gpt2(tmp_path / "tiny-gpt2")
+    column, value, _ = mauve([f"{text} Indeed." for text in SENTENCES], mauve_model=str(model))
+    assert column == "mauve_tiny-gpt2"
+    gold, outputs = sorted(SENTENCES), sorted(f"{text} Indeed." for text in SENTENCES)
+    expected = library.compute_mauve(p_text=gold, q_text=outputs, featurize_model_name=str(model))
+    assert value == pytest.approx(expected.mauve, rel=1e-4)
+
+
+def test_mauve_needs_its_package_and_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.metrics.mauve.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"vitalfew\[mauve\]"):
+        resolve("metric", "mauve")(ScoreConfig())
+    monkeypatch.setattr("tasks.metrics.mauve.find_spec", lambda name: object())
+    with pytest.raises(FileNotFoundError, match=r"score\.mauve_model"):
+        resolve("metric", "mauve")(ScoreConfig(mauve_model="nobody/gpt2-none"))

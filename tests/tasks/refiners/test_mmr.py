@@ -1,0 +1,132 @@
+"""Refiner `mmr` against choosing one hit at a time, and in an evaluation."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from configs.evaluation import RefineConfig
+from configs.schema import EncodeConfig
+from flows.pipelines.evaluate import evaluate
+from flows.pipelines.experiments import evaluation
+from flows.pipelines.index_corpus import run_serially
+from tasks.encoders.minilm import MiniLM
+from tasks.refiners.base import Hit, Vectors
+from tasks.refiners.mmr import Mmr, mmr
+from tests.support.fakes import HashEncoder
+from tests.support.indexing import index, sql
+
+# Small integers: equal vectors, opposite ones and zeros are frequent, and cosines are far apart or equal.
+VECTOR = st.lists(st.integers(-2, 2), min_size=3, max_size=3)
+QUESTION = st.tuples(VECTOR, st.lists(VECTOR, max_size=6))
+
+
+def cosine(one: Sequence[float], other: Sequence[float]) -> float:
+    lengths = np.linalg.norm(one) * np.linalg.norm(other)
+    return float(np.dot(one, other) / lengths) if lengths else 0.0
+
+
+def scores(question: list[int], hits: list[list[int]], taken: list[int], weight: float) -> dict[int, float]:
+    return {
+        place: weight * cosine(hit, question)
+        - (1 - weight) * max((cosine(hit, hits[other]) for other in taken), default=0.0)
+        for place, hit in enumerate(hits)
+        if place not in taken
+    }
+
+
+def vectors(questions: list[tuple[list[int], list[list[int]]]]) -> Vectors:
+    return Vectors(
+        np.array([question for question, _ in questions], np.float32),
+        [np.array(hits, np.float32).reshape(-1, 3) for _, hits in questions],
+    )
+
+
+@settings(deadline=None)
+@given(st.lists(QUESTION, min_size=1, max_size=4), st.sampled_from([0.0, 0.3, 0.9, 1.0]), st.sampled_from([None, 1, 3]))
+def test_each_step_takes_a_hit_that_no_other_one_beats(
+    questions: list[tuple[list[int], list[list[int]]]], weight: float, k: int | None
+) -> None:
+    for (question, hits), order in zip(questions, mmr(vectors(questions), weight, k), strict=True):
+        assert len(order) == len(set(order)) == min(len(hits), k or len(hits))
+        for step, place in enumerate(order):
+            found = scores(question, hits, order[:step], weight)
+            assert found[place] >= max(found.values()) - 1e-6  # float32 here, float64 there
+
+
+def test_equal_hits_keep_their_order_and_likeness_counts_against_them() -> None:
+    questions = [([1, 0, 0], [[1, 0, 0], [1, 0, 0], [1, 1, 0]])]
+    assert mmr(vectors(questions), 1.0) == [[0, 1, 2]]
+    assert mmr(vectors(questions), 0.4) == [[0, 2, 1]]
+    assert mmr(vectors([([1, 0, 0], []), *questions]), 0.4, 2) == [[], [0, 2]]
+
+
+def test_contexts_are_cut_after_the_choice() -> None:
+    hits = [[Hit("", text, 1, 0, len(text)) for text in ("one two three", "one two three", "one other word")]]
+    questions = vectors([([1, 0, 0], [[1, 0, 0], [1, 0, 0], [1, 1, 0]])])
+    (contexts,) = (
+        Mmr(RefineConfig(refiner="mmr", mmr_lambda=0.4, max_words=5)).refine(["one"], hits, questions).contexts
+    )
+    assert [context.text for context in contexts] == ["one two three", "one other"]
+
+
+def test_minilm_tells_likeness_where_it_is_asked_to() -> None:
+    river = "The river Ouse rises in the hills."
+    texts = [river, river, "The mill was founded in 1850.", "The Ouse flows to the sea."]
+    refiner = Mmr(RefineConfig(refiner="mmr", vectors="minilm", top_k=3, mmr_lambda=0.5))
+    assert not refiner.needs_vectors
+    hits = [[Hit("", text, 1, 0, len(text)) for text in texts], []]
+    found = refiner.refine(["In which hills does the river Ouse rise?", "Who?"], hits).contexts
+    assert [context.text for context in found[0]].count(river) == 1
+    assert (found[0][0].text, found[1]) == (river, [])
+    assert refiner.identity()["encoder"]["files"] == MiniLM(EncodeConfig()).identity()["files"]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    store = tmp_path_factory.mktemp("store")
+    index(store, "synthetic:passages=120,questions=60,seed=3", bm25={"enabled": True})
+    return store
+
+
+@pytest.mark.parametrize("retrieve", [{"retriever": "passage"}, {"retriever": "core_context"}, {"retriever": "bm25"}])
+@pytest.mark.parametrize("text", ["unit", "passage"])
+def test_the_vectors_are_those_of_the_index(store: Path, retrieve: dict[str, Any], text: str) -> None:
+    methods = {"all": {"refine": {"refiner": "cut"}}, "mmr": {"refine": {"refiner": "mmr", "top_k": 4}}}
+    config = {"index": "test", "retrieve": {**retrieve, "top_k": 8}, "generate": None, "methods": methods}
+    config |= {"refine": {"text": text, "mmr_lambda": 0.6}, "score": {"metrics": ["tokens"]}}
+    name = f"{retrieve['retriever']}-{text}"
+    parameters = evaluation(name, config, {"store": store, "runner": "serial", "questions": {"sample": 20}})
+    outcome = evaluate(parameters, run_serially)
+
+    def contexts(method: str) -> dict[str, list[str]]:
+        fingerprint = outcome.methods[method]["refine"].artifact.partition("/")[2]
+        return dict(
+            sql(
+                store,
+                "SELECT asked.text, list(evidence.text ORDER BY evidence.rank) FROM evidence "
+                "JOIN (SELECT DISTINCT question_id, text FROM asked) AS asked USING (question_id) "
+                f"WHERE evidence.fingerprint = '{fingerprint}' GROUP BY ALL",
+            )
+        )
+
+    every, kept = contexts("all"), contexts("mmr")
+    assert every.keys() == kept.keys()
+    if text == "passage" and retrieve["retriever"] != "passage":
+        return  # chosen by its best sentence: the text alone does not tell
+    encoder = HashEncoder()
+    for question, texts in every.items():
+        found = Vectors(
+            encoder.encode_questions([question]).vectors, [encoder.encode([each.strip() for each in texts]).vectors]
+        )
+        assert kept[question] == [texts[place] for place in mmr(found, 0.6, 4)[0]]
+
+
+def test_a_sweep_leaves_methods_without_mmr_as_they_are() -> None:
+    settings = {"index": "any", "methods": {"a": {}, "b": {"refine": {"refiner": "mmr"}}, "c": {"retrieve": None}}}
+    swept = evaluation("trial", settings, {"refine": {"mmr_lambda": [0.5, 0.9]}}).methods
+    assert [method.name for method in swept] == ["a", "b mmr_lambda=0.5", "b mmr_lambda=0.9", "c"]

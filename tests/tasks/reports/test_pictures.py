@@ -1,0 +1,107 @@
+"""The pictures of PFE-Self-RAG, from an evaluation's own tables."""
+
+import subprocess
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from configs.evaluation import Evaluate
+from flows.pipelines.evaluate import Evaluated, evaluate
+from flows.pipelines.experiments import evaluation
+from flows.pipelines.index_corpus import run_serially
+from tasks.refiners.base import Vectors
+from tasks.refiners.mmr import mmr
+from tasks.report import read_report, write_report
+from tasks.reports.contents import ContextMap, MethodResult, Report
+from tasks.reports.examples import choice, context_map
+from tasks.reports.plots.pictures import (
+    candidates_in_the_plane,
+    contexts_in_two_dimensions,
+    embedded,
+    with_and_without_mmr,
+)
+from tests.support.indexing import index, sql
+from tests.support.reports import report, summaries
+
+SETTINGS = {
+    "index": "test",
+    "retrieve": {"retriever": "passage", "top_k": 8},
+    "refine": {"refiner": ["cut", "mmr"], "mmr_lambda": 0.5, "top_k": 4},
+    "generate": {"generator": "tests.support.fakes:FirstWords", "per_context": True},
+    "critique": {"critic": "tests.support.fakes:WordCritic"},
+    "methods": {"best": {"select": {}}, "set": {"select": {"selector": "pareto_set"}}},
+    "score": {"metrics": ["accuracy", "tokens"]},
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Evaluated, Report]:
+    store = tmp_path_factory.mktemp("store")
+    index(store, "synthetic:passages=120,questions=40,seed=3")
+    outcome = evaluate(evaluation("trial", SETTINGS, {"store": store, "runner": "serial"}), run_serially)
+    return store, outcome, read_report(store, outcome.run)
+
+
+def test_the_question_is_the_one_that_methods_differ_about(made: tuple[Path, Evaluated, Report]) -> None:
+    store, _, found = made
+    shown = found.choice
+    assert shown is not None
+    assert set(shown.chosen) == {"best refiner=cut", "set refiner=cut"}
+    best, several = shown.chosen.values()
+    assert len(best) == 1 < len(several)
+    assert {n for n, on in zip(shown.candidates, shown.on_front, strict=True) if on} == set(several)
+    rows = sql(
+        store,
+        "SELECT DISTINCT candidate, utility_f1, isrel FROM critiques JOIN methods USING (fingerprint) "
+        f"JOIN asked USING (question_id) WHERE method = 'best refiner=cut' AND text = '{shown.question}' ORDER BY 1",
+    )
+    assert [(f1, isrel) for _, f1, isrel in rows] == list(shown.points)
+
+
+def test_the_map_shows_what_mmr_kept(made: tuple[Path, Evaluated, Report]) -> None:
+    _, _, found = made
+    shown = found.context_map
+    assert shown is not None
+    vectors = Vectors(np.array([shown.query], np.float32), [np.array(shown.documents, np.float32)])
+    assert mmr(vectors, 0.5, 4) == [list(shown.kept)]
+    assert sorted(shown.kept) != [0, 1, 2, 3]  # some better hit was left out
+    places = embedded(shown)
+    assert places.shape == (9, 2)
+    assert np.isfinite(places).all()
+    assert np.array_equal(places, embedded(shown))
+
+
+def test_pictures_are_in_the_page(made: tuple[Path, Evaluated, Report]) -> None:
+    store, _, found = made
+    page = write_report(store, found).html.read_text()
+    for draw in (candidates_in_the_plane, contexts_in_two_dimensions, with_and_without_mmr):
+        plot = draw(found)
+        assert plot is not None
+        ET.fromstring(plot.svg)
+        assert plot.title in page
+    described = with_and_without_mmr(found).svg  # type: ignore[union-attr]
+    assert described.count("without, ") == 2
+    assert "best:" in described
+    assert "set:" in described
+
+
+def test_a_removed_index_takes_its_picture_alone_with_it(made: tuple[Path, Evaluated, Report], tmp_path: Path) -> None:
+    store, outcome, found = made
+    copy = tmp_path / "copy"
+    subprocess.run(["cp", "-a", str(store), str(copy)], check=True)
+    for manifest in copy.glob("vectors/*/manifest.json"):
+        manifest.unlink()
+    methods = Evaluate.model_validate(outcome.run.config).methods
+    assert context_map(copy, outcome.run, methods) is None
+    assert choice(copy, outcome.run, methods) == found.choice
+
+
+def test_there_is_nothing_to_draw_without_candidates_and_mmr() -> None:
+    plain = report(MethodResult("plain", {}, summaries(accuracy=0.5)))
+    for draw in (candidates_in_the_plane, contexts_in_two_dimensions, with_and_without_mmr):
+        assert draw(plain) is None
+    two = ContextMap("Who?", ((1.0, 0.0), (0.0, 1.0)), (1.0, 1.0), (0,))
+    assert contexts_in_two_dimensions(replace(plain, context_map=two)) is None  # two points are no map

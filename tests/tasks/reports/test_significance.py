@@ -1,0 +1,241 @@
+"""`vitalfew significance`: the figures of the PFE-Self-RAG paper, Conover's example, and tables that cannot be used."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats
+
+from tasks.reports.statistics.ranks import li, quade
+from tests.flows.cli.test_main import run
+
+# PFE-Self-RAG, table 2: accuracy in percent on PopQA, ARC, PubHealth and TriviaQA; its table 3: rankings
+TABLE_2 = """method,PopQA,ARC,PubHealth,TriviaQA
+Alpaca,23.6,45.0,49.8,54.5
+LLaMA2,14.7,21.8,34.2,30.5
+Alpaca+R,46.7,48.0,40.2,64.1
+LLaMA2+R,38.2,48.0,30.0,42.5
+Self-RAG,54.9,66.4,72.4,67.0
+Pareto closest,55.75,67.4,72.4,67.0
+GM,55.8,67.4,72.4,65.7
+full set,58.6,68.0,73.0,71.3
+"""
+TABLE_3 = [6.5, 7.8, 5.4, 6.3, 3.65, 2.75, 2.6, 1.0]
+
+
+@pytest.fixture
+def paper(tmp_path: Path) -> Path:
+    file = tmp_path / "table2.csv"
+    file.write_text(TABLE_2)
+    return file
+
+
+def scores() -> NDArray[np.float64]:
+    return np.array([[float(cell) for cell in line.split(",")[1:]] for line in TABLE_2.splitlines()[1:]])
+
+
+def test_the_papers_figures(paper: Path) -> None:
+    found = json.loads(run("significance", paper, "--json").stdout)
+    assert [each["ranking"] for each in found["methods"]] == pytest.approx(TABLE_3)
+    assert found["control"] == "full set"
+    assert found["threshold"] == pytest.approx(0.018307, abs=5e-7)
+    p_values = {each["method"]: each["p"] for each in found["methods"]}
+    assert p_values["full set"] is None
+    assert max(p for p in p_values.values() if p is not None) == pytest.approx(0.652171, abs=1e-6)
+    assert found["degrees"] == [7, 21]
+    assert found["f"] == pytest.approx(10.68, abs=0.005)
+    assert not any(each["significant"] for each in found["methods"])
+
+
+def test_why_the_paper_prints_another_f() -> None:
+    """The slips of KEEL's Friedman.java, redone: the middle rank in whole numbers, the squares as if without ties."""
+    k, n = 8, 4
+    ranks = stats.rankdata(-scores(), axis=0)
+    weighted = stats.rankdata(np.ptp(scores(), axis=0)) * (ranks - (k + 1) // 2)
+    between = (weighted.sum(axis=1) ** 2).sum() / n
+    squares = n * (n + 1) * (2 * n + 1) * k * (k + 1) * (k - 1) / 72
+    assert (n - 1) * between / (squares - between) == pytest.approx(12.40, abs=0.006)
+    assert quade(scores()).f == pytest.approx(10.683433)
+
+
+def test_the_table_says_in_words_what_is_significant(paper: Path) -> None:
+    shown = " ".join(run("significance", paper).output.split())
+    assert "full set 67.72 1.00 1.00 control" in shown
+    assert "GM 65.33 2.88 2.60 0.4507 0.6522 0.6522 not shown" in shown
+    assert "F = 10.68 with 7 and 21 degrees of freedom" in shown
+    assert "no method differs significantly from full set (no p is at most 0.01831)" in shown
+    assert "Of 8 methods on 4 datasets even one that is last everywhere has p = 0.04861" in shown
+
+
+def test_against_another_control_better_and_worse_are_told(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    rows = {name: level + generator.normal(size=40) for name, level in (("low", 0), ("middle", 3), ("top", 6))}
+    file = tmp_path / "many.csv"
+    lines = [",".join([name, *map(str, row)]) for name, row in rows.items()]
+    file.write_text("\n".join([",".join(["", *(f"d{n}" for n in range(40))]), *lines]))
+    shown = " ".join(run("significance", file, "--control", "middle").output.split())
+    assert "middle is significantly better than low." in shown
+    assert "middle is significantly worse than top." in shown
+    turned = json.loads(run("significance", file, "--lower-is-better", "--json").stdout)
+    assert turned["control"] == "low"
+    assert "low is significantly better than middle, top." in turned["conclusion"][1]
+
+
+def test_tsv_and_parquet_hold_the_same(paper: Path, tmp_path: Path) -> None:
+    tsv, parquet = tmp_path / "t.tsv", tmp_path / "t.parquet"
+    tsv.write_text(TABLE_2.replace(",", "\t"))
+    names, *rows = (line.split(",") for line in TABLE_2.splitlines())
+    first = pa.array([row[0] for row in rows])
+    pq.write_table(pa.table([first, *map(pa.array, scores().T)], names=names), parquet)
+    expected = run("significance", paper, "--json").stdout
+    assert run("significance", tsv, "--json").stdout == run("significance", parquet, "--json").stdout == expected
+
+
+def test_no_difference_is_no_finding(tmp_path: Path) -> None:
+    file = tmp_path / "same.csv"
+    file.write_text("m,a,b,c\none,1,2,3\ntwo,1,2,3\n")
+    found = json.loads(run("significance", file, "--json").stdout)
+    assert (found["f"], found["p"]) == (0, 1)
+    assert found["methods"][1] | {"z": 0.0, "p": 1.0, "p_li": 1.0, "significant": False} == found["methods"][1]
+    assert "finds no difference" in run("significance", file).output
+
+
+def test_datasets_that_all_agree_leave_an_infinite_f(tmp_path: Path) -> None:
+    file = tmp_path / "agree.csv"
+    file.write_text("m,a,b,c\none,1,2,3\ntwo,0,1,2\nthree,-1,0,1\n")
+    found = json.loads(run("significance", file, "--json").stdout)
+    assert found["f"] is None
+    assert found["p"] == pytest.approx(1 / 36)
+    assert "F = infinite" in run("significance", file).output
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("m,a,b\nx,1,\ny,1,2\n", ["line 2 (x), column 'b' is empty", "fill it in"]),
+        ("m,a,b\nx,1,2\ny,nan,2\n", ["line 3 (y), column 'a'", "not a finite number"]),
+        ("m,a,b\nx,1,2\ny,1,54%\n", ["line 3 (y), column 'b'", "'54%' is not a number"]),
+        ("m,a,b\nx,1,2\n", ["has 1 row(s)", "at least 2"]),
+        ("m,a\nx,1\ny,2\n", ["columns 'm', 'a'", "at least 2 datasets"]),
+        ("m,a,b\nx,1,2\nx,1,3\n", ["line 3 names the method 'x' a second time"]),
+        ("m,a,b\n,1,2\ny,1,3\n", ["line 2 names no method"]),
+        ("m,a,b\nx,1\ny,1,3\n", ["line 2 cannot be read", "2 fields where 3 are due"]),
+        ("m,a,a\nx,1,2\ny,1,3\n", ["'a' twice"]),
+        ("", ["is empty (0 bytes)"]),
+    ],
+)
+def test_a_table_that_cannot_be_used_says_where_and_what_to_do(tmp_path: Path, text: str, words: list[str]) -> None:
+    file = tmp_path / "bad.csv"
+    file.write_text(text)
+    done = run("significance", file)
+    assert done.exit_code == 1, done.output
+    for word in ["bad.csv", *words]:
+        assert word in done.output.replace("\n", " "), done.output
+    assert "Traceback" not in done.output
+
+
+def test_parquet_that_cannot_be_used(tmp_path: Path) -> None:
+    file = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"m": ["x", "y"], "a": [1.0, None], "b": [2, 3]}), file)
+    assert "row 2 (y), column 'a' is empty" in run("significance", file).output.replace("\n", " ")
+    pq.write_table(pa.table([pa.array(["x"]), pa.array([1]), pa.array([1])], names=["m", "a", "a"]), file)
+    assert "'a' twice" in run("significance", file).output
+    file.write_text("no parquet")
+    assert "cannot be read as Parquet" in run("significance", file).output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--control", "gm"], ["no method 'gm'", "'GM'"]),
+        (["--alpha", "5"], ["alpha 5.0 must lie between 0 and 1"]),
+    ],
+)
+def test_options_that_do_not_fit(paper: Path, arguments: list[str], words: list[str]) -> None:
+    done = run("significance", paper, *arguments)
+    assert done.exit_code == 1
+    assert all(word in done.output for word in words), done.output
+
+
+def test_a_file_of_another_kind_or_none(tmp_path: Path) -> None:
+    other = tmp_path / "t.xlsx"
+    other.write_text("x")
+    assert ".csv, .tsv or .parquet" in run("significance", other).output.replace("\n", " ")
+    for name in ("none.csv", "none.parquet"):
+        done = run("significance", tmp_path / name)
+        assert (done.exit_code, "does not exist" in done.output) == (1, True), done.output
+
+
+# --- the tests themselves ---
+
+
+def test_quade_as_in_conover() -> None:
+    # Conover (1999), section 5.8: sales of five brands in seven stores; F = 3.83 with 4 and 24 degrees, p = 0.015
+    stores = [
+        [5, 4, 7, 10, 12], [1, 3, 1, 0, 2], [16, 12, 22, 22, 35], [5, 4, 3, 5, 4], [10, 9, 7, 13, 10],
+        [19, 18, 28, 37, 58], [10, 7, 6, 8, 7],
+    ]  # fmt: skip
+    found = quade(np.array(stores).T)
+    assert found.degrees == (4, 24)
+    assert found.f == pytest.approx(3.8293, abs=5e-5)
+    assert found.p == pytest.approx(0.01519, abs=5e-6)
+
+
+TABLES = st.tuples(st.integers(2, 6), st.integers(2, 6)).flatmap(
+    lambda size: st.lists(
+        st.lists(st.integers(0, 9), min_size=size[1], max_size=size[1]), min_size=size[0], max_size=size[0]
+    )
+)
+
+
+@given(TABLES, st.randoms(use_true_random=False))
+def test_quade_knows_neither_order_nor_direction(table, random) -> None:  # type: ignore[no-untyped-def]
+    values = np.array(table, dtype=float)
+    one = quade(values)
+    rows, columns = list(range(values.shape[0])), list(range(values.shape[1]))
+    random.shuffle(rows)
+    random.shuffle(columns)
+    other = quade(values[rows][:, columns])
+    assert other.rankings == pytest.approx(one.rankings[rows])
+    assert other.f == pytest.approx(one.f)
+    turned = quade(-values, higher_is_better=False)
+    assert turned.rankings == pytest.approx(one.rankings)
+    assert 0 <= one.p <= 1
+    assert one.rankings.mean() == pytest.approx((len(values) + 1) / 2)
+    spread = one.z(int(np.argmin(one.rankings)))
+    assert spread.min() == 0
+    assert 2 * stats.norm.sf(spread.max()) >= one.smallest_p - 1e-12
+
+
+def test_figures_that_differ_in_the_last_bit_are_ties() -> None:
+    assert quade([[0.1 + 0.2, 1.0], [0.3, 0.5]]).ranks.tolist() == [[1.5, 1.0], [1.5, 2.0]]
+
+
+@pytest.mark.parametrize("wrong", [[[1.0, 2.0]], [[1.0], [2.0]], [1.0, 2.0], [[1.0, 2.0], [1.0, math.nan]]])
+def test_quade_refuses_what_is_no_table(wrong: list[list[float]]) -> None:
+    with pytest.raises(ValueError, match="at least 2 methods"):
+        quade(wrong)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=9), st.floats(0.01, 0.2))
+def test_li_in_two_steps_and_by_adjusted_p_reject_the_same(p_values: list[float], alpha: float) -> None:
+    adjusted, threshold = li(p_values, alpha)
+    for p, adjusted_p in zip(p_values, adjusted, strict=True):
+        assert p <= adjusted_p + 1e-12
+        if max(p_values) <= alpha:
+            assert adjusted_p <= alpha + 1e-12
+        elif abs(p - threshold) > 1e-9:
+            assert (adjusted_p <= alpha) == (p < threshold)
+
+
+def test_li_refuses_what_is_no_probability() -> None:
+    for wrong in ([], [1.2], [math.nan]):
+        with pytest.raises(ValueError, match="p-values between"):
+            li(wrong)

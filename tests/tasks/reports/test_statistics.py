@@ -1,0 +1,261 @@
+"""Intervals, tests, corrections and power: against simulations, published figures and scipy."""
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats
+
+from tasks.reports.statistics.bootstrap import MIN_QUESTIONS, mean_interval
+from tasks.reports.statistics.paired import corrected, holm, paired_bootstrap
+from tasks.reports.statistics.power import questions_needed, visible_difference
+
+Table = tuple[NDArray[np.float64], NDArray[np.float64]]
+FEW = 200  # resamples, where the property does not depend on how many
+VALUES = st.floats(-100, 100, allow_nan=False).map(lambda value: round(value, 3))
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> Table:
+    """A baseline (n,) and methods (m, n), some values missing."""
+    m, n = draw(st.integers(1, 4)), draw(st.integers(1, 25))
+    values = st.one_of(VALUES, st.just(float("nan")))
+    rows = [draw(st.lists(values, min_size=n, max_size=n)) for _ in range(m + 1)]
+    return np.array(rows[0]), np.array(rows[1:])
+
+
+# --- the interval ---
+
+
+@pytest.mark.parametrize("questions", [10, 20, 50])
+@pytest.mark.parametrize("shape", ["normal", "right or wrong"])
+def test_about_95_percent_of_the_intervals_hold_the_truth(questions: int, shape: str) -> None:
+    generator = np.random.default_rng(7)
+    size = (1000, questions)
+    drawn = generator.normal(3.0, 2.0, size) if shape == "normal" else (generator.random(size) < 0.5).astype(float)
+    truth = 3.0 if shape == "normal" else 0.5
+    intervals = mean_interval(drawn, resamples=2000)
+    held = np.mean([each.low <= truth <= each.high for each in intervals])
+    # Means of 10 right-or-wrong answers come in steps of 0.1: their intervals hold the truth rather too often.
+    assert 0.93 <= held <= (0.97 if shape == "normal" else 0.99)
+
+
+def test_with_many_questions_the_interval_is_scipys() -> None:
+    sample = np.random.default_rng(3).exponential(2.0, 400)
+    [ours] = mean_interval([sample], resamples=20_000)
+    theirs = stats.bootstrap((sample,), np.mean, n_resamples=20_000, method="percentile", rng=1).confidence_interval
+    width = theirs.high - theirs.low
+    assert ours.low == pytest.approx(theirs.low, abs=0.03 * width)
+    assert ours.high == pytest.approx(theirs.high, abs=0.03 * width)
+
+
+def test_a_question_without_a_value_is_left_out_and_told() -> None:
+    values = np.arange(60.0)
+    holes = np.where(values % 3 == 0, np.nan, values)
+    whole, holed, alone = (*mean_interval([values, holes]), *mean_interval([holes[~np.isnan(holes)]]))
+    assert (whole.questions, holed.questions) == (60, 40)
+    assert holed.mean == alone.mean
+    assert holed.low == pytest.approx(alone.low, abs=0.6)
+    assert holed.high == pytest.approx(alone.high, abs=0.6)
+
+
+def test_too_few_questions_have_a_mean_but_no_interval() -> None:
+    few, none = mean_interval([[1.0] * (MIN_QUESTIONS - 1) + [np.nan], [np.nan] * MIN_QUESTIONS])
+    assert (few.mean, few.low, few.high, few.questions) == (1.0, None, None, 9)
+    assert (none.mean, none.low, none.questions) == (None, None, 0)
+    assert mean_interval(np.empty((1, 0)))[0].mean is None
+    assert mean_interval(np.empty((0, 12))) == []
+
+
+def test_more_confidence_makes_a_wider_interval() -> None:
+    values = np.random.default_rng(0).normal(size=(1, 50))
+    widths = [each.high - each.low for c in (0.5, 0.9, 0.99) for each in mean_interval(values, confidence=c)]
+    assert widths == sorted(widths)
+
+
+# --- differences to the baseline ---
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables(), st.integers(-50, 50))
+def test_a_shift_moves_the_difference_and_its_interval(table: Table, shift: int) -> None:
+    baseline, methods = table
+    before = paired_bootstrap(baseline, methods, resamples=FEW)
+    after = paired_bootstrap(baseline, methods + shift, resamples=FEW)
+    for old, new in zip(before, after, strict=True):
+        for name in ("mean_difference", "low", "high"):
+            value = getattr(old, name)
+            assert getattr(new, name) == (None if value is None else pytest.approx(value + shift, abs=1e-9))
+        assert new.sd == pytest.approx(old.sd, abs=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables(), st.randoms(use_true_random=False))
+def test_the_order_of_the_methods_does_not_matter(table: Table, random: Random) -> None:
+    baseline, methods = table
+    order = list(range(len(methods)))
+    random.shuffle(order)
+    one = paired_bootstrap(baseline, methods, resamples=FEW)
+    other = paired_bootstrap(baseline, methods[order], resamples=FEW)
+    for place, old in enumerate(order):
+        assert other[place].p == one[old].p
+        assert other[place].low == pytest.approx(one[old].low, abs=1e-9)
+        assert other[place].better == one[old].better
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables())
+def test_each_method_by_itself_has_what_it_has_among_others(
+    table: Table,
+) -> None:
+    baseline, methods = table
+    for found, method in zip(paired_bootstrap(baseline, methods, resamples=FEW), methods, strict=True):
+        paired = ~np.isnan(baseline) & ~np.isnan(method)
+        assert found.questions == paired.sum() == found.better + found.worse + found.equal
+        if found.p is None or found.low is None or found.high is None or found.mean_difference is None:
+            assert found.questions < MIN_QUESTIONS
+            continue
+        assert 1 / (FEW + 1) <= found.p <= 1
+        assert found.low <= found.mean_difference + 1e-9
+        assert found.mean_difference <= found.high + 1e-9
+        assert found.mean_difference == pytest.approx((method - baseline)[paired].mean(), abs=1e-9)
+
+
+def test_a_method_that_equals_the_baseline_has_no_difference() -> None:
+    seeds = np.random.default_rng(0).integers(0, 2, (3, 40)).astype(float)
+    baseline = seeds.mean(axis=0)
+    same_but_for_rounding = (seeds[0] / 3 + seeds[1] / 3) + seeds[2] / 3
+    [found] = paired_bootstrap(baseline, [same_but_for_rounding])
+    assert (found.mean_difference, found.low, found.high, found.p, found.sd, found.effect) == (0, 0, 0, 1, 0, 0)
+    assert (found.better, found.worse, found.equal) == (0, 0, 40)
+
+
+def test_the_same_difference_everywhere_has_no_effect_size_but_the_smallest_p() -> None:
+    baseline = np.random.default_rng(0).random(30)
+    [found] = paired_bootstrap(baseline, [baseline + 0.1], resamples=999)
+    assert (found.sd, found.effect) == (0, None)
+    assert found.p == 1 / 1000
+    assert (found.low, found.high) == (pytest.approx(0.1), pytest.approx(0.1))
+
+
+def _mean_difference(one: NDArray[np.float64], other: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
+    return np.mean(one - other, axis=axis)
+
+
+def test_p_is_that_of_all_sign_flips_counted_by_scipy() -> None:
+    differences = np.array([0.5, -0.1, 0.3, 0.2, 0.4, -0.3, 0.6, 0.1, 0.2, -0.2, 0.7])
+    both = (differences, np.zeros(11))
+    flips = stats.permutation_test(both, _mean_difference, permutation_type="samples", vectorized=True)  # all 2,048
+    [found] = paired_bootstrap(np.zeros(11), [differences], resamples=50_000)
+    assert found.p == pytest.approx(flips.pvalue, abs=0.005)
+    assert found.effect == pytest.approx(differences.mean() / differences.std(ddof=1))
+
+
+@pytest.mark.parametrize("questions", [10, 40])
+def test_the_test_keeps_its_level_for_right_or_wrong_answers(questions: int) -> None:
+    generator = np.random.default_rng(11)
+    right = generator.random((2, 800, questions)) < 0.5
+    found = paired_bootstrap(np.zeros(questions), right[0].astype(float) - right[1], resamples=1000)
+    assert np.mean([each.p <= 0.05 for each in found]) <= 0.065
+
+
+def test_a_question_is_left_out_where_either_side_has_no_value() -> None:
+    baseline = np.array([1.0, np.nan, *[0.0] * 10])
+    methods = np.array([[np.nan, 5.0, *[1.0] * 10], [1.0, 1.0, *[0.0] * 9, 1.0]])
+    first, second = paired_bootstrap(baseline, methods)
+    assert (first.questions, first.mean_difference, first.better) == (10, 1.0, 10)
+    assert (second.questions, second.better, second.worse, second.equal) == (11, 1, 0, 10)
+
+
+@pytest.mark.parametrize(
+    ("baseline", "methods", "message"),
+    [
+        ([0.0] * 3, [[0.0] * 4], "does not fit"),
+        ([[0.0] * 3] * 2, [[0.0] * 3], "does not fit"),
+        ([0.0] * 3, [0.0] * 3, "a row per method"),
+        ([0.0] * 3, [[0.0, 1.0, np.inf]], "infinite"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(baseline: list[float], methods: list[list[float]], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        paired_bootstrap(baseline, methods)
+
+
+def test_a_confidence_outside_0_to_1_is_refused() -> None:
+    with pytest.raises(ValueError, match="confidence 95"):
+        mean_interval([[0.0] * 12], confidence=95)
+
+
+# --- Holm ---
+
+
+def test_holm_as_computed_by_hand() -> None:
+    # sorted 0.005 0.01 0.03 0.04, times 4 3 2 1: 0.02 0.03 0.06 0.04 → 0.06
+    assert holm([0.01, 0.04, None, 0.03, 0.005]) == [
+        pytest.approx(0.03), pytest.approx(0.06), None, pytest.approx(0.06), pytest.approx(0.02),
+    ]  # fmt: skip
+    assert holm([0.6, 0.7]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+@given(st.lists(st.one_of(st.none(), st.floats(0, 1)), max_size=12))
+def test_holm_keeps_the_order_and_never_lowers_a_p(p_values: list[float | None]) -> None:
+    adjusted = holm(p_values)
+    pairs = sorted((p, q) for p, q in zip(p_values, adjusted, strict=True) if p is not None and q is not None)
+    assert [q for _, q in pairs] == sorted(q for _, q in pairs)
+    assert all(p <= q <= min(1, p * len(pairs)) + 1e-12 for p, q in pairs)
+    assert [p is None for p in p_values] == [q is None for q in adjusted]
+
+
+def test_holm_refuses_what_is_no_p() -> None:
+    for wrong in (1.5, float("nan")):
+        with pytest.raises(ValueError, match="not a p-value"):
+            holm([0.1, wrong])
+
+
+def test_the_differences_of_a_run_are_one_family() -> None:
+    generator = np.random.default_rng(5)
+    methods = generator.normal([[0.0], [0.3], [1.0]], 1.0, (3, 60))
+    found = paired_bootstrap(np.zeros(60), [*methods, [np.nan] * 60], resamples=999)
+    assert [each.p_holm for each in corrected(found)] == holm([each.p for each in found])
+    assert corrected(found)[3].p_holm is None
+    assert corrected(found)[2].p_holm == pytest.approx(3 / 1000)
+
+
+# --- power ---
+
+
+def test_power_as_in_the_textbook() -> None:
+    # Cohen (1988): d = 0.5, two-sided 0.05, power 0.80; (1.95996 + 0.84162)² / 0.25 = 31.4
+    assert questions_needed(1.0, 0.5) == 32
+    assert questions_needed(1.0, -0.5) == 32
+    assert questions_needed(1.0, 0.2, power=0.9) == 263  # (1.95996 + 1.28155)² / 0.04 = 262.7
+    assert questions_needed(0.7, 0.0) is None
+    assert questions_needed(0.0, 0.1) == 1
+    assert visible_difference(0.7, 0) is None
+
+
+@given(st.floats(0.01, 100), st.integers(1, 10**6))
+def test_what_so_many_questions_show_takes_so_many(sd: float, questions: int) -> None:
+    difference = visible_difference(sd, questions)
+    assert difference is not None
+    assert questions_needed(sd, difference * (1 - 1e-9)) == pytest.approx(questions + 1, abs=1)
+
+
+def test_that_many_questions_do_show_the_difference_four_times_in_five() -> None:
+    questions = questions_needed(1.0, 0.3)
+    assert questions is not None
+    drawn = np.random.default_rng(2).normal(0.3, 1.0, (800, questions))
+    found = paired_bootstrap(np.zeros(questions), drawn, resamples=1000)
+    assert np.mean([each.p <= 0.05 for each in found]) == pytest.approx(0.8, abs=0.04)
+
+
+@pytest.mark.parametrize("wrong", [{"power": 1.0}, {"confidence": 0.0}])
+def test_power_refuses_a_probability_that_is_none(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        questions_needed(1.0, 0.1, **wrong)
+    with pytest.raises(ValueError, match="standard deviation"):
+        visible_difference(float("nan"), 10)

@@ -1,0 +1,248 @@
+"""The Punkt splitter: the contract, the rules, agreement with NLTK, and its figures on real text."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nltk.data  # type: ignore[import-untyped, unused-ignore]
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasks.splitters import punkt
+from tasks.splitters.punkt import Punkt
+from tests.support.real_data import real_data
+
+REPOSITORY = Path(__file__).parents[3]
+SAMPLE = [
+    "Dr. Ward met Prof. Heard at Acme Inc. in Boston. He was late. The fox, a ward of the state, had heard of it.",
+    "In 1994. Dominik left. It was 1994. Dominik returned. The army won. This was the Army. He saw the army.",
+]
+WORDS = (
+    "Dr. |U.S. |e.g.|J. |I. |No. 5|1994. |The |dog|.|. |?!|…|...| . . . |\"|''|”|)|(|«|[2]|[citation needed]|é|中文。"
+)
+FRAGMENTS = st.sampled_from([*WORDS.split("|"), "\n", "\n\n", " ", "\t", "\u00a0", "\u2003", "\x1c"])
+TEXTS = st.one_of(st.text(), st.lists(FRAGMENTS | st.text(max_size=3), max_size=30).map("".join))
+
+
+def trained(texts: list[str]) -> Punkt:
+    splitter = Punkt()
+    splitter.load(json.loads(json.dumps(splitter.train(texts))))
+    return splitter
+
+
+def sentences(splitter: Punkt, text: str) -> list[str]:
+    return [text[start:end].strip() for start, end in splitter.split(text)]
+
+
+@pytest.fixture(scope="module")
+def small() -> Punkt:
+    return trained(SAMPLE)
+
+
+@settings(max_examples=500, deadline=None)
+@given(text=TEXTS)
+def test_split_partitions_any_text(small: Punkt, text: str) -> None:
+    ranges = small.split(text)
+    assert "".join(text[start:end] for start, end in ranges) == text
+    assert [start for start, _ in ranges[1:]] == [end for _, end in ranges[:-1]]
+    assert len(ranges) == 1 or all(text[start:end].strip() for start, end in ranges)
+    assert not any(text[start].isspace() for start, _ in ranges[1:])
+    assert bool(ranges) == bool(text)
+
+
+@settings(max_examples=500, deadline=None)
+@given(text=TEXTS)
+def test_fast_path_agrees_with_nltk(small: Punkt, text: str) -> None:
+    """A paragraph at a time, since NLTK knows no blank lines; NLTK drops a last sentence that is blank."""
+    paragraph = " ".join(text.split("\n")).strip()
+    assert small._tokenizer is not None
+    assert [start for start, _ in small.split(paragraph)] == [
+        start for start, _ in small._tokenizer.span_tokenize(paragraph)
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "He met Dr. Robert Smith. | They left.",
+        "It is on Main St. | The house is old.",
+        "Saint John lived at St. John's.",
+        "A film by Vivica A. Ward and J. R. R. Heard. | It failed.",
+        'Robert D. "Bob" Basham founded it. | He sold it.',
+        "See p. 67 or Sonata No. 3 in A minor.",
+        "It ended in 1994. | Dominik returned.",
+        "He joined the U.S. Army. | He left the U.S. | The army won.",
+        "They make tea, e.g. green tea, at 5 p.m. in Washington, D.C. every day.",
+        '"Who is he?" asked the dog. | "Why?" | He ran!! | It barked?! | Oh.',
+        'He said "go." | She went (home.) | “Yes.” | \u2018No.\u2019 | (The end.) | Fine.',
+        'It was "here. " | She went. | It is true.[2] | It helps.[citation needed] | The rest.',
+        "He waited . . . and then . . . left.",
+        "Well ... he left. | It cost 3.5 million at example.com yesterday.",
+        "A heading\n\n| Some text\nwent on. | The end.\n \n| * item",
+        "No\u00a0break. | Here\u2003and. | There.",
+    ],
+)
+def test_rules(small: Punkt, text: str) -> None:
+    expected = [sentence.strip() for sentence in text.split("|")]
+    assert sentences(small, text.replace("| ", "")) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "ranges"),
+    [("", []), (" \n\n ", [(0, 4)]), ("abc", [(0, 3)]), (" One.  Two. ", [(0, 7), (7, 12)]), (". .", [(0, 3)])],
+)
+def test_edges(small: Punkt, text: str, ranges: list[tuple[int, int]]) -> None:
+    assert small.split(text) == ranges
+
+
+def test_split_before_load_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="load"):
+        Punkt().split("A sentence. Another.")
+
+
+def test_training_learns_and_keeps_the_seeds() -> None:
+    texts = ["He lives in Xyzw. near the sea. No one saw no man, no dog. I said no."] + ["The abq. is old."] * 20
+    parameters = Punkt().train(texts)
+    assert parameters["source"] == "sample"
+    assert {"abq", "no", "dr", "u.s"} <= set(parameters["abbreviations"])
+    assert sentences(trained(texts), "The abq. is here. The end.") == ["The abq. is here.", "The end."]
+
+
+def test_training_without_text() -> None:
+    assert sentences(trained([]), "Mr. Fox ran. He fell.") == ["Mr. Fox ran.", "He fell."]
+
+
+def test_parameters_are_the_same_in_any_process() -> None:
+    texts = [*SAMPLE, "abc.. abc. d.e.. d.e. Abc.. x y. Z.. z. " * 20]
+    here = json.dumps(Punkt().train(texts))
+    program = (
+        "import json, sys; from tasks.splitters.punkt import Punkt; "
+        "print(json.dumps(Punkt().train(json.load(sys.stdin))), end='')"
+    )
+    for seed in ("0", "1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(REPOSITORY)}
+        command = [sys.executable, "-c", program]
+        there = subprocess.run(
+            command,
+            input=json.dumps(texts),
+            env=environment,
+            cwd=REPOSITORY,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert there.stdout == here
+
+
+def test_installed_punkt_tab_is_preferred(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pickled = tmp_path / "tokenizers" / "punkt"
+    pickled.mkdir(parents=True)
+    (pickled / "english.pickle").write_bytes(b"never read")
+    monkeypatch.setattr(nltk.data, "path", [str(tmp_path)])
+    assert Punkt().train(SAMPLE)["source"] == "sample"
+
+    english = tmp_path / "tokenizers" / "punkt_tab" / "english"
+    english.mkdir(parents=True)
+    (english / "abbrev_types.txt").write_text("zzz\ndr", encoding="utf-8")
+    (english / "sent_starters.txt").write_text("the", encoding="utf-8")
+    (english / "collocations.tab").write_text("j\tbach", encoding="utf-8")
+    (english / "ortho_context.tab").write_text("the\t50\nbach\t12", encoding="utf-8")
+    parameters = Punkt().train(SAMPLE)
+    assert parameters == {
+        "source": "nltk punkt_tab",
+        "abbreviations": ["dr", "zzz"],
+        "collocations": [["j", "bach"]],
+        "sentence_starters": ["the"],
+        "orthography": {"the": 50},
+    }
+
+
+@pytest.mark.parametrize(
+    "unit", ["?", ". ", ". . . .\n", "a", "A. ", '." ', ".)", ".[.]", ".[x] ", "\n", "\n \n", '. " ', "?! x "]
+)
+def test_time_is_linear(small: Punkt, unit: str) -> None:
+    text = unit * (5_000_000 // len(unit))
+    started = time.process_time()
+    ranges = small.split(text)
+    assert time.process_time() - started < 15
+    assert ranges[-1][1] == len(text)
+
+
+def test_caches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(punkt, "CACHED_DECISIONS", 10)
+    splitter = trained(SAMPLE)
+    splitter.split("".join(f"word{number}. {number}. Dr. Name{number} " for number in range(100)))
+    assert len(splitter._always_ends) <= 10
+    assert len(splitter._ends_before) <= 10
+
+
+# --- Real text
+
+
+def hotpot_passages() -> list[list[str]]:
+    """The gold sentences of every distinct passage."""
+    questions = json.loads(real_data("hotpotqa/hotpot_train_sample100.json").read_text(encoding="utf-8"))
+    distinct = {(title, tuple(passage)) for question in questions for title, passage in question["context"]}
+    return [list(passage) for _, passage in sorted(distinct)]
+
+
+def joined(gold: list[str]) -> tuple[str, set[int]]:
+    """The passage's text, with a blank where neither side of a boundary has white space, and its inner boundaries as
+    the number of non-blank characters before them."""
+    text, boundaries = "", set()
+    for sentence in gold:
+        boundaries.add(len("".join(text.split())))
+        if text and sentence and not text[-1].isspace() and not sentence[0].isspace():
+            text += " "
+        text += sentence
+    return text, boundaries - {0, len("".join(text.split()))}
+
+
+def other_texts() -> list[str]:
+    wiki = json.loads(real_data("2wikimultihopqa/corpus.json").read_text(encoding="utf-8"))
+    squad = json.loads(real_data("squad/dev-v1.1.json").read_text(encoding="utf-8"))["data"]
+    return [entry["text"] for entry in wiki] + [
+        paragraph["context"] for article in squad for paragraph in article["paragraphs"]
+    ]
+
+
+def boundary_scores(splitter: Punkt, passages: list[list[str]]) -> tuple[float, float, float]:
+    """Precision, recall and F1 of the inner boundaries."""
+    found = right = wanted = 0
+    for gold in passages:
+        text, boundaries = joined(gold)
+        inner = {len("".join(text[:start].split())) for start, _ in splitter.split(text)} - {0}
+        found, right, wanted = found + len(inner), right + len(inner & boundaries), wanted + len(boundaries)
+    precision, recall = right / found, right / wanted
+    return precision, recall, 2 * precision * recall / (precision + recall)
+
+
+def test_boundaries_after_training_on_half_a_megabyte() -> None:
+    passages = hotpot_passages()
+    assert len(passages) == 994
+    precision, recall, f1 = boundary_scores(trained([joined(gold)[0] for gold in passages]), passages)
+    assert min(precision, recall) >= 0.98
+    assert f1 >= 0.985
+
+
+def test_boundaries_speed_and_agreement_on_the_whole_corpus() -> None:
+    passages = hotpot_passages()
+    texts = [joined(gold)[0] for gold in passages] + other_texts()
+    splitter = trained(texts)
+    started = time.process_time()
+    for text in texts:
+        splitter.split(text)
+    megabytes_per_second = sum(len(text.encode()) for text in texts) / 1e6 / (time.process_time() - started)
+
+    precision, recall, f1 = boundary_scores(splitter, passages)
+    assert min(precision, recall) >= 0.985
+    assert f1 >= 0.99
+    assert megabytes_per_second >= 4
+    assert splitter._tokenizer is not None
+    for text in map(str.strip, texts[::3]):
+        starts = [start for start, _ in splitter._tokenizer.span_tokenize(text)]
+        assert [start for start, _ in splitter.split(text)] == starts

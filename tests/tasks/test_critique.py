@@ -1,0 +1,168 @@
+"""Stages critique and select in an evaluation: one answer for each context, judged, and one or several chosen."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from configs.loading import ConfigError
+from flows.pipelines.evaluate import Evaluated, evaluate
+from flows.pipelines.experiments import evaluation
+from flows.pipelines.index_corpus import run_serially
+from storage import schemas
+from tasks.report import read_report
+from tests.support.indexing import contents, index, sql, table
+
+CORPUS = "synthetic:passages=120,questions=60,seed=3"
+SETTINGS: dict[str, Any] = {
+    "index": "test",
+    "questions": {"batch": 16},
+    "retrieve": {"retriever": "passage", "top_k": 5},
+    "generate": {"generator": "tests.support.fakes:FirstWords", "per_context": True},
+    "critique": {"critic": "tests.support.fakes:WordCritic"},
+    "methods": {
+        "naive": {"generate": {"per_context": False}, "critique": None, "select": None},
+        "best": {"select": {"selector": "pareto_ideal"}},
+        "set": {"select": {"selector": "pareto_set"}},
+        "sum": {"select": {"selector": "weighted_sum"}},
+        "mean": {"select": {"selector": "geometric_mean"}},
+    },
+    "score": {"metrics": ["accuracy", "answer_set", "tokens"]},
+}
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    store = tmp_path_factory.mktemp("indexed")
+    index(store, CORPUS)
+    return store
+
+
+@pytest.fixture
+def store(indexed: Path, tmp_path: Path) -> Path:
+    target = tmp_path / "store"
+    subprocess.run(["cp", "-al", str(indexed), str(target)], check=True)
+    return target
+
+
+def run(store: Path, **settings: Any) -> Evaluated:
+    return evaluate(evaluation("trial", {**SETTINGS, **settings}, {"store": store, "runner": "serial"}), run_serially)
+
+
+def rows(store: Path, name: str, method: str, columns: str = "*") -> list[tuple[Any, ...]]:
+    return sql(
+        store, f"SELECT {columns} FROM {name} JOIN methods USING (fingerprint) WHERE method = '{method}' ORDER BY ALL"
+    )
+
+
+def asking(tmp_path: Path, *questions: str) -> dict[str, Any]:
+    """Questions of their own."""
+    file = tmp_path / "mine.jsonl"
+    file.write_text("".join(f'{{"text": "{text}", "gold": ["a word"]}}\n' for text in questions))
+    return {"dataset": f"jsonl:{file}?question=text&answers=gold"}
+
+
+def test_a_candidate_for_each_context_and_a_critique_for_each_candidate(store: Path) -> None:
+    outcome = run(store)
+    asked = outcome.methods["best"]["ask"].rows["asked"]
+    assert outcome.methods["best"]["generate"].rows["candidates"] == 5 * asked
+    assert outcome.methods["naive"]["generate"].rows["candidates"] == asked
+    assert table(store, "critiques").schema.equals(schemas.CRITIQUES)
+    assert table(store, "answers").schema.equals(schemas.ANSWERS)
+    # each candidate comes from the context that it names, and its critique is that of the two
+    made = rows(store, "candidates", "best", "question_id, candidate, contexts, text")
+    texts = {(q, rank): text for q, rank, text in rows(store, "evidence", "best", "question_id, rank, evidence.text")}
+    assert all(contexts == [number + 1] for _, number, contexts, _ in made)
+    assert all(text == " ".join(texts[question, number + 1].split()[:3]) for question, number, _, text in made)
+    found = rows(store, "critiques", "best", "issup, isuse, utility_f1, isrel, geometric_mean, error")
+    assert len(found) == 5 * asked
+    for issup, isuse, f1, isrel, mean, error in found:
+        assert error == ""
+        assert issup == 1
+        assert f1 == pytest.approx(2 * issup * isuse / (issup + isuse))
+        assert mean == pytest.approx((isrel * issup * isuse) ** (1 / 3))
+    ranks = rows(store, "candidates", "naive", "contexts")
+    assert {tuple(each) for (each,) in ranks} == {(1, 2, 3, 4, 5)}
+
+
+def test_selectors_share_candidates_and_critiques(store: Path) -> None:
+    outcome = run(store)
+    for verb in ("generate", "critique"):
+        assert len({outcome.methods[name][verb].artifact for name in ("best", "set", "sum", "mean")}) == 1
+    one = {name: rows(store, "answers", name, "question_id, candidate, on_front") for name in outcome.methods}
+    asked = outcome.methods["best"]["ask"].rows["asked"]
+    assert [len(one[name]) for name in ("naive", "best", "sum", "mean")] == [0, asked, asked, asked]
+    assert asked < len(one["set"]) <= 5 * asked
+    assert set(one["best"]) <= set(one["set"])
+    assert all(on_front for name in ("best", "set") for *_, on_front in one[name])
+    first = rows(store, "answers", "set", "question_id, candidate, on_front, rank")
+    assert one["best"] == [each[:3] for each in first if each[3] == 1]  # the set's first is nearest to the ideal
+    # what is judged is what was selected, and it costs what all candidates cost
+    report = {method.name: method.summaries for method in read_report(store, outcome.run).methods}
+    (tokens,) = sql(
+        store,
+        "SELECT sum(prompt_tokens) FROM candidates JOIN methods USING (fingerprint) "
+        "WHERE method = 'best' AND table_name = 'candidates'",
+    )[0]
+    assert report["best"]["prompt_tokens"].value == pytest.approx(tokens / asked)
+    assert report["set"]["set_any"].value >= report["best"]["accuracy"].value
+    before = contents(store)
+    assert run(store).reused == {m.artifact for each in outcome.methods.values() for m in each.values()}
+    assert contents(store) == before
+
+
+def test_errors_and_scores_that_are_none_lose_no_question(store: Path, tmp_path: Path) -> None:
+    questions = ("Will this fail?", "Is this odd?", "Is this awkward?", "Which river rises in the hills?")
+    outcome = run(store, questions=asking(tmp_path, *questions))
+    asked = dict(
+        sql(store, "SELECT text, question_id FROM asked WHERE fingerprint IN (SELECT max(fingerprint) FROM asked)")
+    )
+    asked = dict(rows(store, "asked", "best", "text, question_id"))
+    critiques = {
+        question: rows(store, "critiques", "best", "question_id, isrel, issup, isuse, geometric_mean, error")
+        for question in asked
+    }
+    for text, part in zip(
+        questions, ("no answer: the model", "issup = -0.1, isuse = 1.5", "issup = nan", ""), strict=True
+    ):
+        mine = [row for row in critiques[text] if row[0] == asked[text]]
+        assert len(mine) == 5
+        assert all(part in error for *_, error in mine)
+        assert all((value is None) == bool(part) for row in mine for value in row[1:5])
+    for method in ("best", "set", "sum", "mean"):
+        found = rows(store, "answers", method, "question_id, candidate, answers.text, score, answers.error")
+        by_question = {question: [row[1:] for row in found if row[0] == key] for question, key in asked.items()}
+        assert by_question[questions[0]] == [(0, "", None, "the model has no answer to this")]
+        for text in questions[1:3]:
+            ((candidate, answer, score, error),) = by_question[text]
+            assert (candidate, score, error) == (0, None, "")
+            assert answer
+        assert by_question[questions[3]][0][2] is not None
+    report = {method.name: method for method in read_report(store, outcome.run).methods}
+    assert report["set"].error_rows == 1
+    assert report["set"].summaries["set_any"].left_out == 1
+
+
+def test_no_contexts_is_one_candidate(store: Path, tmp_path: Path) -> None:
+    index(store, CORPUS, bm25={"enabled": True}, name="words")
+    methods = {
+        "words": {"index": "words", "retrieve": {"retriever": "bm25"}, "select": {}},
+        "none": {"retrieve": None, "select": {}},
+    }
+    outcome = run(store, methods=methods, questions=asking(tmp_path, "Xyzzy?"))
+    for method in methods:
+        assert rows(store, "candidates", method, "candidate, contexts") == [(0, [])]
+        assert outcome.methods[method]["select"].rows["answers"] == 1
+
+
+def test_what_does_not_fit_together_is_refused(store: Path) -> None:
+    for methods, message in (
+        ({"a": {"select": {}, "critique": None}}, r"method a: .*select chooses by a critique"),
+        ({"a": {}}, r"per_context gives several candidates"),
+        ({"a": {"generate": None, "select": {}}}, r"critique judges what generate gives"),
+        ({"a": {"select": {"selector": "pareto"}}}, r"unknown selector 'pareto' \(did you mean 'pareto_set'"),
+        ({"a": {"critique": {"critic": "jugde"}, "select": {}}}, r"unknown critic 'jugde'"),
+    ):
+        with pytest.raises((ConfigError, ValueError), match=message):
+            run(store, methods=methods)

@@ -1,0 +1,191 @@
+"""BM25 and hybrid retrieval: shards score as one index does, reciprocal rank fusion is what the paper says."""
+
+import json
+from pathlib import Path
+
+import bm25s
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from configs.schema import RetrieveConfig
+from flows.cli.main import app
+from storage.indexes import bm25_shards
+from storage.indexes.bm25_shards import Corpus, Shard
+from storage.indexes.opened import IndexMismatch
+from storage.indexes.topk import Found
+from tasks.retrieve import Searcher
+from tasks.retrievers.hybrid import fused
+from tasks.retrievers.words import words
+from tests.support.indexing import index, sql, table
+
+QUESTION = "Who built the lighthouse, and when was it opened?"
+BM25 = {"bm25": {"enabled": True}}
+UNITS = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=9), max_size=8)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(UNITS, min_size=1, max_size=4),
+    st.lists(st.sampled_from("abcdefghz"), min_size=1, max_size=6),
+    st.floats(0, 3),
+    st.floats(0, 1),
+)
+def test_shards_score_as_one_index(tmp_path_factory, parts: list, question: list[str], k1: float, b: float) -> None:
+    """Shards without units, units without words, words that no unit has, and words asked for twice."""
+    everything = [unit for units in parts for unit in units]
+    assume(any(everything))
+    folder = tmp_path_factory.mktemp("bm25")
+    counts = {term: sum(term in unit for unit in everything) for term in "abcdefgh"}
+    corpus = Corpus(len(everything), sum(map(len, everything)), k1, b)
+    shards = []
+    for number, units in enumerate(parts):
+        here = {term: counts[term] for unit in units for term in unit}
+        bm25_shards.build(folder / f"{number}", corpus, units, here)
+        shards.append(Shard(folder / f"{number}", len(units)))
+    found = bm25_shards.search(shards, [question], len(everything))
+    starts = np.cumsum([0, *map(len, parts)])
+    kept = found.rows[0] >= 0
+    rows = starts[found.shards[0][kept]] + found.rows[0][kept]
+    whole = bm25s.BM25(k1=k1, b=b, method="lucene")
+    whole.index(everything, show_progress=False)
+    known = [word for word in question if word in whole.vocab_dict]
+    truth = whole.get_scores(known) if known else np.zeros(len(everything), np.float32)
+    assert sorted(rows.tolist()) == np.flatnonzero(truth > 0).tolist()
+    np.testing.assert_allclose(found.scores[0][kept], truth[rows], rtol=1e-5)
+    np.testing.assert_allclose(found.scores[0][kept], np.sort(truth[truth > 0])[::-1], rtol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("store")
+    index(folder, **BM25)
+    return folder
+
+
+@pytest.mark.parametrize("unit", ["sentence", "passage"])
+def test_a_corpus_in_shards_is_scored_as_one(store: Path, unit: str) -> None:
+    rows = table(store, f"{unit}s")
+    whole = bm25s.BM25(k1=0.9, b=0.4, method="lucene")
+    whole.index(words(rows["text"].to_pylist()), show_progress=False)
+    known = [word for word in words([QUESTION])[0] if word in whole.vocab_dict]
+    truth = dict(zip(rows[f"{unit}_id"].to_pylist(), whole.get_scores(known).tolist(), strict=True))
+    hits = Searcher(store, "test").hits(QUESTION, RetrieveConfig(retriever="bm25", unit=unit, top_k=15))
+    assert len(hits) == 15
+    best = sorted(truth.values(), reverse=True)[:15]
+    np.testing.assert_allclose([hit.score for hit in hits], best, rtol=1e-5)
+    for hit in hits:
+        assert hit.score == pytest.approx(truth[hit.unit_id], rel=1e-5)
+        assert set(words([hit.text])[0]) & set(words([QUESTION])[0])
+        assert hit.text in hit.passage
+        assert -1.001 <= hit.core <= 1.001
+
+
+def test_terms_are_a_table(store: Path) -> None:
+    texts = words(table(store, "sentences")["text"].to_pylist())
+    counted = sql(
+        store, "SELECT sum(documents), sum(occurrences) FROM terms WHERE unit = 'sentence' AND term = 'built'"
+    )
+    assert counted == [(sum("built" in text for text in texts), sum(text.count("built") for text in texts))]
+
+
+def test_another_parameter_counts_no_terms_again(store: Path) -> None:
+    again = index(store, name="other", bm25={"enabled": True, "k1": 1.2})
+    assert again.reused == {"load", "split", "encode", "index", "terms"}
+
+
+def test_words() -> None:
+    assert words(["The Bridges' 2 ENGINEERS, engineering.", "", "the of", "Ünder 19°C"]) == [
+        ["bridg", "2", "engin", "engin"],
+        [],
+        [],
+        ["ünder", "19", "c"],
+    ]
+
+
+def test_questions_that_no_unit_answers(store: Path) -> None:
+    searcher = Searcher(store, "test")
+    found = searcher.search(["xyzzy plugh", "", QUESTION], RetrieveConfig(retriever="bm25", top_k=3))
+    assert (found.ids[:2] == -1).all()
+    assert (found.ids[2] >= 0).all()
+    assert searcher.hits("xyzzy", RetrieveConfig(retriever="bm25")) == []
+    assert len(searcher.hits("xyzzy", RetrieveConfig(retriever="hybrid", top_k=4))) == 4
+
+
+def test_an_index_without_bm25_says_how_to_add_it(tmp_path: Path) -> None:
+    index(tmp_path)
+    for retriever in ("bm25", "hybrid"):
+        with pytest.raises(IndexMismatch, match=r"no BM25.*--set bm25\.enabled=true"):
+            Searcher(tmp_path, "test").hits(QUESTION, RetrieveConfig(retriever=retriever))
+    assert index(tmp_path, **BM25).reused == {"load", "split", "encode", "index"}
+    assert Searcher(tmp_path, "test").hits(QUESTION, RetrieveConfig(retriever="bm25"))
+
+
+def test_passages_alone(tmp_path: Path) -> None:
+    index(tmp_path, encode={"units": ["passage"]}, **BM25)
+    searcher = Searcher(tmp_path, "test")
+    with pytest.raises(IndexMismatch, match=r"searches sentences.*holds only passages"):
+        searcher.hits(QUESTION, RetrieveConfig(retriever="bm25"))
+    for retriever in ("bm25", "hybrid"):
+        hits = searcher.hits(QUESTION, RetrieveConfig(retriever=retriever, unit="passage"))
+        assert all(hit.unit_id == hit.passage_id and hit.context is None for hit in hits)
+
+
+@pytest.mark.parametrize("unit", ["sentence", "passage"])
+def test_hybrid_fuses_both_rankings(store: Path, unit: str) -> None:
+    searcher = Searcher(store, "test")
+    dense = "core_context" if unit == "sentence" else "passage"
+    rankings = [
+        searcher.search([QUESTION], RetrieveConfig(retriever=name, unit=unit, top_k=100)).ids[0].tolist()
+        for name in (dense, "bm25")
+    ]
+    scores: dict[int, float] = {}
+    for ranking in rankings:
+        for rank, each in enumerate([unit for unit in ranking if unit >= 0], 1):
+            scores[each] = scores.get(each, 0) + 1 / (60 + rank)
+    hits = searcher.hits(QUESTION, RetrieveConfig(retriever="hybrid", unit=unit, top_k=12))
+    assert [hit.score for hit in hits] == pytest.approx(sorted(scores.values(), reverse=True)[:12])
+    assert all(hit.score == pytest.approx(scores[hit.unit_id]) for hit in hits)
+
+
+@pytest.mark.parametrize("retriever", ["bm25", "hybrid"])
+def test_from_the_command_line(store: Path, retriever: str) -> None:
+    options = ["--index", "test", "--store", str(store), "--top-k", "3", "--retriever", retriever]
+    found = CliRunner().invoke(app, ["search", QUESTION, *options, "--json"])
+    hits = json.loads(found.stdout)
+    assert [hit["rank"] for hit in hits] == [1, 2, 3]
+    assert hits[0]["score"] >= hits[2]["score"] > 0
+    shown = CliRunner().invoke(app, ["search", QUESTION, *options])
+    assert hits[0]["title"] in shown.output
+    assert retriever in shown.output
+
+
+RANKING = st.lists(st.integers(0, 30), unique=True, max_size=20)
+
+
+def ranked(units: list[int], depth: int = 20) -> Found:
+    ids = np.array([units + [-1] * (depth - len(units))], np.int64)
+    return Found(
+        ids, np.zeros(ids.shape, np.float32), np.where(ids < 0, -1, ids // 10), np.where(ids < 0, -1, ids % 10)
+    )
+
+
+@settings(deadline=None)
+@given(st.lists(RANKING, min_size=1, max_size=4), st.integers(1, 30))
+def test_reciprocal_rank_fusion(rankings: list[list[int]], k: int) -> None:
+    found = fused([ranked(units) for units in rankings], k)
+    kept = found.ids[0][found.ids[0] >= 0].tolist()
+    assert len(kept) == len(set(kept)) == min(k, len({unit for units in rankings for unit in units}))
+    assert (np.diff(found.scores[0][: len(kept)]) <= 0).all()
+    for unit, score in zip(kept, found.scores[0].tolist(), strict=False):
+        assert score == pytest.approx(sum(1 / (61 + units.index(unit)) for units in rankings if unit in units))
+    np.testing.assert_array_equal(found.shards[0][: len(kept)] * 10 + found.rows[0][: len(kept)], kept)
+    # neither the order of the rankings nor the depth that is asked for changes what is best
+    again = fused([ranked(units) for units in reversed(rankings)], k)
+    np.testing.assert_array_equal(again.ids, found.ids)
+    deeper = fused([ranked(units) for units in rankings], k + 5)
+    np.testing.assert_array_equal(deeper.ids[:, :k], found.ids)
+    if len({tuple(units) for units in rankings}) == 1:
+        assert kept == rankings[0][:k]

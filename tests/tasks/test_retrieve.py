@@ -1,0 +1,131 @@
+"""Search: scores against brute force, linearity in alpha, layouts, shards, and what an index cannot answer."""
+
+from pathlib import Path
+
+import faiss
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from configs.schema import RetrieveConfig
+from storage.indexes.faiss_shards import Shard, build_flat, search
+from storage.indexes.opened import IndexMismatch
+from storage.runs import IndexNotFound
+from tasks.retrieve import Searcher
+from tests.support.fakes import HashEncoder
+from tests.support.indexing import index, table
+
+QUESTION = "When was the observatory opened?"
+
+
+@pytest.fixture(scope="module", params=["exact", "passage", "late"])
+def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("retrieve")
+    index(folder, encode={"context": request.param})
+    fused = {"layout": "fused", "alpha": 0.3}
+    index(folder, name="fused", encode={"context": request.param}, index=fused)
+    return folder
+
+
+def brute_force(store: Path, question: str, alpha: float) -> dict[int, float]:
+    """alpha * core.q + (1 - alpha) * context.q of every sentence, straight from the tables."""
+    vectors = {(row["kind"], row["id"]): np.array(row["vector"]) for row in table(store, "vectors").to_pylist()}
+    sentences = table(store, "sentences").to_pylist()
+    sizes: dict[int, int] = {}
+    for row in sentences:
+        sizes[row["passage_id"]] = sizes.get(row["passage_id"], 0) + 1
+    asked = HashEncoder().encode_questions([question]).vectors[0]
+    scores = {}
+    for row in sentences:
+        core = vectors["core", row["sentence_id"]]
+        context = vectors.get(("context", row["sentence_id"]), vectors.get(("passage", row["passage_id"])))
+        if sizes[row["passage_id"]] == 1:
+            context = core
+        scores[row["sentence_id"]] = float(alpha * core @ asked + (1 - alpha) * context @ asked)
+    return scores
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 0.8, 1.0])
+def test_scores_are_those_of_the_definition(store: Path, alpha: float) -> None:
+    truth = brute_force(store, QUESTION, alpha)
+    hits = Searcher(store, "test").hits(QUESTION, RetrieveConfig(alpha=alpha, top_k=20))
+    best = sorted(truth.values(), reverse=True)[:20]
+    np.testing.assert_allclose([hit.score for hit in hits], best, atol=1e-5)
+    for hit in hits:
+        assert hit.score == pytest.approx(truth[hit.unit_id], abs=1e-5)
+        context = hit.core if hit.context is None else hit.context
+        assert hit.score == pytest.approx(alpha * hit.core + (1 - alpha) * context, abs=1e-5)
+        assert hit.text in hit.passage
+
+
+def test_a_fused_index_answers_as_a_dual_one_for_its_alpha(store: Path) -> None:
+    request = RetrieveConfig(alpha=0.3, top_k=10)
+    dual, fused = (Searcher(store, name).hits(QUESTION, request) for name in ("test", "fused"))
+    assert [hit.unit_id for hit in dual] == [hit.unit_id for hit in fused]
+    for one, other in zip(dual, fused, strict=True):
+        assert (one.score, one.core) == pytest.approx((other.score, other.core), abs=1e-5)
+    with pytest.raises(ValueError, match=r"fused at alpha 0\.3 and cannot answer for alpha 0\.8"):
+        Searcher(store, "fused").hits(QUESTION, RetrieveConfig(alpha=0.8))
+
+
+def test_scores_are_linear_in_alpha(store: Path) -> None:
+    searcher = Searcher(store, "test")
+    at = {
+        a: {h.unit_id: h.score for h in searcher.hits(QUESTION, RetrieveConfig(alpha=a, top_k=500))}
+        for a in (0, 0.25, 1)
+    }
+    assert len(at[0]) == len(table(store, "sentences"))
+    for unit, score in at[0.25].items():
+        assert score == pytest.approx(0.75 * at[0][unit] + 0.25 * at[1][unit], abs=1e-5)
+
+
+def test_naive_retrieval_of_passages(store: Path) -> None:
+    hits = Searcher(store, "test").hits(QUESTION, RetrieveConfig(retriever="passage", top_k=60))
+    assert len(hits) == 60
+    assert {hit.passage_id for hit in hits} == set(table(store, "passages")["passage_id"].to_pylist())
+    assert all(hit.unit_id == hit.passage_id and hit.context is None for hit in hits)
+
+
+def test_more_hits_than_units(store: Path) -> None:
+    hits = Searcher(store, "test").hits(QUESTION, RetrieveConfig(top_k=10_000))
+    assert len(hits) == len(table(store, "sentences"))
+
+
+def test_what_an_index_cannot_answer(tmp_path: Path) -> None:
+    index(tmp_path, encode={"units": ["passage"]})
+    with pytest.raises(IndexMismatch, match=r"core_context.*holds only passages.*encode\.units"):
+        Searcher(tmp_path, "test").hits(QUESTION, RetrieveConfig())
+    with pytest.raises(IndexNotFound, match="there are: test"):
+        Searcher(tmp_path, "tset")
+    sorted((tmp_path / "faiss").glob("*/*.faiss"))[0].unlink()
+    with pytest.raises(IndexMismatch, match="run the same `vitalfew index` again"):
+        Searcher(tmp_path, "test")
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.lists(st.integers(0, 9), min_size=1, max_size=5), st.integers(1, 12))
+def test_shards_together_are_one_index(tmp_path_factory, seed: int, sizes: list[int], k: int) -> None:
+    """Merged top-k over shards, some of them empty, is the top-k of all vectors; files are plain FAISS, ids int64."""
+    folder = tmp_path_factory.mktemp("shards")
+    random = np.random.default_rng(seed)
+    vectors = random.standard_normal((sum(sizes), 8)).astype(np.float32)
+    ids = random.permutation(2**62 + np.arange(len(vectors), dtype=np.int64))
+    ends = np.cumsum(sizes)
+    shards = []
+    for number, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
+        path = folder / f"{number}.faiss"
+        build_flat(path, ids[start:end], [vectors[start:end]], 8)
+        shards.append(Shard(path))
+    queries = random.standard_normal((3, 8)).astype(np.float32)
+    found = search(shards, queries, k)
+    scores = queries @ vectors.T
+    for row in range(3):
+        expected = np.argsort(-scores[row])[:k]
+        kept = found.ids[row] >= 0
+        np.testing.assert_array_equal(found.ids[row][kept], ids[expected])
+        np.testing.assert_allclose(found.scores[row][kept], scores[row][expected], atol=1e-5)
+    if sizes[0]:
+        plain = faiss.read_index(str(shards[0].path))
+        assert plain.search(vectors[:1], 1)[1].dtype == np.int64
+        assert plain.ntotal == sizes[0]

@@ -1,0 +1,142 @@
+"""Cases into rows of `scores` and `summaries`."""
+
+import random
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+import pytest
+
+from configs.evaluation import ScoreConfig
+from configs.loading import ConfigError
+from storage import schemas
+from tasks import score as scoring
+from tasks.metrics.base import Answer, Case, PerQuestion, Summary, Values
+from tasks.registry import UnknownName
+
+NAMES = ("exact_match", "f1", "passage_recall", "tokens")
+
+
+def case(output: str, *gold: str) -> Case:
+    return Case("Who?", gold, (), (), answer=Answer(output, 10, 2, 0.1))
+
+
+class Clash(PerQuestion):
+    """Calls itself f1, too."""
+
+    def score(self, cases: Sequence[Case]) -> Values:
+        return {"f1": [0.0 for _ in cases]}
+
+
+class NoNumber(PerQuestion):
+    """Gives NaN."""
+
+    def score(self, cases: Sequence[Case]) -> Values:
+        return {"nan": [float("nan") for _ in cases]}
+
+
+class TooFew(PerQuestion):
+    """Forgets what gives no ground."""
+
+    def score(self, cases: Sequence[Case]) -> Values:
+        return {"few": [1.0 for each in cases if each.answers]}
+
+
+class Wavering(PerQuestion):
+    """Has columns that depend on the cases."""
+
+    def score(self, cases: Sequence[Case]) -> Values:
+        return {each.question: [1.0] for each in cases}
+
+
+class Longest(PerQuestion):
+    """A metric of all answers together."""
+
+    corpus = True
+
+    def score(self, cases: Sequence[Case]) -> Values:
+        return {"longest": [None] * len(cases)}
+
+    def summary(self, cases: Sequence[Case]) -> Mapping[str, Summary]:
+        lengths = [len(each.answer.text) for each in cases if each.answer]
+        return {"longest": Summary(float(max(lengths)), len(cases) - len(lengths))}
+
+
+CASES = [case("Ada", "Ada"), case("the Ada lamp", "Ada"), case("Bob", "Ada"), case("Eve")]
+
+
+def test_rows_and_means() -> None:
+    metrics = scoring.make_metrics(ScoreConfig(metrics=NAMES, k=(5,)))
+    scores = scoring.score_cases(metrics, [4, 5, 6, 7], CASES)
+    assert scores.schema == schemas.SCORES
+    assert {"question_id": 5, "metric": "f1", "value": pytest.approx(2 / 3)} in scores.to_pylist()
+    assert scores.num_rows == 3 + 3 + 0 + 4 * 4
+    summaries = scoring.summarise(metrics, scores, 4)
+    assert summaries.schema == schemas.SUMMARIES
+    rows = {row.pop("metric"): row for row in summaries.to_pylist()}
+    assert list(rows)[:3] == ["exact_match", "f1", "passage_recall@5"]
+    assert rows["f1"] == {"value": pytest.approx((1 + 2 / 3) / 3), "questions": 4, "left_out": 1}
+    assert rows["passage_recall@5"] == {"value": None, "questions": 4, "left_out": 4}
+    assert rows["prompt_tokens"] == {"value": 10, "questions": 4, "left_out": 0}
+
+
+def test_shards_in_any_order_have_the_same_means() -> None:
+    metrics = scoring.make_metrics(ScoreConfig(metrics=("f1",)))
+    cases = [case(" ".join(["Ada"] * (number % 7 + 1)), "Ada Ada Ada") for number in range(60)]
+    whole = scoring.summarise(metrics, scoring.score_cases(metrics, range(60), cases), 60)
+    order = list(range(0, 60, 7))
+    random.Random(1).shuffle(order)
+    shards = [
+        scoring.score_cases(metrics, range(start, len(cases[: start + 7])), cases[start : start + 7]) for start in order
+    ]
+    assert scoring.summarise(metrics, pa.concat_tables(shards), 60).equals(whole)
+
+
+def test_a_metric_of_the_whole_corpus() -> None:
+    metrics = scoring.make_metrics(ScoreConfig(metrics=("f1", "tests.tasks.test_score:Longest")))
+    scores = scoring.score_cases(metrics, [4, 5, 6, 7], CASES)
+    assert set(scores["metric"].to_pylist()) == {"f1"}
+    last = scoring.summarise(metrics, scores, 4, CASES).to_pylist()[-1]
+    assert last == {"metric": "longest", "value": 12, "questions": 4, "left_out": 0}
+    with pytest.raises(ValueError, match="2 cases for 4 questions"):
+        scoring.summarise(metrics, scores, 4, CASES[:2])
+
+
+def test_no_questions() -> None:
+    metrics = scoring.make_metrics(ScoreConfig())
+    scores = scoring.score_cases(metrics, [], [])
+    assert scores.schema == schemas.SCORES
+    assert {row["value"] for row in scoring.summarise(metrics, scores, 0).to_pylist()} == {None}
+
+
+def test_identity_tells_versions_and_columns() -> None:
+    metrics = scoring.make_metrics(ScoreConfig(metrics=("ndcg", "f1"), k=(3, 9)))
+    assert scoring.metrics_identity(metrics) == {
+        "ndcg": {"version": "1", "columns": ["ndcg@3", "ndcg@9"]},
+        "f1": {"version": "1", "columns": ["f1"]},
+    }
+
+
+def test_metrics_that_cannot_be_used() -> None:
+    with pytest.raises(UnknownName, match="did you mean 'accuracy'"):
+        scoring.make_metrics(ScoreConfig(metrics=("acuracy",)))
+    with pytest.raises(ConfigError, match=r"f1 and tests\.test_scoring:Clash both give 'f1'"):
+        scoring.make_metrics(ScoreConfig(metrics=("f1", "tests.tasks.test_score:Clash")))
+    with pytest.raises(ValueError, match="NoNumber gave nan"):
+        scoring.score_cases(
+            scoring.make_metrics(ScoreConfig(metrics=("tests.tasks.test_score:NoNumber",))), [1], CASES[:1]
+        )
+    with pytest.raises(ValueError, match="3 values of 'few' for 4 questions"):
+        scoring.score_cases(
+            scoring.make_metrics(ScoreConfig(metrics=("tests.tasks.test_score:TooFew",))), [1, 2, 3, 4], CASES
+        )
+    with pytest.raises(ValueError, match=r"gave \['Who\?'\], but without cases \[\]"):
+        scoring.score_cases(
+            scoring.make_metrics(ScoreConfig(metrics=("tests.tasks.test_score:Wavering",))), [1], CASES[:1]
+        )
+    with pytest.raises(ValueError, match="greater than or equal to 1"):
+        ScoreConfig(k=(0,))
+
+
+def test_a_metric_named_twice_counts_once() -> None:
+    metrics = scoring.make_metrics(ScoreConfig(metrics=("f1", "f1"), k=(5, 5)))
+    assert scoring.score_cases(metrics, [4], CASES[:1]).num_rows == 1
