@@ -66,18 +66,19 @@ def build(model: type[Model], *layers: Mapping[str, Any]) -> Model:
         raise ConfigError("\n".join(explained(error, model))) from None
 
 
-def explained(error: ValidationError, model: type[BaseModel]) -> list[str]:
-    """One line per fault of a validation, in words, with the known keys where a key is unknown."""
-    return [_explain(fault, model) for fault in error.errors()]
+def explained(error: ValidationError, model: type[BaseModel], prefix: str = "") -> list[str]:
+    """One line per fault of a validation, in words, with the known keys where a key is unknown. `prefix`: of the model
+    in the settings."""
+    return [_explain(fault, model, prefix) for fault in error.errors()]
 
 
-def _explain(fault: Any, model: type[BaseModel]) -> str:
+def _explain(fault: Any, model: type[BaseModel], prefix: str) -> str:
     path = [str(part) for part in fault["loc"]]
-    name = ".".join(path)
+    name = ".".join([*filter(None, [prefix]), *path])
     if fault["type"] == "extra_forbidden":
         known = _known_keys(model, path[:-1])
         close = get_close_matches(path[-1], known, n=1)
-        hint = f" (did you mean {'.'.join([*path[:-1], close[0]])!r}?)" if close else ""
+        hint = f" (did you mean {name[: -len(path[-1])] + close[0]!r}?)" if close else ""
         return f"unknown setting {name!r}{hint}; known: {', '.join(known)}"
     if fault["type"] == "missing":
         return f"setting {name!r} is missing"

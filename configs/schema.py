@@ -1,9 +1,11 @@
 """What a user can set, as Pydantic models: the command line, YAML files and Prefect's forms all fill these in."""
 
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from configs.section import Section
 
 Unit = Literal["sentence", "passage"]
 ContextMode = Literal["exact", "passage", "late"]
@@ -186,17 +188,13 @@ class IndexCorpus(Execution):
     bm25: BM25Config = BM25Config()
 
 
-class RetrieveConfig(Config):
+class RetrieveConfig(Section):
     """How questions find units."""
 
-    retriever: str = Field("core_context", description="A retriever of `vitalfew methods`.")
-    alpha: float = Field(0.8, ge=0, le=1, description="Weight of the core vector: score = a*core + (1-a)*context.")
+    kind: ClassVar[str] = "retriever"
+
+    retriever: str = Field("core_context", description="A retriever of `vitalfew methods`, or module:Class.")
     top_k: int = Field(10, ge=1, description="Units retrieved per question.")
-    unit: Unit = Field(
-        "sentence", description="What bm25 and hybrid search; other retrievers have a unit of their own."
-    )
-    nprobe: int | None = Field(None, ge=1, description="Lists of an ivf index to read; default: chosen when built.")
-    ef_search: int | None = Field(None, ge=1, description="hnsw: candidates to look at; default: chosen when built.")
 
 
 class Search(Config):

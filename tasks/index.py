@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from configs.schema import IndexConfig, RetrieveConfig, Unit
+from configs.schema import IndexConfig, Unit
 from storage import schemas
 from storage.artifacts import Artifact, Manifest, ShardRecord
 from storage.indexes import faiss_shards
@@ -122,7 +122,7 @@ class Index(Stage):
         """What the retriever of a unit makes of questions."""
         if unit == "passage" or self.config.layout == "fused":
             return questions
-        return CoreContext(RetrieveConfig()).queries(questions, self.config.layout, self.config.alpha)
+        return CoreContext(CoreContext.Options()).queries(questions, self.config.layout)
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         covered = self.covered()[shard]

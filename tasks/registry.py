@@ -1,8 +1,13 @@
-"""Where methods are found: kind → name → "module:Class", imported only when it is used."""
+"""Where methods are found: kind → name → "module:Class", imported when it is used, and made from its settings."""
 
 import difflib
 from importlib import import_module
 from typing import Any
+
+from pydantic import ValidationError
+
+from configs.loading import ConfigError, explained
+from configs.section import Section, SectionT, closed
 
 METHODS: dict[str, dict[str, str]] = {
     "dataset": {
@@ -39,7 +44,7 @@ METHODS: dict[str, dict[str, str]] = {
     },
     "retriever": {
         "core_context": "tasks.retrievers.core_context:CoreContext",
-        "passage": "tasks.retrievers.passage:Passage",
+        "passage": "tasks.retrievers.passage:PassageRetriever",
         "bm25": "tasks.retrievers.bm25:BM25",
         "hybrid": "tasks.retrievers.hybrid:Hybrid",
     },
@@ -115,3 +120,43 @@ def resolve(kind: str, name: str) -> Any:
         if name in known:
             raise
         raise UnknownName(kind, name, sorted(known)) from error
+
+
+def options_type(section: SectionT) -> type[SectionT]:
+    """What can be set of the method that a section names: its `Options`, which extend it. Raises UnknownName."""
+    options: type[SectionT] | None = getattr(resolve(section.kind, section.method), "Options", None)
+    return options or closed(type(section))
+
+
+def with_options(section: SectionT, path: str) -> SectionT:
+    """A section as the `Options` of the method that it names: validated, defaults filled in.
+
+    `path`: of the section in the settings, for messages. Raises UnknownName, and ConfigError that names every key that
+    the method does not have, and which method has it.
+    """
+    options = options_type(section)
+    try:
+        return options.model_validate(section.model_dump(exclude_unset=True))
+    except ValidationError as error:
+        lines = explained(error, options, path)
+        unknown = [str(fault["loc"][0]) for fault in error.errors() if fault["type"] == "extra_forbidden"]
+        lines += [told for name in unknown if (told := _elsewhere(section, path, name))]
+        raise ConfigError("\n".join(lines)) from None
+
+
+def make(section: Section, path: str) -> Any:
+    """The method that a section names. Raises UnknownName, ConfigError, and what the method's constructor raises."""
+    return resolve(section.kind, section.method)(with_options(section, path))
+
+
+def _elsewhere(section: Section, path: str, setting: str) -> str:
+    """Where a setting is that this method does not have: moved, or another method's; '' where nobody has it."""
+    if setting in section.moved:
+        return f"{path}.{setting} has moved: {section.moved[setting]}"
+    owners = [name for name in sorted(METHODS[section.kind]) if setting in _own_settings(section, name)]
+    return f"{path}.{setting} is a setting of {section.kind} {', '.join(owners)}" if owners else ""
+
+
+def _own_settings(section: Section, name: str) -> set[str]:
+    options = getattr(resolve(section.kind, name), "Options", type(section))
+    return set(options.model_fields) - set(type(section).model_fields)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from configs.schema import Layout, RetrieveConfig, Unit
+from configs.schema import RetrieveConfig, Unit
 from storage import schemas
 from storage.artifacts import Artifact
 from storage.indexes.faiss_types import Vectors
@@ -19,9 +19,8 @@ from storage.indexes.topk import Found
 from storage.indexes.units import Units, table_of
 from storage.runs import find_index
 from tasks.encode import make_encoder
-from tasks.registry import resolve
+from tasks.registry import make, with_options
 from tasks.retrievers.base import Questions, Retriever
-from tasks.retrievers.words import words
 from tasks.stage import Progress, ShardResult, Stage
 
 
@@ -76,10 +75,10 @@ class Searcher:
         return self.encoder.encode_questions(texts).vectors if vectors is None else vectors
 
     def _search(self, questions: Questions, request: RetrieveConfig) -> Found:
-        return self._retriever(request).retrieve(questions, RequestedIndex(self.index, request), request.top_k)
+        return self._retriever(request).retrieve(questions, self.index, request.top_k)
 
     def _retriever(self, request: RetrieveConfig) -> Retriever:
-        retriever: Retriever = resolve("retriever", request.retriever)(request)
+        retriever: Retriever = make(request, "retrieve")
         if retriever.unit not in self.index.encoding.units:
             raise IndexMismatch(
                 f"retriever {request.retriever!r} searches {retriever.unit}s, and index {self.index.name!r} holds only "
@@ -92,14 +91,9 @@ class Searcher:
         retriever = self._retriever(request)
         if retriever.dense:
             self.encoder  # noqa: B018  # which looks whether it is the one that the passages were encoded by
-        if "unit" in retriever.settings:
+        if retriever.keywords:
             self.index.bm25  # noqa: B018  # likewise, whether it is there
-        weighs = "alpha" in retriever.settings and retriever.unit == "sentence"
-        if weighs and self.index.config.layout == "fused" and abs(request.alpha - self.index.config.alpha) > 1e-9:
-            raise IndexMismatch(
-                f"index {self.index.name!r} is fused at alpha {self.index.config.alpha:g} and cannot answer for alpha "
-                f"{request.alpha:g}; build one that answers every alpha with --set index.layout=dual"
-            )
+        retriever.check(self.index)
 
     def texts(self, found: Found, unit: Unit) -> list[list[dict[str, Any]]]:
         """The rows of `sentences` (or `passages`) of what was found, question by question, best first."""
@@ -135,34 +129,6 @@ class Searcher:
         return hits
 
 
-@dataclass(frozen=True)
-class RequestedIndex:
-    """What a retriever sees of an index for one request: `tasks.retrievers.base.Index`."""
-
-    index: OpenedIndex
-    request: RetrieveConfig
-
-    @property
-    def layout(self) -> Layout:
-        return self.index.config.layout
-
-    @property
-    def alpha(self) -> float:
-        return self.index.config.alpha
-
-    def nearest(self, unit: Unit, queries: Vectors, k: int) -> Found:
-        return self.index.nearest(unit, queries, k, self._effort(unit))
-
-    def _effort(self, unit: Unit) -> int:
-        kind = self.index.config.type
-        if kind.startswith("ivf"):
-            return self.request.nprobe or self.index.efforts[unit]
-        return self.request.ef_search or self.index.efforts[unit] if kind == "hnsw" else 0
-
-    def matching(self, unit: Unit, texts: Sequence[str], k: int) -> Found:
-        return self.index.matching(unit, words(texts), k)
-
-
 class Retrieve(Stage):
     """Stage `retrieve` over `asked`, by one retriever on one index. Questions of a shard are searched together."""
 
@@ -174,16 +140,17 @@ class Retrieve(Stage):
     ) -> None:
         """`vectors`: those of the questions; None for a retriever that does without. Raises IndexNotFound."""
         self.index = index
-        self.retriever: Retriever = resolve("retriever", config.retriever)(config)
+        options = with_options(config, "retrieve")
+        self.retriever: Retriever = make(options, "retrieve")
         named = find_index(store, index).artifacts
         inputs = {role: Artifact(store, *name.split("/")) for role, name in named.items()}
         inputs |= {"asked": asked} | ({"question_vectors": vectors} if vectors else {})
-        super().__init__(store, inputs, config)
+        super().__init__(store, inputs, options)
 
     config: RetrieveConfig
 
     def config_identity(self) -> dict[str, Any]:
-        return self.config.model_dump(mode="json", include={"retriever", "top_k", *self.retriever.settings})
+        return self.config.identity()
 
     def method_identity(self) -> dict[str, Any]:
         return {"retriever": self.config.retriever, "version": self.retriever.version}

@@ -147,11 +147,12 @@ def search(
     """
     prepare(verbose)
     with explained_errors():
+        from tasks.registry import with_options
         from tasks.retrieve import Searcher
 
         given = {"retriever": retriever, "alpha": alpha, "top_k": top_k}
         options = {"retrieve": {key: value for key, value in given.items() if value is not None}}
-        request = build(Search, *layers(config, assignments), options).retrieve
+        request = with_options(build(Search, *layers(config, assignments), options).retrieve, "retrieve")
         if not question.strip():
             raise InputError("the question is empty")
         hits = Searcher(store, index).hits(question, request)

@@ -165,7 +165,8 @@ def _store(parameters: IndexCorpus) -> str:
 
 def hits(out: Console, question: str, index: str, request: RetrieveConfig, found: Sequence[Any]) -> None:
     """Hits as a table; the sentence stands out in its passage."""
-    how = f"alpha {request.alpha:g}" if request.retriever == "core_context" else request.retriever
+    alpha = getattr(request, "alpha", None)
+    how = request.retriever if alpha is None else f"{request.retriever}, alpha {alpha:g}"
     out.print(f"[b]{escape(printable(question))}[/]  ({index}, {how})\n")
     table = Table(box=None, header_style="bold", pad_edge=False, show_lines=False)
     for column in ("#", "score", "core", "context"):

@@ -107,7 +107,11 @@ def _matters(settings: Mapping[str, Any], path: tuple[str, ...]) -> bool:
         return True
     named = settings[section].get(kind, DEFAULTS[kind])
     each = named if isinstance(named, (list, tuple)) else [named]
-    return any(setting in resolve(kind, name).settings for name in each)
+    return any(setting in _settings_of(resolve(kind, name)) for name in each)
+
+
+def _settings_of(method: Any) -> Collection[str]:
+    return method.Options.model_fields if hasattr(method, "Options") else method.settings
 
 
 def _without(settings: Mapping[str, Any], paths: Collection[tuple[str, ...]]) -> dict[str, Any]:

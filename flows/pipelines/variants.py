@@ -11,7 +11,7 @@ from configs.loading import ConfigError, build, merged
 from configs.schema import IndexCorpus
 from storage.indexes.opened import IndexMismatch
 from storage.runs import NamedIndex, find_index, index_names
-from tasks.registry import resolve
+from tasks.registry import make
 
 SECTIONS = ("load", "split", "encode", "index", "bm25")
 
@@ -41,7 +41,7 @@ def _variant(store: Path, method: Method, index: str) -> str:
     asked = dict(_flat({section: method.variant[section] for section in SECTIONS if section in method.variant}))
     if unknown := method.variant.keys() - set(SECTIONS):
         raise ConfigError(f"method {method.name}: variant has {min(unknown)!r}; known: {', '.join(SECTIONS)}")
-    unit = resolve("retriever", method.retrieve.retriever)(method.retrieve).unit if method.retrieve else ""
+    unit = make(method.retrieve, "retrieve").unit if method.retrieve else ""
     found = {
         name: sum(settings[key] != wanted[key] for key in wanted)
         for name, settings in _indexes_of(store, base)

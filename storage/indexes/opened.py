@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow.parquet as pq
 
-from configs.schema import EncodeConfig, IndexConfig, Unit
+from configs.schema import EncodeConfig, IndexConfig, Layout, Unit
 from storage.artifacts import Artifact, Manifest
 from storage.indexes import bm25_shards, faiss_shards
 from storage.indexes.faiss_types import Vectors
@@ -82,15 +82,31 @@ class OpenedIndex:
                 coverage.setdefault(unit, []).append((first, np.cumsum([0, *sizes[first:last]])))
         return coverage
 
-    def nearest(self, unit: Unit, queries: Vectors, k: int, effort: int) -> Found:
-        """The k units of greatest inner product with each query, float32 (n, width), by table shard and row."""
-        found = faiss_shards.search(self.faiss[unit], queries, k, effort)
+    @property
+    def layout(self) -> Layout:
+        return self.config.layout
+
+    @property
+    def alpha(self) -> float:
+        return self.config.alpha
+
+    def nearest(self, unit: Unit, queries: Vectors, k: int, nprobe: int | None, ef_search: int | None) -> Found:
+        """The k units of greatest inner product with each query, float32 (n, width), by table shard and row.
+
+        `nprobe`, `ef_search`: None is the effort that was chosen when the index was built.
+        """
+        found = faiss_shards.search(self.faiss[unit], queries, k, self._effort(unit, nprobe, ef_search))
         shards, rows = np.full_like(found.shards, NOTHING), np.full_like(found.rows, NOTHING)
         for number, (first, starts) in enumerate(self.coverage[unit]):
             here = (found.shards == number) & (found.rows >= 0)
             places = np.searchsorted(starts, found.rows[here], side="right") - 1
             shards[here], rows[here] = first + places, found.rows[here] - starts[places]
         return Found(found.ids, found.scores, shards, rows)
+
+    def _effort(self, unit: Unit, nprobe: int | None, ef_search: int | None) -> int:
+        asked = {"i": nprobe, "h": ef_search} if self.config.type != "flat" else {}
+        kind = self.config.type[0]
+        return asked[kind] or self.efforts[unit] if kind in asked else 0
 
     def matching(self, unit: Unit, words: Sequence[Sequence[str]], k: int) -> Found:
         """The k units of greatest BM25 score for each question, given as its words, by table shard and row."""

@@ -6,7 +6,9 @@ A retriever knows no files: it asks an `Index` for what is near a vector, or for
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
+
+from pydantic import Field
 
 from configs.schema import Layout, RetrieveConfig, Unit
 from storage.indexes.faiss_types import Vectors
@@ -25,8 +27,18 @@ class Questions:
         return self.encode(self.texts)
 
 
+class DenseOptions(RetrieveConfig):
+    """What retrievers by vectors have in common."""
+
+    nprobe: int | None = Field(None, ge=1, description="Lists of an ivf index to read; default: chosen when built.")
+    ef_search: int | None = Field(None, ge=1, description="hnsw: candidates to look at; default: chosen when built.")
+
+
 class Index(Protocol):
     """What can be searched. Both searches raise IndexMismatch, a ValueError, where the index lacks what they need."""
+
+    @property
+    def name(self) -> str: ...
 
     @property
     def layout(self) -> Layout: ...
@@ -34,24 +46,32 @@ class Index(Protocol):
     @property
     def alpha(self) -> float: ...
 
-    def nearest(self, unit: Unit, queries: Vectors, k: int) -> Found:
+    def nearest(self, unit: Unit, queries: Vectors, k: int, nprobe: int | None, ef_search: int | None) -> Found:
         """The k units of greatest inner product with each query, float32 (n, width of the index)."""
         ...
 
-    def matching(self, unit: Unit, texts: Sequence[str], k: int) -> Found:
-        """The k units of greatest BM25 score for each text; a unit that shares no word with it is not found."""
+    def matching(self, unit: Unit, words: Sequence[Sequence[str]], k: int) -> Found:
+        """The k units of greatest BM25 score for each question, given as its words; a unit that shares none of them is
+        not found."""
         ...
 
 
 class Retriever(Protocol):
-    """`settings`: what of a request concerns it, besides top_k; `dense`: whether it needs the questions' vectors."""
+    """A class that has `Options`, a RetrieveConfig with what can be set of it besides, and is made of an instance of
+    them. `dense`: whether it needs the questions' vectors; `keywords`: whether it needs BM25's index."""
 
     version: ClassVar[str]
-    settings: ClassVar[frozenset[str]]
     dense: ClassVar[bool]
+    keywords: ClassVar[bool]
     unit: Unit
 
-    def __init__(self, request: RetrieveConfig) -> None: ...
+    def __init__(self, options: Any) -> None:
+        """`options`: an instance of its `Options`."""
+        ...
+
+    def check(self, index: Index) -> None:
+        """Raises IndexMismatch where the index cannot answer."""
+        ...
 
     def retrieve(self, questions: Questions, index: Index, k: int) -> Found:
         """The k best units of each question."""

@@ -2,20 +2,31 @@
 
 from typing import ClassVar
 
-from configs.schema import RetrieveConfig
+from pydantic import ConfigDict, Field
+
+from configs.schema import RetrieveConfig, Unit
 from storage.indexes.topk import Found
 from tasks.retrievers.base import Index, Questions
+from tasks.retrievers.words import words
 
 
 class BM25:
     """Keywords: sentences (or passages: retrieve.unit) by BM25, on an index built with bm25.enabled."""
 
-    version: ClassVar[str] = "1"
-    settings: ClassVar[frozenset[str]] = frozenset({"unit"})
-    dense: ClassVar[bool] = False
+    class Options(RetrieveConfig):
+        model_config = ConfigDict(extra="forbid")
 
-    def __init__(self, request: RetrieveConfig) -> None:
-        self.unit = request.unit
+        unit: Unit = Field("sentence", description="What is searched.")
+
+    version: ClassVar[str] = "1"
+    dense: ClassVar[bool] = False
+    keywords: ClassVar[bool] = True
+
+    def __init__(self, options: Options) -> None:
+        self.unit = options.unit
+
+    def check(self, index: Index) -> None:
+        """Every index that has the unit can answer."""
 
     def retrieve(self, questions: Questions, index: Index, k: int) -> Found:
-        return index.matching(self.unit, questions.texts, k)
+        return index.matching(self.unit, words(questions.texts), k)

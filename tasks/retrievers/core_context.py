@@ -3,36 +3,46 @@
 from typing import ClassVar
 
 import numpy as np
+from pydantic import ConfigDict, Field
 
-from configs.schema import Layout, RetrieveConfig, Unit
+from configs.schema import Layout, Unit
 from storage.indexes.faiss_types import Vectors
+from storage.indexes.opened import IndexMismatch
 from storage.indexes.topk import Found
-from tasks.retrievers.base import Index, Questions
+from tasks.retrievers.base import DenseOptions, Index, Questions
 
 
 class CoreContext:
     """ParetoRAG: sentences by alpha * core.q + (1 - alpha) * context.q, any alpha on a dual index."""
 
+    class Options(DenseOptions):
+        model_config = ConfigDict(extra="forbid")
+
+        alpha: float = Field(0.8, ge=0, le=1, description="Weight of the core vector: score = a*core + (1-a)*context.")
+
     version: ClassVar[str] = "1"
-    settings: ClassVar[frozenset[str]] = frozenset({"alpha", "nprobe", "ef_search"})
     dense: ClassVar[bool] = True
+    keywords: ClassVar[bool] = False
 
     unit: Unit = "sentence"
 
-    def __init__(self, request: RetrieveConfig) -> None:
-        self.alpha = request.alpha
+    def __init__(self, options: Options) -> None:
+        self.options, self.alpha = options, options.alpha
 
-    def retrieve(self, questions: Questions, index: Index, k: int) -> Found:
-        return index.nearest(self.unit, self.queries(questions.vectors, index.layout, index.alpha), k)
-
-    def queries(self, questions: Vectors, layout: Layout, index_alpha: float) -> Vectors:
-        """float32 (n, d) question vectors → float32 (n, width of the index). Raises ValueError where the index
-        cannot answer (a fused index of another alpha)."""
-        if layout == "dual":
-            return np.concatenate([self.alpha * questions, (1 - self.alpha) * questions], axis=1).astype(np.float32)
-        if abs(self.alpha - index_alpha) > 1e-9:
-            raise ValueError(
-                f"the index is fused at alpha {index_alpha:g} and cannot answer for alpha {self.alpha:g}; "
+    def check(self, index: Index) -> None:
+        if index.layout == "fused" and abs(self.alpha - index.alpha) > 1e-9:
+            raise IndexMismatch(
+                f"index {index.name!r} is fused at alpha {index.alpha:g} and cannot answer for alpha {self.alpha:g}; "
                 "build one that answers every alpha with --set index.layout=dual"
             )
+
+    def retrieve(self, questions: Questions, index: Index, k: int) -> Found:
+        self.check(index)
+        queries = self.queries(questions.vectors, index.layout)
+        return index.nearest(self.unit, queries, k, self.options.nprobe, self.options.ef_search)
+
+    def queries(self, questions: Vectors, layout: Layout) -> Vectors:
+        """float32 (n, d) question vectors → float32 (n, width of the index)."""
+        if layout == "dual":
+            return np.concatenate([self.alpha * questions, (1 - self.alpha) * questions], axis=1).astype(np.float32)
         return questions

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
+from pydantic import ConfigDict
 
-from configs.schema import RetrieveConfig
 from storage.indexes.topk import NOTHING, Found
-from tasks.retrievers.base import Index, Questions
+from tasks.retrievers.base import Index, Questions, Retriever
 from tasks.retrievers.bm25 import BM25
 from tasks.retrievers.core_context import CoreContext
-from tasks.retrievers.passage import Passage
+from tasks.retrievers.passage import PassageRetriever
 
 CONSTANT = 60
 DEPTH = 100
@@ -23,13 +23,21 @@ DEPTH = 100
 class Hybrid:
     """Reciprocal rank fusion of bm25 with core_context, or with passage where retrieve.unit is passage."""
 
-    version: ClassVar[str] = "1"
-    settings: ClassVar[frozenset[str]] = frozenset({"alpha", "unit", "nprobe", "ef_search"})
-    dense: ClassVar[bool] = True
+    class Options(CoreContext.Options, BM25.Options):
+        model_config = ConfigDict(extra="forbid")
 
-    def __init__(self, request: RetrieveConfig) -> None:
-        self.unit = request.unit
-        self.rankings = [(CoreContext if self.unit == "sentence" else Passage)(request), BM25(request)]
+    version: ClassVar[str] = "1"
+    dense: ClassVar[bool] = True
+    keywords: ClassVar[bool] = True
+
+    def __init__(self, options: Options) -> None:
+        self.unit = options.unit
+        by_vectors = CoreContext(options) if self.unit == "sentence" else PassageRetriever(options)
+        self.rankings: list[Retriever] = [by_vectors, BM25(options)]
+
+    def check(self, index: Index) -> None:
+        for ranking in self.rankings:
+            ranking.check(index)
 
     def retrieve(self, questions: Questions, index: Index, k: int) -> Found:
         depth = max(DEPTH, k)

@@ -2,22 +2,30 @@
 
 from typing import ClassVar
 
-from configs.schema import RetrieveConfig, Unit
+from pydantic import ConfigDict
+
+from configs.schema import Unit
 from storage.indexes.topk import Found
-from tasks.retrievers.base import Index, Questions
+from tasks.retrievers.base import DenseOptions, Index, Questions
 
 
-class Passage:
+class PassageRetriever:
     """Naive RAG: whole passages by the inner product with the question; alpha has no part in it."""
 
+    class Options(DenseOptions):
+        model_config = ConfigDict(extra="forbid")
+
     version: ClassVar[str] = "1"
-    settings: ClassVar[frozenset[str]] = frozenset({"nprobe", "ef_search"})
     dense: ClassVar[bool] = True
+    keywords: ClassVar[bool] = False
 
     unit: Unit = "passage"
 
-    def __init__(self, request: RetrieveConfig) -> None:
-        """Nothing in a request concerns it."""
+    def __init__(self, options: DenseOptions) -> None:
+        self.options = options
+
+    def check(self, index: Index) -> None:
+        """Every index that has the unit can answer."""
 
     def retrieve(self, questions: Questions, index: Index, k: int) -> Found:
-        return index.nearest(self.unit, questions.vectors, k)
+        return index.nearest(self.unit, questions.vectors, k, self.options.nprobe, self.options.ef_search)
