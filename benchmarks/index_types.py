@@ -33,7 +33,7 @@ from storage.indexes import faiss_shards
 from storage.indexes.faiss_shards import Shard
 from storage.indexes.faiss_types import Recipe, efforts
 from storage.indexes.recall import Recall, chosen
-from storage.indexes.topk import Found, merged
+from storage.indexes.topk import TopK, merged
 
 DIMENSION = 384
 TOPICS, CENTRES = 512, 16_384
@@ -86,8 +86,8 @@ class Corpus:
         best = None
         for number, vectors in enumerate(self.batches(range(len(self.sizes)))):
             scores, rows = faiss.knn(self.queries, vectors, min(K, len(vectors)), metric=faiss.METRIC_INNER_PRODUCT)
-            found = Found(rows + self.starts[number], scores, rows, rows)
-            best = found if best is None else merged([best, found], K)
+            top = TopK(rows + self.starts[number], scores, rows, rows)
+            best = top if best is None else merged([best, top], K)
         return best.ids
 
     def ids(self, numbers: range) -> np.ndarray:
@@ -130,8 +130,8 @@ def rates(variants: list[list[Shard]], queries: np.ndarray, batch: int, effort: 
     return [statistics.median(results) for results in measured]
 
 
-def recall(found: np.ndarray, truth: np.ndarray) -> Recall:
-    return Recall.of([set(row) for row in found.tolist()], [set(row) for row in truth.tolist()])
+def recall(answers: np.ndarray, truth: np.ndarray) -> Recall:
+    return Recall.of([set(row) for row in answers.tolist()], [set(row) for row in truth.tolist()])
 
 
 class Trial:
@@ -155,13 +155,13 @@ class Trial:
     def choose(self, truth: np.ndarray) -> tuple[int, float]:
         """The effort that half of the queries choose, and the recall of the others."""
         half = QUERIES // 2
-        found = {
+        answers = {
             effort: faiss_shards.search(self.shards, self.corpus.queries, K, effort).ids
             for effort in efforts(self.shards[0].inner, K)
         }
-        recalls = {effort: recall(ids[:half], truth[:half]) for effort, ids in found.items()}
+        recalls = {effort: recall(ids[:half], truth[:half]) for effort, ids in answers.items()}
         effort = chosen(recalls, self.recipe.config.recall)
-        return effort, recall(found[effort][half:], truth[half:]).mean
+        return effort, recall(answers[effort][half:], truth[half:]).mean
 
     def row(self, truth: np.ndarray, flat: dict[int, float]) -> str:
         """A row of the table; the first trial's rates become those of `flat`."""

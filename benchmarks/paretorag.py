@@ -70,8 +70,8 @@ def sample_questions(store: Path, passages: str) -> list[dict]:
 def recalls(
     searcher: Searcher, questions: list[dict], vectors: np.ndarray, request: RetrieveConfig
 ) -> dict[str, float]:
-    found = searcher.search([question["text"] for question in questions], request, vectors)
-    units = searcher.texts(found, "passage" if request.retriever == "passage" else "sentence")
+    top = searcher.search([question["text"] for question in questions], request, vectors)
+    units = searcher.texts(top, "passage" if request.retriever == "passage" else "sentence")
     ranks: dict[str, list[float]] = {"passage": [], "answer": []}
     for question, rows in zip(questions, units, strict=True):
         gold, answers = set(question["gold_passages"]), [answer.lower() for answer in question["answers"]]

@@ -15,7 +15,7 @@ from storage import schemas
 from storage.artifacts import Artifact
 from storage.indexes.faiss_types import Vectors
 from storage.indexes.opened import IndexMismatch, OpenedIndex
-from storage.indexes.topk import Found
+from storage.indexes.topk import TopK
 from storage.indexes.units import Units, table_of
 from storage.runs import find_index
 from tasks.encode import make_encoder
@@ -25,7 +25,7 @@ from tasks.stage import Progress, ShardResult, Stage
 
 
 @dataclass(frozen=True)
-class Hit:
+class SearchHit:
     """A retrieved unit. `core` and `context` are its similarities to the question (context None: it has none)."""
 
     rank: int
@@ -66,15 +66,15 @@ class Searcher:
             )
         return encoder
 
-    def search(self, questions: Sequence[str], request: RetrieveConfig, vectors: Vectors | None = None) -> Found:
-        """The best units of each question, by table shard and row; see `texts` and `hits`. All questions are encoded
+    def search(self, questions: Sequence[str], request: RetrieveConfig, vectors: Vectors | None = None) -> TopK:
+        """The best units of every question, by table shard and row; see `texts` and `hits`. All questions are encoded
         together, where the retriever needs it and `vectors`, float32 (n, d), does not say that they are already."""
         return self._search(Questions(questions, lambda texts: self._encoded(texts, vectors)), request)
 
     def _encoded(self, texts: Sequence[str], vectors: Vectors | None) -> Vectors:
         return self.encoder.encode_questions(texts).vectors if vectors is None else vectors
 
-    def _search(self, questions: Questions, request: RetrieveConfig) -> Found:
+    def _search(self, questions: Questions, request: RetrieveConfig) -> TopK:
         return self._retriever(request).retrieve(questions, self.index, request.top_k)
 
     def _retriever(self, request: RetrieveConfig) -> Retriever:
@@ -95,30 +95,30 @@ class Searcher:
             self.index.bm25  # noqa: B018  # likewise, whether it is there
         retriever.check(self.index)
 
-    def texts(self, found: Found, unit: Unit) -> list[list[dict[str, Any]]]:
-        """The rows of `sentences` (or `passages`) of what was found, question by question, best first."""
+    def texts(self, top: TopK, unit: Unit) -> list[list[dict[str, Any]]]:
+        """The rows of `sentences` (or `passages`) of the best units, question by question, best first."""
         return [
             [self.units.row(unit, int(shard), int(row)) for shard, row in zip(shards, rows, strict=True) if row >= 0]
-            for shards, rows in zip(found.shards, found.rows, strict=True)
+            for shards, rows in zip(top.shards, top.rows, strict=True)
         ]
 
-    def hits(self, question: str, request: RetrieveConfig) -> list[Hit]:
+    def hits(self, question: str, request: RetrieveConfig) -> list[SearchHit]:
         """One question's hits, with all that explains them."""
         questions = Questions([question], lambda texts: self._encoded(texts, None))
-        found = self._search(questions, request)
+        top = self._search(questions, request)
         unit = self._retriever(request).unit
         hits = []
-        for rank, row in enumerate(self.texts(found, unit)[0]):
-            shard, number = int(found.shards[0, rank]), int(found.rows[0, rank])
+        for rank, row in enumerate(self.texts(top, unit)[0]):
+            shard, number = int(top.shards[0, rank]), int(top.rows[0, rank])
             core, context = self.units.similarities(unit, shard, number, questions.vectors[0])
             passage = self.units.passage(shard, row["passage_id"])
             hits.append(
-                Hit(
+                SearchHit(
                     rank=rank + 1,
-                    score=float(found.scores[0, rank]),
+                    score=float(top.scores[0, rank]),
                     core=core,
                     context=context,
-                    unit_id=int(found.ids[0, rank]),
+                    unit_id=int(top.ids[0, rank]),
                     passage_id=row["passage_id"],
                     position=row.get("position", 0),
                     title=passage["title"],
@@ -165,10 +165,10 @@ class Retrieve(Stage):
         searcher = _searcher(self.store, self.index, tuple(sorted(artifact.name for artifact in self.inputs.values())))
         asked = pq.read_table(self.inputs["asked"].path(shard), columns=["question_id", "text"])
         vectors = self._vectors(shard) if "question_vectors" in self.inputs else None
-        found = searcher.search(asked["text"].to_pylist(), self.config, vectors)
-        rows, ranks = np.nonzero(found.rows >= 0)
+        top = searcher.search(asked["text"].to_pylist(), self.config, vectors)
+        rows, ranks = np.nonzero(top.rows >= 0)
         unit, table = self.retriever.unit, table_of(self.retriever.unit)
-        shards, places = found.shards[rows, ranks], found.rows[rows, ranks]
+        shards, places = top.shards[rows, ranks], top.rows[rows, ranks]
         columns = ["passage_id", "text", *(["start", "end"] if unit == "sentence" else ["title"])]
         units = searcher.units.take(table, shards, places, columns)
         texts, passages = units["text"].to_pylist(), units["passage_id"].to_numpy()
@@ -183,11 +183,11 @@ class Retrieve(Stage):
             "question_id": asked["question_id"].to_numpy()[rows],
             "rank": ranks + 1,
             "unit": [unit] * len(texts),
-            "unit_id": found.ids[rows, ranks],
+            "unit_id": top.ids[rows, ranks],
             "passage_id": passages,
             "start": starts,
             "end": ends,
-            "score": found.scores[rows, ranks],
+            "score": top.scores[rows, ranks],
             "title": titles.to_pylist(),
             "text": texts,
         }

@@ -1,6 +1,6 @@
-"""BM25 shards: each a `bm25s` index over one shard of a table, whose scores are those of the whole corpus.
+"""BM25 shards: a shard is a `bm25s` index over one shard of a table, whose scores are those of the whole corpus.
 
-BM25 needs three figures of the corpus: its number of units, their mean length, and of each term the number of units it
+BM25 needs three figures of the corpus: its number of units, their mean length, and of every term the number of units it
 stands in. `bm25s` computes them from what it is given, a shard; so its parameters and scores are adjusted (`build`),
 and the shards together score exactly as one index of everything does.
 
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from configs.schema import Unit
 from storage.artifacts import Artifact
 from storage.ids import content_id
-from storage.indexes.topk import NOTHING, Found, merged
+from storage.indexes.topk import NOTHING, TopK, merged
 from storage.parquet import write_atomically
 
 ARRAYS = ("data", "indices", "indptr", "terms")
@@ -51,7 +51,7 @@ def stem(artifact: Artifact, shard: int, unit: Unit) -> Path:
 
 
 def build(stem: Path, corpus: Corpus, units: Sequence[Sequence[str]], documents: dict[str, int]) -> list[Path]:
-    """Write the shard of these units, each its words in order; `documents`: units of the corpus that have a term.
+    """Write the shard of these units, given as their words in order; `documents`: units of the corpus that have a term.
 
     k1 (1 - b + b·l/L), L the corpus's mean length, equals k1' (1 - b' + b'·l/L') with the shard's L' for
     b·L'/L = share, k1' = k1 (1 - b + share), b' = share / (1 - b + share). A score is proportional to the term's idf,
@@ -142,13 +142,13 @@ class Shard:
         return scores[rows], rows
 
 
-def search(shards: Sequence[Shard], questions: Sequence[Sequence[str]], k: int) -> Found:
-    """The k best units for each question, given as its words, over all shards; ids are not known here, and −1."""
-    found = [_search_one(shards, words, k) for words in questions]
-    return Found(*(np.concatenate(columns) for columns in zip(*(each.columns() for each in found), strict=True)))
+def search(shards: Sequence[Shard], questions: Sequence[Sequence[str]], k: int) -> TopK:
+    """The k best units for every question, given as its words, over all shards; ids are not known here, and −1."""
+    answers = [_search_one(shards, words, k) for words in questions]
+    return TopK(*(np.concatenate(columns) for columns in zip(*(top.columns() for top in answers), strict=True)))
 
 
-def _search_one(shards: Sequence[Shard], words: Sequence[str], k: int) -> Found:
+def _search_one(shards: Sequence[Shard], words: Sequence[str], k: int) -> TopK:
     ids = np.array([content_id(word) for word in words], np.int64)
     parts = [_padded(NOTHING, np.empty(0, np.float32), np.empty(0, np.int64), k)]
     for number, shard in enumerate(shards):
@@ -160,8 +160,8 @@ def _search_one(shards: Sequence[Shard], words: Sequence[str], k: int) -> Found:
     return merged(parts, k)
 
 
-def _padded(shard: int, scores: NDArray[np.float32], rows: NDArray[np.int64], k: int) -> Found:
+def _padded(shard: int, scores: NDArray[np.float32], rows: NDArray[np.int64], k: int) -> TopK:
     missing = k - len(rows)
     places = np.pad(rows, (0, missing), constant_values=NOTHING)[None]
     best = np.pad(scores, (0, missing), constant_values=-np.inf)[None]
-    return Found(np.full_like(places, NOTHING), best, np.where(places >= 0, shard, NOTHING), places)
+    return TopK(np.full_like(places, NOTHING), best, np.where(places >= 0, shard, NOTHING), places)

@@ -1,7 +1,7 @@
 """FAISS shards: built apart, memory-mapped, searched one by one, and their top-k merged.
 
 A file is an `IndexIDMap` over its vectors, so that plain FAISS opens it and answers with the int64 ids of the tables.
-Here the inner index is searched: it answers with rows, from which texts and vectors are found without a look-up by id.
+Here the inner index is searched: it answers with rows, from which texts and vectors are read without a look-up by id.
 Files are mapped with IO_FLAG_MMAP_IFC, which for every type leaves the vectors, codes and links on the disk until a
 search touches them (IO_FLAG_MMAP copies flat and scalar-quantized ones); ids alone are read into memory.
 """
@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storage.indexes.faiss_types import Vectors, one_thread
-from storage.indexes.topk import NOTHING, Found, best_first, merged
+from storage.indexes.topk import NOTHING, TopK, best_first, merged
 from storage.parquet import write_atomically
 
 Rows = NDArray[np.int64]
 
 WAITING = 4_000_000
-"""Findings that wait to be merged, at most: what memory follows when there are many shards."""
+"""Units that wait to be merged, at most: what memory follows when there are many shards."""
 
 
 def write(path: Path, index: faiss.Index) -> None:
@@ -78,12 +78,12 @@ class Shard:
         return faiss.rev_swig_ptr(self.index.id_map.data(), self.inner.ntotal)
 
     def search(self, queries: Vectors, effort: int, lists: "Lists | None", scores: Vectors, rows: Rows) -> None:
-        """Fill `scores` and `rows`, each (n, k) and contiguous; row −1 where fewer were found."""
+        """Fill `scores` and `rows`, both (n, k) and contiguous; row −1 where fewer match."""
         if lists is not None:
             self.inner.nprobe = lists.numbers.shape[1]
-            asked = [faiss.swig_ptr(each) for each in (queries, lists.numbers, lists.scores, scores, rows)]
+            pointers = [faiss.swig_ptr(array) for array in (queries, lists.numbers, lists.scores, scores, rows)]
             # The wrapper of the same name checks and converts on every call; shards are many and searches short.
-            self.inner.search_preassigned_c(len(queries), asked[0], rows.shape[1], *asked[1:], False)
+            self.inner.search_preassigned_c(len(queries), pointers[0], rows.shape[1], *pointers[1:], False)
             return
         if effort:
             self.inner.hnsw.efSearch = max(effort, rows.shape[1])
@@ -92,17 +92,17 @@ class Shard:
 
 @dataclass(frozen=True)
 class Lists:
-    """The lists of an IVF index to look into for each query, nearest first: `numbers` int64, `scores` float32."""
+    """The lists of an IVF index to look into for every query, nearest first: `numbers` int64, `scores` float32."""
 
     numbers: Rows
     scores: Vectors
 
 
-def search(shards: Sequence[Shard], queries: Vectors, k: int, effort: int = 0) -> Found:
-    """The k units of greatest inner product with each query, over all shards of one index.
+def search(shards: Sequence[Shard], queries: Vectors, k: int, effort: int = 0) -> TopK:
+    """The k units of greatest inner product with every query, over all shards of one index.
 
     `queries` float32 (n, d). `effort`: nprobe of an IVF index, efSearch of an HNSW graph, else 0. Shards of an IVF
-    index share their coarse quantizer, so that the lists to look into are found once for all of them.
+    index share their coarse quantizer, so that the lists to look into are computed once for all of them.
     """
     queries = np.ascontiguousarray(queries, dtype=np.float32)
     lists = _nearest_lists(shards, queries, effort)
@@ -116,7 +116,7 @@ def search(shards: Sequence[Shard], queries: Vectors, k: int, effort: int = 0) -
 
 def _search_some(
     shards: Sequence[Shard], first: int, queries: Vectors, k: int, effort: int, lists: Lists | None
-) -> Found:
+) -> TopK:
     """Search these shards, numbered from `first`; ids are not known yet, and −1."""
     scores = np.empty((len(shards), len(queries), k), np.float32)
     rows = np.empty(scores.shape, np.int64)
@@ -125,10 +125,10 @@ def _search_some(
     all_scores = scores.swapaxes(0, 1).reshape(len(queries), -1)
     all_rows = rows.swapaxes(0, 1).reshape(len(queries), -1)
     order = best_first(all_scores, all_rows, k)
-    each = np.arange(len(queries))[:, None]
-    best_rows = all_rows[each, order]
+    lines = np.arange(len(queries))[:, None]
+    best_rows = all_rows[lines, order]
     numbers = np.where(best_rows >= 0, first + order // k, NOTHING)
-    return Found(np.full_like(best_rows, NOTHING), all_scores[each, order], numbers, best_rows)
+    return TopK(np.full_like(best_rows, NOTHING), all_scores[lines, order], numbers, best_rows)
 
 
 def _nearest_lists(shards: Sequence[Shard], queries: Vectors, effort: int) -> Lists | None:
@@ -139,9 +139,9 @@ def _nearest_lists(shards: Sequence[Shard], queries: Vectors, effort: int) -> Li
     return Lists(numbers, scores)
 
 
-def _with_ids(found: Found, shards: Sequence[Shard]) -> Found:
-    ids = np.full_like(found.rows, NOTHING)
-    for number in set(found.shards.ravel().tolist()) - {NOTHING}:
-        here = found.shards == number
-        ids[here] = shards[number].ids[found.rows[here]]
-    return Found(ids, found.scores, found.shards, found.rows)
+def _with_ids(top: TopK, shards: Sequence[Shard]) -> TopK:
+    ids = np.full_like(top.rows, NOTHING)
+    for number in set(top.shards.ravel().tolist()) - {NOTHING}:
+        here = top.shards == number
+        ids[here] = shards[number].ids[top.rows[here]]
+    return TopK(ids, top.scores, top.shards, top.rows)

@@ -1,4 +1,4 @@
-"""The types of a FAISS index: what each is made of, how it is trained, and how much work a search puts in.
+"""The types of a FAISS index: what they consist of, how they are trained, and how much work a search puts in.
 
 An index that needs training is trained once, on a sample, and every shard is built from that one empty *template*:
 shards then share coarse quantizer and codec, so that they can be built apart and searched as one index.
@@ -21,7 +21,7 @@ POINTS_PER_LIST = 32
 """Training vectors for a list of an IVF index, at least; fewer make k-means fit noise."""
 PQ_BITS = 8
 EFFORTS = sorted(size for step in range(14) for size in (1 << step, 3 << step))
-"""1, 2, 3, 4, 6, 8, 12 …: each a third to a half more work than the one before."""
+"""1, 2, 3, 4, 6, 8, 12 …: every one a third to a half more work than the one before."""
 MOST_LISTS = 8
 """A search looks into one list in eight, at most; beyond that a flat index does as well."""
 FEW_LISTS = 64
@@ -29,8 +29,8 @@ LEAST_EF_SEARCH = 32
 """Below this, a graph finds a corpus's own units much better than it finds questions, which lie further off."""
 
 
-# FAISS 1.15 takes BLAS from 128,000 numbers in a batch of queries on, a threshold found on machines of 80 cores: on one
-# core, batches of 20 to 300 questions then take 7 times as long (FAISS pull request 5109, whose value this is).
+# FAISS 1.15 takes BLAS from 128,000 numbers in a batch of queries on, a threshold measured on machines of 80 cores: on
+# one core, batches of 20 to 300 questions then take 7 times as long (FAISS pull request 5109, whose value this is).
 faiss.cvar.distance_compute_blas_threshold = 800 * faiss.omp_get_max_threads()
 
 

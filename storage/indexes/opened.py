@@ -10,7 +10,7 @@ from configs.schema import EncodeConfig, IndexConfig, Layout, Unit
 from storage.artifacts import Artifact, Manifest
 from storage.indexes import bm25_shards, faiss_shards
 from storage.indexes.faiss_types import Vectors
-from storage.indexes.topk import NOTHING, Found
+from storage.indexes.topk import NOTHING, TopK
 from storage.indexes.units import Units, table_of
 
 
@@ -41,7 +41,7 @@ class OpenedIndex:
 
     @cached_property
     def faiss(self) -> dict[Unit, list[faiss_shards.Shard]]:
-        """The FAISS shards of each unit, in order."""
+        """The FAISS shards of every unit, in order."""
         shards: dict[Unit, list[faiss_shards.Shard]] = {}
         for record in self.manifests["faiss"].shards:
             for unit in self.encoding.units:
@@ -51,13 +51,13 @@ class OpenedIndex:
 
     @cached_property
     def efforts(self) -> dict[Unit, int]:
-        """The nprobe or efSearch that was chosen for each unit's index when it was built."""
+        """The nprobe or efSearch that was chosen for every unit's index when it was built."""
         path = self.artifacts["faiss"].path(0, "index_quality")
         return {row["unit"]: row["effort"] for row in pq.read_table(path).to_pylist() if row["chosen"]}
 
     @cached_property
     def bm25(self) -> dict[Unit, list[bm25_shards.Shard]]:
-        """The BM25 shards of each unit, which are those of its table. Raises IndexMismatch where there are none."""
+        """The BM25 shards of every unit, which are those of its table. Raises IndexMismatch where there are none."""
         if "bm25" not in self.artifacts:
             raise IndexMismatch(
                 f"index {self.name!r} has no BM25; run its `vitalfew index` again with --set bm25.enabled=true: "
@@ -72,7 +72,7 @@ class OpenedIndex:
 
     @cached_property
     def coverage(self) -> dict[Unit, list[tuple[int, np.ndarray]]]:
-        """Per unit and FAISS shard: the first table shard it covers and the row each of them starts at."""
+        """Per unit and FAISS shard: the first table shard it covers and the rows at which its table shards start."""
         coverage: dict[Unit, list[tuple[int, np.ndarray]]] = {}
         for unit in self.encoding.units:
             table = table_of(unit)
@@ -90,31 +90,31 @@ class OpenedIndex:
     def alpha(self) -> float:
         return self.config.alpha
 
-    def nearest(self, unit: Unit, queries: Vectors, k: int, nprobe: int | None, ef_search: int | None) -> Found:
-        """The k units of greatest inner product with each query, float32 (n, width), by table shard and row.
+    def nearest(self, unit: Unit, queries: Vectors, k: int, nprobe: int | None, ef_search: int | None) -> TopK:
+        """The k units of greatest inner product with every query, float32 (n, width), by table shard and row.
 
         `nprobe`, `ef_search`: None is the effort that was chosen when the index was built.
         """
-        found = faiss_shards.search(self.faiss[unit], queries, k, self._effort(unit, nprobe, ef_search))
-        shards, rows = np.full_like(found.shards, NOTHING), np.full_like(found.rows, NOTHING)
+        top = faiss_shards.search(self.faiss[unit], queries, k, self._effort(unit, nprobe, ef_search))
+        shards, rows = np.full_like(top.shards, NOTHING), np.full_like(top.rows, NOTHING)
         for number, (first, starts) in enumerate(self.coverage[unit]):
-            here = (found.shards == number) & (found.rows >= 0)
-            places = np.searchsorted(starts, found.rows[here], side="right") - 1
-            shards[here], rows[here] = first + places, found.rows[here] - starts[places]
-        return Found(found.ids, found.scores, shards, rows)
+            here = (top.shards == number) & (top.rows >= 0)
+            places = np.searchsorted(starts, top.rows[here], side="right") - 1
+            shards[here], rows[here] = first + places, top.rows[here] - starts[places]
+        return TopK(top.ids, top.scores, shards, rows)
 
     def _effort(self, unit: Unit, nprobe: int | None, ef_search: int | None) -> int:
         asked = {"i": nprobe, "h": ef_search} if self.config.type != "flat" else {}
         kind = self.config.type[0]
         return asked[kind] or self.efforts[unit] if kind in asked else 0
 
-    def matching(self, unit: Unit, words: Sequence[Sequence[str]], k: int) -> Found:
-        """The k units of greatest BM25 score for each question, given as its words, by table shard and row."""
-        found = bm25_shards.search(self.bm25[unit], words, k)
-        shards, ids = found.shards.copy(), found.ids.copy()
+    def matching(self, unit: Unit, words: Sequence[Sequence[str]], k: int) -> TopK:
+        """The k units of greatest BM25 score for every question, given as its words, by table shard and row."""
+        top = bm25_shards.search(self.bm25[unit], words, k)
+        shards, ids = top.shards.copy(), top.ids.copy()
         for number, record in enumerate(self.manifests[table_of(unit)].shards):
-            here = found.shards == number
+            here = top.shards == number
             if here.any():
                 shards[here] = record.shard
-                ids[here] = self.units.ids(unit, record.shard)[found.rows[here]]
-        return Found(ids, found.scores, shards, found.rows)
+                ids[here] = self.units.ids(unit, record.shard)[top.rows[here]]
+        return TopK(ids, top.scores, shards, top.rows)

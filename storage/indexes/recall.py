@@ -1,9 +1,10 @@
 """Recall of an approximate index against exact search, measured while its shards are built.
 
 *Probes* are some of the corpus's own units, standing for questions: a sentence's core vector makes the query that a
-question would make, and the sentence itself does not count among what is found. While a shard's vectors stream into
-its index, the exact nearest neighbours of every probe in the shard are kept, and then what the shard's index finds;
-both are merged over all shards. So the whole corpus is searched, exactly and approximately, without being read again.
+question would make, and the sentence itself does not count among its own neighbours. While a shard's vectors stream
+into its index, the exact nearest neighbours of every probe in the shard are kept, and then those that the shard's index
+gives; both are merged over all shards. So the whole corpus is searched, exactly and approximately, without being read
+again.
 
 A question lies further from a corpus than its own units do. On MiniLM's vectors of SQuAD, HotpotQA and
 2WikiMultihopQA (35,888 sentences, 9,179 passages), recall@10 of ivf types is 0.01 to 0.02 greater for 627 real
@@ -25,7 +26,7 @@ from storage import schemas
 from storage.indexes import faiss_shards
 from storage.indexes.faiss_shards import Shard
 from storage.indexes.faiss_types import Vectors, efforts, one_thread
-from storage.indexes.topk import NOTHING, Found, merged
+from storage.indexes.topk import NOTHING, TopK, merged
 from storage.parquet import write_atomically
 
 PROBES = 200
@@ -38,7 +39,7 @@ WITHIN = 0.01
 
 @dataclass(frozen=True)
 class Probes:
-    """Queries float32 (n, d) and the ids of the units they are made of, int64 (n,)."""
+    """Queries float32 (n, d) and the ids of the units they were made from, int64 (n,)."""
 
     ids: np.ndarray
     queries: Vectors
@@ -61,7 +62,7 @@ class Exact:
 
     def __init__(self, probes: Probes, ids: np.ndarray) -> None:
         self.probes, self.ids = probes, ids
-        self.found = _nothing(len(probes.ids))
+        self.top = _nothing(len(probes.ids))
 
     def watch(self, batches: Iterable[Vectors]) -> Iterator[Vectors]:
         start = 0
@@ -76,27 +77,27 @@ class Exact:
         with one_thread():
             scores, rows = faiss.knn(self.probes.queries, vectors, depth, metric=faiss.METRIC_INNER_PRODUCT)
         rows += start
-        self.found = merged([self.found, Found(self.ids[rows], scores, rows, rows)], DEPTH)
+        self.top = merged([self.top, TopK(self.ids[rows], scores, rows, rows)], DEPTH)
 
 
 def neighbours(unit: str, exact: Exact, shard: Shard) -> pa.Table:
     """The rows of `neighbours` for one shard: the exact answers, then the index's own with every effort."""
-    tables = [_rows(unit, EXACT, exact.found)]
+    tables = [_rows(unit, EXACT, exact.top)]
     with one_thread():
         for effort in efforts(shard.inner, K):
-            found = faiss_shards.search([shard], exact.probes.queries, DEPTH, effort)
-            tables.append(_rows(unit, effort, found))
+            top = faiss_shards.search([shard], exact.probes.queries, DEPTH, effort)
+            tables.append(_rows(unit, effort, top))
     return pa.concat_tables(tables)
 
 
-def _nothing(probes: int) -> Found:
+def _nothing(probes: int) -> TopK:
     none = np.full((probes, DEPTH), NOTHING, np.int64)
-    return Found(none, np.full((probes, DEPTH), -np.inf, np.float32), none, none)
+    return TopK(none, np.full((probes, DEPTH), -np.inf, np.float32), none, none)
 
 
-def _rows(unit: str, effort: int, found: Found) -> pa.Table:
-    """Every probe has DEPTH rows, the last ones empty where it found less."""
-    padded = merged([found, _nothing(len(found.ids))], DEPTH)
+def _rows(unit: str, effort: int, top: TopK) -> pa.Table:
+    """Every probe has DEPTH rows, the last ones empty where there are fewer."""
+    padded = merged([top, _nothing(len(top.ids))], DEPTH)
     probes = np.repeat(np.arange(len(padded.ids), dtype=np.int32), DEPTH)
     count = len(probes)
     columns: list[Any] = [
@@ -117,8 +118,8 @@ class Recall:
     error: float
 
     @classmethod
-    def of(cls, found: list[set[int]], exact: list[set[int]]) -> "Recall":
-        shares = [len(a & b) / len(b) for a, b in zip(found, exact, strict=True) if b] or [1.0]
+    def of(cls, approximate: list[set[int]], exact: list[set[int]]) -> "Recall":
+        shares = [len(a & b) / len(b) for a, b in zip(approximate, exact, strict=True) if b] or [1.0]
         return cls(float(np.mean(shares)), float(np.std(shares) / np.sqrt(len(shares))))
 
 
@@ -127,27 +128,24 @@ class Answers:
 
     def __init__(self, unit: str, probes: Probes) -> None:
         self.unit, self.probes = unit, probes
-        self.found: dict[int, Found] = {}
+        self.top: dict[int, TopK] = {}
 
     def add(self, rows: pa.Table) -> None:
         own = rows.filter(pc.equal(rows["unit"], self.unit))
         for effort in pc.unique(own["effort"]).to_pylist():
             part = own.filter(pc.equal(own["effort"], effort))
             ids, scores = (part[name].to_numpy().reshape(-1, DEPTH) for name in ("id", "score"))
-            found = Found(ids, scores, ids, ids)  # −1 where there is none, as rows have it
-            self.found[effort] = merged([self.found[effort], found], DEPTH) if effort in self.found else found
+            top = TopK(ids, scores, ids, ids)  # −1 where there is none, as rows have it
+            self.top[effort] = merged([self.top[effort], top], DEPTH) if effort in self.top else top
 
     def recalls(self) -> dict[int, Recall]:
         """By effort: how much of the exact top ten, the probe itself apart, the index finds."""
-        kept = {
-            effort: [self._others(found, probe) for probe in range(len(found.ids))]
-            for effort, found in self.found.items()
-        }
+        kept = {effort: [self._others(top, probe) for probe in range(len(top.ids))] for effort, top in self.top.items()}
         exact = kept.pop(EXACT)
-        return {effort: Recall.of(found, exact) for effort, found in sorted(kept.items())}
+        return {effort: Recall.of(neighbours, exact) for effort, neighbours in sorted(kept.items())}
 
-    def _others(self, found: Found, probe: int) -> set[int]:
-        ids = [unit for unit in found.ids[probe].tolist() if unit not in (NOTHING, self.probes.ids[probe])]
+    def _others(self, top: TopK, probe: int) -> set[int]:
+        ids = [unit for unit in top.ids[probe].tolist() if unit not in (NOTHING, self.probes.ids[probe])]
         return set(ids[:K])
 
 

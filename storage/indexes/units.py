@@ -57,7 +57,7 @@ class Units:
         return core, float(_vector(vectors, place) @ question)
 
     def take(self, table: str, shards: np.ndarray, rows: np.ndarray, columns: list[str]) -> pa.Table:
-        """Rows of a table of the index, by table shard and row, in the order asked for; each row group is read once."""
+        """Rows of a table of the index, by table shard and row, in the order asked for; a row group is read once."""
         order = np.lexsort((rows, shards))
         parts = []
         for shard in np.unique(shards):
@@ -144,7 +144,7 @@ def _ids(path: Path, column: str) -> np.ndarray:
 
 @lru_cache(OPEN_FILES)
 def _with_context(sentences: Path) -> np.ndarray:
-    """Whether each sentence has a context, bool: whether its passage has another sentence."""
+    """Whether a sentence has a context, bool: whether its passage has another sentence."""
     positions = pq.read_table(sentences, columns=["position"])["position"].to_numpy()
     sizes = np.diff([*np.flatnonzero(positions == 0), len(positions)])
     return np.repeat(sizes > 1, sizes)

@@ -1,4 +1,4 @@
-"""The corpus's terms and in how many of its units each stands: merged from the shards' `terms` in bounded memory."""
+"""The corpus's terms and in how many of its units they stand: merged from the shards' `terms` in bounded memory."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ def merge(paths: Sequence[Path], unit: str, vocabulary: Path) -> None:
 
 
 def documents(vocabulary: Path, terms: Iterable[str]) -> dict[str, int]:
-    """In how many units of the corpus each of these terms stands."""
+    """In how many units of the corpus these terms stand."""
     wanted = pa.table({"term": pa.array(sorted(terms), pa.string())})
     with _connected(vocabulary.parent) as connection:
         connection.register("wanted", wanted)

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from configs.schema import Layout, RetrieveConfig, Unit
 from storage.indexes.faiss_types import Vectors
-from storage.indexes.topk import Found
+from storage.indexes.topk import TopK
 
 
 @dataclass(frozen=True)
@@ -46,19 +46,19 @@ class Index(Protocol):
     @property
     def alpha(self) -> float: ...
 
-    def nearest(self, unit: Unit, queries: Vectors, k: int, nprobe: int | None, ef_search: int | None) -> Found:
-        """The k units of greatest inner product with each query, float32 (n, width of the index)."""
+    def nearest(self, unit: Unit, queries: Vectors, k: int, nprobe: int | None, ef_search: int | None) -> TopK:
+        """The k units of greatest inner product with every query, float32 (n, width of the index)."""
         ...
 
-    def matching(self, unit: Unit, words: Sequence[Sequence[str]], k: int) -> Found:
-        """The k units of greatest BM25 score for each question, given as its words; a unit that shares none of them is
-        not found."""
+    def matching(self, unit: Unit, words: Sequence[Sequence[str]], k: int) -> TopK:
+        """The k units of greatest BM25 score for every question, given as its words; a unit that shares none
+        of them is no match."""
         ...
 
 
 class Retriever(Protocol):
-    """A class that has `Options`, a RetrieveConfig with what can be set of it besides, and is made of an instance of
-    them. `dense`: whether it needs the questions' vectors; `keywords`: whether it needs BM25's index."""
+    """A class that has `Options`, a RetrieveConfig with what can be set of it besides, of which an instance
+    constructs it. `dense`: whether it needs the questions' vectors; `keywords`: whether it needs BM25's index."""
 
     version: ClassVar[str]
     dense: ClassVar[bool]
@@ -73,6 +73,6 @@ class Retriever(Protocol):
         """Raises IndexMismatch where the index cannot answer."""
         ...
 
-    def retrieve(self, questions: Questions, index: Index, k: int) -> Found:
-        """The k best units of each question."""
+    def retrieve(self, questions: Questions, index: Index, k: int) -> TopK:
+        """The k best units of every question."""
         ...

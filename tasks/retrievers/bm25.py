@@ -5,7 +5,7 @@ from typing import ClassVar
 from pydantic import ConfigDict, Field
 
 from configs.schema import RetrieveConfig, Unit
-from storage.indexes.topk import Found
+from storage.indexes.topk import TopK
 from tasks.retrievers.base import Index, Questions
 from tasks.retrievers.words import words
 
@@ -28,5 +28,5 @@ class BM25:
     def check(self, index: Index) -> None:
         """Every index that has the unit can answer."""
 
-    def retrieve(self, questions: Questions, index: Index, k: int) -> Found:
+    def retrieve(self, questions: Questions, index: Index, k: int) -> TopK:
         return index.matching(self.unit, words(questions.texts), k)

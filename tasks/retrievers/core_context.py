@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 from configs.schema import Layout, Unit
 from storage.indexes.faiss_types import Vectors
 from storage.indexes.opened import IndexMismatch
-from storage.indexes.topk import Found
+from storage.indexes.topk import TopK
 from tasks.retrievers.base import DenseOptions, Index, Questions
 
 
@@ -36,7 +36,7 @@ class CoreContext:
                 "build one that answers every alpha with --set index.layout=dual"
             )
 
-    def retrieve(self, questions: Questions, index: Index, k: int) -> Found:
+    def retrieve(self, questions: Questions, index: Index, k: int) -> TopK:
         self.check(index)
         queries = self.queries(questions.vectors, index.layout)
         return index.nearest(self.unit, queries, k, self.options.nprobe, self.options.ef_search)

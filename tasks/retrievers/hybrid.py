@@ -1,6 +1,6 @@
 """`hybrid`: reciprocal rank fusion (Cormack, Clarke & Büttcher, SIGIR 2009) of a dense and a BM25 ranking.
 
-score(unit) = Σ 1 / (60 + rank) over the rankings that it stands in, rank from 1, each ranking at least 100 deep. The
+score(unit) = Σ 1 / (60 + rank) over the rankings that it stands in, rank from 1, every ranking at least 100 deep. The
 paper fuses whole rankings; what stands deeper than that here would add less than 1/160. Equal scores: the smaller id.
 """
 
@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from pydantic import ConfigDict
 
-from storage.indexes.topk import NOTHING, Found
+from storage.indexes.topk import NOTHING, TopK
 from tasks.retrievers.base import Index, Questions, Retriever
 from tasks.retrievers.bm25 import BM25
 from tasks.retrievers.core_context import CoreContext
@@ -39,12 +39,12 @@ class Hybrid:
         for ranking in self.rankings:
             ranking.check(index)
 
-    def retrieve(self, questions: Questions, index: Index, k: int) -> Found:
+    def retrieve(self, questions: Questions, index: Index, k: int) -> TopK:
         depth = max(DEPTH, k)
         return fused([ranking.retrieve(questions, index, depth) for ranking in self.rankings], k)
 
 
-def fused(rankings: Sequence[Found], k: int) -> Found:
+def fused(rankings: Sequence[TopK], k: int) -> TopK:
     """Reciprocal rank fusion: the k best units of all rankings, which are of the same questions."""
     questions = len(rankings[0].ids)
     places = np.full((questions, k, 3), NOTHING, np.int64)
@@ -53,15 +53,15 @@ def fused(rankings: Sequence[Found], k: int) -> Found:
         best = _fused_one(rankings, question)[:k]
         for rank, (score, place) in enumerate(best):
             scores[question, rank], places[question, rank] = score, place
-    return Found(places[..., 0], scores, places[..., 1], places[..., 2])
+    return TopK(places[..., 0], scores, places[..., 1], places[..., 2])
 
 
-def _fused_one(rankings: Sequence[Found], question: int) -> list[tuple[float, tuple[int, int, int]]]:
-    """Score and (id, shard, row) of every unit found for one question, best first."""
+def _fused_one(rankings: Sequence[TopK], question: int) -> list[tuple[float, tuple[int, int, int]]]:
+    """Score and (id, shard, row) of every unit in the rankings of one question, best first."""
     scores: dict[tuple[int, int, int], float] = {}
-    for found in rankings:
-        columns = (column[question].tolist() for column in (found.ids, found.shards, found.rows))
+    for top in rankings:
+        columns = (column[question].tolist() for column in (top.ids, top.shards, top.rows))
         units = [place for place in zip(*columns, strict=True) if place[0] != NOTHING]
         for rank, place in enumerate(units, 1):
             scores[place] = scores.get(place, 0.0) + 1 / (CONSTANT + rank)
-    return sorted(((score, place) for place, score in scores.items()), key=lambda each: (-each[0], each[1][0]))
+    return sorted(((score, place) for place, score in scores.items()), key=lambda unit: (-unit[0], unit[1][0]))

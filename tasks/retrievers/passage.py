@@ -5,7 +5,7 @@ from typing import ClassVar
 from pydantic import ConfigDict
 
 from configs.schema import Unit
-from storage.indexes.topk import Found
+from storage.indexes.topk import TopK
 from tasks.retrievers.base import DenseOptions, Index, Questions
 
 
@@ -27,5 +27,5 @@ class PassageRetriever:
     def check(self, index: Index) -> None:
         """Every index that has the unit can answer."""
 
-    def retrieve(self, questions: Questions, index: Index, k: int) -> Found:
+    def retrieve(self, questions: Questions, index: Index, k: int) -> TopK:
         return index.nearest(self.unit, questions.vectors, k, self.options.nprobe, self.options.ef_search)

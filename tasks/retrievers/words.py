@@ -15,10 +15,10 @@ PATTERN = r"(?u)\b\w+\b"
 
 
 def words(texts: Sequence[str]) -> list[list[str]]:
-    """The words of each text, in order, repetitions included."""
+    """The words of every text, in order, repetitions included."""
     if not texts:
         return []
-    found = bm25s.tokenize(
+    texts_words = bm25s.tokenize(
         list(texts),
         token_pattern=PATTERN,
         stopwords="en",
@@ -26,4 +26,4 @@ def words(texts: Sequence[str]) -> list[list[str]]:
         return_ids=False,
         show_progress=False,
     )
-    return cast(list[list[str]], found)
+    return cast(list[list[str]], texts_words)

@@ -15,7 +15,7 @@ from flows.cli.main import app
 from storage.indexes import bm25_shards
 from storage.indexes.bm25_shards import Corpus, Shard
 from storage.indexes.opened import IndexMismatch
-from storage.indexes.topk import Found
+from storage.indexes.topk import TopK
 from tasks.retrieve import Searcher
 from tasks.retrievers.hybrid import fused
 from tasks.retrievers.words import words
@@ -45,17 +45,17 @@ def test_shards_score_as_one_index(tmp_path_factory, parts: list, question: list
         here = {term: counts[term] for unit in units for term in unit}
         bm25_shards.build(folder / f"{number}", corpus, units, here)
         shards.append(Shard(folder / f"{number}", len(units)))
-    found = bm25_shards.search(shards, [question], len(everything))
+    top = bm25_shards.search(shards, [question], len(everything))
     starts = np.cumsum([0, *map(len, parts)])
-    kept = found.rows[0] >= 0
-    rows = starts[found.shards[0][kept]] + found.rows[0][kept]
+    kept = top.rows[0] >= 0
+    rows = starts[top.shards[0][kept]] + top.rows[0][kept]
     whole = bm25s.BM25(k1=k1, b=b, method="lucene")
     whole.index(everything, show_progress=False)
     known = [word for word in question if word in whole.vocab_dict]
     truth = whole.get_scores(known) if known else np.zeros(len(everything), np.float32)
     assert sorted(rows.tolist()) == np.flatnonzero(truth > 0).tolist()
-    np.testing.assert_allclose(found.scores[0][kept], truth[rows], rtol=1e-5)
-    np.testing.assert_allclose(found.scores[0][kept], np.sort(truth[truth > 0])[::-1], rtol=1e-5)
+    np.testing.assert_allclose(top.scores[0][kept], truth[rows], rtol=1e-5)
+    np.testing.assert_allclose(top.scores[0][kept], np.sort(truth[truth > 0])[::-1], rtol=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -107,9 +107,9 @@ def test_words() -> None:
 
 def test_questions_that_no_unit_answers(store: Path) -> None:
     searcher = Searcher(store, "test")
-    found = searcher.search(["xyzzy plugh", "", QUESTION], RetrieveConfig(retriever="bm25", top_k=3))
-    assert (found.ids[:2] == -1).all()
-    assert (found.ids[2] >= 0).all()
+    top = searcher.search(["xyzzy plugh", "", QUESTION], RetrieveConfig(retriever="bm25", top_k=3))
+    assert (top.ids[:2] == -1).all()
+    assert (top.ids[2] >= 0).all()
     assert searcher.hits("xyzzy", RetrieveConfig(retriever="bm25")) == []
     assert len(searcher.hits("xyzzy", RetrieveConfig(retriever="hybrid", top_k=4))) == 4
 
@@ -136,11 +136,9 @@ def test_passages_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("unit", ["sentence", "passage"])
 def test_hybrid_fuses_both_rankings(store: Path, unit: str) -> None:
     searcher = Searcher(store, "test")
-    dense = "core_context" if unit == "sentence" else "passage"
-    rankings = [
-        searcher.search([QUESTION], RetrieveConfig(retriever=name, unit=unit, top_k=100)).ids[0].tolist()
-        for name in (dense, "bm25")
-    ]
+    dense = RetrieveConfig(retriever="core_context" if unit == "sentence" else "passage", top_k=100)
+    keywords = RetrieveConfig(retriever="bm25", unit=unit, top_k=100)
+    rankings = [searcher.search([QUESTION], request).ids[0].tolist() for request in (dense, keywords)]
     scores: dict[int, float] = {}
     for ranking in rankings:
         for rank, each in enumerate([unit for unit in ranking if unit >= 0], 1):
@@ -153,8 +151,8 @@ def test_hybrid_fuses_both_rankings(store: Path, unit: str) -> None:
 @pytest.mark.parametrize("retriever", ["bm25", "hybrid"])
 def test_from_the_command_line(store: Path, retriever: str) -> None:
     options = ["--index", "test", "--store", str(store), "--top-k", "3", "--retriever", retriever]
-    found = CliRunner().invoke(app, ["search", QUESTION, *options, "--json"])
-    hits = json.loads(found.stdout)
+    result = CliRunner().invoke(app, ["search", QUESTION, *options, "--json"])
+    hits = json.loads(result.stdout)
     assert [hit["rank"] for hit in hits] == [1, 2, 3]
     assert hits[0]["score"] >= hits[2]["score"] > 0
     shown = CliRunner().invoke(app, ["search", QUESTION, *options])
@@ -165,27 +163,25 @@ def test_from_the_command_line(store: Path, retriever: str) -> None:
 RANKING = st.lists(st.integers(0, 30), unique=True, max_size=20)
 
 
-def ranked(units: list[int], depth: int = 20) -> Found:
+def ranked(units: list[int], depth: int = 20) -> TopK:
     ids = np.array([units + [-1] * (depth - len(units))], np.int64)
-    return Found(
-        ids, np.zeros(ids.shape, np.float32), np.where(ids < 0, -1, ids // 10), np.where(ids < 0, -1, ids % 10)
-    )
+    return TopK(ids, np.zeros(ids.shape, np.float32), np.where(ids < 0, -1, ids // 10), np.where(ids < 0, -1, ids % 10))
 
 
 @settings(deadline=None)
 @given(st.lists(RANKING, min_size=1, max_size=4), st.integers(1, 30))
 def test_reciprocal_rank_fusion(rankings: list[list[int]], k: int) -> None:
-    found = fused([ranked(units) for units in rankings], k)
-    kept = found.ids[0][found.ids[0] >= 0].tolist()
+    top = fused([ranked(units) for units in rankings], k)
+    kept = top.ids[0][top.ids[0] >= 0].tolist()
     assert len(kept) == len(set(kept)) == min(k, len({unit for units in rankings for unit in units}))
-    assert (np.diff(found.scores[0][: len(kept)]) <= 0).all()
-    for unit, score in zip(kept, found.scores[0].tolist(), strict=False):
+    assert (np.diff(top.scores[0][: len(kept)]) <= 0).all()
+    for unit, score in zip(kept, top.scores[0].tolist(), strict=False):
         assert score == pytest.approx(sum(1 / (61 + units.index(unit)) for units in rankings if unit in units))
-    np.testing.assert_array_equal(found.shards[0][: len(kept)] * 10 + found.rows[0][: len(kept)], kept)
+    np.testing.assert_array_equal(top.shards[0][: len(kept)] * 10 + top.rows[0][: len(kept)], kept)
     # neither the order of the rankings nor the depth that is asked for changes what is best
     again = fused([ranked(units) for units in reversed(rankings)], k)
-    np.testing.assert_array_equal(again.ids, found.ids)
+    np.testing.assert_array_equal(again.ids, top.ids)
     deeper = fused([ranked(units) for units in rankings], k + 5)
-    np.testing.assert_array_equal(deeper.ids[:, :k], found.ids)
+    np.testing.assert_array_equal(deeper.ids[:, :k], top.ids)
     if len({tuple(units) for units in rankings}) == 1:
         assert kept == rankings[0][:k]

@@ -118,13 +118,13 @@ def test_shards_together_are_one_index(tmp_path_factory, seed: int, sizes: list[
         build_flat(path, ids[start:end], [vectors[start:end]], 8)
         shards.append(Shard(path))
     queries = random.standard_normal((3, 8)).astype(np.float32)
-    found = search(shards, queries, k)
+    top = search(shards, queries, k)
     scores = queries @ vectors.T
     for row in range(3):
         expected = np.argsort(-scores[row])[:k]
-        kept = found.ids[row] >= 0
-        np.testing.assert_array_equal(found.ids[row][kept], ids[expected])
-        np.testing.assert_allclose(found.scores[row][kept], scores[row][expected], atol=1e-5)
+        kept = top.ids[row] >= 0
+        np.testing.assert_array_equal(top.ids[row][kept], ids[expected])
+        np.testing.assert_allclose(top.scores[row][kept], scores[row][expected], atol=1e-5)
     if sizes[0]:
         plain = faiss.read_index(str(shards[0].path))
         assert plain.search(vectors[:1], 1)[1].dtype == np.int64

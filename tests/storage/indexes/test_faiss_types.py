@@ -55,16 +55,16 @@ def test_ids_recall_and_size(tmp_path: Path, kind: str) -> None:
     shards = built(tmp_path, kind, vectors, ids, 3)
     inner = shards[0].inner
     effort = inner.nlist // 4 if kind in LISTS else 64 if kind == "hnsw" else 0
-    found = search(shards, queries, 10, effort)
+    top = search(shards, queries, 10, effort)
     truth = ids[np.argsort(-queries @ vectors.T, axis=1)[:, :10]]
-    recall = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(found.ids.tolist(), truth.tolist(), strict=True)])
+    recall = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(top.ids.tolist(), truth.tolist(), strict=True)])
     assert recall >= FLOORS[kind]
-    assert (np.diff(found.scores, axis=1) <= 0).all()
+    assert (np.diff(top.scores, axis=1) <= 0).all()
     by_id = dict(zip(ids.tolist(), vectors, strict=True))
     exact = np.array(
-        [[by_id[unit] @ query for unit in row] for row, query in zip(found.ids.tolist(), queries, strict=True)]
+        [[by_id[unit] @ query for unit in row] for row, query in zip(top.ids.tolist(), queries, strict=True)]
     )
-    np.testing.assert_allclose(found.scores, exact, atol=0.35 if kind == "ivf_pq" else 0.02)
+    np.testing.assert_allclose(top.scores, exact, atol=0.35 if kind == "ivf_pq" else 0.02)
     plain = faiss.read_index(str(shards[1].path))
     assert set(plain.search(queries, 5)[1].reshape(-1).tolist()) <= {-1, *ids[1000:2000].tolist()}
     size = Recipe(IndexConfig(type=kind), DIMENSION, 3000, 3000).bytes_per_vector()
@@ -106,10 +106,10 @@ def test_few_vectors(tmp_path_factory, kind: str, count: int, k: int, shards: in
     """Fewer vectors than lists, centroids or hits asked for, and shards that are empty."""
     vectors = clustered(count)
     opened = built(tmp_path_factory.mktemp("few"), kind, vectors, np.arange(count, dtype=np.int64), shards)
-    found = search(opened, vectors[:1], k, efforts(opened[0].inner, k)[-1])
-    kept = found.ids[0][found.ids[0] >= 0]
+    top = search(opened, vectors[:1], k, efforts(opened[0].inner, k)[-1])
+    kept = top.ids[0][top.ids[0] >= 0]
     assert len(kept) == len(set(kept.tolist())) == min(k, count)
-    assert (found.rows[0][len(kept) :] == -1).all()
+    assert (top.rows[0][len(kept) :] == -1).all()
 
 
 @settings(max_examples=200, deadline=None)
@@ -162,16 +162,16 @@ def test_the_recall_that_is_told_is_true(tmp_path: Path, layout: str) -> None:
             index={"layout": layout},
             load={"shard_passages": 300},
         )
-        exact_shards = Searcher(tmp_path, flat.run.name).faiss[unit]
-        shards = Searcher(tmp_path, "test").faiss[unit]
+        exact_shards = Searcher(tmp_path, flat.run.name).index.faiss[unit]
+        shards = Searcher(tmp_path, "test").index.faiss[unit]
         truth = search(exact_shards, queries, 11).ids.tolist()
         told = sql(tmp_path, f"SELECT effort, recall_at_10 FROM index_quality WHERE unit = '{unit}' AND probes > 0")
         assert len(told) > 5
         for effort, recall in told:
-            found = search(shards, queries, 11, effort).ids.tolist()
+            answers = search(shards, queries, 11, effort).ids.tolist()
             shares = [
                 len({*a} - {own} & {*[x for x in a if x != own][:10]} & {*[x for x in b if x != own][:10]}) / 10
-                for a, b, own in zip(found, truth, asked.tolist(), strict=True)
+                for a, b, own in zip(answers, truth, asked.tolist(), strict=True)
             ]
             assert recall == pytest.approx(np.mean(shares), abs=0.01)
 
@@ -198,7 +198,7 @@ def test_settings_that_have_no_part_change_nothing(tmp_path: Path) -> None:
 
 
 def _fingerprint(store: Path, name: str) -> str:
-    return Searcher(store, name).artifacts["faiss"].fingerprint
+    return Searcher(store, name).index.artifacts["faiss"].fingerprint
 
 
 class Interrupted(Exception):
