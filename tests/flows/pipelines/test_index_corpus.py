@@ -272,7 +272,7 @@ def test_changed_bytes_are_refused_by_name_and_rebuilt(tmp_path: Path, table: st
     ("encoder", "words"), [("NaNEncoder", "not finite"), ("WideEncoder", "dimension 64, declared is 32")]
 )
 def test_an_encoder_that_gives_nonsense_is_named(tmp_path: Path, encoder: str, words: str) -> None:
-    with pytest.raises(BadVectors, match=rf"tests\.fakes:{encoder}.*shard 0.*{words}"):
+    with pytest.raises(BadVectors, match=rf"tests\.support\.fakes:{encoder}.*shard 0.*{words}"):
         index(tmp_path, encode={"encoder": f"tests.support.fakes:{encoder}"})
 
 
