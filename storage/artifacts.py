@@ -6,22 +6,21 @@ whole, and the next run redoes the rest only.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from storage import files
 from storage.costs import Cost, model_name, write_ledger
-from storage.locks import locked
-from storage.parquet import DamagedRecord, checksum, read_json, remove_leftovers, write_json, write_table
-
-Record = TypeVar("Record")
+from storage.files import DamagedRecord, Record, read_record
 
 PREPARATION = -1
 """The shard number of what a stage does once, before its shards."""
@@ -51,8 +50,8 @@ class File:
     def misfit(self, store: Path) -> str | None:
         """What is wrong with the file in this store as far as its size tells, in words; None where nothing is."""
         try:
-            size = (store / self.path).stat().st_size
-        except (FileNotFoundError, NotADirectoryError):
+            size = files.status(store / self.path).size
+        except FileNotFoundError:
             return f"{self.path} is missing"
         return None if size == self.bytes else f"{self.path} has {size:,} bytes and was written with {self.bytes:,}"
 
@@ -61,7 +60,7 @@ class File:
         if fault := self.misfit(store):
             return fault
         path = store / self.path
-        modified_ns = path.stat().st_mtime_ns
+        modified_ns = files.status(path).modified_ns
         if modified_ns == self.modified_ns or _checksum(path, self.bytes, modified_ns) == self.checksum:
             return None
         return self._changed()
@@ -70,7 +69,7 @@ class File:
         """The same by reading every byte, whatever its date; `progress` is told how many more are read."""
         if fault := self.misfit(store):
             return fault
-        return None if checksum(store / self.path, progress) == self.checksum else self._changed()
+        return None if files.checksum(store / self.path, progress) == self.checksum else self._changed()
 
     def _changed(self) -> str:
         return f"{self.path} has other bytes than those that were written (checksum)"
@@ -79,7 +78,7 @@ class File:
 @lru_cache(100_000)
 def _checksum(path: Path, size: int, modified_ns: int) -> str:
     """A file's checksum, taken once per process while size and date hold: a copied store has new dates throughout."""
-    return checksum(path)
+    return files.checksum(path)
 
 
 @dataclass(frozen=True)
@@ -98,8 +97,8 @@ class ShardRecord:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "ShardRecord":
-        files = [File(**file) for file in value["files"]]
-        return cls(**{**value, "files": files, "cost": Cost(**value["cost"])})
+        written = [File(**file) for file in value["files"]]
+        return cls(**{**value, "files": written, "cost": Cost(**value["cost"])})
 
 
 @dataclass(frozen=True)
@@ -158,34 +157,55 @@ class Artifact:
         """Where a shard of one of the artifact's tables lies."""
         return self.store / (table or self.table) / self.fingerprint / f"{shard:05d}.{suffix}"
 
+    def file(self, name: str) -> Path:
+        """Where a file that is no shard of a table lies: a template, probes, parameters."""
+        return self.directory / name
+
     @property
     def lock(self) -> Path:
         return self.directory / "lock"
 
     def locked(self) -> AbstractContextManager[bool]:
         """Wait until no other run works on this artifact; a process that dies lets go of it."""
-        return locked(self.lock)
+        return files.locked(self.lock)
 
     def write(self, shard: int, table: str, rows: pa.Table) -> File:
         path = self.path(shard, table)
-        write_table(path, rows)
+        files.write_table(path, rows)
         return self.describe(path, table, rows.num_rows)
 
     def describe(self, path: Path, table: str, rows: int) -> File:
-        status = path.stat()
+        status = files.status(path)
         name = str(path.relative_to(self.store))
-        return File(table, name, rows, status.st_size, checksum(path), status.st_mtime_ns)
+        return File(table, name, rows, status.size, files.checksum(path), status.modified_ns)
+
+    def read(self, shard: int, table: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+        """A shard of one of the artifact's tables, or some of its columns. Raises FileNotFoundError."""
+        return files.read_table(self.path(shard, table), columns)
+
+    def read_all(self, table: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+        """All shards of one of the artifact's tables. Raises FileNotFoundError where the artifact is not complete."""
+        name = table or self.table
+        parts = [file for file in self.completed().files() if file.table == name]
+        return files.read_tables([self.store / file.path for file in parts], columns)
+
+    def open(self, shard: int, table: str | None = None) -> pq.ParquetFile:
+        """A shard of one of the artifact's tables, to be read row group by row group."""
+        return files.open_table(self.path(shard, table))
+
+    def schema(self, shard: int, table: str | None = None) -> pa.Schema:
+        return files.read_schema(self.path(shard, table))
 
     def begin(self, description: Mapping[str, Any]) -> None:
         """Say what is being made, so that an unfinished artifact can be understood, and its vectors found again."""
-        write_json(self.directory / "stage.json", description)
+        files.write_json(self.directory / "stage.json", description)
 
     def description(self) -> dict[str, Any] | None:
         """What `begin` was told; None where nothing was begun, or the file is damaged."""
         return _read(self.directory / "stage.json", dict)
 
     def mark_done(self, record: ShardRecord) -> None:
-        write_json(self._marker(record.shard), asdict(record))
+        files.write_json(self._marker(record.shard), asdict(record))
 
     def record(self, shard: int) -> ShardRecord | None:
         """The shard's done-marker, or None where it has to be done (again: it or a file of it is damaged)."""
@@ -194,7 +214,7 @@ class Artifact:
 
     def records(self) -> Iterator[ShardRecord]:
         """Every done-marker that can be read, whatever became of the files."""
-        for path in sorted((self.directory / "done").glob("*.json")):
+        for path in files.find(self.directory / "done", "*.json"):
             if record := _read(path, ShardRecord.from_json):
                 yield record
 
@@ -203,7 +223,7 @@ class Artifact:
         described = self.recorded_manifest() or self.description()
         if isinstance(described, Manifest):
             return list(described.inputs.values())
-        if described is None and any((self.directory / name).exists() for name in ("manifest.json", "stage.json")):
+        if described is None and any(files.exists(self.file(name)) for name in ("manifest.json", "stage.json")):
             raise DamagedRecord(f"{self.directory}: neither manifest.json nor stage.json can be read")
         return list(described["inputs"].values()) if described else []
 
@@ -230,12 +250,12 @@ class Artifact:
 
     def marked(self, shard: int) -> bool:
         """Whether the shard was done once; `record` looks whether its files are still as they were."""
-        return self._marker(shard).exists()
+        return files.exists(self._marker(shard))
 
     def complete(self, manifest: Manifest) -> None:
         for table in {file.table for file in manifest.files()}:
-            remove_leftovers(self.store / table / self.fingerprint)
-        write_json(self.directory / "manifest.json", asdict(manifest))
+            files.remove_leftovers(self.store / table / self.fingerprint)
+        files.write_json(self.directory / "manifest.json", asdict(manifest))
 
     def manifest(self) -> Manifest | None:
         """The manifest, or None where the artifact is not complete (any more: see `damage`)."""
@@ -261,15 +281,6 @@ class Artifact:
         return self.directory / "done" / f"{'preparation' if shard == PREPARATION else format(shard, '05d')}.json"
 
 
-def read_record(path: Path, kind: Callable[[dict[str, Any]], Record]) -> Record:
-    """A record of the store. Raises FileNotFoundError, and DamagedRecord where it is not as it was written."""
-    value = read_json(path)
-    try:
-        return kind(value)
-    except (TypeError, KeyError, ValueError, AttributeError) as error:
-        raise DamagedRecord(f"{path} is damaged: {type(error).__name__} {error}") from error
-
-
 def _read(path: Path, kind: Callable[[dict[str, Any]], Record]) -> Record | None:
     with suppress(FileNotFoundError, NotADirectoryError, DamagedRecord):
         return read_record(path, kind)
@@ -278,7 +289,7 @@ def _read(path: Path, kind: Callable[[dict[str, Any]], Record]) -> Record | None
 
 def complete_artifacts(store: Path) -> Iterator[tuple[Artifact, Manifest]]:
     """Every artifact of a store whose manifest exists, in the order of their names."""
-    for path in sorted(store.glob("*/*/manifest.json")):
+    for path in files.find(store, "*/*/manifest.json"):
         artifact = Artifact(store, path.parent.parent.name, path.parent.name)
         manifest = artifact.recorded_manifest()
         if manifest:

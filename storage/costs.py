@@ -12,11 +12,9 @@ from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import yaml
 
-from storage import nvml, schemas
-from storage.parquet import write_table
+from storage import files, nvml, schemas
 
 PRICES = Path(__file__).parent.parent / "configs" / "prices.yaml"
 _CLEAR_REFS = Path("/proc/self/clear_refs")
@@ -96,12 +94,12 @@ def write_ledger(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Enter rows of `schemas.COSTS`; rows that are there for other shards or other runs stay."""
     paid = {(row["shard"], row["run_id"]) for row in rows}
     before = [row for row in _ledger(path) if (row["shard"], row["run_id"]) not in paid]
-    write_table(path, pa.Table.from_pylist([*before, *rows], schemas.COSTS))
+    files.write_table(path, pa.Table.from_pylist([*before, *rows], schemas.COSTS))
 
 
 def _ledger(path: Path) -> list[dict[str, Any]]:
     try:
-        return pq.read_table(path).to_pylist() if path.exists() else []
+        return files.read_table(path).to_pylist() if files.exists(path) else []
     except (pa.ArrowInvalid, OSError):  # damaged: what it said is lost, what is being paid now is not
         return []
 

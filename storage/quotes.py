@@ -5,10 +5,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from storage import schemas
-from storage.parquet import write_table
+from storage import files, schemas
 
 
 @dataclass(frozen=True)
@@ -35,15 +33,15 @@ def save(store: Path, quotes: list[Quote]) -> None:
     for quote in quotes:
         row = {**vars(quote), "quoted": now}
         del row["fingerprint"]
-        write_table(_path(store, quote.fingerprint), pa.Table.from_pylist([row], schemas.QUOTES))
+        files.write_table(_path(store, quote.fingerprint), pa.Table.from_pylist([row], schemas.QUOTES))
 
 
 def find(store: Path, fingerprint: str) -> Quote | None:
     """The quote for an artifact, if one was asked for."""
     path = _path(store, fingerprint)
-    if not path.exists():
+    if not files.exists(path):
         return None
-    (row,) = pq.read_table(path).to_pylist()
+    (row,) = files.read_table(path).to_pylist()
     del row["quoted"]
     return Quote(fingerprint=fingerprint, **row)
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from storage.artifacts import read_record
-from storage.parquet import DamagedRecord, process_exists, write_json
+from storage import files
+from storage.files import DamagedRecord
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 UNREADABLE = "unreadable"
@@ -85,9 +85,9 @@ def recorded_run(
 def read_runs(store: Path) -> list[Run]:
     """All runs, oldest first. One that says 'running' while its process is gone was interrupted."""
     runs = []
-    for path in (store / "runs").glob("*.json"):
+    for path in files.find(store / "runs", "*.json"):
         run = _read_run(path)
-        if run.state == "running" and run.host == socket.gethostname() and not process_exists(run.pid):
+        if run.state == "running" and run.host == socket.gethostname() and not files.process_exists(run.pid):
             run.state = "interrupted"
         runs.append(run)
     return sorted(runs, key=lambda run: run.started)
@@ -95,9 +95,9 @@ def read_runs(store: Path) -> list[Run]:
 
 def _read_run(path: Path) -> Run:
     try:
-        return read_record(path, lambda value: Run(**value))
+        return files.read_record(path, lambda value: Run(**value))
     except DamagedRecord as error:
-        modified = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat()
+        modified = datetime.fromtimestamp(files.status(path).modified_ns / 1e9, UTC).isoformat()
         return Run(path.stem, "", "", {}, modified, UNREADABLE, error=str(error), host="", pid=0)
 
 
@@ -110,34 +110,34 @@ def cancel_own_runs(store: Path) -> None:
 
 
 def _write_run(store: Path, run: Run) -> None:
-    write_json(store / "runs" / f"{run.run_id}.json", asdict(run))
+    files.write_json(store / "runs" / f"{run.run_id}.json", asdict(run))
 
 
 def save_index(store: Path, index: NamedIndex) -> None:
-    write_json(store / "indexes" / f"{index.name}.json", asdict(index))
+    files.write_json(store / "indexes" / f"{index.name}.json", asdict(index))
 
 
 def index_names(store: Path) -> list[str]:
-    return sorted(path.stem for path in (store / "indexes").glob("*.json"))
+    return sorted(path.stem for path in files.find(store / "indexes", "*.json"))
 
 
 def find_index(store: Path, name: str) -> NamedIndex:
     """Raises IndexNotFound, and DamagedRecord where what is known of it is not as it was written."""
     path = _index_path(store, name)
     try:
-        return read_record(path, lambda value: NamedIndex(**value))
+        return files.read_record(path, lambda value: NamedIndex(**value))
     except DamagedRecord as error:
         raise DamagedRecord(f"{error}; the same `vitalfew index` writes it anew") from error
 
 
 def remove_index(store: Path, name: str) -> None:
     """Forget a name, and nothing else: `store gc` removes what nothing refers to. Raises IndexNotFound."""
-    _index_path(store, name).unlink()
+    files.remove(_index_path(store, name))
 
 
 def _index_path(store: Path, name: str) -> Path:
     path = store / "indexes" / f"{name}.json"
-    if not _NAME.fullmatch(name) or not path.exists():
+    if not _NAME.fullmatch(name) or not files.exists(path):
         known = index_names(store)
         remedy = f"there are: {', '.join(known)}" if known else "make one with `vitalfew index DATASET --name NAME`"
         raise IndexNotFound(f"no index {name!r} in {store}; {remedy}")

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from storage.artifacts import read_record
-from storage.parquet import DamagedRecord, checksum, write_json
+from storage import files
+from storage.files import DamagedRecord
 
 
 class SourceChanged(ValueError):
@@ -14,10 +14,10 @@ class SourceChanged(ValueError):
 def file_key(path: Path) -> str:
     """What changes with a file's content: size, date and inode. Raises SourceChanged where the file is gone."""
     try:
-        status = path.stat()
+        status = files.status(path)
     except FileNotFoundError as error:
         raise SourceChanged(f"{path} was removed while it was read") from error
-    return f"{status.st_size}-{status.st_mtime_ns}-{status.st_ino}"
+    return f"{status.size}-{status.modified_ns}-{status.inode}"
 
 
 SMALL = 1 << 20
@@ -30,17 +30,17 @@ def file_digest(store: Path, path: Path) -> str:
     Raises SourceChanged.
     """
     key = file_key(path)
-    status = path.stat()
-    cache = store / "sources" / f"{status.st_dev}-{status.st_ino}.json"
-    known = _entry(cache) if status.st_size >= SMALL else None
+    status = files.status(path)
+    cache = store / "sources" / f"{status.device}-{status.inode}.json"
+    known = _entry(cache) if status.size >= SMALL else None
     if known and known["key"] == key:
         return known["checksum"]
-    digest = checksum(path)
+    digest = files.checksum(path)
     if file_key(path) != key:
         raise SourceChanged(f"{path} was changed while it was read; run again when it is whole")
-    if status.st_size < SMALL:
+    if status.size < SMALL:
         return digest
-    write_json(cache, {"key": key, "path": str(path.resolve()), "checksum": digest})
+    files.write_json(cache, {"key": key, "path": str(files.absolute(path)), "checksum": digest})
     return digest
 
 
@@ -55,6 +55,6 @@ def is_stale(cache: Path) -> bool:
 
 def _entry(cache: Path) -> dict[str, Any] | None:
     try:
-        return read_record(cache, lambda value: {name: value[name] for name in ("key", "path", "checksum")})
+        return files.read_record(cache, lambda value: {name: value[name] for name in ("key", "path", "checksum")})
     except (FileNotFoundError, DamagedRecord):
         return None

@@ -2,7 +2,6 @@
 
 import json
 import shlex
-import shutil
 import sys
 import time
 from contextlib import suppress
@@ -35,12 +34,13 @@ def ls(
     Looks at records and sizes only; `verify` reads every byte.
     """
     with explained_errors():
-        from storage.upkeep.inventory import check_store, survey, tree_bytes
+        from storage import files
+        from storage.upkeep.inventory import check_store, survey
 
         check_store(store)
         entries = survey(store)
         indexes = _indexes(store)
-        totals = {"bytes": tree_bytes(store), "free_bytes": shutil.disk_usage(store).free}
+        totals = {"bytes": files.tree_bytes(store), "free_bytes": files.free_bytes(store)}
     if as_json:
         listed = [{**asdict(entry), "artifact": entry.artifact.name} for entry in entries]
         print(json.dumps({"store": str(store), "artifacts": listed, "indexes": indexes, **totals}, indent=1))
@@ -58,7 +58,7 @@ def ls(
 
 
 def _indexes(store: Path) -> list[dict[str, Any]]:
-    from storage.parquet import DamagedRecord
+    from storage.files import DamagedRecord
     from storage.runs import find_index, index_names
 
     found: list[dict[str, Any]] = []
@@ -144,7 +144,7 @@ def _bar(size: int) -> Progress:
 
 def _remake(store: Path, artifact: str, remove: Path | None) -> str:
     """The command that makes an artifact again, from the index or else the run that used it last."""
-    from storage.parquet import DamagedRecord
+    from storage.files import DamagedRecord
     from storage.runs import find_index, index_names, read_runs
 
     configs = [run.config for run in read_runs(store) if run.flow == "index_corpus" and artifact in run.fingerprints]

@@ -2,13 +2,15 @@
 
 import logging
 import os
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import duckdb
 
+from storage import files
 from storage.catalog.views import LAYOUT, fill, quoted
-from storage.parquet import NotWritten, write_atomically
+from storage.files import NotWritten
 
 logger = logging.getLogger("vitalfew")
 
@@ -37,7 +39,7 @@ def build(store: Path) -> Path:
     path = store / CATALOG
     if "?" in str(path):
         raise NotWritten(f"{path}: DuckDB takes the question mark for its own; rename the directory")
-    write_atomically(path, lambda temporary: _write(temporary, store))
+    files.write_atomically(path, lambda temporary: _write(temporary, store))
     return path
 
 
@@ -49,25 +51,26 @@ def _write(path: Path, store: Path) -> None:
 def is_stale(store: Path) -> bool:
     """Whether it is missing, lacks an artifact or a run, lists what is gone, or is of another place or version."""
     path = store / CATALOG
-    if not path.exists():
+    if not files.exists(path):
         return True
-    written = path.stat().st_mtime_ns
-    sources = [*store.glob("*/*/manifest.json"), *store.glob("runs/*.json"), *store.glob("quotes/*/*.parquet")]
-    if any(source.stat().st_mtime_ns >= written for source in sources):
+    written = files.status(path).modified_ns
+    patterns = ("*/*/manifest.json", "runs/*.json", "quotes/*/*.parquet")
+    sources = chain.from_iterable(files.find(store, pattern) for pattern in patterns)
+    if any(files.status(source).modified_ns >= written for source in sources):
         return True
     try:
         with _open(path, store) as connection:
-            if connection.sql("SELECT root, layout FROM place").fetchall() != [(str(store.resolve()), LAYOUT)]:
+            if connection.sql("SELECT root, layout FROM place").fetchall() != [(str(files.absolute(store)), LAYOUT)]:
                 return True
             listed = connection.sql("SELECT table_name || '/' || fingerprint FROM artifacts").fetchall()
-            return not all((store / name / "manifest.json").exists() for (name,) in listed)  # some were removed
+            return not all(files.exists(store / name / "manifest.json") for (name,) in listed)  # some were removed
     except duckdb.Error:  # written by another version, or damaged: it holds nothing that cannot be made again
         return True
 
 
 def connect(store: Path) -> duckdb.DuckDBPyConnection:
     """A read-only connection that reads nothing outside the store. Raises FileNotFoundError where there is no store."""
-    if not store.is_dir():
+    if not files.is_folder(store):
         raise FileNotFoundError(
             f"no store at {store}; `vitalfew index DATASET --name NAME` makes one, or give --store DIR"
         )
@@ -89,11 +92,11 @@ def without_rows() -> duckdb.DuckDBPyConnection:
 
 
 def _open(path: Path, store: Path) -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(str(path), read_only=True)
+    connection = duckdb.connect(str(files.local(path)), read_only=True)
     # Connections of one process to one file share an instance, and with it a configuration that is locked already.
     if connection.sql("SELECT current_setting('lock_configuration')").fetchall() != [(True,)]:
         connection.execute("SET TimeZone = 'UTC'")
-        connection.execute(f"SET allowed_directories = [{quoted(str(store.resolve()))}]")
+        connection.execute(f"SET allowed_directories = [{quoted(str(files.absolute(store)))}]")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
     return connection

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from storage import runs, schemas
+from storage import files, runs, schemas
 from storage.artifacts import complete_artifacts, fingerprint
 from storage.catalog import tables
 from storage.catalog.macros import MACROS
@@ -61,23 +60,23 @@ LAYOUT = fingerprint(
 
 def fill(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
     """Tables, views, macros and their comments; a store that is not there gives them without rows."""
-    root = store.resolve()
-    files: dict[str, list[str]] = {table: [] for table in schemas.TABLES}
+    root = files.absolute(store)
+    paths: dict[str, list[str]] = {table: [] for table in schemas.TABLES}
     for table in OWN_RUNS:
-        files[table] = [str(root / path.relative_to(store)) for path in _ledgers(store, table)]
+        paths[table] = [str(root / path.relative_to(store)) for path in _ledgers(store, table)]
     artifacts = []
     for artifact, manifest in complete_artifacts(store):
         if fault := next(filter(None, (file.misfit(store) for file in manifest.files())), None):
             logger.warning("%s is left out of the tables: %s", artifact.name, fault)
             continue
         for file in manifest.files():
-            if file.table in files:
-                files[file.table].append(str(root / file.path))
+            if file.table in paths:
+                paths[file.table].append(str(root / file.path))
         last = max(manifest.shards, key=lambda record: record.cost.started)
         size = sum(file.bytes for file in manifest.files())
         made = (last.run_id, manifest.completed)
         artifacts.append((artifact.fingerprint, artifact.table, manifest.stage, *made, size))
-    connection.execute("CREATE TABLE place AS SELECT ? AS root, ? AS layout", [str(store.resolve()), LAYOUT])
+    connection.execute("CREATE TABLE place AS SELECT ? AS root, ? AS layout", [str(root), LAYOUT])
     connection.execute(
         "CREATE TABLE artifacts (fingerprint VARCHAR, table_name VARCHAR, stage VARCHAR, run_id VARCHAR, "
         "completed TIMESTAMPTZ, bytes BIGINT)"
@@ -85,9 +84,9 @@ def fill(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
     if artifacts:
         connection.executemany("INSERT INTO artifacts VALUES (?, ?, ?, ?, ?, ?)", artifacts)
     _write_runs(connection, store)
-    for table, paths in files.items():
+    for table, listed in paths.items():
         if table not in ("runs", "methods"):
-            connection.execute(f"CREATE VIEW {table} AS {_select(table, paths)}")
+            connection.execute(f"CREATE VIEW {table} AS {_select(table, listed)}")
     connection.execute(LEDGER)
     for macro in MACROS:
         connection.execute(f"CREATE MACRO {macro.signature} AS TABLE {macro.sql}")
@@ -134,9 +133,9 @@ def _write_runs(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
 
 def _ledgers(store: Path, table: str) -> Iterator[Path]:
     """The costs (quotes) of all artifacts, those that were removed since among them: what was spent stays spent."""
-    for path in sorted(store.glob(f"{table}/*/*.parquet")):
+    for path in files.find(store, f"{table}/*/*.parquet"):
         try:
-            pq.read_metadata(path)
+            files.read_schema(path)
         except (pa.ArrowInvalid, OSError) as error:
             logger.warning("%s is left out of the tables: %s", path, error)
         else:

@@ -12,7 +12,7 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from configs.schema import Unit
+from storage import files
 from storage.artifacts import Artifact
 from storage.ids import content_id
 from storage.indexes.topk import NOTHING, TopK, merged
-from storage.parquet import write_atomically
 
 ARRAYS = ("data", "indices", "indptr", "terms")
 METHOD = "lucene"
@@ -69,7 +69,7 @@ def build(stem: Path, corpus: Corpus, units: Sequence[Sequence[str]], documents:
     else:
         arrays |= {"data": np.empty(0, np.float32), "indices": np.empty(0, np.int32), "indptr": np.zeros(1, np.int64)}
     for name in ARRAYS:
-        write_atomically(_path(stem, name), partial(_save, arrays[name]))
+        files.write_array(_path(stem, name), arrays[name])
     return [_path(stem, name) for name in ARRAYS]
 
 
@@ -99,11 +99,6 @@ def term_ids(terms: Sequence[str] | dict[str, int]) -> dict[str, int]:
     return {term: content_id(term) for term in terms}
 
 
-def _save(array: NDArray[Any], path: Path) -> None:
-    with path.open("wb") as file:
-        np.save(file, array, allow_pickle=False)
-
-
 def _path(stem: Path, name: str) -> Path:
     return stem.with_name(f"{stem.name}.{name}.npy")
 
@@ -119,13 +114,14 @@ class Shard:
     def index(self) -> bm25s.BM25:
         index = bm25s.BM25(method=METHOD)
         index.nonoccurrence_array = None
-        names = {f"{name}_name": _path(self.stem, name).name for name in ("data", "indices", "indptr")}
-        index.load_scores(self.stem.parent, num_docs=self.units, mmap=True, allow_pickle=False, **names)
+        paths = {name: files.local(_path(self.stem, name)) for name in ("data", "indices", "indptr")}
+        names = {f"{name}_name": path.name for name, path in paths.items()}
+        index.load_scores(paths["data"].parent, num_docs=self.units, mmap=True, allow_pickle=False, **names)
         return index
 
     @cached_property
     def terms(self) -> NDArray[np.int64]:
-        return np.load(_path(self.stem, "terms"), mmap_mode="r", allow_pickle=False)
+        return files.read_array(_path(self.stem, "terms"), mapped=True)
 
     def search(self, words: NDArray[np.int64], k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Scores and rows of the k best units that have any of the words (by id), best first, then by row."""

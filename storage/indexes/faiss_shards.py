@@ -16,9 +16,9 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
+from storage import files
 from storage.indexes.faiss_types import Vectors, one_thread
 from storage.indexes.topk import NOTHING, TopK, best_first, merged
-from storage.parquet import write_atomically
 
 Rows = NDArray[np.int64]
 
@@ -27,12 +27,12 @@ WAITING = 4_000_000
 
 
 def write(path: Path, index: faiss.Index) -> None:
-    write_atomically(path, lambda temporary: faiss.write_index(index, str(temporary)))
+    files.write_atomically(path, lambda temporary: faiss.write_index(index, str(temporary)))
 
 
 def read(path: Path) -> faiss.Index:
     """The whole of a file in memory, to be changed."""
-    return faiss.read_index(str(path))
+    return faiss.read_index(str(files.local(path)))
 
 
 def build(path: Path, template: faiss.Index, ids: Rows, batches: Iterable[Vectors]) -> None:
@@ -64,7 +64,7 @@ class Shard:
 
     @cached_property
     def index(self) -> Any:
-        return faiss.read_index(str(self.path), faiss.IO_FLAG_MMAP_IFC)
+        return faiss.read_index(str(files.local(self.path)), faiss.IO_FLAG_MMAP_IFC)
 
     @cached_property
     def inner(self) -> Any:

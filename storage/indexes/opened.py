@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from configs.schema import EncodeConfig, IndexConfig, Layout, Unit
 from storage.artifacts import Artifact, Manifest
@@ -52,8 +51,8 @@ class OpenedIndex:
     @cached_property
     def efforts(self) -> dict[Unit, int]:
         """The nprobe or efSearch that was chosen for every unit's index when it was built."""
-        path = self.artifacts["faiss"].path(0, "index_quality")
-        return {row["unit"]: row["effort"] for row in pq.read_table(path).to_pylist() if row["chosen"]}
+        quality = self.artifacts["faiss"].read(0, "index_quality")
+        return {row["unit"]: row["effort"] for row in quality.to_pylist() if row["chosen"]}
 
     @cached_property
     def bm25(self) -> dict[Unit, list[bm25_shards.Shard]]:

@@ -22,12 +22,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage import schemas
+from storage import files, schemas
 from storage.indexes import faiss_shards
 from storage.indexes.faiss_shards import Shard
 from storage.indexes.faiss_types import Vectors, efforts, one_thread
 from storage.indexes.topk import NOTHING, TopK, merged
-from storage.parquet import write_atomically
 
 PROBES = 200
 K = 10
@@ -45,16 +44,12 @@ class Probes:
     queries: Vectors
 
     def save(self, path: Path) -> None:
-        def write(temporary: Path) -> None:
-            with temporary.open("wb") as file:
-                np.savez(file, ids=self.ids, queries=self.queries)
-
-        write_atomically(path, write)
+        files.write_arrays(path, {"ids": self.ids, "queries": self.queries})
 
     @classmethod
     def load(cls, path: Path) -> "Probes":
-        with np.load(path, allow_pickle=False) as arrays:
-            return cls(arrays["ids"], arrays["queries"])
+        arrays = files.read_arrays(path)
+        return cls(arrays["ids"], arrays["queries"])
 
 
 class Exact:

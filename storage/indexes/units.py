@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from configs.schema import ContextMode, Unit
+from storage import files
 from storage.artifacts import Artifact
 from storage.indexes.faiss_types import Vectors
 
@@ -134,17 +135,17 @@ def _passage_ids(path: Path) -> np.ndarray:
 
 @lru_cache(OPEN_FILES)
 def _parquet(path: Path) -> pq.ParquetFile:
-    return pq.ParquetFile(path)
+    return files.open_table(path)
 
 
 @lru_cache(OPEN_FILES)
 def _ids(path: Path, column: str) -> np.ndarray:
-    return pq.read_table(path, columns=[column])[column].to_numpy()
+    return files.read_table(path, columns=[column])[column].to_numpy()
 
 
 @lru_cache(OPEN_FILES)
 def _with_context(sentences: Path) -> np.ndarray:
     """Whether a sentence has a context, bool: whether its passage has another sentence."""
-    positions = pq.read_table(sentences, columns=["position"])["position"].to_numpy()
+    positions = files.read_table(sentences, columns=["position"])["position"].to_numpy()
     sizes = np.diff([*np.flatnonzero(positions == 0), len(positions)])
     return np.repeat(sizes > 1, sizes)

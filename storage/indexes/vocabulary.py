@@ -6,30 +6,31 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from storage.parquet import write_atomically
+from storage import files
 
 MEMORY = "512MB"
 
 
 def merge(paths: Sequence[Path], unit: str, vocabulary: Path) -> None:
     """Write one unit's `term, documents`, by term, over all shards; what does not fit into memory is spilled."""
-    sources = ", ".join(_quoted(path) for path in paths)
+    sources = ", ".join(_quoted(files.local(path)) for path in paths)
     rows = f"SELECT term, sum(documents)::BIGINT AS documents FROM read_parquet([{sources}]) WHERE unit = '{unit}'"
 
     def write(temporary: Path) -> None:
-        with _connected(vocabulary.parent) as connection:
+        with _connected(temporary.parent) as connection:
             target = f"{_quoted(temporary)} (FORMAT parquet, COMPRESSION zstd)"
             connection.execute(f"COPY ({rows} GROUP BY term ORDER BY term) TO {target}")
 
-    write_atomically(vocabulary, write)
+    files.write_atomically(vocabulary, write)
 
 
 def documents(vocabulary: Path, terms: Iterable[str]) -> dict[str, int]:
     """In how many units of the corpus these terms stand."""
     wanted = pa.table({"term": pa.array(sorted(terms), pa.string())})
-    with _connected(vocabulary.parent) as connection:
+    path = files.local(vocabulary)
+    with _connected(path.parent) as connection:
         connection.register("wanted", wanted)
-        rows = f"SELECT term, documents FROM wanted JOIN read_parquet({_quoted(vocabulary)}) USING (term)"
+        rows = f"SELECT term, documents FROM wanted JOIN read_parquet({_quoted(path)}) USING (term)"
         return dict(connection.execute(rows).fetchall())
 
 

@@ -13,7 +13,6 @@ An artifact is *referred to*, and kept by `store gc`, when
 Old runs refer to nothing: their records and what they cost are history and stay, their artifacts do not.
 """
 
-import os
 import re
 import socket
 from collections.abc import Iterator
@@ -21,9 +20,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from storage import runs
+from storage import files, runs
 from storage.artifacts import Artifact, File, ShardRecord
-from storage.parquet import DamagedRecord
+from storage.files import DamagedRecord
 from storage.runs import Run
 
 SILENCE = timedelta(days=7)
@@ -66,7 +65,7 @@ class UnknownReferences(ValueError):
 
 def check_store(store: Path) -> None:
     """Raises FileNotFoundError where there is none."""
-    if not store.is_dir():
+    if not files.is_folder(store):
         raise FileNotFoundError(
             f"no store at {store}; `vitalfew index DATASET --name NAME` makes one, or give --store DIR"
         )
@@ -74,19 +73,18 @@ def check_store(store: Path) -> None:
 
 def tables(store: Path) -> list[Path]:
     """The directories that hold artifacts; the ledger's is none of them."""
-    folders = (path for path in sorted(store.iterdir()) if path.name not in _OTHERS and not path.name.startswith("."))
-    return [path for path in folders if path.is_dir()]
+    return [path for path in files.folders(store) if path.name not in _OTHERS and not path.name.startswith(".")]
 
 
 def directories(store: Path) -> Iterator[Path]:
     """Every `<table>/<fingerprint>`."""
     for table in tables(store):
-        yield from (path for path in sorted(table.iterdir()) if _FINGERPRINT.fullmatch(path.name) and path.is_dir())
+        yield from (path for path in files.folders(table) if _FINGERPRINT.fullmatch(path.name))
 
 
 def is_home(directory: Path) -> bool:
     """Whether an artifact's records lie here."""
-    return any((directory / name).exists() for name in HOMES)
+    return any(files.exists(directory / name) for name in HOMES)
 
 
 def artifacts(store: Path) -> list[Artifact]:
@@ -96,19 +94,7 @@ def artifacts(store: Path) -> list[Artifact]:
 def parts(artifact: Artifact) -> list[Path]:
     """The directories of an artifact: that of its records first, then those of its other tables."""
     others = [table / artifact.fingerprint for table in tables(artifact.store) if table.name != artifact.table]
-    return [artifact.directory, *(path for path in others if path.is_dir() and not is_home(path))]
-
-
-def tree_bytes(directory: Path) -> int:
-    """Bytes of all files below; what a symbolic link leads to is not counted."""
-    total = 0
-    for folder, _, names in os.walk(directory):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(folder, name)).st_size
-            except FileNotFoundError:  # a run works here
-                continue
-    return total
+    return [artifact.directory, *(path for path in others if files.is_folder(path) and not is_home(path))]
 
 
 def survey(store: Path) -> list[Entry]:
@@ -135,8 +121,8 @@ def _entry(artifact: Artifact) -> Entry:
     records = [*filter(None, [manifest.preparation]), *manifest.shards] if manifest else list(artifact.records())
     done = [record for record in records if record.shard >= 0]
     description = artifact.description() or {}
-    fault = next(filter(None, (file.misfit(artifact.store) for file in files(done))), "")
-    if not manifest and (artifact.directory / "manifest.json").exists():
+    fault = next(filter(None, (file.misfit(artifact.store) for file in files_of(done))), "")
+    if not manifest and files.exists(artifact.file("manifest.json")):
         fault = "manifest.json is damaged"
     return Entry(
         artifact=artifact,
@@ -146,14 +132,14 @@ def _entry(artifact: Artifact) -> Entry:
         shards_done=len(done),
         shards=len(done) if manifest else description.get("shards"),
         rows=sum(record.rows(artifact.table) for record in done),
-        bytes=sum(map(tree_bytes, parts(artifact))),
+        bytes=sum(map(files.tree_bytes, parts(artifact))),
         modified=last_sign(artifact),
         usd=sum(record.cost.usd for record in records),
         made_by=sorted({record.run_id for record in records}),
     )
 
 
-def files(records: list[ShardRecord]) -> Iterator[File]:
+def files_of(records: list[ShardRecord]) -> Iterator[File]:
     for record in records:
         yield from record.files
 
@@ -161,7 +147,7 @@ def files(records: list[ShardRecord]) -> Iterator[File]:
 def last_sign(artifact: Artifact) -> float:
     """When something was last written for an artifact (POSIX seconds)."""
     places = [artifact.directory, artifact.directory / "done", artifact.directory / "staging"]
-    return max((place.stat().st_mtime for place in places if place.exists()), default=0.0)
+    return max((files.status(place).modified_ns / 1e9 for place in places if files.exists(place)), default=0.0)
 
 
 def references(store: Path, policy: Policy) -> dict[str, str]:

@@ -5,26 +5,17 @@ so that a kill in the middle leaves an unfinished artifact and never one that lo
 removed through a symbolic link.
 """
 
-import os
-import re
-import shutil
-import socket
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from storage import files
 from storage.artifacts import Artifact
 from storage.catalog import database as catalog
-from storage.locks import is_locked, locked
-from storage.parquet import flush, is_leftover
 from storage.sources import is_stale
 from storage.upkeep import inventory
-from storage.upkeep.inventory import SILENCE, Policy, parts, references, tree_bytes
-
-_TEMPORARY = re.compile(r"\..+\.\d+\.tmp")
+from storage.upkeep.inventory import SILENCE, Policy, parts, references
 
 
 @dataclass(frozen=True)
@@ -53,7 +44,7 @@ def plan(store: Path, policy: Policy) -> Plan:
         if reason := referred.get(artifact.name) or _untouchable(artifact):
             kept[artifact.name] = reason
         else:
-            size = sum(map(tree_bytes, parts(artifact)))
+            size = sum(map(files.tree_bytes, parts(artifact)))
             removals.append(Removal("artifact", artifact.name, "nothing refers to it", size))
     going = {removal.name for removal in removals}
     staging = [each for each in finished_staging(store) if str(Path(each.name).parent) not in going]
@@ -63,55 +54,42 @@ def plan(store: Path, policy: Policy) -> Plan:
 
 def _untouchable(artifact: Artifact, ours: bool = False) -> str | None:
     """Why an artifact that nothing refers to is left alone; `ours`: its lock is held by this process."""
-    if not ours and is_locked(artifact.lock):
+    if not ours and files.is_locked(artifact.lock):
         return "a process works on it"
     for part in parts(artifact):
-        if not _inside(artifact.store, part):
+        if not files.is_inside(artifact.store, part):
             return f"{part.relative_to(artifact.store)} lies behind a symbolic link: remove it by hand"
     return None
-
-
-def _inside(store: Path, path: Path) -> bool:
-    """Whether a path below the store is reached without a symbolic link."""
-    return path.resolve() == store.resolve() / path.relative_to(store)
 
 
 def orphans(store: Path) -> Iterator[Removal]:
     """Directories whose artifact is gone."""
     homes = {artifact.fingerprint for artifact in inventory.artifacts(store)}
     for path in inventory.directories(store):
-        if path.name not in homes and _inside(store, path):
+        if path.name not in homes and files.is_inside(store, path):
             name = str(path.relative_to(store))
-            yield Removal("directory", name, "no artifact has it", tree_bytes(path))
+            yield Removal("directory", name, "no artifact has it", files.tree_bytes(path))
 
 
 def finished_staging(store: Path) -> Iterator[Removal]:
     for artifact in inventory.artifacts(store):
         staging = artifact.directory / "staging"
-        if staging.is_dir() and artifact.recorded_manifest() and _inside(store, staging):
+        if files.is_folder(staging) and artifact.recorded_manifest() and files.is_inside(store, staging):
             name = str(staging.relative_to(store))
-            yield Removal("staging", name, "its artifact is complete", tree_bytes(staging))
+            yield Removal("staging", name, "its artifact is complete", files.tree_bytes(staging))
 
 
 def leftovers(store: Path) -> Iterator[Removal]:
     """Temporary files of processes that are gone: on this machine as it says, elsewhere after SILENCE."""
-    for folder, _, names in os.walk(store):
-        for name in filter(_TEMPORARY.fullmatch, names):
-            path = Path(folder, name)
-            with suppress(FileNotFoundError):
-                status = path.lstat()
-                foreign = f".{socket.gethostname()}." not in name
-                silent = time.time() - status.st_mtime > SILENCE.total_seconds()
-                if is_leftover(path) or (foreign and silent):
-                    below = str(path.relative_to(store))
-                    yield Removal("file", below, "left behind by a process that was killed", status.st_size)
+    for path, size in files.left_behind(store, SILENCE):
+        yield Removal("file", str(path.relative_to(store)), "left behind by a process that was killed", size)
 
 
 def _stale_sources(store: Path) -> Iterator[Removal]:
-    for path in sorted((store / "sources").glob("*.json")):
+    for path in files.find(store / "sources", "*.json"):
         if is_stale(path):
             why = "of a source that was changed or removed"
-            yield Removal("file", str(path.relative_to(store)), why, path.lstat().st_size)
+            yield Removal("file", str(path.relative_to(store)), why, files.status(path).size)
 
 
 def remove(store: Path, removals: Sequence[Removal], policy: Policy) -> Iterator[tuple[Removal, str | None]]:
@@ -131,10 +109,10 @@ def _latest_references(store: Path, policy: Policy) -> Callable[[], dict[str, st
 
     def latest() -> dict[str, str]:
         nonlocal seen, known
-        records = [*store.glob("runs/*.json"), *store.glob("indexes/*.json")]
-        found = frozenset((str(path), path.stat().st_mtime_ns) for path in records)
-        if found != seen:
-            seen, known = found, references(store, policy)
+        records = [*files.find(store, "runs/*.json"), *files.find(store, "indexes/*.json")]
+        now = frozenset((str(path), files.status(path).modified_ns) for path in records)
+        if now != seen:
+            seen, known = now, references(store, policy)
         return known
 
     return latest
@@ -142,21 +120,21 @@ def _latest_references(store: Path, policy: Policy) -> Callable[[], dict[str, st
 
 def _remove(store: Path, removal: Removal, referred: Callable[[], dict[str, str]]) -> str | None:
     path = store / removal.name
-    if not _inside(store, path.parent):
+    if not files.is_inside(store, path.parent):
         return "it lies behind a symbolic link by now"
     if removal.kind == "file":
-        path.unlink(missing_ok=True)
+        files.remove(path)
     elif removal.kind == "directory":
         if any(artifact.fingerprint == path.name for artifact in inventory.artifacts(store)):
             return "an artifact has it by now"
-        _remove_tree(path)
+        files.remove_tree(path)
     else:
         artifact = Artifact(store, *path.relative_to(store).parts[:2])
-        with locked(artifact.lock, wait=False) as held:
+        with files.locked(artifact.lock, wait=False) as held:
             if not held:
                 return "a process works on it, or has removed it, by now"
             if removal.kind == "staging":
-                _remove_tree(path)
+                files.remove_tree(path)
             elif reason := referred().get(artifact.name) or _untouchable(artifact, ours=True):
                 return reason
             else:
@@ -169,16 +147,8 @@ def _remove_artifact(artifact: Artifact) -> None:
     if records := list(artifact.records()):  # what was paid for shards of an artifact that was never completed
         artifact.add_costs((artifact.description() or {}).get("stage", artifact.table), records)
     home, *others = parts(artifact)
-    (home / "manifest.json").unlink(missing_ok=True)
-    _remove_tree(home / "done")
-    flush(home)
+    files.remove(home / "manifest.json")
+    files.remove_tree(home / "done")
+    files.flush(home)
     for part in [*others, home]:
-        _remove_tree(part)
-
-
-def _remove_tree(path: Path) -> None:
-    """A link in the place of the directory, or in it, is itself removed, and what it leads to left alone."""
-    if path.is_symlink():
-        path.unlink()
-    elif path.exists():
-        shutil.rmtree(path)
+        files.remove_tree(part)

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from storage import runs
-from storage.artifacts import Artifact, Manifest, ShardRecord, read_record
-from storage.parquet import DamagedRecord
+from storage import files, runs
+from storage.artifacts import Artifact, Manifest, ShardRecord
+from storage.files import DamagedRecord
 from storage.upkeep import inventory
 from storage.upkeep.inventory import parts
 from storage.upkeep.removal import finished_staging, leftovers, orphans
@@ -72,29 +71,29 @@ def _records(artifact: Artifact) -> Iterator[ShardRecord]:
 def _damaged_records(artifact: Artifact) -> Iterator[Fault]:
     home = artifact.directory
     kinds: list[tuple[Path, Callable[[dict[str, Any]], Any]]] = [(home / "stage.json", dict)]
-    kinds += [(path, ShardRecord.from_json) for path in sorted((home / "done").glob("*.json"))]
+    kinds += [(path, ShardRecord.from_json) for path in files.find(home / "done", "*.json")]
     complete = artifact.recorded_manifest() is not None
     for path, kind in [(home / "manifest.json", Manifest.from_json), *kinds]:
         try:
-            read_record(path, kind)
+            files.read_record(path, kind)
         except FileNotFoundError:
             continue
         except DamagedRecord as error:
             yield Fault(str(error), artifact.name, f"rm {path}: the manifest says the same" if complete else "")
-    if not home.is_dir():
+    if not files.is_folder(home):
         yield Fault(f"{artifact.name} is missing", artifact.name)
 
 
 def _faults_of_complete(artifact: Artifact, manifest: Manifest) -> Iterator[Fault]:
     try:
-        pq.read_table(artifact.ledger)
+        files.read_table(artifact.ledger)
     except FileNotFoundError:
         yield Fault(f"{_below(artifact.ledger)} is missing", artifact.name)
     except (pa.ArrowInvalid, OSError) as error:
         yield Fault(f"{_below(artifact.ledger)} is damaged: {error}", artifact.name, remove=artifact.ledger)
     recorded = {artifact.store / file.path for file in manifest.files()}
     for part in parts(artifact):
-        for path in sorted(part.iterdir()):
+        for path in files.find(part):
             if path.suffix in TABLE_FILES and not path.name.startswith(".") and path not in recorded:
                 yield Fault(f"{path} is of no shard in the manifest", artifact.name, f"look at it, and rm {path}")
 
@@ -118,7 +117,7 @@ def verify_records(store: Path) -> Iterator[Fault]:
             yield Fault(str(error), remedy=f"the same `vitalfew index` again, or `vitalfew store rm {name}`")
             continue
         for artifact in index.artifacts.values():
-            if not (store / artifact / "manifest.json").exists():
+            if not files.exists(store / artifact / "manifest.json"):
                 yield Fault(f"index {name}: {artifact} is missing or not complete", artifact)
     for removal in [*orphans(store), *leftovers(store), *finished_staging(store)]:
         yield Fault(f"{removal.name}: {removal.why}", remedy="`vitalfew store gc --delete` removes it")

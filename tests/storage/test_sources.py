@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from storage import sources
-from storage.parquet import checksum
+from storage import files, sources
+from storage.files import checksum
 from storage.sources import file_digest
 
 
@@ -26,5 +26,5 @@ def test_a_large_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path, store = tmp_path / "a.txt", tmp_path / "store"
     path.write_bytes(os.urandom(1 << 20))
     digest = file_digest(store, path)
-    monkeypatch.setattr(sources, "checksum", lambda _: pytest.fail("read again"))
+    monkeypatch.setattr(files, "checksum", lambda _: pytest.fail("read again"))
     assert file_digest(store, path) == digest

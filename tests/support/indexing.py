@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from configs.loading import build, merged
 from configs.schema import IndexCorpus
 from flows.pipelines.index_corpus import Outcome, index_corpus, run_serially
-from storage.parquet import checksum
+from storage.files import checksum
 
 SYNTHETIC = "synthetic:passages=60,questions=10,seed=3"
 FAKE: dict[str, Any] = {"encode": {"encoder": "tests.support.fakes:HashEncoder"}, "load": {"shard_passages": 20}}

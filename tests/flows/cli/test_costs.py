@@ -11,7 +11,7 @@ import pytest
 
 from storage import costs, nvml, schemas
 from storage.costs import Meter, charge, model_name, read_prices
-from storage.parquet import write_table
+from storage.files import write_table
 from tests.support.indexing import index, sql
 
 LISTS = """

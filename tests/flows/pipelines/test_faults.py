@@ -17,9 +17,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from flows.cli.main import app
-from storage import parquet, sources
+from storage import sources
 from storage.artifacts import Artifact, ShardRecord
-from storage.parquet import NotWritten
+from storage.files import NotWritten, writing
 from storage.runs import read_runs
 from tasks import load
 from tasks.datasets.base import InputError
@@ -136,7 +136,7 @@ def test_every_write_may_be_the_one_that_fails(
     tmp_path: Path, whole: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The disk is full at every third write in turn, further on with each run; each run goes on from the last."""
-    flush = parquet.flush
+    flush = writing.flush
     failures = 0
     for allowed in range(4, 400, 3):
         left = [allowed]
@@ -148,7 +148,7 @@ def test_every_write_may_be_the_one_that_fails(
             flush(path)
 
         with monkeypatch.context() as patch:
-            patch.setattr(parquet, "flush", full)
+            patch.setattr(writing, "flush", full)
             told = attempt(tmp_path)
         if told is None:
             break

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from configs.schema import IndexConfig, IndexType, RetrieveConfig
 from storage.artifacts import Artifact, ShardRecord
+from storage.files import checksum
 from storage.indexes import faiss_shards
 from storage.indexes.faiss_shards import Shard, search
 from storage.indexes.faiss_types import Recipe, efforts
 from storage.indexes.recall import Recall, chosen
-from storage.parquet import checksum
 from tasks.retrieve import Searcher
 from tests.support.indexing import contents, index, sql, table
 

@@ -306,7 +306,7 @@ def test_who_waits_for_a_lock_that_is_removed_gets_another(store: Path) -> None:
     """A run waits for an artifact that gc removes meanwhile: it makes it anew, under a lock that others see."""
     artifact = artifacts(store)[0]
     code = (
-        f"from pathlib import Path; from storage.locks import locked; p = Path({str(artifact.lock)!r})\n"
+        f"from pathlib import Path; from storage.files import locked; p = Path({str(artifact.lock)!r})\n"
         "with locked(p):\n    print(p.exists(), flush=True); input()"
     )
     with artifact.locked():
@@ -324,7 +324,7 @@ def test_who_waits_for_a_lock_that_is_removed_gets_another(store: Path) -> None:
 
 
 def take_at_once(artifact: Artifact) -> None:
-    from storage.locks import locked
+    from storage.files import locked
 
     with locked(artifact.lock, wait=False) as held:
         assert held

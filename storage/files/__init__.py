@@ -1,0 +1,93 @@
+"""The seam to where a store lies: the only code that opens, lists, writes, renames or removes anything in one.
+
+A *place* in a store is a path without the file system: `/`, `.name`, `.parent` and `.relative_to` are for anybody. What
+is at a place is asked here, by `from storage import files`: `files.exists(place)`, `files.read_table(place)`. What a
+library has to open or map by itself (FAISS, DuckDB, bm25s) gets its path from `files.local(place)`.
+
+A store is a directory of this machine. Another kind of store changes modules of this package and nothing else.
+"""
+
+from storage.files.arrays import read_array, read_arrays, write_array, write_arrays
+from storage.files.leftovers import is_leftover, left_behind, process_exists, remove_leftovers
+from storage.files.local import (
+    Status,
+    absolute,
+    checksum,
+    exists,
+    find,
+    folders,
+    free_bytes,
+    is_folder,
+    is_inside,
+    is_writable,
+    local,
+    make_folder,
+    read_bytes,
+    read_text,
+    remove,
+    remove_tree,
+    status,
+    tree_bytes,
+)
+from storage.files.locks import is_locked, locked
+from storage.files.records import DamagedRecord, Record, read_json, read_record, write_json
+from storage.files.tables import (
+    ROW_GROUP,
+    open_table,
+    read_arrow,
+    read_schema,
+    read_table,
+    read_tables,
+    write_arrow,
+    write_table,
+)
+from storage.files.writing import NotWritten, flush, write_atomically, write_bytes, write_text
+
+__all__ = [
+    "ROW_GROUP",
+    "DamagedRecord",
+    "NotWritten",
+    "Record",
+    "Status",
+    "absolute",
+    "checksum",
+    "exists",
+    "find",
+    "flush",
+    "folders",
+    "free_bytes",
+    "is_folder",
+    "is_inside",
+    "is_leftover",
+    "is_locked",
+    "is_writable",
+    "left_behind",
+    "local",
+    "locked",
+    "make_folder",
+    "open_table",
+    "process_exists",
+    "read_array",
+    "read_arrays",
+    "read_arrow",
+    "read_bytes",
+    "read_json",
+    "read_record",
+    "read_schema",
+    "read_table",
+    "read_tables",
+    "read_text",
+    "remove",
+    "remove_leftovers",
+    "remove_tree",
+    "status",
+    "tree_bytes",
+    "write_array",
+    "write_arrays",
+    "write_arrow",
+    "write_atomically",
+    "write_bytes",
+    "write_json",
+    "write_table",
+    "write_text",
+]

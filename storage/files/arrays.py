@@ -1,0 +1,42 @@
+"""Arrays as files: `.npy` for one, `.npz` for several by name. Nothing is pickled."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage.files.local import local
+from storage.files.writing import write_atomically
+
+
+def write_array(path: Path, array: NDArray[Any]) -> None:
+    """Raises NotWritten."""
+
+    def write(temporary: Path) -> None:
+        with temporary.open("wb") as file:
+            np.save(file, array, allow_pickle=False)
+
+    write_atomically(path, write)
+
+
+def read_array(path: Path, mapped: bool = False) -> NDArray[Any]:
+    """An array; `mapped`: read-only, and read from the disk as it is touched. Raises FileNotFoundError."""
+    return np.load(local(path), mmap_mode="r" if mapped else None, allow_pickle=False)
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Raises NotWritten."""
+
+    def write(temporary: Path) -> None:
+        with temporary.open("wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+
+    write_atomically(path, write)
+
+
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Raises FileNotFoundError."""
+    with np.load(local(path), allow_pickle=False) as arrays:
+        return dict(arrays)

@@ -1,0 +1,127 @@
+"""A store in a directory of this machine: what is there, its bytes, and its removal."""
+
+import os
+import shutil
+from collections.abc import Callable
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Status(NamedTuple):
+    """Bytes and date (ns since 1970) of a file; `device` and `inode` say which file it is, whatever its name."""
+
+    size: int
+    modified_ns: int
+    device: int
+    inode: int
+
+
+def status(path: Path) -> Status:
+    """Raises FileNotFoundError."""
+    try:
+        found = path.stat()
+    except NotADirectoryError as error:  # a file stands where a folder of the path is to be
+        raise FileNotFoundError(*error.args) from error
+    return Status(found.st_size, found.st_mtime_ns, found.st_dev, found.st_ino)
+
+
+def exists(path: Path) -> bool:
+    return path.exists()
+
+
+def is_folder(path: Path) -> bool:
+    return path.is_dir()
+
+
+def is_writable(folder: Path) -> bool:
+    return os.access(folder, os.W_OK)
+
+
+def is_inside(store: Path, path: Path) -> bool:
+    """Whether a place below the store is reached without a symbolic link."""
+    return path.resolve() == store.resolve() / path.relative_to(store)
+
+
+def absolute(path: Path) -> Path:
+    """The place as every process names it, without symbolic links: what the catalog says where its files are."""
+    return path.resolve()
+
+
+def local(path: Path) -> Path:
+    """A real path of this machine with what is at a place, for what is mapped or opened by a library of its own.
+
+    It keeps the name, and files of one folder stay together.
+    """
+    return path
+
+
+def read_bytes(path: Path) -> bytes:
+    """Raises FileNotFoundError."""
+    return path.read_bytes()
+
+
+def read_text(path: Path) -> str:
+    """Raises FileNotFoundError, and UnicodeDecodeError."""
+    return path.read_text(encoding="utf-8")
+
+
+def checksum(path: Path, progress: Callable[[int], Any] = lambda read: None) -> str:
+    """128-bit BLAKE2b of a file's bytes, hexadecimal. `progress` is called with how many more bytes are read."""
+    digest = blake2b(digest_size=16)
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+            progress(len(block))
+    return digest.hexdigest()
+
+
+def find(folder: Path, pattern: str = "*") -> list[Path]:
+    """What lies below a folder and matches (`*/*/manifest.json`), in the order of names; none without the folder."""
+    return sorted(folder.glob(pattern))
+
+
+def folders(folder: Path) -> list[Path]:
+    """The folders in a folder, in the order of names; none without it."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(folder / entry.name for entry in entries if entry.is_dir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def tree_bytes(folder: Path) -> int:
+    """Bytes of all files below a folder; what a symbolic link leads to is not counted."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(place, name)).st_size
+            except FileNotFoundError:  # a run works here
+                continue
+    return total
+
+
+def free_bytes(path: Path) -> int:
+    """Room on the disk that a place lies on, or will lie on."""
+    path = path.absolute()
+    place = next(parent for parent in [path, *path.parents] if parent.exists())
+    return shutil.disk_usage(place).free
+
+
+def make_folder(path: Path) -> None:
+    """For what asks for a folder before anything is written into it: a lock that is not waited for."""
+    path.mkdir(parents=True, exist_ok=True)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a symbolic link itself; nothing where there is none."""
+    path.unlink(missing_ok=True)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder; a symbolic link in its place, or in it, is itself removed, and what it leads to left alone."""
+    if path.is_symlink():
+        path.unlink()
+    elif path.exists():
+        shutil.rmtree(path)

@@ -1,0 +1,75 @@
+"""Files that are either whole or absent, and what to do where one cannot be written."""
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from storage.files.leftovers import temporary_name
+from storage.files.local import free_bytes
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+class NotWritten(OSError):
+    """A file of the store could not be written: the message names it, the cause and the remedy."""
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Raises NotWritten."""
+    write_atomically(path, lambda temporary: temporary.write_bytes(content))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Raises NotWritten."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
+    """Have `write` fill a temporary file, flush it to the disk and only then give it its name. Raises NotWritten."""
+    temporary = temporary_name(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(temporary)
+        flush(temporary)
+        os.replace(temporary, path)
+        flush(path.parent)
+    except Exception as error:  # FAISS and DuckDB have errors of their own for what the system refuses
+        if remedy := _remedy(error, path):
+            raise NotWritten(remedy) from error
+        raise
+    finally:
+        if temporary.exists():
+            temporary.unlink()
+
+
+def flush(path: Path) -> None:
+    """Have the system write a file, or the names in a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remedy(error: Exception, path: Path) -> str | None:
+    """What to do about a refusal of the system; None where it is something else."""
+    cause = _cause(error)
+    if cause is None:
+        return None
+    refusal = f"{path} cannot be written: {os.strerror(cause)}."
+    if cause in _FULL:
+        free = free_bytes(path.parent) / 2**20
+        return f"{refusal} {free:,.0f} MiB are free there: make room, then the same command goes on from what is done"
+    if cause == errno.EFBIG:
+        return f"{refusal} Raise the limit (ulimit -f), then the same command goes on from what is done"
+    return f"{refusal} A store has to be writable: see to its permissions, or give another --store DIR"
+
+
+def _cause(error: Exception) -> int | None:
+    known = (*_FULL, errno.EFBIG, *_FORBIDDEN)
+    if isinstance(error, OSError) and error.errno in known:
+        return error.errno
+    return next((number for number in known if os.strerror(number) in str(error)), None)
