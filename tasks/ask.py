@@ -10,9 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 
 from configs.evaluation import Questions
-from storage import schemas
+from storage import files, schemas
 from storage.artifacts import Artifact
-from storage.parquet import write_atomically
 from tasks.datasets.base import InputError
 from tasks.stage import Progress, ShardResult, Stage
 
@@ -38,26 +37,26 @@ class Ask(Stage):
 
     @property
     def _chosen(self) -> Path:
-        return self.artifact.directory / "chosen.npy"
+        return self.artifact.file("chosen.npy")
 
     def is_prepared(self) -> bool:
-        return super().is_prepared() and self._chosen.exists()
+        return super().is_prepared() and files.exists(self._chosen)
 
     def prepare(self, progress: Progress) -> None:
         """Choose the questions. Raises InputError where there are none, or the condition cannot be read."""
         ids = np.sort(self._matching())
         if self.config.sample is not None:
             ids = np.sort(ids[np.argsort(_mixed(ids, self.config.seed), kind="stable")[: self.config.sample]])
-        write_atomically(self._chosen, lambda path: _save(path, ids))
+        files.write_array(self._chosen, ids)
 
     def _matching(self) -> np.ndarray:
         """The ids of the questions that fulfil the condition, int64."""
         with duckdb.connect() as connection:
             for table in ("questions", "passages"):
-                files = [str(path) for path in self._files(table)]
-                connection.from_parquet(files).create_view(table)
+                paths = [str(files.local(path)) for path in self._files(table)]
+                connection.from_parquet(paths).create_view(table)
             # The condition is the user's: it may read these tables and nothing else.
-            connection.execute("SET allowed_directories = [?]", [str(self.store.resolve())])
+            connection.execute("SET allowed_directories = [?]", [str(files.absolute(self.store))])
             connection.execute("SET enable_external_access = false")
             try:
                 rows = connection.sql(
@@ -85,16 +84,16 @@ class Ask(Stage):
         return [load.path(record.shard, table) for record in load.completed().shards]
 
     def shards(self) -> list[int]:
-        return list(range(-(-len(np.load(self._chosen)) // self.config.batch)))
+        return list(range(-(-len(files.read_array(self._chosen)) // self.config.batch)))
 
     def total_rows(self) -> int:
-        return len(np.load(self._chosen))
+        return len(files.read_array(self._chosen))
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         size = self.config.batch
-        ids = np.load(self._chosen)[shard * size : (shard + 1) * size]
+        ids = files.read_array(self._chosen)[shard * size : (shard + 1) * size]
         column = pa.dataset.field("question_id")
-        rows = pa.dataset.dataset(self._files("questions")).to_table(
+        rows = pa.dataset.dataset([files.local(path) for path in self._files("questions")]).to_table(
             filter=(column >= int(ids[0])) & (column <= int(ids[-1]))
         )
         rows = rows.filter(pc.is_in(rows["question_id"], pa.array(ids))).sort_by("question_id")
@@ -108,11 +107,6 @@ WITH gold AS (SELECT question_id, unnest(gold_passages) AS passage_id FROM quest
 titles AS (SELECT question_id, list(title) AS titles FROM gold JOIN passages USING (passage_id) GROUP BY ALL),
 titled AS (SELECT questions.*, ifnull(titles, []) AS titles FROM questions LEFT JOIN titles USING (question_id))
 """
-
-
-def _save(path: Path, ids: np.ndarray) -> None:
-    with path.open("wb") as file:
-        np.save(file, ids, allow_pickle=False)
 
 
 def _mixed(ids: np.ndarray, seed: int) -> np.ndarray:

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from configs.evaluation import CritiqueConfig
 from storage import schemas
@@ -61,7 +60,7 @@ class Critique(Stage):
         return self.inputs["candidates"].completed().rows["candidates"]
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
-        candidates = pq.read_table(self.inputs["candidates"].path(shard)).to_pylist()
+        candidates = self.inputs["candidates"].read(shard).to_pylist()
         answered = [row for row in candidates if not row["error"]]
         progress(len(candidates) - len(answered), 0)
         counted = 0
@@ -81,11 +80,11 @@ class Critique(Stage):
         return ShardResult(len(candidates), {self.table: table}, tokens=counted, notes=notes)
 
     def _judged(self, candidates: list[dict[str, Any]], shard: int) -> list[Judged]:
-        asked = pq.read_table(self.inputs["asked"].path(shard), columns=["question_id", "text"])
+        asked = self.inputs["asked"].read(shard, columns=["question_id", "text"])
         questions = dict(zip(asked["question_id"].to_pylist(), asked["text"].to_pylist(), strict=True))
         contexts: dict[tuple[int, int], str] = {}
         if "evidence" in self.inputs:
-            evidence = pq.read_table(self.inputs["evidence"].path(shard), columns=["question_id", "rank", "text"])
+            evidence = self.inputs["evidence"].read(shard, columns=["question_id", "rank", "text"])
             contexts = {(row["question_id"], row["rank"]): row["text"] for row in evidence.to_pylist()}
         return [
             Judged(

@@ -11,19 +11,16 @@ Preparation looks for earlier artifacts of the same encoder (tasks/encoders/reus
 copied from there and not encoded again. Questions are encoded by a stage of their own, `encode_questions`.
 """
 
-import json
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from configs.loading import ConfigError
 from configs.schema import EncodeConfig
-from storage import schemas
+from storage import files, schemas
 from storage.artifacts import Artifact, Manifest
-from storage.parquet import write_json
 from tasks.encoders import reuse
 from tasks.encoders.base import Encoder, Vectors
 from tasks.encoders.contexts import UnitVectors, encode_units, wants_passages
@@ -84,7 +81,7 @@ class Encode(Stage):
         """Choose the artifacts whose vectors are taken over, once: whoever goes on after a kill takes the same."""
         bases = reuse.candidates(self.artifact, self.description()) if self.config.reuse else []
         chosen = reuse.choose(bases, *self._sample(), len(self.shards())) if bases else []
-        write_json(self._bases, [base.to_json() for base in chosen])
+        files.write_json(self._bases, [base.to_json() for base in chosen])
 
     def _sample(self) -> tuple[dict[str, np.ndarray], list[int]]:
         """Ids of some units, and the shards they are all of: as ids are hashes, any shard is a random sample."""
@@ -100,13 +97,13 @@ class Encode(Stage):
 
     @property
     def _bases(self) -> Path:
-        return self.artifact.directory / "reuse.json"
+        return self.artifact.file("reuse.json")
 
     def is_prepared(self) -> bool:
-        return super().is_prepared() and self._bases.exists()
+        return super().is_prepared() and files.exists(self._bases)
 
     def open(self) -> None:
-        bases = json.loads(self._bases.read_text(encoding="utf-8"))
+        bases = files.read_json(self._bases)
         self.bases = [reuse.Base.from_json(self.store, base) for base in bases]
 
     def _ids(self, ids: np.ndarray, passage_ids: np.ndarray, passages: list[list[str]]) -> dict[str, np.ndarray]:
@@ -146,10 +143,10 @@ class Encode(Stage):
         """Ids of the units, ids of the passages, and every passage as its sentences (one where there are none)."""
         path = self.units.path(shard)
         if self.units.table == "passages":
-            table = pq.read_table(path, columns=["passage_id", "text"])
+            table = files.read_table(path, columns=["passage_id", "text"])
             ids = table["passage_id"].to_numpy()
             return ids, ids, [[text] for text in table["text"].to_pylist()]
-        table = pq.read_table(path, columns=["sentence_id", "passage_id", "position", "text"])
+        table = files.read_table(path, columns=["sentence_id", "passage_id", "position", "text"])
         first = np.flatnonzero(table["position"].to_numpy() == 0)
         texts = table["text"].to_pylist()
         ends = np.append(first, len(texts))[1:]
@@ -160,7 +157,7 @@ class Encode(Stage):
         """The passages' own texts where their sentences do not give them; in the order of those."""
         if self.originals is None:
             return None
-        return pq.read_table(self.originals.path(shard), columns=["text"])["text"].to_pylist()
+        return self.originals.read(shard, columns=["text"])["text"].to_pylist()
 
     def _check(self, shard: int, vectors: UnitVectors) -> None:
         for kind in schemas.VECTOR_KINDS:
@@ -220,7 +217,7 @@ class EncodeQuestions(Stage):
         return self.inputs["asked"].completed().rows["asked"]
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
-        questions = pq.read_table(self.inputs["asked"].path(shard), columns=["question_id", "text"])
+        questions = self.inputs["asked"].read(shard, columns=["question_id", "text"])
         encoded = self.encoder.encode_questions(questions["text"].to_pylist())
         if not np.isfinite(encoded.vectors).all():
             raise BadVectors(f"encoder {self.config.encoder!r}, questions of shard {shard}: not finite numbers")

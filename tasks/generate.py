@@ -6,14 +6,12 @@ from typing import Any, ClassVar, NamedTuple
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from configs.evaluation import GenerateConfig
 from configs.loading import ConfigError
-from storage import schemas
+from storage import files, schemas
 from storage.artifacts import Artifact, fingerprint
 from storage.ids import content_id
-from storage.parquet import read_json, write_json
 from tasks.generators import prompts, reflection
 from tasks.generators.base import Generation, Generator, Probe, Prompt, no_tick
 from tasks.registry import resolve
@@ -81,23 +79,23 @@ class Generate(Stage):
 
     @property
     def _bases(self) -> Path:
-        return self.artifact.directory / "reuse.json"
+        return self.artifact.file("reuse.json")
 
     def is_prepared(self) -> bool:
-        return super().is_prepared() and self._bases.exists()
+        return super().is_prepared() and files.exists(self._bases)
 
     def prepare(self, progress: Progress) -> None:
         """Choose the artifacts whose answers are taken over, once: whoever goes on after a kill takes the same."""
         answering = self._answering(self.description())
         bases = []
-        for directory in sorted(path for path in (self.store / self.table).glob("*") if path.is_dir()):
+        for directory in files.folders(self.store / self.table):
             other = Artifact(self.store, self.table, directory.name)
             manifest = other.recorded_manifest()
             if manifest is None or manifest.version != self.version:  # another version's rows have other columns
                 continue
             if self._answering({"config": manifest.config, "method": manifest.method}) == answering:
                 bases += [str(other.path(record.shard).relative_to(self.store)) for record in manifest.shards]
-        write_json(self._bases, bases)
+        files.write_json(self._bases, bases)
 
     def _answering(self, description: dict[str, Any]) -> str:
         """What an answer depends on besides the prompt."""
@@ -107,7 +105,7 @@ class Generate(Stage):
         return fingerprint(config=config, generator=description["method"]["generator"])
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
-        asked = pq.read_table(self.inputs["asked"].path(shard), columns=["question_id", "text"]).to_pylist()
+        asked = self.inputs["asked"].read(shard, columns=["question_id", "text"]).to_pylist()
         due, computed = self._due(asked, shard)
         answering = self._answering(self.description())
         ids = [content_id(answering, each.prompt.text, each.prompt.question, *each.prompt.contexts) for each in due]
@@ -174,20 +172,20 @@ class Generate(Stage):
         """By question, best first."""
         contexts: dict[int, tuple[str, ...]] = {}
         if "evidence" in self.inputs:
-            rows = pq.read_table(self.inputs["evidence"].path(shard), columns=["question_id", "text"])
+            rows = self.inputs["evidence"].read(shard, columns=["question_id", "text"])
             for question, text in zip(rows["question_id"].to_pylist(), rows["text"].to_pylist(), strict=True):
                 contexts[question] = (*contexts.get(question, ()), text)
         return contexts
 
     def _known(self, ids: list[int]) -> dict[int, dict[str, Any]]:
         """The answers that earlier runs got for these prompts; what failed is asked again."""
-        paths = [path for each in read_json(self._bases) if (path := self.store / each).exists()]
+        paths = [path for each in files.read_json(self._bases) if files.exists(path := self.store / each)]
         columns = ", ".join(field.name for field in schemas.CANDIDATES if field.name not in OF_ROW)
         if not paths:
             return {}
         with duckdb.connect() as connection:
             connection.register("due", pa.table({"prompt_id": pa.array(ids, pa.int64())}))
-            connection.from_parquet([str(path) for path in paths]).create_view("answered")
+            connection.from_parquet([str(files.local(path)) for path in paths]).create_view("answered")
             rows = connection.sql(
                 f"SELECT DISTINCT ON (prompt_id) {columns} FROM answered "
                 "SEMI JOIN due USING (prompt_id) WHERE error = ''"

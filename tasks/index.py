@@ -14,10 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from configs.schema import IndexConfig, Unit
-from storage import schemas
+from storage import files, schemas
 from storage.artifacts import Artifact, Manifest, ShardRecord
 from storage.indexes import faiss_shards
 from storage.indexes.faiss_shards import Shard
@@ -90,15 +89,15 @@ class Index(Stage):
         return self._encoding().rows["vectors"]
 
     def template(self, unit: Unit) -> Path:
-        return self.artifact.directory / f"{unit}.template.faiss"
+        return self.artifact.file(f"{unit}.template.faiss")
 
     def probes(self, unit: Unit) -> Path:
-        return self.artifact.directory / f"{unit}.probes.npz"
+        return self.artifact.file(f"{unit}.probes.npz")
 
     def is_prepared(self) -> bool:
         if self.config.type == "flat":
             return True
-        made = all(path(unit).exists() for unit in self.kinds for path in (self.template, self.probes))
+        made = all(files.exists(path(unit)) for unit in self.kinds for path in (self.template, self.probes))
         return super().is_prepared() and made
 
     def prepare(self, progress: Progress) -> None:
@@ -126,7 +125,7 @@ class Index(Stage):
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         covered = self.covered()[shard]
-        files, near = [], []
+        written, near = [], []
         for unit in self.kinds:
             path = self.artifact.path(shard, suffix=f"{unit}.faiss")
             ids = np.concatenate([self._ids(unit, number) for number in covered])
@@ -137,27 +136,27 @@ class Index(Stage):
                 exact = Exact(Probes.load(self.probes(unit)), ids)
                 faiss_shards.build(path, faiss_shards.read(self.template(unit)), ids, exact.watch(batches))
                 near.append(neighbours(unit, exact, Shard(path)))
-            files.append(self.artifact.describe(path, self.table, len(ids)))
+            written.append(self.artifact.describe(path, self.table, len(ids)))
         rows_in = sum(record.files[0].rows for record in self._encoding().shards if record.shard in covered)
         progress(rows_in, 0)
         tables = {"neighbours": pa.concat_tables(near)} if near else {}
-        return ShardResult(rows_in, tables, files, notes={"first": covered[0], "last": covered[-1]})
+        return ShardResult(rows_in, tables, written, notes={"first": covered[0], "last": covered[-1]})
 
     def conclude(self, records: Sequence[ShardRecord]) -> dict[str, pa.Table]:
         """Recall and bytes per vector of each unit's index, by effort."""
         return {"index_quality": pa.concat_tables([self._quality(unit, records) for unit in self.kinds])}
 
     def _quality(self, unit: Unit, records: Sequence[ShardRecord]) -> pa.Table:
-        files = [file for record in records for file in record.files if file.path.endswith(f".{unit}.faiss")]
-        vectors = sum(file.rows for file in files)
+        shards = [file for record in records for file in record.files if file.path.endswith(f".{unit}.faiss")]
+        vectors = sum(file.rows for file in shards)
         recalls, probes = {0: Recall(1.0, 0.0)}, 0
         if self.config.type != "flat":
             asked = Probes.load(self.probes(unit))
             answers, probes = Answers(unit, asked), len(asked.ids)
             for record in records:
-                answers.add(pq.read_table(self.artifact.path(record.shard, "neighbours")))
+                answers.add(self.artifact.read(record.shard, "neighbours"))
             recalls = answers.recalls()
-        size = sum(file.bytes for file in files) / max(1, vectors)
+        size = sum(file.bytes for file in shards) / max(1, vectors)
         best = chosen(recalls, self.config.recall)
         rows = [
             (unit, self.config.type, vectors, size, effort, recall.mean, recall.error, probes, effort == best)
@@ -167,11 +166,11 @@ class Index(Stage):
         return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schemas.INDEX_QUALITY)
 
     def dimension(self) -> int:
-        field = pq.read_schema(self.vectors.path(self._encoding().shards[0].shard)).field("vector")
+        field = self.vectors.schema(self._encoding().shards[0].shard).field("vector")
         return int(field.type.list_size)
 
     def _ids(self, unit: Unit, number: int) -> np.ndarray:
-        table = pq.read_table(self.vectors.path(number), columns=["id", "kind"])
+        table = self.vectors.read(number, columns=["id", "kind"])
         return table.filter(pc.equal(table["kind"], "core" if unit == "sentence" else "passage"))["id"].to_numpy()
 
     def _read(self, unit: Unit, number: int) -> "Sample":
@@ -215,7 +214,7 @@ class ShardVectors:
 
     @classmethod
     def read(cls, path: Path) -> "ShardVectors":
-        table = pq.read_table(path, memory_map=True)
+        table = files.read_table(path, mapped=True)
         vectors = table["vector"].combine_chunks()
         matrix = vectors.flatten().to_numpy().reshape(len(vectors), vectors.type.list_size)
         counts = [pc.sum(pc.equal(table["kind"], kind)).as_py() or 0 for kind in VECTOR_KINDS]
@@ -224,7 +223,7 @@ class ShardVectors:
 
     def contexts(self, sentences: Path, mode: str) -> Vectors:
         """The context vector of every sentence, float32 (sentences, d); its core where it has none."""
-        table = pq.read_table(sentences, columns=["sentence_id", "position"])
+        table = files.read_table(sentences, columns=["sentence_id", "position"])
         starts = np.flatnonzero(table["position"].to_numpy() == 0)
         sizes = np.diff([*starts, table.num_rows])
         has_context = np.repeat(sizes > 1, sizes)

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from configs.schema import BM25Config, Unit
-from storage import schemas
+from storage import files, schemas
 from storage.artifacts import Artifact, File, Manifest
 from storage.indexes import bm25_shards, vocabulary
 from storage.indexes.bm25_shards import Corpus
@@ -60,7 +59,7 @@ class Terms(Stage):
 
 def read_texts(path: Path) -> list[str]:
     """The texts of a shard of sentences or passages."""
-    return pq.read_table(path, columns=["text"])["text"].to_pylist()
+    return files.read_table(path, columns=["text"])["text"].to_pylist()
 
 
 def _table(unit: Unit, documents: Counter[str], occurrences: Counter[str]) -> pa.Table:
@@ -102,23 +101,23 @@ class BM25(Stage):
         return self._counts().rows_in
 
     def vocabulary(self, unit: Unit) -> Path:
-        return self.artifact.directory / f"{unit}.vocabulary.parquet"
+        return self.artifact.file(f"{unit}.vocabulary.parquet")
 
     def is_prepared(self) -> bool:
-        return super().is_prepared() and all(self.vocabulary(unit).exists() for unit in self.texts)
+        return super().is_prepared() and all(files.exists(self.vocabulary(unit)) for unit in self.texts)
 
     def prepare(self, progress: Progress) -> None:
         for unit in self.texts:
             vocabulary.merge([self.terms.path(shard) for shard in self.shards()], unit, self.vocabulary(unit))
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
-        rows_in, files = 0, []
+        rows_in, written = 0, []
         for unit, artifact in self.texts.items():
             units = words(read_texts(artifact.path(shard)))
-            files += self._build(shard, unit, units)
+            written += self._build(shard, unit, units)
             rows_in += len(units)
             progress(len(units), 0)
-        return ShardResult(rows_in, files=files)
+        return ShardResult(rows_in, files=written)
 
     def _build(self, shard: int, unit: Unit, units: list[list[str]]) -> list[File]:
         counts = self._counts()

@@ -6,10 +6,8 @@ one shard however far apart they stood, and a passage stays in its shard whereve
 """
 
 import math
-import shutil
 from collections.abc import Iterator
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from configs.schema import LoadConfig
-from storage import schemas
-from storage.artifacts import Manifest, read_record
+from storage import files, schemas
+from storage.artifacts import Manifest
+from storage.files import DamagedRecord
 from storage.ids import ID_RANGE, content_id, passage_id
-from storage.parquet import DamagedRecord, write_atomically, write_json
 from storage.sources import SourceChanged, file_digest, file_key
 from tasks.datasets.base import Dataset, InputError, Passage, Question, Record, Reject
 from tasks.datasets.specification import parse_dataset
@@ -113,7 +111,8 @@ class Load(Stage):
         counts = _chunks(self.staging)
         passages = sum(chunk["passages"] for chunk in counts)
         shards = shard_count(passages, self.config)
-        write_json(self.staging / "plan.json", {"shards": shards, "rows": counts[-1]["records"] if counts else 0})
+        rows = counts[-1]["records"] if counts else 0
+        files.write_json(self.staging / "plan.json", {"shards": shards, "rows": rows})
 
     def is_prepared(self) -> bool:
         try:
@@ -123,8 +122,8 @@ class Load(Stage):
 
     def manifest(self) -> Manifest | None:
         manifest = super().manifest()
-        if manifest and self.staging.exists():  # killed between the manifest and the removal
-            shutil.rmtree(self.staging)
+        if manifest and files.exists(self.staging):  # killed between the manifest and the removal
+            files.remove_tree(self.staging)
         return manifest
 
     def _records(self) -> Iterator[tuple[str, int, Record]]:
@@ -140,7 +139,7 @@ class Load(Stage):
 
     def _plan(self) -> dict[str, int]:
         plan = self.staging / "plan.json"
-        return read_record(plan, lambda value: {name: int(value[name]) for name in ("shards", "rows")})
+        return files.read_record(plan, lambda value: {name: int(value[name]) for name in ("shards", "rows")})
 
     def shards(self) -> list[int]:
         return list(range(self._plan()["shards"]))
@@ -165,14 +164,13 @@ class Load(Stage):
         """The shard's rows from every chunk, ordered by key, then by their place in the sources."""
         width = ID_RANGE // self._plan()["shards"]
         parts = [STAGED[table].empty_table()]
-        for path in sorted(self.staging.glob(f"*.{table}.arrow")):
-            with pa.memory_map(str(path)) as file:
-                rows = pa.ipc.open_file(file).read_all()
-                keys = rows["key"].to_numpy()
-                start = np.searchsorted(keys, shard * width, "left")
-                end = np.searchsorted(keys, shard * width + width - 1, "right")
-                # A copy: with slices every chunk would stay mapped, and memory follow the corpus.
-                parts.append(rows.take(pa.array(np.arange(start, end))))
+        for path in files.find(self.staging, f"*.{table}.arrow"):
+            rows = files.read_arrow(path)
+            keys = rows["key"].to_numpy()
+            start = np.searchsorted(keys, shard * width, "left")
+            end = np.searchsorted(keys, shard * width + width - 1, "right")
+            # A copy: with slices every chunk would stay mapped, and memory follow the corpus.
+            parts.append(rows.take(pa.array(np.arange(start, end))))
         return pa.concat_tables(parts).sort_by([("key", "ascending"), ("ordinal", "ascending")])
 
     def check(self, manifest: Manifest) -> None:
@@ -190,7 +188,7 @@ class Load(Stage):
 
     def finish(self) -> Manifest:
         manifest = super().finish()
-        shutil.rmtree(self.staging)
+        files.remove_tree(self.staging)
         return manifest
 
 
@@ -247,9 +245,9 @@ class _Chunk:
                 sorted_rows = sorted(rows, key=lambda row: (row["key"], row["ordinal"]))
                 content = pa.Table.from_pylist(sorted_rows, STAGED[table])
                 path = self.staging / f"{self.number:05d}.{table}.arrow"
-                write_atomically(path, partial(_write_ipc, content))
+                files.write_arrow(path, content)
         counts = {table: len(rows) for table, rows in self.rows.items()}
-        write_json(self.staging / f"chunk-{self.number:05d}.json", {"records": self.records, **counts})
+        files.write_json(self.staging / f"chunk-{self.number:05d}.json", {"records": self.records, **counts})
 
 
 def _row(source: str, offset: int, record: Record) -> tuple[str, int, dict[str, Any]]:
@@ -266,17 +264,14 @@ def _row(source: str, offset: int, record: Record) -> tuple[str, int, dict[str, 
             return "rejects", content_id(source, offset), {"stage": "load", "reason": reason, "detail": detail}
 
 
-def _write_ipc(rows: pa.Table, path: Path) -> None:
-    with pa.ipc.new_file(str(path), rows.schema) as writer:
-        writer.write_table(rows)
-
-
 def _chunks(staging: Path) -> list[dict[str, int]]:
     """The counts of the chunks that are written, in order, up to the first that cannot be read (any more)."""
     chunks = []
-    for path in sorted(staging.glob("chunk-*.json")):
+    for path in files.find(staging, "chunk-*.json"):
         try:
-            chunks.append(read_record(path, lambda value: {name: int(value[name]) for name in ("records", "passages")}))
+            chunks.append(
+                files.read_record(path, lambda value: {name: int(value[name]) for name in ("records", "passages")})
+            )
         except DamagedRecord:
             break
     return chunks

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from configs.evaluation import RefineConfig
 from configs.schema import Rewriting
@@ -75,8 +74,8 @@ class Refine(Stage):
         return self.inputs["asked"].completed().rows["asked"]
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
-        asked = pq.read_table(self.inputs["asked"].path(shard), columns=["question_id", "text"])
-        table = pq.read_table(self.inputs["hits"].path(shard))
+        asked = self.inputs["asked"].read(shard, columns=["question_id", "text"])
+        table = self.inputs["hits"].read(shard)
         table = self._whole(table) if self.config.text == "passage" else table
         ids = asked["question_id"].to_pylist()
         places = _places(table, ids)
@@ -94,7 +93,7 @@ class Refine(Stage):
 
     def _vectors(self, shard: int, hits: pa.Table, places: list[slice]) -> Vectors:
         """The index's own, of the questions and of their hits."""
-        column = pq.read_table(self.inputs["question_vectors"].path(shard))["vector"].combine_chunks()
+        column = self.inputs["question_vectors"].read(shard)["vector"].combine_chunks()
         questions = column.flatten().to_numpy().reshape(len(places), -1)
         if not len(hits):
             return Vectors(questions, [questions[:0]] * len(places))

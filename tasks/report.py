@@ -6,7 +6,7 @@ from pathlib import Path
 
 from configs.evaluation import Evaluate
 from configs.paper import paper_of
-from storage.parquet import write_atomically, write_table
+from storage import files
 from storage.runs import Run, read_runs
 from tasks.reports.contents import Asked, Report
 from tasks.reports.examples import choice, context_map
@@ -82,13 +82,12 @@ def read_report(store: Path, run: Run) -> Report:
 def write_report(store: Path, report: Report) -> Files:
     """A page of its own, and the figures as a wide (a row per method) and a long table."""
     folder = store / "reports" / report.run_id
-    files = Files(
+    places = Files(
         folder / "report.html", folder / "methods.csv", folder / "methods.parquet", folder / "summaries.parquet"
     )
     wide = wide_table(report)
-    write_table(files.parquet, wide)
-    write_table(files.scores, long_table(report))
-    write_atomically(files.csv, lambda path: path.write_bytes(csv_bytes(wide)))
-    content = page(report).encode()
-    write_atomically(files.html, lambda path: path.write_bytes(content))
-    return files
+    files.write_table(places.parquet, wide)
+    files.write_table(places.scores, long_table(report))
+    files.write_bytes(places.csv, csv_bytes(wide))
+    files.write_text(places.html, page(report))
+    return places

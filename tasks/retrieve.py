@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from configs.schema import RetrieveConfig, Unit
 from storage import schemas
@@ -163,7 +162,7 @@ class Retrieve(Stage):
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         searcher = _searcher(self.store, self.index, tuple(sorted(artifact.name for artifact in self.inputs.values())))
-        asked = pq.read_table(self.inputs["asked"].path(shard), columns=["question_id", "text"])
+        asked = self.inputs["asked"].read(shard, columns=["question_id", "text"])
         vectors = self._vectors(shard) if "question_vectors" in self.inputs else None
         top = searcher.search(asked["text"].to_pylist(), self.config, vectors)
         rows, ranks = np.nonzero(top.rows >= 0)
@@ -196,7 +195,7 @@ class Retrieve(Stage):
 
     def _vectors(self, shard: int) -> np.ndarray:
         """float32 (questions, dimension)."""
-        column = pq.read_table(self.inputs["question_vectors"].path(shard))["vector"].combine_chunks()
+        column = self.inputs["question_vectors"].read(shard)["vector"].combine_chunks()
         return column.flatten().to_numpy().reshape(len(column), -1)
 
 

@@ -15,12 +15,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from configs.evaluation import ScoreConfig
 from configs.loading import ConfigError
 from configs.schema import Unit
-from storage import schemas
+from storage import files, schemas
 from storage.artifacts import Artifact, ShardRecord
 from storage.costs import charge, model_name
 from storage.ids import shard_of
@@ -75,7 +74,7 @@ class Score(Stage):
         return ShardResult(len(ids), {"scores": score_cases(self.metrics, ids, cases)})
 
     def conclude(self, records: Sequence[ShardRecord]) -> Mapping[str, pa.Table]:
-        rows = pa.concat_tables(pq.read_table(self.artifact.path(record.shard)) for record in records)
+        rows = pa.concat_tables(self.artifact.read(record.shard) for record in records)
         cases = [case for record in records for case in self._answers(record.shard)] if self._is_of_corpus() else []
         questions = sum(record.rows_in for record in records)
         return {"summaries": summarise(self.metrics, rows, questions, cases)}
@@ -86,11 +85,11 @@ class Score(Stage):
     def _answers(self, shard: int) -> Iterator[Case]:
         """Questions and answers alone: what a metric of all answers together needs, and memory bears."""
         answered = self._answered(shard)
-        for row in pq.read_table(self.inputs["asked"].path(shard)).to_pylist():
+        for row in self.inputs["asked"].read(shard).to_pylist():
             yield Case(row["text"], tuple(row["answers"]), (), (), **answered.get(row["question_id"], {}))
 
     def _cases(self, shard: int) -> tuple[list[int], list[Case]]:
-        asked = pq.read_table(self.inputs["asked"].path(shard)).to_pylist()
+        asked = self.inputs["asked"].read(shard).to_pylist()
         hits, evidence = (self._rows(table, shard) for table in ("hits", "evidence"))
         answered = self._answered(shard)
         cases = []
@@ -132,7 +131,7 @@ class Score(Stage):
         if table not in self.inputs:
             return None
         rows: Rows = {}
-        for row in pq.read_table(self.inputs[table].path(shard)).to_pylist():
+        for row in self.inputs[table].read(shard).to_pylist():
             rows.setdefault(row["question_id"], []).append(row)
         return rows
 
@@ -195,7 +194,7 @@ def _hit(row: dict[str, Any]) -> Hit:
 
 @lru_cache(64)
 def _spans(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    table = pq.read_table(path, columns=["passage_id", "start", "end"])
+    table = files.read_table(path, columns=["passage_id", "start", "end"])
     return table["passage_id"].to_numpy(), table["start"].to_numpy(), table["end"].to_numpy()
 
 

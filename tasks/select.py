@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from configs.evaluation import SelectConfig
 from storage import schemas
@@ -49,8 +48,8 @@ class Select(Stage):
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         columns = ["question_id", "candidate", "text", "logprob", "completion_tokens", "error"]
-        candidates = pq.read_table(self.inputs["candidates"].path(shard), columns=columns).to_pylist()
-        critiques = pq.read_table(self.inputs["critiques"].path(shard)).to_pylist()
+        candidates = self.inputs["candidates"].read(shard, columns=columns).to_pylist()
+        critiques = self.inputs["critiques"].read(shard).to_pylist()
         judged = {(row["question_id"], row["candidate"]): row for row in critiques}
         questions: dict[int, list[Row]] = {}
         for row in candidates:

@@ -14,13 +14,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from configs.schema import SplitConfig
-from storage import schemas
-from storage.artifacts import Artifact, Manifest, read_record
+from storage import files, schemas
+from storage.artifacts import Artifact, Manifest
+from storage.files import DamagedRecord
 from storage.ids import rewritten_id, sentence_id
-from storage.parquet import DamagedRecord, write_json
 from tasks.registry import resolve
 from tasks.splitters.base import Passage, RewritingSplitter, Splitter
 from tasks.splitters.tokens import TOKEN
@@ -46,7 +45,7 @@ class Split(Stage):
 
     @property
     def parameters(self) -> Path:
-        return self.artifact.directory / "parameters.json"
+        return self.artifact.file("parameters.json")
 
     def is_prepared(self) -> bool:
         try:
@@ -55,7 +54,7 @@ class Split(Stage):
             return False
 
     def prepare(self, progress: Progress) -> None:
-        write_json(self.parameters, self.method().train(self._sample()))
+        files.write_json(self.parameters, self.method().train(self._sample()))
 
     def _sample(self) -> Iterator[str]:
         """Texts from all shards alike, `sample_chars` at most."""
@@ -63,7 +62,7 @@ class Split(Stage):
         budget = max(1, self.config.sample_chars // len(shards))
         for shard in shards:
             left = budget
-            for batch in pq.ParquetFile(self._passages(shard)).iter_batches(batch_size=256, columns=["text"]):
+            for batch in self.inputs["passages"].open(shard).iter_batches(batch_size=256, columns=["text"]):
                 for text in batch["text"].to_pylist():
                     if left <= 0:
                         break
@@ -93,10 +92,10 @@ class Split(Stage):
             splitter.load(parameters)
             return splitter
 
-        return read_record(self.parameters, loaded)
+        return files.read_record(self.parameters, loaded)
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
-        passages = pq.read_table(self._passages(shard), columns=["passage_id", "text"])
+        passages = self.inputs["passages"].read(shard, columns=["passage_id", "text"])
         ids, texts = passages["passage_id"].to_pylist(), passages["text"].to_pylist()
         rows = []
         for number, (passage, text) in enumerate(zip(ids, texts, strict=True), 1):
@@ -159,7 +158,7 @@ class Rewrite(Stage):
         return self.inputs["passages"].completed().rows["passages"]
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
-        table = pq.read_table(self.inputs["passages"].path(shard), columns=["passage_id", "title", "text"])
+        table = self.inputs["passages"].read(shard, columns=["passage_id", "title", "text"])
         passages = [Passage(**row) for row in table.to_pylist()]
         made = self.rewriter.rewrite(passages, progress)
         units = [_distinct(each) for each in made.units]

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pydantic import BaseModel
 
+from storage import files
 from storage.artifacts import PREPARATION, Artifact, File, Manifest, ShardRecord, fingerprint
 from storage.costs import Meter, model_name
 
@@ -98,7 +99,7 @@ class Stage(ABC):
     def manifest(self) -> Manifest | None:
         """The manifest if there is nothing to do."""
         manifest = self.artifact.manifest()
-        if manifest and not self.artifact.ledger.exists():
+        if manifest and not files.exists(self.artifact.ledger):
             self._write_costs(manifest)
         return manifest
 
@@ -132,9 +133,9 @@ class Stage(ABC):
         """Do one shard and mark it done."""
         with Meter(self.num_gpus, model_name(self.name, self.config.model_dump())) as meter:
             result = self.work(shard, progress)
-            files = [self.artifact.write(shard, table, rows) for table, rows in result.tables.items()]
+            written = [self.artifact.write(shard, table, rows) for table, rows in result.tables.items()]
             meter.cost.tokens = result.tokens
-        record = ShardRecord(shard, run_id, files + result.files, result.rows_in, meter.cost, result.notes)
+        record = ShardRecord(shard, run_id, written + result.files, result.rows_in, meter.cost, result.notes)
         self.artifact.mark_done(record)
         return record
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import pyarrow.parquet as pq
 from pydantic import BaseModel
 from rich.console import Console
 from rich.markup import escape
@@ -18,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from configs.schema import IndexCorpus, RetrieveConfig
+from storage import files
 from storage.artifacts import Manifest
 from storage.catalog.database import query
 from storage.quotes import find
@@ -130,7 +130,7 @@ def _short(value: float) -> str:
 
 def _quality(out: Console, store: Path, manifest: Manifest) -> None:
     """Recall and size of each unit's index, as a search uses it."""
-    tables = [pq.read_table(store / file.path) for file in manifest.whole if file.table == "index_quality"]
+    tables = [files.read_table(store / file.path) for file in manifest.whole if file.table == "index_quality"]
     for row in (row for table in tables for row in table.to_pylist() if row["chosen"]):
         setting = {"h": "ef_search", "i": "nprobe"}.get(row["type"][0], "")
         with_setting = f" with {setting} {row['effort']}" if row["effort"] else ""

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from storage import files
 from storage.artifacts import Artifact, fingerprint
 from storage.ids import ID_RANGE
 from storage.schemas import VECTOR_KINDS
@@ -56,7 +56,7 @@ class Base:
 def candidates(own: Artifact, description: Mapping[str, Any]) -> list[Base]:
     """The other artifacts of the store, complete or not, that hold what this one's encoder would give."""
     bases = []
-    for directory in sorted((own.store / "vectors").glob("*")):
+    for directory in files.folders(own.store / "vectors"):
         artifact = Artifact(own.store, "vectors", directory.name)
         other = artifact.description()
         if artifact == own or other is None or _encoding(other) != _encoding(description):
@@ -111,7 +111,7 @@ def share_known(bases: Iterable[Base], passages: NDArray[np.int64]) -> float:
         held = [np.empty(0, np.int64)]
         for shard in range(int(passages.max()) * base.of // ID_RANGE + 1):
             if shard in base.shards and base.units.record(shard):
-                held.append(pq.read_table(base.units.path(shard), columns=["passage_id"])["passage_id"].to_numpy())
+                held.append(base.units.read(shard, columns=["passage_id"])["passage_id"].to_numpy())
         known.append(np.isin(passages, np.concatenate(held)))
     best = sorted(known, key=lambda each: -each.sum())[:MOST_BASES]
     return float(np.any(best, axis=0).mean()) if best else 0.0
@@ -149,7 +149,7 @@ def _take(path: Path, ids: Ids, known: Mapping[str, Known]) -> None:
 
 def _read_ids(path: Path) -> dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """By kind: ids, and the rows of the file they stand in."""
-    table = pq.read_table(path, columns=["id", "kind"])
+    table = files.read_table(path, columns=["id", "kind"])
     ids = table["id"].to_numpy()
     kinds = table["kind"].cast(pa.string()).to_numpy(zero_copy_only=False)
     return {kind: (ids[rows], rows) for kind in VECTOR_KINDS for rows in [np.flatnonzero(kinds == kind)]}
@@ -158,7 +158,7 @@ def _read_ids(path: Path) -> dict[str, tuple[NDArray[np.int64], NDArray[np.int64
 def _row_groups(path: Path, wanted: list[NDArray[np.int64]]) -> Iterator[tuple[int, Vectors]]:
     """First row and vectors of every row group that has a wanted row, so that no more than one is in memory."""
     start = 0
-    with pq.ParquetFile(path) as file:
+    with files.open_table(path) as file:
         for group in range(file.metadata.num_row_groups):
             size = file.metadata.row_group(group).num_rows
             if any(((rows >= start) & (rows < start + size)).any() for rows in wanted):

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from configs.evaluation import Evaluate
+from storage import files
 from storage.artifacts import Manifest
-from storage.parquet import write_atomically, write_table
 from storage.runs import Run
 from tasks import score as scoring
 from tasks.report import find_run
@@ -176,7 +175,7 @@ def _rows(store: Path, side: Side, table: str) -> dict[int, dict[str, Any]]:
         return {}
     manifest: Manifest = read_manifest(store, artifacts[table])
     paths = [store / file.path for record in manifest.shards for file in record.files if file.table == table]
-    rows = pa.concat_tables(pq.read_table(path) for path in paths).to_pylist()
+    rows = files.read_tables(paths).to_pylist()
     return {row["question_id"]: row for row in reversed(rows)}
 
 
@@ -184,9 +183,9 @@ def write_comparison(store: Path, compared: Compared, table: pa.Table) -> Path:
     """The table as CSV (lists as text) and Parquet; the path of the CSV."""
     name = "".join(sign if sign.isalnum() else "-" for sign in f"{compared.a.label} {compared.b.label}")
     path = store / "reports" / "compare" / f"{name}.csv"
-    write_table(path.with_suffix(".parquet"), table)
+    files.write_table(path.with_suffix(".parquet"), table)
     place = table.schema.get_field_index("gold_answers")
     joined = pa.array([" | ".join(answers) for answers in table["gold_answers"].to_pylist()], pa.string())
     content = csv_bytes(table.set_column(place, "gold_answers", joined))
-    write_atomically(path, lambda file: file.write_bytes(content))
+    files.write_bytes(path, content)
     return path

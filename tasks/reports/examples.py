@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from configs.evaluation import Method
 from storage.artifacts import Artifact
@@ -78,7 +77,7 @@ def context_map(store: Path, run: Run, methods: Sequence[Method]) -> ContextMap 
 def _rows(store: Path, artifact: str) -> Rows:
     found = Artifact(store, *artifact.split("/"))
     shard = found.completed().shards[0].shard
-    return pq.read_table(found.path(shard)).to_pylist()
+    return found.read(shard).to_pylist()
 
 
 def _by_question(rows: Iterator[dict[str, Any]] | Rows) -> dict[int, Rows]:

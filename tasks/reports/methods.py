@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from configs.evaluation import Evaluate, Method
+from storage import files
 from storage.artifacts import Artifact, Manifest
 from storage.runs import Run
 from tasks import score as scoring
@@ -166,14 +166,14 @@ def _summaries(
 
 def _recorded(store: Path, manifest: Manifest) -> dict[str, dict[str, Any]]:
     (file,) = manifest.whole
-    return {row["metric"]: row for row in pq.read_table(store / file.path).to_pylist()}
+    return {row["metric"]: row for row in files.read_table(store / file.path).to_pylist()}
 
 
 def _errors(store: Path, candidates: Manifest) -> Iterator[str]:
     for record in candidates.shards:
         if record.notes.get("errors"):
             for file in record.files:
-                column = pq.read_table(store / file.path, columns=["error"])["error"]
+                column = files.read_table(store / file.path, columns=["error"])["error"]
                 yield from column.filter(pc.not_equal(column, "")).to_pylist()
 
 

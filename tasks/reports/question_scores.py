@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from storage import files
 from storage.artifacts import Manifest
 
 Values = npt.NDArray[np.float64]
@@ -57,9 +57,9 @@ def _values(table: pa.Table, metric: str, ids: npt.NDArray[np.int64]) -> Values:
 
 def _table(store: Path, manifest: Manifest) -> pa.Table:
     paths = [store / file.path for record in manifest.shards for file in record.files if file.table == "scores"]
-    return pa.concat_tables(pq.read_table(path) for path in paths)
+    return files.read_tables(paths)
 
 
 def _column(store: Path, manifest: Manifest, table: str, column: str) -> pa.ChunkedArray:
     paths = [store / file.path for record in manifest.shards for file in record.files if file.table == table]
-    return pa.concat_tables(pq.read_table(path, columns=[column]) for path in paths)[column]
+    return files.read_tables(paths, [column])[column]
