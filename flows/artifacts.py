@@ -8,6 +8,7 @@ from typing import Any
 
 from prefect.artifacts import create_image_artifact, create_markdown_artifact, create_table_artifact
 
+from storage import files
 from storage.artifacts import Manifest
 from storage.quotes import find
 from storage.runs import Run
@@ -22,7 +23,7 @@ logger = logging.getLogger("vitalfew")
 def show_report(store: Path, run: Run) -> None:
     """The table of an evaluation as Markdown with the path of its page, and each of its plots as an image."""
     report = read_report(store, run)
-    page = write_report(store, report).html.resolve()
+    page = files.absolute(write_report(store, report).html)
     create_markdown_artifact(
         f"{markdown_report(report)}\n\nPlots and all figures: `{page}` (open it in a browser of that machine)",
         key="report",

@@ -12,7 +12,7 @@ from flows.forms import ReEncode
 from flows.index_corpus import index_and_show
 from flows.pipelines.corpora import find_corpus
 from flows.webhook import tell
-from storage.locks import locked
+from storage import files
 
 RETRY_SECONDS = float(os.environ.get("VITALFEW_RETRY_SECONDS", "60"))
 
@@ -36,10 +36,10 @@ def re_encode(parameters: ReEncode) -> Any:
     corpus = find_corpus(parameters.corpus, parameters.store, parameters.corpora)
     given = parameters.model_dump(include={*Place.model_fields}, exclude_unset=True)
     settings = corpus.model_dump(exclude={"cron", "timezone"}, exclude_unset=True)
-    lock = parameters.store.absolute() / "indexes" / f".{corpus.name}.lock"
-    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock = parameters.store / "indexes" / f".{corpus.name}.lock"
+    files.make_folder(lock.parent)
     # A lock and not a limit of Prefect's: it is let go of by whoever dies, and holds whatever server a run belongs to.
-    with locked(lock, wait=False) as free:
+    with files.locked(lock, wait=False) as free:
         if not free:
             return Completed(name="Skipped", message=f"Another run re-encodes {corpus.name}: nothing was done here.")
         outcome = index_and_show(build(IndexCorpus, settings, given), parameters.quote)

@@ -1,6 +1,5 @@
 """Prefect's server and what serves the deployments, as two processes that end with this one. Knows no Prefect."""
 
-import json
 import os
 import socket
 import subprocess
@@ -17,7 +16,7 @@ from urllib.request import urlopen
 import psutil
 
 from configs.loading import ConfigError
-from storage.locks import locked
+from storage import files
 
 HOST = "127.0.0.1"
 PATIENCE = 120.0
@@ -39,17 +38,17 @@ class Running:
 
 def home(store: Path) -> Path:
     """Where Prefect keeps its database and the logs lie: $PREFECT_HOME, or `.prefect` in the store."""
-    return Path(os.environ.get("PREFECT_HOME") or store / ".prefect").expanduser().absolute()
+    return Path(os.environ.get("PREFECT_HOME") or files.local(store / ".prefect")).expanduser().absolute()
 
 
 def running(store: Path) -> Running | None:
     """The service of this store, if there is one."""
     folder = home(store)
-    with locked(folder / "ui.lock", wait=False) as free:
-        if free or not folder.is_dir():
+    with files.locked(folder / "ui.lock", wait=False) as free:
+        if free or not files.is_folder(folder):
             return None
     with suppress(OSError, ValueError, TypeError):
-        return Running(**json.loads((folder / "ui.json").read_text()))
+        return Running(**files.read_json(folder / "ui.json"))
     return None
 
 
@@ -76,8 +75,8 @@ def service(store: Path, port: int, corpora: Path | None = None) -> Iterator["Se
     Raises ConfigError where it runs already or the port is taken, ServiceEnded where it does not come up.
     """
     folder = home(store)
-    folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder / "ui.lock", wait=False) as free:
+    files.make_folder(folder)
+    with files.locked(folder / "ui.lock", wait=False) as free:
         if not free:
             other = running(store)
             where = f" at {other.address} (process {other.pid})" if other else ""
@@ -114,8 +113,8 @@ class Service:
 
     def start(self) -> None:
         """Raises ServiceEnded where a process ends, or two minutes have passed."""
-        self.ready.unlink(missing_ok=True)
-        (self.folder / "ui.json").write_text(json.dumps({"address": self.address, "pid": os.getpid()}))
+        files.remove(self.ready)
+        files.write_json(self.folder / "ui.json", {"address": self.address, "pid": os.getpid()})
         for name, arguments in self.commands.items():
             self._logs.append(self.log(name).open("wb"))
             self.processes[name] = subprocess.Popen(
@@ -127,7 +126,7 @@ class Service:
                 start_new_session=True,  # Ctrl-C is for this process, which then ends them in order
             )
         deadline = time.monotonic() + PATIENCE
-        while not self.ready.exists():
+        while not files.exists(self.ready):
             self.check()
             if time.monotonic() > deadline:
                 raise ServiceEnded(f"Prefect's server was not ready in {PATIENCE:.0f} s; see {self.log('server')}")
@@ -162,7 +161,7 @@ class Service:
             process.wait()
         for log in self._logs:
             log.close()
-        (self.folder / "ui.json").unlink(missing_ok=True)
+        files.remove(self.folder / "ui.json")
 
     def log(self, name: str) -> Path:
         return self.folder / f"{name}.log"

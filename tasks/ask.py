@@ -53,8 +53,7 @@ class Ask(Stage):
         """The ids of the questions that fulfil the condition, int64."""
         with duckdb.connect() as connection:
             for table in ("questions", "passages"):
-                paths = [str(files.local(path)) for path in self._files(table)]
-                connection.from_parquet(paths).create_view(table)
+                connection.from_parquet([str(files.local(path)) for path in self._files(table)]).create_view(table)
             # The condition is the user's: it may read these tables and nothing else.
             connection.execute("SET allowed_directories = [?]", [str(files.absolute(self.store))])
             connection.execute("SET enable_external_access = false")

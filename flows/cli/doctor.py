@@ -1,7 +1,6 @@
 """What `vitalfew doctor` looks at."""
 
 import os
-import shutil
 import socket
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -87,18 +86,21 @@ def _punkt() -> Check:
 
 
 def _disk(store: Path) -> Check:
-    place = next(parent for parent in [store.resolve(), *store.resolve().parents] if parent.exists())
-    free = shutil.disk_usage(place).free / 2**30
-    return Check("free disk", free > 2, f"{free:,.1f} GiB at {place}" + ("" if free > 2 else "; make room"))
+    from storage import files
+
+    free = files.free_bytes(store) / 2**30
+    remedy = "" if free > 2 else "; make room"
+    return Check("free disk", free > 2, f"{free:,.1f} GiB for {files.absolute(store)}{remedy}")
 
 
 def _store(store: Path) -> list[Check]:
-    if not store.is_dir():
-        return [Check("store", True, f"{store} does not exist yet; `vitalfew index` makes it", needed=False)]
-    from storage.runs import read_runs
+    from storage import files
+    from storage.runs import index_names, read_runs
 
-    writable = os.access(store, os.W_OK)
-    indexes = sorted(path.stem for path in (store / "indexes").glob("*.json"))
+    if not files.is_folder(store):
+        return [Check("store", True, f"{store} does not exist yet; `vitalfew index` makes it", needed=False)]
+    writable = files.is_writable(store)
+    indexes = index_names(store)
     checks = [Check("store", writable, f"{store}" + ("" if writable else " is not writable"))]
     checks.append(Check("indexes", True, ", ".join(indexes) or "none yet", needed=False))
     latest = {run.name: run.state for run in read_runs(store) if run.name}

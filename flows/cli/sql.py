@@ -75,6 +75,7 @@ def tables(
 
 def document(store: Path, names: list[str]) -> None:
     """Print what these tables and macros are, or without names which there are. Raises UnknownName."""
+    from storage import files
     from storage.catalog.database import connect, without_rows
     from storage.catalog.macros import MACROS
     from storage.catalog.tables import ROWS
@@ -83,7 +84,7 @@ def document(store: Path, names: list[str]) -> None:
     for name in names:
         if name not in ROWS and name not in known:
             raise UnknownName("table or macro", name, [*ROWS, *known])
-    there = store.is_dir()
+    there = files.is_folder(store)
     with connect(store) if there else without_rows() as connection:
         if not names:
             _overview(connection, store, there)

@@ -43,8 +43,8 @@ def build(store: Path) -> Path:
     return path
 
 
-def _write(path: Path, store: Path) -> None:
-    with duckdb.connect(str(path)) as connection:
+def _write(temporary: Path, store: Path) -> None:
+    with duckdb.connect(str(temporary)) as connection:
         fill(connection, store)
 
 

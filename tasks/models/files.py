@@ -8,7 +8,7 @@ from pathlib import Path
 from huggingface_hub import constants, snapshot_download
 from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
-from storage.parquet import checksum
+from storage.files import checksum
 
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 IDENTIFYING = (".json", ".txt", ".model", ".safetensors")

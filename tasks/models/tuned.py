@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from transformers import AutoModel, AutoTokenizer
 
-from storage.parquet import read_json, write_atomically, write_json
+from storage.files import read_json, write_atomically, write_json
 from tasks.models.files import UnsupportedModel, digests, minilm_directory
 from tasks.models.windows import SIZE, Batch
 

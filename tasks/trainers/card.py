@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from configs.training import Train, TrainCritic, TrainReader
-from storage.parquet import write_atomically, write_json
+from storage.files import write_atomically, write_json
 from tasks.trainers.articles import Material
 from tasks.trainers.discrimination import RETRIEVED, Discrimination
 from tasks.trainers.judgements import RIGHT

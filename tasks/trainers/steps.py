@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from storage.parquet import write_atomically
+from storage.files import write_atomically
 from tasks.models.batches import batches
 from tasks.models.tuned import TunedEncoder
 from tasks.models.windows import QUESTION, Batch, Window, padded, special

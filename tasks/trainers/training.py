@@ -19,7 +19,7 @@ from safetensors import safe_open
 from configs.loading import ConfigError
 from configs.training import Train
 from storage.artifacts import fingerprint
-from storage.parquet import checksum
+from storage.files import checksum
 from tasks.datasets.base import Record
 from tasks.datasets.specification import parse_dataset
 from tasks.models.device import choose_device, choose_dtype

@@ -7,7 +7,6 @@ be a line through the latter two: so much for any shard and so much for every pa
 
 import json
 import math
-import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from configs.schema import IndexCorpus
 from flows.pipelines.index_corpus import index_stages
 from flows.pipelines.quote.survey import Survey, survey
 from flows.pipelines.quote.trial import Sample, Trials, try_stages
+from storage import files
 from storage.costs import charge, model_name
 from storage.quotes import Quote, find, save
 from tasks.datasets.base import InputError, Passage
@@ -129,7 +129,7 @@ def plan(parameters: IndexCorpus) -> Plan:
         known=known,
         start_seconds=START_RAY + START_STAGE * (len(stages) - len(there)) if parameters.runner == "ray" else 0.0,
         staging_bytes=0.0 if load.name in there else staging,
-        free_bytes=free_bytes(parameters.store),
+        free_bytes=files.free_bytes(parameters.store),
     )
 
 
@@ -140,9 +140,9 @@ def check_room(parameters: IndexCorpus) -> None:
     plan is made.
     """
     stages = index_stages(parameters)
-    free = free_bytes(parameters.store)
+    free = files.free_bytes(parameters.store)
     load = next(stage for stage in stages if isinstance(stage, Load))
-    sources = sum(path.stat().st_size for path in load.files)
+    sources = sum(files.status(path).size for path in load.files)
     records = sum(dataset.total_records() or 0 for _, dataset in load.datasets)
     if free > AMPLE * (sources + records * RECORD):
         return
@@ -155,12 +155,6 @@ def check_room(parameters: IndexCorpus) -> None:
             raise DoesNotFit(_no_room(due - done, free))
     else:
         plan(parameters).check()
-
-
-def free_bytes(store: Path) -> int:
-    """Room on the disk that the store lies on, or will lie on."""
-    place = next(parent for parent in [store.absolute(), *store.absolute().parents] if parent.exists())
-    return shutil.disk_usage(place).free
 
 
 def _tried(parameters: IndexCorpus, folder: Path, surveyed: Survey, workers: int) -> Trials:
@@ -181,10 +175,9 @@ def _tried(parameters: IndexCorpus, folder: Path, surveyed: Survey, workers: int
 
 def _sample_stages(parameters: IndexCorpus, folder: Path, passages: Sequence[Passage]) -> list[Stage]:
     """The stages over a few passages, with a store of their own."""
-    folder.mkdir(parents=True)
     source = folder / "sample.jsonl"
     rows = [{"title": passage.title, "text": passage.text} for passage in passages]
-    source.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    files.write_text(source, "".join(json.dumps(row) + "\n" for row in rows))
     given = parameters.model_dump(mode="json") | {"datasets": [f"jsonl:{source}"], "store": folder / "store"}
     return index_stages(IndexCorpus.model_validate(given))
 

@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Generic, TypeVar
 
 from configs.schema import LoadConfig
+from storage import files
 from storage.ids import ID_RANGE, passage_id
 from tasks.datasets.base import Dataset, Passage, Question, Record, Reject
 from tasks.datasets.reading import bytes_read
@@ -72,7 +73,7 @@ def survey(datasets: Sequence[Dataset], config: LoadConfig, sample: int, seconds
     questions: BottomK[None] = BottomK(SKETCH)
     sizes = {Passage: 1, Question: 0, Reject: 0}
     totals = [dataset.total_records() for dataset in datasets]
-    size = sum(path.stat().st_size for dataset in datasets for path in dataset.files())
+    size = sum(files.status(path).size for dataset in datasets for path in dataset.files())
     began, bytes_before, records, share = time.perf_counter(), bytes_read(), 0, 1.0
     for _, record in chain.from_iterable(dataset.records() for dataset in datasets):
         records += 1

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from storage import files
 from storage.artifacts import Manifest
 from storage.costs import Cost
 from tasks.stage import Stage
@@ -49,9 +50,7 @@ class Sample:
         costs = [record.cost for record in manifest.shards]
         once = manifest.preparation.cost if manifest.preparation else Cost()
         directories = {file.table for file in manifest.files()} | {"costs", stage.table}
-        files = (
-            path for table in directories for path in (stage.store / table / stage.artifact.fingerprint).rglob("*")
-        )
+        size = sum(files.tree_bytes(stage.store / table / stage.artifact.fingerprint) for table in directories)
         count = len(costs)
         return cls(
             passages=passages,
@@ -62,7 +61,7 @@ class Sample:
             cpu=sum(cost.cpu_seconds for cost in costs) / count,
             gpu=sum(cost.gpu_seconds for cost in costs) / count,
             memory=max(cost.peak_memory_bytes for cost in [once, *costs]),
-            disk=sum(path.stat().st_size for path in files if path.is_file()) / count,
+            disk=size / count,
             preparation_wall=once.wall_seconds,
             preparation_cpu=once.cpu_seconds,
         )
@@ -99,8 +98,7 @@ def _in_processes(copies: Sequence[Plans], passages: Sequence[int], folder: Path
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     for number, plans in enumerate(copies):
         target = folder / str(number)
-        target.mkdir(parents=True)
-        (target / GIVEN).write_bytes(pickle.dumps((plans, passages)))
+        files.write_bytes(target / GIVEN, pickle.dumps((plans, passages)))
         command = [sys.executable, "-c", "from flows.pipelines.quote.trial import main; main()", str(target)]
         running.append((target, subprocess.Popen(command, env=environment)))
     codes = [process.wait() for _, process in running]
@@ -108,7 +106,7 @@ def _in_processes(copies: Sequence[Plans], passages: Sequence[int], folder: Path
     for (target, _), code in zip(running, codes, strict=True):
         if code:
             raise RuntimeError(f"a trial run on a small sample ended with exit status {code}")
-        result = pickle.loads((target / MEASURED).read_bytes())
+        result = pickle.loads(files.read_bytes(target / MEASURED))
         if isinstance(result, Exception):
             raise result
         results.append(result)
@@ -126,9 +124,9 @@ def _measure(plans: Plans, passages: Sequence[int]) -> list[list[Sample]]:
 def main() -> None:
     """A process of `try_stages`; its argument is a folder with what it is given."""
     folder = Path(sys.argv[1])
-    plans, passages = pickle.loads((folder / GIVEN).read_bytes())
+    plans, passages = pickle.loads(files.read_bytes(folder / GIVEN))
     try:
         result: object = _measure(plans, passages)
     except Exception as error:  # the parent raises it
         result = error
-    (folder / MEASURED).write_bytes(pickle.dumps(result))
+    files.write_bytes(folder / MEASURED, pickle.dumps(result))

@@ -109,7 +109,7 @@ def test_a_plan_knows_what_the_store_holds(planned: tuple[Path, Plan]) -> None:
 
 
 def test_what_cannot_fit_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "free_bytes", lambda store: 50_000)
+    monkeypatch.setattr(planning.files, "free_bytes", lambda store: 50_000)
     given = parameters(tmp_path / "s", CORPUS)
     for _ in range(2):  # without a quote, and with the one that the first refusal made
         with pytest.raises(DoesNotFit, match="are needed and the disk has"):

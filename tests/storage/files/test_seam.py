@@ -1,0 +1,165 @@
+"""Nothing but storage/files opens, lists, writes, renames or removes anything in a store."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+NO_STORE = {
+    "configs/": "settings: files of the package and of the user",
+    "storage/files/": "the seam",
+    "tasks/datasets/": "sources: the user's own files",
+    "tasks/models/": "models: directories of weights on this machine",
+    "tasks/trainers/": "models in the making, and recipes",
+    "tasks/generators/prompts.py": "prompts: templates of the package and of the user",
+    "tasks/splitters/ready_propositions.py": "the user's file of propositions",
+    "tasks/reports/significance.py": "the user's table of scores",
+    "flows/pipelines/corpora.py": "configs/corpora and the user's own",
+    "flows/pipelines/experiments.py": "configs/experiments and the user's own",
+    "flows/cli/prompt.py": "the history of the user's queries, in the user's home",
+    "flows/serve.py": "what Prefect's processes say to each other, in their home",
+}
+"""What works on other files than a store's, and on which."""
+
+ALLOWED = {
+    "flows/server.py": {"self.log(name).open", "self.log(name).read_text"},  # the output of Prefect's processes
+    "storage/costs.py": {
+        "PRICES.read_text",  # configs/prices.yaml
+        "_STATUS.exists", "_STATUS.read_text", "_CLEAR_REFS.exists", "_CLEAR_REFS.write_text",  # Linux's /proc
+    },
+    "tasks/reports/shown/page.py": {"_TEMPLATE.read_text"},  # of the package
+}  # fmt: skip
+"""Single calls, by module, that concern no store."""
+
+METHODS = {
+    "read_text", "write_text", "read_bytes", "write_bytes", "exists", "is_dir", "is_file", "is_symlink", "stat",
+    "lstat", "glob", "rglob", "iterdir", "walk", "unlink", "mkdir", "rmdir", "touch", "rename", "resolve", "samefile",
+    "symlink_to", "hardlink_to", "readlink", "chmod", "tofile", "from_parquet", "read_parquet", "write_parquet",
+}  # fmt: skip
+"""Of paths, arrays and DuckDB's connections."""
+
+FUNCTIONS = {
+    "open", "io.open", "duckdb.connect", "duckdb.read_parquet", "duckdb.from_parquet",
+    *(f"os.{name}" for name in (
+        "access", "chmod", "fsync", "link", "listdir", "lstat", "makedirs", "mkdir", "open", "remove", "removedirs",
+        "rename", "renames", "replace", "rmdir", "scandir", "stat", "statvfs", "symlink", "truncate", "unlink", "utime",
+        "walk",
+    )),
+    *(f"os.path.{name}" for name in (
+        "exists", "getmtime", "getsize", "isdir", "isfile", "islink", "lexists", "realpath", "samefile",
+    )),
+    *(f"shutil.{name}" for name in (
+        "copy", "copy2", "copyfile", "copytree", "disk_usage", "make_archive", "move", "rmtree", "unpack_archive",
+    )),
+    *(f"glob.{name}" for name in ("glob", "iglob")), "fcntl.flock", "fcntl.lockf", "mmap.mmap",
+    *(f"pyarrow.parquet.{name}" for name in (
+        "ParquetDataset", "ParquetFile", "ParquetWriter", "read_metadata", "read_pandas", "read_schema", "read_table",
+        "write_table", "write_to_dataset",
+    )),
+    *(f"pyarrow.{name}" for name in ("OSFile", "create_memory_map", "input_stream", "memory_map", "output_stream")),
+    *(f"pyarrow.ipc.{name}" for name in ("new_file", "new_stream", "open_file", "open_stream")),
+    *(f"pyarrow.{name}" for name in ("dataset.dataset", "dataset.parquet_dataset", "feather.read_table")),
+    *(f"numpy.{name}" for name in (
+        "fromfile", "genfromtxt", "load", "loadtxt", "memmap", "save", "savetxt", "savez", "savez_compressed",
+    )),
+    *(f"faiss.{name}" for name in ("read_index", "write_index", "read_VectorTransform", "write_VectorTransform")),
+    *(f"safetensors.{name}" for name in ("safe_open", "torch.load_file", "torch.save_file")),
+    "torch.load", "torch.save",
+}  # fmt: skip
+
+
+def modules() -> list[str]:
+    paths = (path for top in ("configs", "storage", "tasks", "flows") for path in sorted((ROOT / top).rglob("*.py")))
+    names = [path.relative_to(ROOT).as_posix() for path in paths]
+    return [name for name in names if not name.startswith(tuple(NO_STORE))]
+
+
+def imported(tree: ast.AST) -> dict[str, str]:
+    """What a module's names stand for: `pq` for pyarrow.parquet, `rmtree` for shutil.rmtree."""
+    names: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.asname: alias.name for alias in node.names if alias.asname}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def violations(source: str) -> Iterator[tuple[int, str]]:
+    """Line and callee of what reaches a file by itself, and of an import that reaches behind the seam."""
+    tree = ast.parse(source)
+    names = imported(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("storage.files."):
+            yield node.lineno, f"from {node.module}"
+        if isinstance(node, ast.Call) and reaches_a_file(node, names) and not given_a_local_path(node):
+            yield node.lineno, ast.unparse(node.func)
+
+
+def reaches_a_file(call: ast.Call, names: dict[str, str]) -> bool:
+    first, _, rest = ast.unparse(call.func).partition(".")
+    callee = f"{names.get(first, first)}.{rest}".removesuffix(".")
+    if callee in FUNCTIONS:
+        return callee != "duckdb.connect" or bool(call.args)  # without a file it is in memory
+    if not isinstance(call.func, ast.Attribute) or callee.startswith("storage.files."):
+        return False
+    arguments = [*call.args, *call.keywords]
+    match call.func.attr:
+        case "open":  # of a stage, or of an artifact's shard; a path's takes a mode or nothing
+            of_stage = ast.unparse(call.func.value) in ("self", "stage", "super()")
+            return not (of_stage and not arguments) and not isinstance(next(iter(arguments), None), ast.Name)
+        case "replace":  # a text's takes two
+            return len(arguments) == 1 and isinstance(arguments[0], ast.expr)
+        case name:
+            return name in METHODS
+
+
+def given_a_local_path(call: ast.Call) -> bool:
+    """Whether it works on `files.local(…)`, or on the `temporary` file that `files.write_atomically` gives."""
+    text = ast.unparse(call)
+    nodes = [node for node in ast.walk(call) if isinstance(node, ast.Name)]
+    return "files.local(" in text or any(node.id == "temporary" for node in nodes)
+
+
+@pytest.mark.parametrize("name", modules())
+def test_a_store_is_reached_through_the_seam(name: str) -> None:
+    source = (ROOT / name).read_text(encoding="utf-8")
+    wrong = [(line, callee) for line, callee in violations(source) if callee not in ALLOWED.get(name, ())]
+    assert not wrong, f"{name} reaches files past storage/files (line, callee): {wrong}"
+
+
+def test_what_is_excepted_is_there() -> None:
+    assert all((ROOT / name).exists() for name in [*NO_STORE, *ALLOWED])
+    for name, callees in ALLOWED.items():
+        used = {callee for _, callee in violations((ROOT / name).read_text(encoding="utf-8"))}
+        assert callees <= used, f"{name} no longer calls {callees - used}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "open(path)", "path.open()", "path.open('rb')", "self.log.open('wb')", "path.read_text()", "(a / b).exists()",
+        "path.replace(other)", "sorted(store.glob('*'))", "os.replace(a, b)", "os.path.getsize(p)", "shutil.rmtree(p)",
+        "import pyarrow.parquet as pq\npq.read_table(path)", "from shutil import rmtree\nrmtree(path)",
+        "import numpy as np\nnp.load(path)", "faiss.read_index(str(path))", "duckdb.connect(str(path))",
+        "connection.from_parquet(paths)", "from storage.files.local import exists",
+    ],
+)  # fmt: skip
+def test_a_way_past_the_seam_is_seen(line: str) -> None:
+    assert [*violations(line)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from storage import files\nfiles.exists(path)", "path.parent / 'name'", "text.replace('a', 'b')",
+        "when.replace(tzinfo=UTC)", "artifact.open(shard)", "stage.open()", "super().open()", "duckdb.connect()",
+        "from storage import files\nfaiss.read_index(str(files.local(path)), flags)",
+        "faiss.write_index(index, str(temporary))", "temporary.write_text('')",
+    ],
+)  # fmt: skip
+def test_other_calls_are_left_alone(line: str) -> None:
+    assert not [*violations(line)]
