@@ -132,6 +132,10 @@ class Manifest:
         for shard in self.shards:
             yield from shard.files
 
+    def read(self, store: Path, table: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """All shards of one of the artifact's tables, one below the other. Raises FileNotFoundError."""
+        return files.read_tables((store / file.path for file in self.files() if file.table == table), columns)
+
     def note(self, name: str) -> int:
         """The sum of a note over all shards."""
         return sum(shard.notes.get(name, 0) for shard in self.shards)
@@ -182,12 +186,6 @@ class Artifact:
     def read(self, shard: int, table: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
         """A shard of one of the artifact's tables, or some of its columns. Raises FileNotFoundError."""
         return files.read_table(self.path(shard, table), columns)
-
-    def read_all(self, table: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
-        """All shards of one of the artifact's tables. Raises FileNotFoundError where the artifact is not complete."""
-        name = table or self.table
-        parts = [file for file in self.completed().files() if file.table == name]
-        return files.read_tables([self.store / file.path for file in parts], columns)
 
     def open(self, shard: int, table: str | None = None) -> pq.ParquetFile:
         """A shard of one of the artifact's tables, to be read row group by row group."""

@@ -17,7 +17,6 @@ from rich.table import Table
 from rich.text import Text
 
 from configs.schema import IndexCorpus, RetrieveConfig
-from storage import files
 from storage.artifacts import Manifest
 from storage.catalog.database import query
 from storage.quotes import find
@@ -130,8 +129,7 @@ def _short(value: float) -> str:
 
 def _quality(out: Console, store: Path, manifest: Manifest) -> None:
     """Recall and size of each unit's index, as a search uses it."""
-    tables = [files.read_table(store / file.path) for file in manifest.whole if file.table == "index_quality"]
-    for row in (row for table in tables for row in table.to_pylist() if row["chosen"]):
+    for row in (row for row in manifest.read(store, "index_quality").to_pylist() if row["chosen"]):
         setting = {"h": "ef_search", "i": "nprobe"}.get(row["type"][0], "")
         with_setting = f" with {setting} {row['effort']}" if row["effort"] else ""
         how = f"{row['recall_at_10']:.3f}{with_setting}, measured on {row['probes']} of the {row['unit']}s"

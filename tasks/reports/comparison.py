@@ -174,8 +174,7 @@ def _rows(store: Path, side: Side, table: str) -> dict[int, dict[str, Any]]:
     if table not in artifacts:
         return {}
     manifest: Manifest = read_manifest(store, artifacts[table])
-    paths = [store / file.path for record in manifest.shards for file in record.files if file.table == table]
-    rows = files.read_tables(paths).to_pylist()
+    rows = manifest.read(store, table).to_pylist()
     return {row["question_id"]: row for row in reversed(rows)}
 
 

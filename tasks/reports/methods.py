@@ -165,8 +165,7 @@ def _summaries(
 
 
 def _recorded(store: Path, manifest: Manifest) -> dict[str, dict[str, Any]]:
-    (file,) = manifest.whole
-    return {row["metric"]: row for row in files.read_table(store / file.path).to_pylist()}
+    return {row["metric"]: row for row in manifest.read(store, "summaries").to_pylist()}
 
 
 def _errors(store: Path, candidates: Manifest) -> Iterator[str]:

@@ -9,7 +9,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage import files
 from storage.artifacts import Manifest
 
 Values = npt.NDArray[np.float64]
@@ -32,8 +31,8 @@ class QuestionScores:
 
 def read_question_scores(store: Path, asked: Manifest, scores: Sequence[Manifest]) -> QuestionScores:
     """Of one method, or the means over several seeds of it (over those that scored the question)."""
-    ids = np.sort(_column(store, asked, "asked", "question_id").to_numpy())
-    tables = [_table(store, each) for each in scores]
+    ids = np.sort(asked.read(store, "asked", ["question_id"])["question_id"].to_numpy())
+    tables = [each.read(store, "scores") for each in scores]
     metrics = dict.fromkeys(metric for table in tables for metric in pc.unique(table["metric"]).to_pylist())
     return QuestionScores(ids, {metric: _mean([_values(table, metric, ids) for table in tables]) for metric in metrics})
 
@@ -53,13 +52,3 @@ def _values(table: pa.Table, metric: str, ids: npt.NDArray[np.int64]) -> Values:
     values = np.full(len(ids), np.nan)
     values[np.searchsorted(ids, rows["question_id"].to_numpy())] = rows["value"].to_numpy()
     return values
-
-
-def _table(store: Path, manifest: Manifest) -> pa.Table:
-    paths = [store / file.path for record in manifest.shards for file in record.files if file.table == "scores"]
-    return files.read_tables(paths)
-
-
-def _column(store: Path, manifest: Manifest, table: str, column: str) -> pa.ChunkedArray:
-    paths = [store / file.path for record in manifest.shards for file in record.files if file.table == table]
-    return files.read_tables(paths, [column])[column]
