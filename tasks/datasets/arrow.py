@@ -1,4 +1,4 @@
-"""Rows of Arrow batches, as the mapping of columns takes them."""
+"""Rows of Arrow batches, as dictionaries that the column mapping reads."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,11 +8,11 @@ import pyarrow as pa
 from tasks.datasets.base import Reject
 
 BATCH_ROWS = 1_000
-"""Rows that are turned into Python at a time."""
+"""The number of rows converted to Python at a time."""
 
 
 def rows_of(batch: pa.RecordBatch | pa.Table) -> Iterator[dict[str, Any] | Reject]:
-    """The rows of a batch; a Reject for one with a value that is broken, or for which Python has none."""
+    """Yield the rows of a batch; a row with a value that is broken or has no Python equivalent becomes a Reject."""
     try:
         rows = _rows(batch)
     except (ValueError, OverflowError, pa.ArrowException):
@@ -21,8 +21,8 @@ def rows_of(batch: pa.RecordBatch | pa.Table) -> Iterator[dict[str, Any] | Rejec
 
 
 def _rows(batch: pa.RecordBatch | pa.Table) -> list[Any]:
-    """The rows of a batch. Raises ValueError (of which ArrowInvalid is one), OverflowError or ArrowException."""
-    # Arrow believes the buffers of a file: an offset that leads out of them would crash the process.
+    """Return the rows of a batch. Raises ValueError (also as ArrowInvalid), OverflowError or ArrowException."""
+    # Arrow trusts a file's buffers: an offset that points outside them would crash the process.
     batch.validate(full=True)
     return batch.to_pylist()
 

@@ -1,8 +1,8 @@
-"""The contract of a dataset: a named format that streams records out of a source the user points at.
+"""The contract of a dataset: a named format that streams records from a source the user points at.
 
 A dataset yields `(offset, record)` pairs in source order. `offset` is the 1-based line (line formats) or record number
 (JSON arrays, generators) in the source, so that a message or a row of `rejects` can name the place. A row that cannot
-be used is yielded as a `Reject`, never dropped; only a source that cannot be read any further raises `InputError`.
+be used is yielded as a `Reject` and never dropped; a dataset raises `InputError` only if it cannot read on.
 """
 
 from abc import ABC, abstractmethod
@@ -15,12 +15,12 @@ from pydantic import BaseModel, ConfigDict
 
 
 class InputError(ValueError):
-    """Input that a user has to mend: the message names the file, the place in it and the remedy."""
+    """Input that the user has to fix: the message names the file, the place in it and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A passage as its source gives it; `source_id` is its name there (a title, a number), for people."""
+    """A passage as its source gives it; `source_id` is its name in that source (a title or a number), for people."""
 
     title: str
     text: str
@@ -38,7 +38,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question, its gold answers, the ids of its gold passages and the spans that support the answer."""
+    """A question with its gold answers, the ids of its gold passages and the spans that support the answer."""
 
     text: str
     answers: tuple[str, ...] = ()
@@ -65,18 +65,18 @@ class DatasetOptions(BaseModel):
 
 
 class Dataset(ABC):
-    """`FORMAT:PATH?option=value`. A subclass's docstring is what `vitalfew datasets` shows."""
+    """`FORMAT:PATH?option=value`. `vitalfew datasets` shows a subclass's docstring."""
 
     example: ClassVar[str]
     """A complete example specification, for help texts."""
     reads_path: ClassVar[bool] = True
-    """False for a generator, whose specification has its options in the place of the path."""
+    """False for a generator, whose specification has options instead of a path."""
     takes_name: ClassVar[bool] = False
-    """True where a name that is no path may stand in the place of the path; the path is then kept as it was given."""
+    """True if the specification may have a name instead of a path; such a name is kept as given."""
     has_passages: ClassVar[bool] = True
-    """False for questions alone, which are asked of another data set's index."""
+    """False if the format has only questions, which are asked of another dataset's index."""
     version: ClassVar[str] = "1"
-    """Part of the fingerprint: raise it when the same file would give other records."""
+    """Part of the fingerprint: raise it when the same file would give different records."""
     Options: ClassVar[type[DatasetOptions]] = DatasetOptions
 
     def __init__(self, path: Path | None, options: DatasetOptions) -> None:
@@ -85,14 +85,14 @@ class Dataset(ABC):
 
     @abstractmethod
     def files(self) -> list[Path]:
-        """Every file that is read, for the fingerprint. Raises InputError where one is missing or not a file."""
+        """Return the files this dataset reads, for the fingerprint. Raises InputError if one is missing or no file."""
 
     def total_records(self) -> int | None:
-        """How many records there are, where that is known without reading them all."""
+        """Return the number of records, or None if it is unknown until all are read."""
         return None
 
     def identity(self) -> dict[str, Any]:
-        """What the records depend on besides the options and the content of the files, for the fingerprint."""
+        """Return what the records depend on besides the options and the files' content, for the fingerprint."""
         return {}
 
     @abstractmethod

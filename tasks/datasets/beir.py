@@ -1,7 +1,7 @@
-"""BEIR: corpus, questions and relevance judgements of retrieval benchmarks, in the one layout they were brought into.
+"""BEIR: corpus, questions and relevance judgements of retrieval benchmarks, all in one layout.
 
-Format: Thakur et al., "BEIR", NeurIPS 2021 (arXiv 2104.08663), as its datasets are published. One deviation: a document
-of which only the title is there has it for its text, where BEIR encodes title and text together.
+Format: Thakur et al., "BEIR", NeurIPS 2021 (arXiv 2104.08663), as its datasets are published. One deviation: a
+document that has only a title takes it as its text, where BEIR encodes title and text together.
 """
 
 import os
@@ -19,20 +19,20 @@ from tasks.datasets.rows import json_lines, records_of
 
 
 class BeirOptions(DatasetOptions):
-    """Which questions are asked."""
+    """Which questions to ask."""
 
     split: str | None = Field(
-        default=None, min_length=1, description="the judgements that are read, qrels/SPLIT.tsv; if not given, `test`"
+        default=None, min_length=1, description="the judgements to read, qrels/SPLIT.tsv; if not given, `test`"
     )
 
 
 class Beir(FileDataset):
-    """A corpus of BEIR, or one of its layout, with the questions of a split and their gold passages.
+    """A corpus of BEIR, or one in its layout, with the questions of a split and their gold passages.
 
     A folder with corpus.jsonl ({"_id", "title", "text"}), queries.jsonl ({"_id", "text"}) and qrels/SPLIT.tsv
-    (question, document, relevance), each of them packed (.gz, .zst, .bz2, .xz) or not. The questions are those that
-    qrels/SPLIT.tsv judges; what it rates above 0 is a gold passage. Without qrels all questions are read, with no gold
-    passage; without queries.jsonl only the corpus. The offset is the line in the file.
+    (question, document, relevance), compressed (.gz, .zst, .bz2, .xz) or not. The questions are those that
+    qrels/SPLIT.tsv judges; a document it rates above 0 is a gold passage. Without qrels, all questions are read,
+    without gold passages. Without queries.jsonl, only the corpus is read. The offset is the line in the file.
     """
 
     example: ClassVar[str] = "beir:data/scifact?split=test"
@@ -56,39 +56,41 @@ class Beir(FileDataset):
         folder = self.source()
         if not os.path.isdir(folder):
             check_source(folder)
-            raise InputError(f"{folder} is a file, and this format reads the folder that has corpus.jsonl: name that")
-        found = packed_or_not(folder / "corpus.jsonl")
-        if found is None:
-            check_source(folder / "corpus.jsonl")
-        return found or folder / "corpus.jsonl"
+            raise InputError(f"{folder} is a file, and this format reads the folder that has corpus.jsonl: name it")
+        plain = folder / "corpus.jsonl"
+        corpus = packed_or_not(plain)
+        if corpus is None:
+            check_source(plain)
+        return corpus or plain
 
     @cached_property
     def _queries(self) -> Path | None:
-        found = packed_or_not(self.source() / "queries.jsonl")
-        if found is None and self.options.split:
-            check_source(self.source() / "queries.jsonl")
-        return found
+        plain = self.source() / "queries.jsonl"
+        queries = packed_or_not(plain)
+        if queries is None and self.options.split:
+            check_source(plain)
+        return queries
 
     @cached_property
     def _qrels(self) -> Path | None:
-        """The judgements of the split; None where there are none at all, or no questions. Raises InputError."""
+        """The judgements of the split; None if the folder has no judgements or no questions. Raises InputError."""
         folder = self.source() / "qrels"
-        found = packed_or_not(folder / f"{self.options.split or 'test'}.tsv")
-        splits = sorted({path.name.partition(".tsv")[0] for path in folder.glob("*.tsv*")}) if not found else []
-        if self._queries is None or not (found or splits or self.options.split):
+        qrels = packed_or_not(folder / f"{self.options.split or 'test'}.tsv")
+        splits = sorted({path.name.partition(".tsv")[0] for path in folder.glob("*.tsv*")}) if not qrels else []
+        if self._queries is None or not (qrels or splits or self.options.split):
             return None
-        if found is None:
+        if qrels is None:
             known = f"it has {', '.join(splits)}: choose one with split=" if splits else "it has no file SPLIT.tsv"
             raise InputError(f"{folder} has no judgements {self.options.split or 'test'}.tsv; {known}")
-        return found
+        return qrels
 
 
 def _passages(row: dict[str, Any]) -> Iterator[Passage]:
-    """The passage of a document. Raises RowError."""
+    """Yield the passage of a document. Raises RowError."""
     title = text_of(row, "title", blank=True) if row.get("title") is not None else ""
     yield Passage(title, text_of(row, "text", blank=bool(title)) or title, id_of(row, "_id").strip())
 
 
 def _questions(row: dict[str, Any]) -> Iterator[Question]:
-    """The question of a query. Raises RowError."""
+    """Yield the question of a query. Raises RowError."""
     yield Question(text_of(row, "text"), source_id=id_of(row, "_id").strip())

@@ -1,4 +1,4 @@
-"""Which column of a table holds what: the mapping that jsonl, csv, parquet and huggingface share."""
+"""Which column of a table holds what: the column mapping that jsonl, csv, parquet and huggingface share."""
 
 import json
 from collections.abc import Collection, Iterator
@@ -13,28 +13,28 @@ from tasks.datasets.rows import answers_of
 
 
 class ColumnOptions(DatasetOptions):
-    """Which columns hold what. A column that is named here must be in every row; `a.b` is the field b of a column a."""
+    """Which columns hold what. Every row must have a column named here; `a.b` is the field b of a column a."""
 
     text: str = Field(default="text", min_length=1, description="column of the passage's text")
     title: str | None = Field(
         default=None,
         min_length=1,
-        description="column of the passage's title; if not given, `title` where a row has it",
+        description="column of the passage's title; if not given, `title` if a row has it",
     )
     id: str | None = Field(
         default=None,
         min_length=1,
-        description="column of the row's name or number; if not given, `id` where a row has it",
+        description="column of the row's name or number; if not given, `id` if a row has it",
     )
     question: str | None = Field(
         default=None,
         min_length=1,
-        description="column of the question; if given, the rows are questions and not passages",
+        description="column of the question; if given, the rows are questions instead of passages",
     )
     answers: str | None = Field(
         default=None,
         min_length=1,
-        description="column of the gold answer or the list of them; if not given, `answers` where a row has it",
+        description="column of the gold answer or list of gold answers; if not given, `answers` if a row has it",
     )
 
     @model_validator(mode="after")
@@ -42,21 +42,21 @@ class ColumnOptions(DatasetOptions):
         if self.question is None and self.answers is not None:
             raise ValueError("answers= is for a file of questions: name their column with question= as well")
         if self.question is not None and (self.title is not None or self.text != "text"):
-            raise ValueError("question= makes every row a question: text= and title= have no use, leave them out")
+            raise ValueError("question= makes every row a question, which has no text= or title=: leave them out")
         return self
 
     def named(self) -> list[str]:
-        """The columns that must be there."""
+        """Return the columns that every row must have."""
         first, second = (self.text, self.title) if self.question is None else (self.question, self.answers)
         return [column for column in (first, second, self.id) if column is not None]
 
     def used(self) -> list[str]:
-        """The columns that are read where they are there."""
+        """Return the columns that are read if the table has them."""
         other = self.title or "title" if self.question is None else self.answers or "answers"
         return list(dict.fromkeys([*self.named(), other, self.id or "id"]))
 
     def records(self, row: dict[str, Any]) -> Iterator[Record]:
-        """The record of one row. Raises RowError."""
+        """Yield the record of one row. Raises RowError."""
         name = id_of({"id": self._value(row, self.id, "id")}, "id")
         if self.question is not None:
             text = check_text(self._value(row, self.question), repr(self.question))
@@ -67,16 +67,16 @@ class ColumnOptions(DatasetOptions):
         yield Passage("" if title is None else check_text(title, "the title", blank=True), text, name)
 
     def answers_in(self, value: object) -> tuple[str, ...]:
-        """The gold answers that a column holds. Raises RowError."""
+        """Return the gold answers that a column's value holds. Raises RowError."""
         return answers_of(value)
 
     def _value(self, row: dict[str, Any], named: str | None, usual: str = "") -> Any:
-        """The value of the column the user named, which must be there, or of the usual one; None where that is not."""
+        """Return the value of the column the user named, which must exist, else of the usual one, else None."""
         return row.get(usual) if named is None else _value_at(row, named)
 
 
 def _value_at(row: dict[str, Any], name: str) -> Any:
-    """The value of a column, or that of `field` in the object of a column where `name` is `column.field`."""
+    """Return the value of a column, or, if `name` is `column.field`, of that field in the column's object."""
     column, dot, field = name.partition(".")
     if name in row or not dot:
         return value_of(row, name)
@@ -85,13 +85,13 @@ def _value_at(row: dict[str, Any], name: str) -> Any:
 
 
 class TableOptions(ColumnOptions):
-    """Columns of a table, of which some formats have no lists: a list of answers may then be written as a string."""
+    """Columns of a table. Some formats have no lists, so a list of answers may be written as a string."""
 
     separator: str | None = Field(
         default=None,
         min_length=1,
-        description="what stands between answers in a string, as in `answer one|answer two`; if not given, a string "
-        "in square brackets is a list in JSON, and any other is one answer",
+        description="what separates answers in a string, as in `answer one|answer two`; if not given, a string "
+        "in square brackets is a JSON list, and any other string is one answer",
     )
 
     def answers_in(self, value: object) -> tuple[str, ...]:
@@ -105,17 +105,17 @@ class TableOptions(ColumnOptions):
         try:
             return answers_of(json.loads(written))
         except (ValueError, RecursionError) as error:
-            raise RowError("malformed_json", f"the answers {written[:40]!r} are no list in JSON") from error
+            raise RowError("malformed_json", f"the answers {written[:40]!r} are not a JSON list") from error
 
 
 def present_columns(options: ColumnOptions, present: Collection[str], where: object) -> list[str]:
-    """The columns of a table that are used. Raises InputError where one that is named is not among those present."""
-    found = {name: name if name in present else name.partition(".")[0] for name in options.used()}
+    """Return the columns of a table to read. Raises InputError if the user named one that is not present."""
+    columns = {name: name if name in present else name.partition(".")[0] for name in options.used()}
     for name in options.named():
-        if found[name] not in present:
+        if columns[name] not in present:
             shown = ", ".join(repr(column[:40]) for column in islice(present, 40)) or "none"
             raise InputError(
                 f"{where} has no column {name!r}; it has {shown}. Name the columns with text=, title= and id=, or "
                 "with question=, answers= and id="
             )
-    return list(dict.fromkeys(column for column in found.values() if column in present))
+    return list(dict.fromkeys(column for column in columns.values() if column in present))

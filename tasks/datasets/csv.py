@@ -1,4 +1,4 @@
-"""Comma-separated values (RFC 4180) and their kin, with the columns named by options; passages or questions."""
+"""Comma-separated values (RFC 4180) and similar files, whose columns the options name; passages or questions."""
 
 from collections.abc import Iterator
 from typing import ClassVar
@@ -16,11 +16,11 @@ class CsvOptions(TableOptions):
     """How the file is written, and which columns hold what."""
 
     delimiter: str = Field(default=",", description="what separates fields: one character, or `tab`")
-    quoted: bool = Field(default=True, description="false where quotes are characters like any other, as in many TSV")
+    quoted: bool = Field(default=True, description="false if quotes are ordinary characters, as in many TSV files")
     columns: str | None = Field(
         default=None,
         min_length=1,
-        description="names for the columns, with commas between them, of a file whose first row is data",
+        description="column names, separated by commas, for a file whose first row is data",
     )
 
     @field_validator("delimiter")
@@ -28,7 +28,7 @@ class CsvOptions(TableOptions):
     def _is_one_character(cls, value: str) -> str:
         value = {"tab": "\t", "\\t": "\t"}.get(value.lower(), value)
         if len(value) != 1 or value in '"\r\n':
-            raise ValueError("one character is due, neither a quote nor a line's end; write `tab` for a tab")
+            raise ValueError("expected one character, neither a quote nor a line break; write `tab` for a tab")
         return value
 
 
@@ -36,10 +36,10 @@ class Csv(FileDataset):
     """Passages, or questions, of a file of comma- or tab-separated values.
 
     The first row names the columns unless columns= does. By default a row is a passage with the columns text, title
-    and id, of which only the text must be there; columns of other names are given by text=, title= and id=. With
-    question=COLUMN a row is a question with its gold answers in the column that answers= names: one answer, a list in
-    JSON, or several with a separator= between them. A quoted field may hold delimiters, line breaks and, doubled,
-    quotes. Where a quote is not closed only the line it is in is rejected. For tab-separated values: delimiter=tab.
+    and id, and only the text is required; text=, title= and id= give other column names. With question=COLUMN a row is
+    a question, and the column that answers= names holds its gold answers: one answer, a JSON list, or several answers
+    separated by separator=. A quoted field may hold delimiters, line breaks and doubled quotes. If a quote is not
+    closed, only the line it is in is rejected. For tab-separated values, set delimiter=tab.
     """
 
     example: ClassVar[str] = "csv:data/notes.csv?text=body&title=headline"

@@ -1,7 +1,7 @@
-"""Comma- and tab-separated files, row by row, by the standard library's csv module where fields may be quoted.
+"""Comma- and tab-separated files, row by row; the standard library's csv module reads those with quoted fields.
 
-The csv module alone loses rows where a quote is not closed: it takes all that follows, up to the next quote, for one
-field. Here a row whose quotes do not match is a Reject of its first line, and reading goes on at the second.
+The csv module alone loses rows after an unclosed quote: it takes everything up to the next quote as one field. Here, if
+a row's quotes do not match, its first line becomes a Reject and reading continues at its second line.
 """
 
 import csv
@@ -17,14 +17,14 @@ from tasks.datasets.base import InputError, Reject
 from tasks.datasets.files import RowError, bounded_lines, open_source
 
 ROW_LIMIT = 4 << 20
-"""Bytes of a line, and characters of a row: more is taken for a quote that is never closed."""
+"""The largest line, in bytes, and row, in characters: a longer row counts as one with an unclosed quote."""
 _REREADING = 4
-"""How often the file's length may be read again after unclosed quotes, so that no file takes a quadratic time."""
+"""How many times the file's length may be read again after unclosed quotes, so that no file takes quadratic time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How fields are told apart. Where they are not quoted, a field holds neither the delimiter nor a line's end."""
+    """How a row separates its fields. Without quotes, a field can hold neither the delimiter nor a line break."""
 
     delimiter: str = ","
     quoted: bool = True
@@ -40,10 +40,10 @@ Row = dict[str, str] | Reject
 def delimited_rows(
     path: Path, dialect: Dialect = CSV, columns: tuple[str, ...] | None = None
 ) -> Iterator[tuple[int, Row]]:
-    """Stream (line on which the row starts, {column: field}); blank lines are passed over.
+    """Stream (line on which the row starts, {column: field}) and skip blank lines.
 
-    The first row names the columns unless `columns` does. A row that cannot be used is a Reject. Raises InputError
-    where the file cannot be read, or its first row cannot be columns' names.
+    The first row names the columns unless `columns` does. A row that cannot be used is a Reject. Raises InputError if
+    the file cannot be read or its first row cannot be column names.
     """
     with open_source(path) as source:
         rows = _quoted_rows(source, dialect) if dialect.quoted else _plain_rows(source, dialect)
@@ -55,21 +55,21 @@ def delimited_rows(
                 yield number, dict(zip(names, fields, strict=True))
             else:
                 shown = ", ".join(repr(name[:40]) for name in islice(names, 12))
-                yield number, Reject("malformed_row", f"{len(fields)} fields where {len(names)} are due: {shown}")
+                yield number, Reject("malformed_row", f"{len(fields)} fields instead of {len(names)}: {shown}")
 
 
 def columns_of(path: Path, dialect: Dialect = CSV) -> tuple[str, ...]:
-    """The names in the first row. Raises InputError."""
+    """Return the names in the first row. Raises InputError."""
     with open_source(path) as source:
         rows = _quoted_rows(source, dialect) if dialect.quoted else _plain_rows(source, dialect)
         return tuple(_header(path, rows, dialect))
 
 
 def _header(path: Path, rows: Iterator[tuple[int, list[str] | RowError]], dialect: Dialect) -> list[str]:
-    """The columns' names. Raises InputError."""
-    number, names = next(rows, (1, RowError("malformed_row", "there is none")))
+    """Return the column names. Raises InputError."""
+    number, names = next(rows, (1, RowError("malformed_row", "the file has no rows")))
     if isinstance(names, RowError):
-        raise InputError(f"{path}: line {number} has to name the columns: {names.detail}")
+        raise InputError(f"{path}: line {number} must name the columns: {names.detail}")
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InputError(f"{path}: line {number} names the column {twice[0]!r} twice. Rename one")
@@ -77,7 +77,7 @@ def _header(path: Path, rows: Iterator[tuple[int, list[str] | RowError]], dialec
 
 
 def _plain_rows(source: BufferedReader, dialect: Dialect) -> Iterator[tuple[int, list[str] | RowError]]:
-    """Rows that are lines."""
+    """Yield the rows of a dialect in which every row is one line."""
     for number, line, fault in lines_of(source):
         content = line.rstrip("\r\n")
         if fault:
@@ -87,7 +87,7 @@ def _plain_rows(source: BufferedReader, dialect: Dialect) -> Iterator[tuple[int,
 
 
 class Line(NamedTuple):
-    """A line with its end; `fault` where it is not UTF-8 or too long."""
+    """A line including its line break; `fault` is set if the line is not UTF-8 or too long."""
 
     number: int
     text: str
@@ -95,7 +95,7 @@ class Line(NamedTuple):
 
 
 def lines_of(source: BufferedReader) -> Iterator[Line]:
-    """The lines of a file, in bounded memory whatever it holds. One with a fault has what text there is."""
+    """Yield the lines of a file, in bounded memory whatever it holds. A faulty line keeps the text that is readable."""
     for number, raw in enumerate(bounded_lines(source, ROW_LIMIT), start=1):
         if raw is None:
             yield Line(number, "", RowError("over_long", f"line {number} is longer than {ROW_LIMIT:,} bytes"))
@@ -108,8 +108,8 @@ def lines_of(source: BufferedReader) -> Iterator[Line]:
 
 
 def _quoted_rows(source: BufferedReader, dialect: Dialect) -> Iterator[tuple[int, list[str] | RowError]]:
-    """Rows that the csv module reads."""
-    # A limit of the whole process, which must not come before the limit of a row.
+    """Yield the rows that the csv module reads."""
+    # This limit holds for the whole process and must not take effect before the limit of a row.
     csv.field_size_limit(max(csv.field_size_limit(), 2 * ROW_LIMIT))
     lines = _RowLines(source)
     reader = csv.reader(lines, delimiter=dialect.delimiter, strict=True)
@@ -129,15 +129,15 @@ def _quoted_rows(source: BufferedReader, dialect: Dialect) -> Iterator[tuple[int
 
 
 def _explained(error: csv.Error) -> str:
-    """What the csv module found, in words that help with a file."""
-    found = str(error)
-    if "new-line character" in found:
-        return "a carriage return within the row: lines have to end with a line feed"
-    return f"{found}; a quote within a quoted field has to be doubled" if "expected after" in found else found
+    """Describe an error of the csv module in words that help to fix the file."""
+    message = str(error)
+    if "new-line character" in message:
+        return "a carriage return within the row: lines must end with a line feed"
+    return f"{message}; a quote within a quoted field must be doubled" if "expected after" in message else message
 
 
 class _RowLines:
-    """The lines of a file for csv.reader, which remembers those of the row that is being read."""
+    """The lines of a file for csv.reader. Remembers the lines of the row that is being read."""
 
     def __init__(self, source: BufferedReader) -> None:
         self._fresh = lines_of(source)
@@ -150,7 +150,7 @@ class _RowLines:
         return self
 
     def __next__(self) -> str:
-        """The next line. Raises RowError where a row cannot go on."""
+        """Return the next line. Raises RowError if the row is too long or the file ends within it."""
         line = self._again.popleft() if self._again else self._read()
         self._row.append(line)
         self._size += len(line.text)
@@ -168,7 +168,7 @@ class _RowLines:
         raise StopIteration
 
     def take(self) -> tuple[int, RowError | None]:
-        """The row is complete: the line it starts on and the first fault of its lines. The next line starts another."""
+        """End the row: return the line it starts on and the first fault of its lines. The next line starts another."""
         number = self._row[0].number
         fault = next((line.fault for line in self._row if line.fault), None)
         self._row.clear()
@@ -176,7 +176,7 @@ class _RowLines:
         return number, fault
 
     def give_up(self, fault: RowError) -> tuple[int, RowError]:
-        """The row has no end: its first line is given up, and the others are read again."""
+        """Give up the first line of a row that has no end, and read its other lines again."""
         (number, _, earlier), *following = self._row
         size, last = self._size, self._row[-1].number
         self.take()

@@ -17,8 +17,8 @@ _COLUMNS = ("id", "text", "title")
 class DprWiki(FileDataset):
     """Wikipedia passages as DPR, Contriever, Atlas and Self-RAG use them; no questions.
 
-    Tab-separated, quoted as CSV is, packed or not; the first line names the columns id, text and title, in any order.
-    The offset is the line.
+    Tab-separated, quoted like CSV, compressed or not; the first line names the columns id, text and title, in any
+    order. The offset is the line.
     """
 
     example: ClassVar[str] = "dpr_wiki:data/psgs_w100.tsv.gz"
@@ -27,12 +27,12 @@ class DprWiki(FileDataset):
         present = columns_of(self.source(), QUOTED_TSV)
         if not set(_COLUMNS) <= set(present):
             raise InputError(
-                f"{self.source()}: the first line has to name the columns {', '.join(_COLUMNS)}, with tabs between "
-                f"them; it has {', '.join(repr(name[:40]) for name in present[:12])}"
+                f"{self.source()}: the first line must name the columns {', '.join(_COLUMNS)}, separated by "
+                f"tabs; it has {', '.join(repr(name[:40]) for name in present[:12])}"
             )
         return records_of(delimited_rows(self.source(), QUOTED_TSV), _passages)
 
 
 def _passages(row: dict[str, Any]) -> Iterator[Passage]:
-    """The passage of a row. Raises RowError."""
+    """Yield the passage of a row. Raises RowError."""
     yield Passage(text_of(row, "title", blank=True), text_of(row, "text"), id_of(row, "id"))

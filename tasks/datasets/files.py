@@ -1,8 +1,8 @@
 """What the formats that read a file share: opening it, streaming its JSON, and checking its rows.
 
-Two kinds of fault are kept apart. A fault of the *file* (missing, empty, broken JSON) raises `InputError`, as nothing
-after it can be trusted. A fault of a *row* raises `RowError` in here, which the format turns into a `Reject`, and
-reading goes on.
+There are two kinds of fault. A fault of the *file* (missing, empty, broken JSON) raises `InputError`, because nothing
+after it can be trusted. A fault of a *row* raises `RowError` in this module; the format turns it into a `Reject` and
+reads on.
 """
 
 import difflib
@@ -20,22 +20,22 @@ from tasks.datasets.json_stream import BrokenJson, JsonReader
 from tasks.datasets.unpack import open_file
 
 REASONS = {
-    "malformed_json": "a line, or a column of JSON, is not JSON (a JSON array that breaks is an error of the file)",
-    "wrong_type": "the row, or a value that is needed, is of another JSON type than the format expects",
-    "missing_column": "a key that the format, or an option of it, names is absent",
+    "malformed_json": "a line or a column that should hold JSON does not (a broken JSON array is an error of the file)",
+    "wrong_type": "the row, or a value the format needs, has another JSON type than the format expects",
+    "missing_column": "a key that the format or one of its options names is absent",
     "empty_text": "a passage, a question or an answer is blank",
-    "invalid_unicode": "bytes that are not UTF-8, or a lone surrogate: text that cannot be stored as UTF-8",
-    "malformed_row": "a row of a delimited file whose quotes do not match, or with more or fewer fields than columns",
-    "over_long": "a line, row or file that is longer than the format reads at once",
-    "no_gold_passage": "no passage that could be read supports the question, although its source names one",
-    "outside_folder": "a symbolic link that leads out of the folder that was given",
-    "unreadable_file": "a file of a folder that cannot be opened, or is an archive or broken",
-    "binary_file": "a file of a folder that is not text",
-    "unknown_question": "relevance judgements of a question that is not among the questions, or was rejected",
-    "unknown_label": "the gold label is none of the labels that the format, or the row itself, offers",
-    "left_out": "an option of the format leaves such rows out",
+    "invalid_unicode": "the text has bytes that are not UTF-8 or a lone surrogate, and cannot be stored as UTF-8",
+    "malformed_row": "a row of a delimited file has unmatched quotes, or more or fewer fields than columns",
+    "over_long": "a line, row or file is longer than the format reads at once",
+    "no_gold_passage": "the source names a gold passage, but no passage that could be read supports the question",
+    "outside_folder": "a symbolic link leads out of the given folder",
+    "unreadable_file": "a file of a folder cannot be opened, is an archive or is broken",
+    "binary_file": "a file of a folder is not text",
+    "unknown_question": "relevance judgements are about a question that is missing or was rejected",
+    "unknown_label": "the gold label is not one of the labels that the format or the row offers",
+    "left_out": "an option of the format leaves this row out",
 }
-"""Every reason a dataset rejects a row for."""
+"""Every reason for which a dataset rejects a row."""
 
 BOM = b"\xef\xbb\xbf"
 
@@ -43,7 +43,7 @@ BOM = b"\xef\xbb\xbf"
 class RowError(Exception):
     """A row, or a part of one, that cannot be used. `reason` is a key of REASONS.
 
-    `detail` must be text that can be stored: strings of the source go into it through repr.
+    `detail` must be text that can be stored, so it quotes strings of the source with repr.
     """
 
     def __init__(self, reason: str, detail: str) -> None:
@@ -52,7 +52,7 @@ class RowError(Exception):
         self.detail = detail
 
     def reject(self, where: str = "") -> Reject:
-        """The Reject to yield; `where` names the part of the row."""
+        """Return the Reject to yield; `where` names the part of the row."""
         return Reject(self.reason, f"{where}: {self.detail}" if where else self.detail)
 
 
@@ -60,7 +60,7 @@ class FileDataset(Dataset):
     """A dataset that is one file."""
 
     def source(self) -> Path:
-        """The path that was given. Raises InputError where there is none."""
+        """Return the path that was given. Raises InputError if there is none."""
         if self.path is None:
             raise InputError(f"this format reads a file: write its path after the colon, as in {self.example}")
         return self.path
@@ -71,11 +71,11 @@ class FileDataset(Dataset):
 
 
 def check_source(path: Path) -> None:
-    """Raises InputError unless `path` is a file with something in it."""
+    """Check that `path` is a file and not empty. Raises InputError."""
     try:
         status = os.stat(path)
     except (OSError, ValueError) as error:
-        # A ValueError is a path no file system can hold (a NUL character).
+        # A ValueError means that no file system can hold the path (it has a NUL character).
         if isinstance(error, FileNotFoundError | NotADirectoryError):
             raise InputError(f"{path} does not exist. {_remedy_for_missing(path)}") from error
         raise InputError(f"{path} cannot be reached: {error}. Check the path and its permissions") from error
@@ -83,14 +83,14 @@ def check_source(path: Path) -> None:
         raise InputError(f"{path} is a directory, and this format reads one file: name a file in it")
     if not stat.S_ISREG(status.st_mode):
         raise InputError(
-            f"{path} is not a regular file: write its content to a file first, as it is read more than once"
+            f"{path} is not a regular file: write its content to a file first, because it is read more than once"
         )
     if status.st_size == 0:
         raise InputError(f"{path} is empty (0 bytes). Fetch or write it again")
 
 
 def _remedy_for_missing(path: Path) -> str:
-    """Names the nearest sibling, or the deepest folder of the path that does exist."""
+    """Name the file with the most similar name, or the deepest folder of the path that exists."""
     folder = path.absolute().parent
     if not folder.is_dir():
         existing = next(parent for parent in folder.parents if parent.is_dir())
@@ -107,9 +107,9 @@ def _remedy_for_missing(path: Path) -> str:
 
 
 def open_source(path: Path) -> BufferedReader:
-    """Open a file, unpacking it where it is packed, at its first byte of content, past a byte order mark.
+    """Open a file at its first byte of content, decompressed if it is packed and after any byte order mark.
 
-    Raises InputError, also while it is read where a packed file is cut short or broken.
+    Raises InputError, also while reading if a packed file is cut short or broken.
     """
     check_source(path)
     source = open_file(path)
@@ -125,7 +125,7 @@ def open_source(path: Path) -> BufferedReader:
 
 
 def bounded_lines(source: BufferedReader, limit: int) -> Iterator[bytes | None]:
-    """The lines of a file; None for one of `limit` bytes or more, which is passed over without being held."""
+    """Yield the lines of a file; None for a line of `limit` bytes or more, which is skipped without being held."""
     while line := source.readline(limit):
         if len(line) < limit or line.endswith(b"\n"):
             yield line
@@ -136,10 +136,10 @@ def bounded_lines(source: BufferedReader, limit: int) -> Iterator[bytes | None]:
 
 
 def stream_json(path: Path, expects: str, key: str | None = None) -> Iterator[tuple[int, Any]]:
-    """Stream (record number, value) out of a JSON file, one value in memory at a time.
+    """Stream (record number, value) from a JSON file, with one value in memory at a time.
 
     The records are a top-level array, or the array at `key` of a top-level object. `expects` says what the format
-    expects, for messages. Raises InputError where the JSON breaks off or is broken.
+    expects, for messages. Raises InputError if the JSON is cut short or broken.
     """
     number = 0
     with open_source(path) as source:
@@ -155,17 +155,17 @@ def stream_json(path: Path, expects: str, key: str | None = None) -> Iterator[tu
             raise InputError(f"{path}: {error.what} after record {number}, at byte {error.byte}. {remedy}") from error
 
 
-def _check_opening(path: Path, found: str, due: str, expects: str) -> None:
-    """Raises InputError unless a document starts as it has to."""
-    if found == due:
+def _check_opening(path: Path, first: str, opening: str, expects: str) -> None:
+    """Check that `first`, the first character of a document, is the bracket `opening`. Raises InputError."""
+    if first == opening:
         return
-    what = {"": "only white space", "[": "a JSON array", "{": "a JSON object"}.get(found, f"no JSON ({found!r} first)")
-    hint = "; for one JSON object a line, use the format jsonl" if found == "{" else ""
+    what = {"": "only white space", "[": "a JSON array", "{": "a JSON object"}.get(first, f"no JSON ({first!r} first)")
+    hint = "; for one JSON object a line, use the format jsonl" if first == "{" else ""
     raise InputError(f"{path} holds {what}, and this format expects {expects}{hint}")
 
 
 def parse_line(line: bytes) -> dict[str, Any]:
-    """The JSON object of one line. Raises RowError."""
+    """Parse one line as a JSON object. Raises RowError."""
     try:
         row = json.loads(line.decode("utf-8"))
     except UnicodeDecodeError as error:
@@ -173,16 +173,16 @@ def parse_line(line: bytes) -> dict[str, Any]:
             "invalid_unicode", f"not UTF-8 at byte {error.start + 1} of the line ({error.reason})"
         ) from error
     except json.JSONDecodeError as error:
-        found = error.doc[error.pos : error.pos + 30].strip()
-        raise RowError("malformed_json", f"{error.msg} at column {error.pos + 1}, found {found!r}") from error
+        excerpt = error.doc[error.pos : error.pos + 30].strip()
+        raise RowError("malformed_json", f"{error.msg} at column {error.pos + 1}, found {excerpt!r}") from error
     except (ValueError, RecursionError) as error:
-        # An integer of too many digits, and nesting deeper than the interpreter's stack.
+        # An integer has too many digits, or values are nested deeper than the interpreter's stack.
         raise RowError("malformed_json", str(error)[:120]) from error
     return object_of(row)
 
 
 def kind_of(value: object) -> str:
-    """What a value of JSON or of a table is, for messages: its type, and the value itself where it is short."""
+    """Describe a value of JSON or of a table for messages: its type, and the start of a scalar value."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, dict):
@@ -195,14 +195,14 @@ def kind_of(value: object) -> str:
 
 
 def object_of(row: object) -> dict[str, Any]:
-    """The row, where it is a JSON object. Raises RowError."""
+    """Return the row if it is a JSON object. Raises RowError."""
     if not isinstance(row, dict):
-        raise RowError("wrong_type", f"{kind_of(row)} where an object is due")
+        raise RowError("wrong_type", f"{kind_of(row)} instead of an object")
     return row
 
 
 def value_of(row: dict[str, Any], key: str) -> Any:
-    """The value of a key that must be there. Raises RowError."""
+    """Return the value of a key that the row must have. Raises RowError."""
     if key not in row:
         present = ", ".join(repr(name[:40]) for name in islice(row, 12)) or "none"
         raise RowError("missing_column", f"no {key!r}; the keys present: {present}")
@@ -210,27 +210,27 @@ def value_of(row: dict[str, Any], key: str) -> Any:
 
 
 def list_of(row: dict[str, Any], key: str) -> list[Any]:
-    """The list at a key. Raises RowError."""
+    """Return the list at a key. Raises RowError."""
     value = value_of(row, key)
     if not isinstance(value, list):
-        raise RowError("wrong_type", f"{key!r} is {kind_of(value)}, a list is due")
+        raise RowError("wrong_type", f"{key!r} is {kind_of(value)}; expected a list")
     return value
 
 
 def text_of(row: dict[str, Any], key: str, *, blank: bool = False, strip: bool = True) -> str:
-    """The string at a key, without outer white space. Raises RowError, also for a blank one unless `blank`."""
+    """Return the string at a key, stripped unless `strip` is false. Raises RowError, also if blank unless `blank`."""
     return check_text(value_of(row, key), repr(key), blank=blank, strip=strip)
 
 
 def check_text(value: object, name: str, *, blank: bool = False, strip: bool = True) -> str:
-    """`value` as text that can be stored: a string of Unicode, not blank. Raises RowError, calling it `name`."""
+    """Return `value` if it is a non-blank Unicode string that can be stored. Raises RowError, calling it `name`."""
     if not isinstance(value, str):
-        raise RowError("wrong_type", f"{name} is {kind_of(value)}, a string is due")
+        raise RowError("wrong_type", f"{name} is {kind_of(value)}; expected a string")
     try:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
-        found = f"U+{ord(value[error.start]):04X}"
-        raise RowError("invalid_unicode", f"{name} has the lone surrogate {found} at {error.start}") from error
+        surrogate = f"U+{ord(value[error.start]):04X}"
+        raise RowError("invalid_unicode", f"{name} has the lone surrogate {surrogate} at {error.start}") from error
     stripped = value.strip()
     if not (stripped or blank):
         raise RowError("empty_text", f"{name} is blank")
@@ -238,7 +238,7 @@ def check_text(value: object, name: str, *, blank: bool = False, strip: bool = T
 
 
 def id_of(row: dict[str, Any], key: str) -> str:
-    """The name a row has in its source, a string or an integer; "" where it has none. Raises RowError."""
+    """Return a row's name in its source, from a string or an integer; "" if it has none. Raises RowError."""
     value = row.get(key)
     if value is None:
         return ""

@@ -15,7 +15,7 @@ from tasks.datasets.base import DatasetOptions, InputError, Passage, Record, Rej
 from tasks.datasets.files import FileDataset, RowError, check_source, open_source
 
 FILE_LIMIT = 64 << 20
-"""Bytes, unpacked, of the largest file that is read."""
+"""The largest file that is read, in unpacked bytes."""
 _MARKDOWN = re.compile(r"\.(md|markdown|mdown|mkd)(\.(gz|zst|bz2|xz))?$", re.IGNORECASE)
 _HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
 _FENCE = re.compile(r" {0,3}(```|~~~)")
@@ -23,24 +23,24 @@ _GAP = re.compile(r"\s+")
 
 
 class FolderOptions(DatasetOptions):
-    """Which files are read, and how they are cut."""
+    """Which files to read, and how to cut them."""
 
     glob: str = Field(
         default="**/*",
         min_length=1,
-        description="files to read, by their path in the folder: `*.md`, `docs/**/*.txt`; what starts with a dot is "
-        "left out unless a part of the pattern does",
+        description="files to read, by their path in the folder: `*.md`, `docs/**/*.txt`; names that start with a dot "
+        "are left out unless a part of the pattern starts with one",
     )
     words: int = Field(
         default=300,
         ge=0,
-        description="words of a passage, at most: a file is cut between paragraphs, a longer paragraph between lines, "
+        description="most words in a passage: a file is cut between paragraphs, a longer paragraph between lines, "
         "a longer line between words; 0: a file is one passage",
     )
 
 
 class _File(NamedTuple):
-    """A file of the folder: its path in it, and what it is rejected for."""
+    """A file of the folder: its path in the folder, and the reason it is rejected, if it is."""
 
     name: str
     fault: Reject | None = None
@@ -49,9 +49,9 @@ class _File(NamedTuple):
 class Folder(FileDataset):
     """Passages of the text and Markdown files in a folder, in the order of their paths; no questions.
 
-    Files are UTF-8, packed (.gz, .zst, .bz2, .xz) or not. The title of a passage is the file's first Markdown heading,
-    or its name; the source_id its path in the folder. Binary files, files in other encodings and symbolic links that
-    lead out of the folder are rejected; the offset is the file's number.
+    Files are UTF-8, compressed (.gz, .zst, .bz2, .xz) or not. A passage's title is the file's first Markdown heading,
+    or the file's name; its source_id is the file's path in the folder. Binary files, files in other encodings and
+    symbolic links that lead out of the folder are rejected. The offset is the file's number.
     """
 
     example: ClassVar[str] = "folder:docs?glob=**/*.md&words=200"
@@ -77,7 +77,7 @@ class Folder(FileDataset):
 
     @cached_property
     def _root(self) -> Path:
-        """The folder, links and `..` in its path resolved. Raises InputError where it is none."""
+        """The folder, with links and `..` in its path resolved. Raises InputError if it is not a folder."""
         folder = self.source()
         if not os.path.isdir(folder):
             check_source(folder)
@@ -86,31 +86,31 @@ class Folder(FileDataset):
 
     @cached_property
     def _files(self) -> list[_File]:
-        """The files that match, sorted by their paths. Raises InputError where there are none."""
+        """The files that match the pattern, sorted by path. Raises InputError if there are none."""
         pattern = self.options.glob.split("/")
         hidden = any(part.startswith(".") for part in pattern)
-        found = sorted(name for name in _names(self._root, hidden) if _matches(name.split("/"), pattern))
-        if not found:
+        names = sorted(name for name in _names(self._root, hidden) if _matches(name.split("/"), pattern))
+        if not names:
             raise InputError(f"{self.source()} has no files that match {self.options.glob!r}: see glob=")
-        return [_File(name, self._fault(name)) for name in found]
+        return [_File(name, self._fault(name)) for name in names]
 
     def _fault(self, name: str) -> Reject | None:
-        """Why a file is not read."""
-        shown = name.encode(errors="backslashreplace").decode()
-        if shown != name:
-            return Reject("invalid_unicode", f"{shown}: the name of the file is not UTF-8")
+        """Return why a file is not read; None if it is read."""
+        escaped = name.encode(errors="backslashreplace").decode()
+        if escaped != name:
+            return Reject("invalid_unicode", f"{escaped}: the name of the file is not UTF-8")
         path = self._root / name
         if not path.is_symlink():
             return None if path.is_file() else Reject("unreadable_file", f"{name} is neither a file nor a folder")
         target = Path(os.path.realpath(path))
         if not target.is_relative_to(self._root):
-            return Reject("outside_folder", f"{name} is a symbolic link out of the folder, and is not followed")
+            return Reject("outside_folder", f"{name} is a symbolic link out of the folder and is not followed")
         if target.is_dir():
             return Reject("unreadable_file", f"{name} is a link to a folder: its files are read where they are")
         return None if target.is_file() else Reject("unreadable_file", f"{name} is a link that leads to no file")
 
     def _passages(self, name: str) -> Iterator[Passage]:
-        """The passages of a file. Raises RowError."""
+        """Yield the passages of a file. Raises RowError."""
         text = _text_of(self._root / name)
         title = (_heading(text) if _MARKDOWN.search(name) else "") or name.rpartition("/")[2].strip()
         for passage in cut(text, self.options.words):
@@ -118,7 +118,7 @@ class Folder(FileDataset):
 
 
 def _names(root: Path, hidden: bool) -> Iterator[str]:
-    """The paths, in a folder, of all that is in it and is no folder; links to folders are not followed."""
+    """Yield the relative paths of everything in a folder except folders; links to folders are not followed."""
 
     def refuse(error: OSError) -> None:
         raise InputError(f"{error.filename} cannot be listed: {error.strerror}. Check its permissions") from error
@@ -132,7 +132,7 @@ def _names(root: Path, hidden: bool) -> Iterator[str]:
 
 
 def _matches(parts: list[str], pattern: list[str]) -> bool:
-    """Whether a path fits a pattern, part by part; `**` stands for any number of parts."""
+    """Return whether a path matches a pattern, part by part; `**` stands for any number of parts."""
     if not pattern:
         return not parts
     if pattern[0] == "**":
@@ -141,7 +141,7 @@ def _matches(parts: list[str], pattern: list[str]) -> bool:
 
 
 def _text_of(path: Path) -> str:
-    """The text of a file. Raises RowError."""
+    """Return the text of a file. Raises RowError."""
     try:
         with open_source(path) as source:
             content = source.read(FILE_LIMIT + 1)
@@ -161,18 +161,18 @@ def _text_of(path: Path) -> str:
 
 
 def _heading(text: str) -> str:
-    """The first heading of a Markdown text (`# Heading`) that is not in a block of code; "" where it has none."""
+    """Return the first heading of a Markdown text (`# Heading`) outside code blocks; "" if it has none."""
     in_code = False
     for line in text.splitlines():
         if _FENCE.match(line):
             in_code = not in_code
-        elif not in_code and (found := _HEADING.match(line)) and found[1].strip():
-            return found[1].strip()
+        elif not in_code and (heading := _HEADING.match(line)) and heading[1].strip():
+            return heading[1].strip()
     return ""
 
 
 class _Gap(NamedTuple):
-    """White space between two words: how good a place for a cut (2: a blank line, 1: a line's end), and where."""
+    """White space between two words. `rank` says how good a cut there is (2: a blank line, 1: a line break)."""
 
     rank: int
     words: int
@@ -183,14 +183,14 @@ class _Gap(NamedTuple):
 def cut(text: str, words: int) -> Iterator[str]:
     """Cut a text into passages of at most `words` words, which together hold all its words; 0 leaves it whole.
 
-    A passage ends at the last blank line that keeps it short enough, else at the last line's end, else between two
-    words; but it has a quarter of `words` at least, so that a heading stays with what it is the heading of.
+    A passage ends at the last blank line that keeps it short enough, else at the last line break, else between two
+    words. It has at least a quarter of `words`, so that a heading stays with the text below it.
     """
     text = text.strip()
     start, before = 0, 0
     gaps: list[_Gap] = []
-    for count, found in enumerate(_GAP.finditer(text) if words else (), start=1):
-        gaps.append(_Gap(min(found[0].count("\n"), 2), count, found.start(), found.end()))
+    for count, match in enumerate(_GAP.finditer(text) if words else (), start=1):
+        gaps.append(_Gap(min(match[0].count("\n"), 2), count, match.start(), match.end()))
         if count - before == words:
             best = max(gap for gap in gaps if 4 * (gap.words - before) >= words)
             yield text[start : best.start]

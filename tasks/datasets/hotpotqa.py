@@ -1,8 +1,8 @@
-"""HotpotQA and 2WikiMultihopQA: questions that come with ten passages each and sentence-level supporting facts.
+"""HotpotQA and 2WikiMultihopQA: questions with ten passages per question and sentence-level supporting facts.
 
 Format: Yang et al., "HotpotQA", EMNLP 2018 (arXiv 1809.09600), section 3; 2WikiMultihopQA (arXiv 2011.01060) uses the
-same. One deviation: where two sentences meet without white space one blank is put between them, as 2WikiMultihopQA
-keeps no blank at the start of a sentence.
+same. One deviation: two sentences that meet without white space are joined by a space, because 2WikiMultihopQA drops
+the space at the start of a sentence.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ _EXPECTS = "a JSON array of HotpotQA questions"
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """A passage of a question, with the span of each of its sentences (None: the sentence is blank)."""
+    """A passage of a question, with one span per sentence (None: the sentence is blank)."""
 
     title: str
     passage: Passage
@@ -39,8 +39,8 @@ class HotpotQA(FileDataset):
     """Questions of HotpotQA or 2WikiMultihopQA with their passages and supporting facts.
 
     A JSON array of {"question", "answer", "context": [[title, [sentence, ...]], ...], "supporting_facts": [[title,
-    sentence index], ...], "_id"}. A question's passages come before it. A supporting fact that its context does not
-    have is passed over, as the published data has such; a question with no other is rejected.
+    sentence index], ...], "_id"}. A question's passages come before it. The published data has supporting facts that
+    are not in the question's context: they are skipped, and a question without any other is rejected.
     """
 
     example: ClassVar[str] = "hotpotqa:data/hotpot_dev_distractor_v1.json"
@@ -52,7 +52,7 @@ class HotpotQA(FileDataset):
 
 
 def _records_of(row: object) -> Iterator[Record]:
-    """The passages of one question, then the question; a Reject in the place of each part that cannot be used."""
+    """Yield the passages of one question, then the question; a part that cannot be used becomes a Reject."""
     try:
         fields = object_of(row)
     except RowError as error:
@@ -78,9 +78,9 @@ def _records_of(row: object) -> Iterator[Record]:
 
 
 def _context(entry: object) -> _Context:
-    """One [title, [sentence, ...]] entry. Raises RowError."""
+    """Read one [title, [sentence, ...]] entry. Raises RowError."""
     if not (isinstance(entry, list) and len(entry) == 2 and isinstance(entry[1], list)):
-        raise RowError("wrong_type", f"{kind_of(entry)} where [title, [sentence, ...]] is due")
+        raise RowError("wrong_type", f"{kind_of(entry)} instead of [title, [sentence, ...]]")
     title = check_text(entry[0], "the title", blank=True, strip=False)
     sentences = [
         check_text(sentence, f"sentence {index}", blank=True, strip=False) for index, sentence in enumerate(entry[1])
@@ -94,9 +94,10 @@ def _context(entry: object) -> _Context:
 
 
 def join_sentences(sentences: list[str]) -> tuple[str, list[tuple[int, int]]]:
-    """The passage that sentences make up, and the range of each in it, without the sentence's outer white space.
+    """Join sentences to a passage; return it and the range of every sentence in it.
 
-    A blank is put where two sentences meet with no white space. A blank sentence has an empty range.
+    A range leaves out the sentence's outer white space; a blank sentence has an empty range. A space joins sentences
+    that meet without white space.
     """
     parts: list[str] = []
     ranges: list[tuple[int, int]] = []
@@ -105,7 +106,7 @@ def join_sentences(sentences: list[str]) -> tuple[str, list[tuple[int, int]]]:
         if parts and sentence and glued and not sentence[0].isspace():
             parts.append(" ")
             length += 1
-        # White space before the first word is kept out of the passage, so it must not count in the ranges either.
+        # The passage does not keep white space before its first word, so the ranges must not count it either.
         kept = sentence if parts else sentence.lstrip()
         core = kept.strip()
         start = length + len(kept) - len(kept.lstrip()) if core else length
@@ -118,7 +119,7 @@ def join_sentences(sentences: list[str]) -> tuple[str, list[tuple[int, int]]]:
 
 
 def _question(fields: dict[str, Any], contexts: list[_Context]) -> Question:
-    """The question of a row. Raises RowError."""
+    """Return the question of a row. Raises RowError."""
     text = text_of(fields, "question")
     answer = text_of(fields, "answer")
     facts = list_of(fields, "supporting_facts")
@@ -138,12 +139,12 @@ def _question(fields: dict[str, Any], contexts: list[_Context]) -> Question:
 
 
 def _span_of(fact: object, by_title: dict[str, _Context]) -> Span | None:
-    """The span of a [title, sentence index] fact; None where the context has no such sentence. Raises RowError."""
+    """Return the span of a [title, sentence index] fact; None if the context has no such sentence. Raises RowError."""
     if not (isinstance(fact, list) and len(fact) == 2 and isinstance(fact[0], str) and type(fact[1]) is int):
-        raise RowError("wrong_type", f"a supporting fact is {kind_of(fact)}, [title, sentence index] is due")
+        raise RowError("wrong_type", f"a supporting fact is {kind_of(fact)}; expected [title, sentence index]")
     title, index = fact
     context = by_title.get(title)
-    # A negative index would count from the end, to a sentence that the fact does not mean.
+    # A negative index would count from the end and give a sentence that the fact does not mean.
     if context is None or not 0 <= index < len(context.spans):
         return None
     return context.spans[index]

@@ -1,7 +1,7 @@
-"""Datasets of the Hugging Face hub, or of its layout in a local folder, through the `datasets` library.
+"""Datasets of the Hugging Face hub, or local folders in its layout, through the `datasets` library.
 
-Deviations from `datasets.load_dataset`: nothing but text, JSON, CSV, Parquet and Arrow files is read, as other readers
-of the library may unpickle what they find; code that comes with a dataset is never run (the library itself refuses it).
+Deviations from `datasets.load_dataset`: this reads only text, JSON, CSV, Parquet and Arrow files, because other readers
+of the library may unpickle what they read; it never runs code that comes with a dataset (the library refuses that too).
 """
 
 import os
@@ -23,11 +23,11 @@ _SAVED, _SAVED_SPLITS = "state.json", "dataset_dict.json"
 
 
 class HuggingFaceOptions(TableOptions):
-    """Which part of the dataset is read, and which columns hold what."""
+    """Which part of the dataset to read, and which columns hold what."""
 
     split: str = Field(default="train", min_length=1, description="split of the dataset, or several: `train+test`")
     config: str | None = Field(
-        default=None, min_length=1, description="configuration (subset) of the dataset, where it has several"
+        default=None, min_length=1, description="configuration (subset) of the dataset, if it has several"
     )
     revision: str | None = Field(
         default=None, min_length=1, description="branch, tag or commit on the hub; if not given, its latest commit"
@@ -35,10 +35,10 @@ class HuggingFaceOptions(TableOptions):
 
 
 class HuggingFace(FileDataset):
-    """Passages, or questions, of a dataset on the Hugging Face hub, or of a folder that is laid out like one.
+    """Passages, or questions, of a dataset on the Hugging Face hub, or of a folder laid out like one.
 
-    `NAME` or `OWNER/NAME` on the hub, which is streamed and not downloaded as a whole; or a folder with data files
-    (Parquet, JSON lines, CSV, text), or one that `save_to_disk` wrote. Columns are mapped as those of parquet. Needs
+    `NAME` or `OWNER/NAME` on the hub, which is streamed instead of downloaded as a whole; or a folder with data files
+    (Parquet, JSON lines, CSV, text), or one that `save_to_disk` wrote. Columns are mapped like those of parquet. Needs
     `pip install 'vitalfew[huggingface]'`. The offset is the row's number.
     """
 
@@ -48,19 +48,19 @@ class HuggingFace(FileDataset):
     options: HuggingFaceOptions
 
     def files(self) -> list[Path]:
-        """The files of a local folder; of a dataset on the hub none, as its commit stands for them."""
+        """Return the files of a local folder; none of a dataset on the hub, whose commit identifies it."""
         if not self._is_local:
             return []
         source = self.source()
         if self._is_saved:
             folder = source if (source / _SAVED).exists() else source / self.options.split
-            saved = [Path(each["filename"]) for each in self._dataset.cache_files]
+            saved = [Path(file["filename"]) for file in self._dataset.cache_files]
             return [*saved, *(path for name in (_SAVED, "dataset_info.json") if (path := folder / name).exists())]
         splits = self.options.split.split("+")
         data_files = self._builder.config.data_files or {}
-        found = sorted(Path(path) for split, paths in data_files.items() for path in paths if str(split) in splits)
-        card = source / "README.md"  # may say which files and columns there are
-        return [*found, card] if card.exists() else found
+        files = sorted(Path(path) for split, paths in data_files.items() for path in paths if str(split) in splits)
+        card = source / "README.md"  # may name the files and columns of the dataset
+        return [*files, card] if card.exists() else files
 
     def identity(self) -> dict[str, Any]:
         return {} if self._is_local else {"commit": self._builder.hash}
@@ -69,7 +69,7 @@ class HuggingFace(FileDataset):
         return records_of(enumerate(self._rows(), start=1), self.options.records)
 
     def _rows(self) -> Iterator[dict[str, Any] | Reject]:
-        """The rows of the split, a batch in memory at a time. Raises InputError."""
+        """Yield the rows of the split, with one batch in memory at a time. Raises InputError."""
         position = 0
         dataset = self._dataset
         if dataset.column_names is not None:
@@ -78,8 +78,8 @@ class HuggingFace(FileDataset):
             for batch in dataset.with_format("arrow").iter(batch_size=BATCH_ROWS):
                 position += batch.num_rows
                 yield from rows_of(batch)
-        except Exception as error:  # each of the library's readers has errors of its own
-            raise InputError(f"{self.source()}: broken after row {position}: {_shown(error)}") from error
+        except Exception as error:  # every reader of the library has its own errors
+            raise InputError(f"{self.source()}: broken after row {position}: {_first_line(error)}") from error
 
     @property
     def _is_local(self) -> bool:
@@ -87,7 +87,7 @@ class HuggingFace(FileDataset):
 
     @property
     def _is_saved(self) -> bool:
-        """Whether it is a folder that `save_to_disk` wrote."""
+        """Whether the source is a folder that `save_to_disk` wrote."""
         return any((self.source() / name).is_file() for name in (_SAVED, _SAVED_SPLITS))
 
     @cached_property
@@ -96,35 +96,36 @@ class HuggingFace(FileDataset):
         library = _library()
         source = self.source()
         if self._is_local and not os.path.isdir(source):
-            raise InputError(f"{source} is a file: name the folder it is in, or use the format of the file")
+            raise InputError(f"{source} is a file: name its folder, or use the format of the file")
         if not self._is_local and (source.is_absolute() or len(source.parts) > 2 or source.parts[0] in (".", "..")):
-            check_source(source)  # no name on the hub: says what is amiss with the path
+            check_source(source)  # not a name on the hub: the error says what is wrong with the path
         if not self._is_local and str(source) in library.packaged_modules._PACKAGED_DATASETS_MODULES:
-            # The library would look for files all over the working directory.
-            raise InputError(f"{source} is a reader of the library and no dataset: name a dataset or a folder")
+            # The library would search the whole working directory for files.
+            raise InputError(f"{source} is a reader of the library, not a dataset: name a dataset or a folder")
         try:
             builder = library.load_dataset_builder(
                 str(self.source()), name=self.options.config, revision=self.options.revision
             )
-        except Exception as error:  # of the library, of its HTTP client, of its cache
-            raise InputError(f"{self.source()}: {_shown(error)}. {self._remedy()}") from error
-        readers = {name[2] for each in type(builder).__mro__ if len(name := each.__module__.split(".")) > 3}
+        except Exception as error:  # from the library, its HTTP client or its cache
+            raise InputError(f"{self.source()}: {_first_line(error)}. {self._remedy()}") from error
+        modules = [builder_class.__module__.split(".") for builder_class in type(builder).__mro__]
+        readers = {names[2] for names in modules if len(names) > 3}
         if not readers & _READERS:
             raise InputError(f"{self.source()} is {', '.join(sorted(readers))}: only {', '.join(_READERS)} are read")
         return builder
 
     def _remedy(self) -> str:
         if self._is_local:
-            return "Name a folder with files of Parquet, JSON lines, CSV or text, or one that save_to_disk wrote"
+            return "Name a folder with Parquet, JSON lines, CSV or text files, or one that save_to_disk wrote"
         return (
-            f"{str(self.source())!r} is no folder here, so it was looked up on the Hugging Face hub. Check the name "
-            "and the network; without one, `hf download --repo-type dataset NAME --local-dir FOLDER` it elsewhere and "
-            "name that folder"
+            f"{str(self.source())!r} is not a folder here, so it was looked up on the Hugging Face hub. Check the name "
+            "and the network; without a network, run `hf download --repo-type dataset NAME --local-dir FOLDER` "
+            "elsewhere and name that folder"
         )
 
     @cached_property
     def _dataset(self) -> Any:
-        """The split, as one of the library's datasets: streamed where it is not on this disk. Raises InputError."""
+        """The split as a dataset of the library, streamed if it is not on this disk. Raises InputError."""
         split = self.options.split
         try:
             if self._is_saved:
@@ -138,7 +139,7 @@ class HuggingFace(FileDataset):
         except InputError:
             raise
         except Exception as error:
-            raise InputError(f"{self.source()}: {_shown(error)}. See split= and config=") from error
+            raise InputError(f"{self.source()}: {_first_line(error)}. See split= and config=") from error
 
 
 def _library() -> Any:
@@ -156,6 +157,6 @@ def _library() -> Any:
     return datasets
 
 
-def _shown(error: Exception) -> str:
-    """The first line of an error of the library."""
+def _first_line(error: Exception) -> str:
+    """Return the type and the first line of an error of the library."""
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:300]}"

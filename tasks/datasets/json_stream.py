@@ -1,8 +1,8 @@
-"""A JSON document read value by value, by the standard library's own scanner over a buffer that moves along the file.
+"""A JSON document read value by value: the standard library's scanner works on a buffer that moves along the file.
 
-Why not ijson 3.6: its C backend turns lone surrogates into "?" in silence and crashes the process on an integer of more
+Why not ijson 3.6: its C backend silently turns lone surrogates into "?" and crashes the process on an integer of more
 than 4,300 digits; its Python backend keeps all text since a chunk last ended between two tokens, which with long
-strings is most of the file, and copies it with each chunk. This holds one value at a time, and is faster.
+strings is most of the file, and copies it with every chunk. This module holds one value at a time and is faster.
 """
 
 import codecs
@@ -14,12 +14,12 @@ from typing import Any, BinaryIO
 CHUNK = 64 * 1024
 _BLANK = re.compile(r"[ \t\n\r]*")
 _TAIL = len("-Infinity")
-"""How much text before the buffer's end may be misread for want of what goes on behind it: "tru", "1.", "1e+"."""
+"""How many characters before the buffer's end may be misread because the rest is not read yet: "tru", "1.", "1e+"."""
 _DECODE = json.JSONDecoder().raw_decode
 
 
 class BrokenJson(Exception):
-    """What is wrong, at which byte of the file, and what can be done about it."""
+    """What is wrong, at which byte of the file, and the remedy."""
 
     def __init__(self, what: str, byte: int, remedy: str) -> None:
         super().__init__(what)
@@ -29,7 +29,7 @@ class BrokenJson(Exception):
 
 
 class JsonReader:
-    """A cursor in a JSON document. Every method raises BrokenJson where the document is not what it has to be."""
+    """A cursor in a JSON document. Every method raises BrokenJson if the document is not what the method expects."""
 
     def __init__(self, source: BinaryIO) -> None:
         self._source = source
@@ -41,7 +41,7 @@ class JsonReader:
         self._invalid: UnicodeDecodeError | None = None
 
     def peek(self) -> str:
-        """The next character that is not blank, which the cursor moves to; "" at the end of the document."""
+        """Move to the next character that is not blank and return it; "" at the end of the document."""
         while True:
             match = _BLANK.match(self._text, self._at)
             self._at = match.end() if match else self._at
@@ -54,33 +54,33 @@ class JsonReader:
             self._read_on()
 
     def take(self, character: str) -> None:
-        """Move past a character, which has to be the next one."""
+        """Move past `character`, which must be the next one."""
         if self.peek() != character:
-            raise self._broken(f"{character!r} is due", self._at)
+            raise self._broken(f"expected {character!r}", self._at)
         self._at += 1
 
     def take_separator(self, closing: str) -> bool:
         """Move past a comma (False) or past the closing bracket (True)."""
         closed = self.peek() == closing
         if not closed and self.peek() != ",":
-            raise self._broken(f"',' or {closing!r} is due", self._at)
+            raise self._broken(f"expected ',' or {closing!r}", self._at)
         self._at += 1
         return closed
 
     def value(self) -> Any:
-        """Read one value. One that the buffer has only the start of is tried again with twice as much of it."""
+        """Read one value. If the buffer has only its start, read on to twice as much text and try again."""
         self.peek()
         while True:
             try:
                 value, end = _DECODE(self._text, self._at)
             except json.JSONDecodeError as error:
-                # What went wrong may be that the buffer ends here; a fault further from its end stays one.
+                # The only fault may be that the buffer ends here; a fault further from its end is a real one.
                 cut = error.msg.startswith("Unterminated")
                 if self._ended or not (cut or error.pos > len(self._text) - _TAIL):
                     raise self._broken(error.msg, len(self._text) if cut else error.pos) from error
             except RecursionError as error:
                 raise self._broken("nested too deeply", self._at) from error
-            except ValueError as error:  # an integer of more digits than Python converts
+            except ValueError as error:  # an integer with more digits than Python converts
                 raise self._broken(str(error).partition(";")[0], self._at) from error
             else:
                 if self._ended or end <= len(self._text) - _TAIL:
@@ -89,7 +89,7 @@ class JsonReader:
             self._read_on()
 
     def array(self) -> Iterator[Any]:
-        """Read an array, value by value."""
+        """Yield the values of an array."""
         self.take("[")
         if self.peek() == "]":
             self._at += 1
@@ -99,7 +99,7 @@ class JsonReader:
             yield self.value()
 
     def array_at(self, key: str) -> Iterator[Any]:
-        """Read an object; yield the values of the array at `key`, and pass over everything else."""
+        """Yield the values of the array at `key` of an object, and skip everything else."""
         self.take("{")
         if self.peek() == "}":
             self._at += 1
@@ -107,7 +107,7 @@ class JsonReader:
         closed = False
         while not closed:
             if self.peek() != '"':
-                raise self._broken("a key is due", self._at)
+                raise self._broken("expected a key", self._at)
             name = self.value()
             self.take(":")
             if name == key and self.peek() == "[":
@@ -117,26 +117,26 @@ class JsonReader:
             closed = self.take_separator("}")
 
     def end(self) -> None:
-        """The document has to end here."""
+        """Check that the document ends here."""
         if self.peek():
             raise self._broken("the document has ended before", self._at)
 
     def _read_on(self) -> None:
-        """Drop what is behind the cursor and read at least as much as is before it, so that no value is tried often."""
+        """Drop the text behind the cursor and read at least as much as is left, so that no value is tried often."""
         raw = self._source.read(max(CHUNK, len(self._text) - self._at))
         self._read += len(raw)
         self._ended = not raw
         try:
             text = self._decoder.decode(raw, final=not raw)
         except UnicodeDecodeError as error:
-            # The values before the fault are still good: it is reported when they have been read.
+            # The values before the fault are still good, so it is reported only after they have been read.
             text = error.object[: error.start].decode("utf-8")
             self._invalid, self._ended = error, True
         self._text = self._text[self._at :] + text
         self._at = 0
 
     def _broken(self, what: str, position: int) -> BrokenJson:
-        """The error of a fault at a position of the buffer; at its end, the error of what made the document end."""
+        """Return the error for a fault at a position of the buffer; at its end, for what ended the document."""
         if self._ended and position >= len(self._text):
             fault = self._invalid
             if fault and fault.reason != "unexpected end of data":
@@ -148,6 +148,6 @@ class JsonReader:
             len(self._invalid.object) - self._invalid.start if self._invalid else len(self._decoder.getstate()[0])
         )
         byte = self._read - undecoded - len(self._text[position:].encode())
-        found = self._text[position : position + 20]
-        remedy = "Mend the file; `python -m json.tool FILE` names the line"
-        return BrokenJson(f"broken JSON ({what}; found {found!r})", byte, remedy)
+        excerpt = self._text[position : position + 20]
+        remedy = "Fix the file; `python -m json.tool FILE` names the line"
+        return BrokenJson(f"broken JSON ({what}; found {excerpt!r})", byte, remedy)

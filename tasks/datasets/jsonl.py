@@ -1,4 +1,4 @@
-"""JSON lines: one object a line, with the columns named by options; passages or questions."""
+"""JSON lines: one object a line, whose columns the options name; passages or questions."""
 
 from collections.abc import Iterator
 from typing import ClassVar
@@ -12,9 +12,9 @@ from tasks.datasets.rows import json_lines, records_of
 class JsonLines(FileDataset):
     """Passages, or questions, of a file with one JSON object a line.
 
-    By default a row is a passage {"text", "title", "id"}, of which only the text must be there. With question=COLUMN a
-    row is a question, with its gold answers (a string or a list) in the column that answers= names. Blank lines are
-    passed over.
+    By default a row is a passage {"text", "title", "id"}, and only the text is required. With question=COLUMN a row is
+    a question, and the column that answers= names holds its gold answers (a string or a list). Blank lines are
+    skipped.
     """
 
     example: ClassVar[str] = "jsonl:data/notes.jsonl?text=body&title=headline"

@@ -1,6 +1,6 @@
 """MS MARCO passage ranking: 8.8 million passages, questions of a search engine's users, sparse judgements.
 
-Format: Bajaj et al., "MS MARCO" (arXiv 1611.09268), as `collectionandqueries.tar.gz` of passage ranking has it.
+Format: Bajaj et al., "MS MARCO" (arXiv 1611.09268), as in `collectionandqueries.tar.gz` of passage ranking.
 """
 
 import os
@@ -21,13 +21,13 @@ _SPLIT = "dev.small"
 
 
 class MSMarcoOptions(DatasetOptions):
-    """Which questions are asked, and what the files are called."""
+    """Which questions to ask, and the names of the files."""
 
     split: str | None = Field(
         default=None,
         min_length=1,
         description=f"questions and judgements to read, queries.SPLIT.tsv and qrels.SPLIT.tsv; if not given, {_SPLIT}, "
-        "where it is there",
+        "if it exists",
     )
     collection: str = Field(default="collection.tsv", min_length=1, description="file of the passages in the folder")
     queries: str | None = Field(
@@ -42,8 +42,8 @@ class MSMarco(FileDataset):
     """Passages of MS MARCO with the questions of a split and their gold passages.
 
     A folder with collection.tsv (number, passage), queries.SPLIT.tsv (number, question) and qrels.SPLIT.tsv (question,
-    0, passage, relevance): tab-separated, with neither quotes nor a first line of names, packed or not. The questions
-    are those that are judged; without judgements all are read, with no gold passage. The collection.tsv alone is a
+    0, passage, relevance): tab-separated, with neither quotes nor a header line, compressed or not. The questions are
+    those with a judgement; without judgements, all are read, without gold passages. The file collection.tsv alone is a
     corpus without questions, unless split= or queries= names some. The offset is the line in the file.
     """
 
@@ -69,7 +69,7 @@ class MSMarco(FileDataset):
     @cached_property
     def _collection(self) -> Path:
         source = self.source()
-        return (self._file(self.options.collection, due=True) or source) if os.path.isdir(source) else source
+        return (self._file(self.options.collection, required=True) or source) if os.path.isdir(source) else source
 
     @cached_property
     def _queries(self) -> Path | None:
@@ -80,17 +80,17 @@ class MSMarco(FileDataset):
         return self._of_split("qrels", self.options.qrels) if self._queries is not None else None
 
     def _of_split(self, kind: str, name: str | None) -> Path | None:
-        """The file that is named, or that of the split; None where none is named and there is none."""
+        """Return the named file, or that of the split; None if no file is named and the split has none."""
         if name or self.options.split or os.path.isdir(self.source()):
-            asked = name is not None or (kind == "queries" and self.options.split is not None)
-            return self._file(name or f"{kind}.{self.options.split or _SPLIT}.tsv", due=asked)
+            required = name is not None or (kind == "queries" and self.options.split is not None)
+            return self._file(name or f"{kind}.{self.options.split or _SPLIT}.tsv", required)
         return None
 
-    def _file(self, name: str, due: bool) -> Path | None:
-        found = packed_or_not(self._folder / name)
-        if found is None and due:
+    def _file(self, name: str, required: bool) -> Path | None:
+        file = packed_or_not(self._folder / name)
+        if file is None and required:
             check_source(self._folder / name)
-        return found
+        return file
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Any]]:
@@ -98,10 +98,10 @@ def _rows(path: Path) -> Iterator[tuple[int, Any]]:
 
 
 def _passages(row: dict[str, Any]) -> Iterator[Passage]:
-    """The passage of a row. Raises RowError."""
+    """Yield the passage of a row. Raises RowError."""
     yield Passage("", text_of(row, "text"), row["id"].strip())
 
 
 def _questions(row: dict[str, Any]) -> Iterator[Question]:
-    """The question of a row. Raises RowError."""
+    """Yield the question of a row. Raises RowError."""
     yield Question(text_of(row, "text"), source_id=row["id"].strip())

@@ -1,7 +1,7 @@
 """NQ-open: questions that people asked Google, with short answers.
 
 Format: the `NQ-open.*.jsonl` files of google-research-datasets/natural-questions, the open-domain subset of Natural
-Questions that Lee et al. made (ACL 2019, arXiv 1906.00300).
+Questions by Lee et al. (ACL 2019, arXiv 1906.00300).
 """
 
 from collections.abc import Iterator
@@ -26,5 +26,5 @@ class NQOpen(FileDataset):
 
 
 def _question(row: dict[str, Any]) -> Iterator[Question]:
-    """The question of one row. Raises RowError."""
+    """Yield the question of one row. Raises RowError."""
     yield Question(text=text_of(row, "question"), answers=answers_of(value_of(row, "answer")))

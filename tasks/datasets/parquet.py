@@ -18,14 +18,13 @@ _SUFFIXES = (".parquet", ".pq")
 
 
 class Parquet(FileDataset):
-    """Passages, or questions, of a Parquet file, or of all files *.parquet in a folder and the folders in it.
+    """Passages, or questions, of a Parquet file, or of all files *.parquet in a folder and its subfolders.
 
-    By default a row is a passage with the columns text, title and id, of which only the text must be there; columns of
-    other names are given by text=, title= and id=, where `a.b` is the field b of a struct a. With question=COLUMN a row
-    is a question with its gold answers in the column that answers= names: a list of strings, or a string that is one
-    answer, a list in JSON, or several with a separator= between them. Only the columns in use are read. The offset is
-    the row's number, counted on from file to file in the order of their names; names that start with "." or "_" are
-    passed over.
+    By default a row is a passage with the columns text, title and id, and only the text is required; text=, title= and
+    id= give other column names, where `a.b` is the field b of a struct a. With question=COLUMN a row is a question, and
+    the column that answers= names holds its gold answers: a list of strings, or a string that is one answer, a JSON
+    list, or several answers separated by separator=. Only the columns in use are read. The offset is the row's number,
+    which continues from file to file in the order of their names; names that start with "." or "_" are skipped.
     """
 
     example: ClassVar[str] = "parquet:data/wiki/?text=body&title=headline"
@@ -37,10 +36,10 @@ class Parquet(FileDataset):
         if not os.path.isdir(source):
             check_source(source)
             return [source]
-        found = sorted(_listed(source))
-        if not found:
+        files = sorted(_listed(source))
+        if not files:
             raise InputError(f"{source} has no files *.parquet. Name the folder they are in, or one file")
-        return found
+        return files
 
     def records(self) -> Iterator[tuple[int, Record]]:
         return records_of(self._rows(), self.options.records)
@@ -53,11 +52,11 @@ class Parquet(FileDataset):
                 yield number, row
 
     def _rows_of(self, path: Path) -> Iterator[dict[str, Any] | Reject]:
-        """The rows of one file, a batch of a row group in memory at a time. Raises InputError."""
+        """Yield the rows of one file, with one batch of a row group in memory at a time. Raises InputError."""
         check_source(path)
         position = 0
         try:
-            # Read ahead, it would hold all row groups' columns at once.
+            # With read-ahead it would hold the columns of all row groups at once.
             with pq.ParquetFile(path, pre_buffer=False, page_checksum_verification=True) as file:
                 columns = present_columns(self.options, file.schema_arrow.names, path)
                 for group in range(file.num_row_groups):
@@ -68,13 +67,13 @@ class Parquet(FileDataset):
             if isinstance(error, InputError):
                 raise
             raise InputError(
-                f"{path}: not readable as Parquet after row {position} ({str(error)[:200]}). It is another format, was "
+                f"{path}: not readable as Parquet after row {position} ({str(error)[:200]}). It has another format, is "
                 "cut short or is broken: fetch or write it again"
             ) from error
 
 
 def _listed(folder: Path) -> Iterator[Path]:
-    """The Parquet files under a folder, whatever their order."""
+    """Yield the Parquet files under a folder, in any order."""
     for parent, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith((".", "_"))]
         for name in names:

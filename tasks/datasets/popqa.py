@@ -1,8 +1,8 @@
-"""PopQA: questions about entities of every popularity, made from Wikidata by templates.
+"""PopQA: questions about entities of every popularity, generated from Wikidata by templates.
 
 Format: the TSV of the release (`popQA.tsv`; `test.tsv` of akariasai/PopQA on the Hugging Face hub), Mallen et al., ACL
-2023 (arXiv 2212.10511), in which a field that holds quotes, as lists in JSON do, is quoted. And the JSON lines that
-were made of it: Self-RAG's `popqa_longtail_w_gs.jsonl` (arXiv 2310.11511) and FlashRAG's (arXiv 2405.13576).
+2023 (arXiv 2212.10511), in which a field that holds quotes, such as a JSON list, is quoted. Also the JSON lines
+derived from it: Self-RAG's `popqa_longtail_w_gs.jsonl` (arXiv 2310.11511) and FlashRAG's (arXiv 2405.13576).
 """
 
 import json
@@ -20,24 +20,24 @@ _ANSWERS = ("possible_answers", "answers", "golden_answers")
 
 
 class PopQAOptions(DatasetOptions):
-    """Which questions."""
+    """Which questions to ask."""
 
     max_views: int | None = Field(
         default=None,
         ge=1,
-        description="keep questions on entities that are rarer than so many page views a month (s_pop); the long tail "
-        "of Self-RAG's evaluation is below 100",
+        description="keep questions on entities with fewer page views a month (s_pop) than this; the long tail of "
+        "Self-RAG's evaluation is below 100",
     )
 
 
 class PopQA(FileDataset):
     """Questions of PopQA with their gold answers; no passages.
 
-    Tab-separated, the first line naming the columns: "id", "question" and "possible_answers" (a list in JSON) are used,
-    the others ("subj", "prop", "obj", "s_pop", "o_pop", ...) passed over. Or one JSON object a line with the same keys,
-    the answers a list, or a list in JSON, at "possible_answers", "answers" or "golden_answers". With max_views=100 the
-    questions on entities with as many page views a month or more ("s_pop") are rejected ("left_out"), which leaves the
-    long tail. The offset is the line.
+    Tab-separated; the first line names the columns. Of these, "id", "question" and "possible_answers" (a JSON list) are
+    used, and the others ("subj", "prop", "obj", "s_pop", "o_pop", ...) skipped. Or one JSON object a line with the same
+    keys and the answers as a list, or as a JSON list in a string, at "possible_answers", "answers" or "golden_answers".
+    With max_views=100, questions on entities with 100 page views a month or more ("s_pop") are rejected ("left_out"),
+    which leaves the long tail. The offset is the line.
     """
 
     example: ClassVar[str] = "popqa:data/popQA.tsv"
@@ -49,7 +49,7 @@ class PopQA(FileDataset):
         return records_of(tsv_or_json_lines(self.source()), self._record)
 
     def _record(self, row: dict[str, Any]) -> Iterator[Record]:
-        """The question of one row, if it is asked. Raises RowError."""
+        """Yield the question of one row, or a Reject if the options leave it out. Raises RowError."""
         limit = self.options.max_views
         if limit is not None and (views := _views(row)) >= limit:
             yield Reject("left_out", f"max_views={limit} leaves out an entity of {views:g} page views a month")
@@ -58,7 +58,7 @@ class PopQA(FileDataset):
 
 
 def _question(row: dict[str, Any]) -> Iterator[Question]:
-    """The question of one row. Raises RowError."""
+    """Yield the question of one row. Raises RowError."""
     key = next((key for key in _ANSWERS if key in row), _ANSWERS[0])
     yield Question(
         text=text_of(row, "question"),
@@ -68,24 +68,24 @@ def _question(row: dict[str, Any]) -> Iterator[Question]:
 
 
 def _views(row: dict[str, Any]) -> float:
-    """Page views of the question's entity in a month. Raises RowError."""
+    """Return the page views a month of the question's entity. Raises RowError."""
     value = value_of(row, "s_pop")
     try:
         views = float(value) if isinstance(value, str | int | float) else math.nan
     except ValueError:
         views = math.nan
     if not math.isfinite(views):
-        raise RowError("wrong_type", f"'s_pop' holds {kind_of(value)}, a number of page views is due")
+        raise RowError("wrong_type", f"'s_pop' holds {kind_of(value)}; expected a number of page views")
     return views
 
 
 def _list(value: object, key: str) -> list[Any]:
-    """The list that a column holds, as it is or in JSON. Raises RowError."""
+    """Return the list that a column holds as a list or as JSON. Raises RowError."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
         except (ValueError, RecursionError) as error:
-            raise RowError("malformed_json", f"{key!r} is no list in JSON: {str(error)[:120]}") from error
+            raise RowError("malformed_json", f"{key!r} is not a JSON list: {str(error)[:120]}") from error
     if not isinstance(value, list):
-        raise RowError("wrong_type", f"{key!r} holds {kind_of(value)}, a list is due")
+        raise RowError("wrong_type", f"{key!r} holds {kind_of(value)}; expected a list")
     return value

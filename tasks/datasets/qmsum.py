@@ -1,11 +1,11 @@
 """QMSum: meetings, and questions about them whose answers are summaries of the turns that matter.
 
 Format: the JSON lines of the release (Yale-LILY/QMSum, `data/ALL/jsonl`), Zhong et al., "QMSum", NAACL 2021 (arXiv
-2104.05938): one meeting a line, with spans of turns, both ends included. Three things are this module's. A meeting is
-cut into contexts, as it is far longer than a passage. Between two turns stands a blank line, at which every splitter
-ends a sentence: with a single line break Punkt runs 30 % of the turns of the validation set into the one before. And
-the marks of the transcribers ({vocalsound}, {disfmarker}, …), which are no speech and make up 4 % of the words, are
-taken out unless the user wants them.
+2104.05938): one meeting a line, with spans of turns, both ends included. This module adds three things. It cuts a
+meeting into contexts, because a meeting is far longer than a passage. It puts a blank line between two turns, at which
+every splitter ends a sentence: with a single line break, Punkt joins 30 % of the validation set's turns to the turn
+before. And it removes the transcribers' marks ({vocalsound}, {disfmarker}, …), which are not speech and make up 4 % of
+the words, unless the user wants them.
 """
 
 import re
@@ -21,22 +21,22 @@ from tasks.datasets.files import FileDataset, RowError, id_of, kind_of, list_of,
 from tasks.datasets.rows import json_lines
 
 BETWEEN = "\n\n"
-"""What stands between two turns of a context."""
+"""The separator between two turns of a context."""
 _MARK = re.compile(r"\{\s*[a-z]+\s*\}")
 _WORD = re.compile(r"\S+")
 _TURN = re.compile(r"[0-9]{1,18}")
 
 
 class QMSumOptions(DatasetOptions):
-    """How a meeting becomes contexts."""
+    """How to cut a meeting into contexts."""
 
-    words: int = Field(default=300, ge=10, description="words of a context at most, the names of speakers included")
+    words: int = Field(default=300, ge=10, description="most words in a context, including the names of speakers")
     marks: bool = Field(default=False, description="keep the transcribers' marks, such as {vocalsound}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A turn, or a part of one that is longer than a context, as it stands in a context."""
+    """A turn as a context shows it, or a part of a turn that is longer than a context."""
 
     turn: int
     text: str
@@ -48,11 +48,12 @@ class QMSum(FileDataset):
 
     One meeting a line: {"meeting_transcripts": [{"speaker", "content"}, ...], "specific_query_list": [{"query",
     "answer", "relevant_text_span": [[first turn, last turn], ...]}, ...], "general_query_list": [{"query", "answer"},
-    ...]}. A context is as many whole turns, each "Speaker: content", as fit; a longer turn is cut after a sentence or
-    else between words, and its speaker named again. The supporting facts of a specific question are the gold turns in
-    the contexts, its gold passages the contexts that hold them. A general question is about a whole meeting and has
-    neither. Turns without a word are left out; a gold span that runs past the meeting counts as far as it goes. Titles
-    are the meeting's "id", or "meeting" and its line. A meeting's contexts come before its questions.
+    ...]}. A context holds as many whole turns, written "Speaker: content", as fit; a longer turn is cut after a
+    sentence or else between words, and every part names its speaker. The supporting facts of a specific question are
+    the gold turns in the contexts, and its gold passages are the contexts that hold them. A general question is about a
+    whole meeting and has neither. Turns without a word are left out. A gold span that runs past the meeting ends with
+    the meeting. The title is the meeting's "id", or "meeting" and its line. A meeting's contexts come before its
+    questions.
     """
 
     example: ClassVar[str] = "qmsum:data/ALL/jsonl/val.jsonl?words=300"
@@ -65,7 +66,7 @@ class QMSum(FileDataset):
                 yield number, record
 
     def _meeting(self, row: dict[str, Any], number: int) -> Iterator[Record]:
-        """The contexts of one meeting, then its questions; a Reject in the place of each part that cannot be used."""
+        """Yield the contexts of one meeting, then its questions; a part that cannot be used becomes a Reject."""
         try:
             name = id_of(row, "id") or f"meeting {number}"
             turns = list_of(row, "meeting_transcripts")
@@ -79,7 +80,7 @@ class QMSum(FileDataset):
             except RowError as error:
                 yield error.reject(f"meeting_transcripts[{index}]")
         if not pieces:
-            yield Reject("empty_text", f"none of the {len(turns)} turns has a word that can be read")
+            yield Reject("empty_text", f"none of the {len(turns)} turns has a readable word")
             return
         gold: dict[int, list[Span]] = {}
         for position, context in enumerate(_contexts(pieces, self.options.words)):
@@ -91,19 +92,19 @@ class QMSum(FileDataset):
         yield from _questions(row, name, "general_query_list", gold)
 
     def _pieces(self, index: int, turn: object) -> list[_Piece]:
-        """The pieces of a turn, one where it fits; none of a blank one. Raises RowError."""
+        """Cut a turn into pieces: one if it fits a context, none if it is blank. Raises RowError."""
         fields = object_of(turn)
         speaker = text_of(fields, "speaker", blank=True)
         content = text_of(fields, "content", blank=True)
         if not self.options.marks:
             content = " ".join(_MARK.sub(" ", content).split())
-        named = f"{speaker}: " if speaker else ""
-        room = self.options.words - len(named.split())
-        return [_Piece(index, named + part, len((named + part).split())) for part in _cut(content, max(room, 1))]
+        prefix = f"{speaker}: " if speaker else ""
+        room = self.options.words - len(prefix.split())
+        return [_Piece(index, prefix + part, len((prefix + part).split())) for part in _cut(content, max(room, 1))]
 
 
 def _cut(content: str, room: int) -> Iterator[str]:
-    """A text in parts of at most `room` words, cut after the last sentence that fits, else after the last word."""
+    """Cut a text into parts of at most `room` words, after the last sentence that fits or else the last word."""
     words = [match.span() for match in _WORD.finditer(content)]
     first = 0
     while first < len(words):
@@ -116,7 +117,7 @@ def _cut(content: str, room: int) -> Iterator[str]:
 
 
 def _contexts(pieces: Iterable[_Piece], words: int) -> Iterator[list[_Piece]]:
-    """Runs of pieces of at most `words` words together, unless a piece alone has more."""
+    """Group consecutive pieces into contexts of at most `words` words, unless a single piece has more."""
     context: list[_Piece] = []
     count = 0
     for piece in pieces:
@@ -130,7 +131,7 @@ def _contexts(pieces: Iterable[_Piece], words: int) -> Iterator[list[_Piece]]:
 
 
 def _spans(passage: int, context: list[_Piece]) -> Iterator[Span]:
-    """Where each piece stands in its context."""
+    """Yield the span of every piece in its context."""
     start = 0
     for piece in context:
         yield Span(passage, start, start + len(piece.text))
@@ -138,7 +139,7 @@ def _spans(passage: int, context: list[_Piece]) -> Iterator[Span]:
 
 
 def _questions(row: dict[str, Any], name: str, key: str, gold: dict[int, list[Span]]) -> Iterator[Question | Reject]:
-    """The questions of one of the two lists; `gold` has the spans of each turn."""
+    """Yield the questions of one of the two lists; `gold` maps a turn to its spans."""
     try:
         entries = list_of(row, key)
     except RowError as error:
@@ -152,21 +153,21 @@ def _questions(row: dict[str, Any], name: str, key: str, gold: dict[int, list[Sp
 
 
 def _question(fields: dict[str, Any], name: str, specific: bool, gold: dict[int, list[Span]]) -> Question:
-    """A question and, of a specific one, its gold turns. Raises RowError."""
+    """Read a question and, if it is specific, its gold turns. Raises RowError."""
     text, answer = text_of(fields, "query"), text_of(fields, "answer")
     ranges = [_range(span) for span in list_of(fields, "relevant_text_span")] if specific else []
     turns = [turn for turn in gold if any(turn in span for span in ranges)]
     spans = tuple(dict.fromkeys(span for turn in turns for span in gold[turn]))
     if ranges and not spans:
-        raise RowError("no_gold_passage", f"no turn that could be read is in its {len(ranges)} gold spans")
+        raise RowError("no_gold_passage", f"its {len(ranges)} gold spans have no readable turn")
     passages = tuple(dict.fromkeys(span.passage_id for span in spans))
     return Question(text, (answer,), passages, spans, name)
 
 
 def _range(span: object) -> range:
-    """The turns of a [first, last] entry, numbers or strings of digits, both ends included. Raises RowError."""
+    """Return the turns of a [first, last] entry of numbers or digit strings, both included. Raises RowError."""
     ends = span if isinstance(span, list) and len(span) == 2 else []
     numbers = [int(end) for end in ends if type(end) is int or (isinstance(end, str) and _TURN.fullmatch(end))]
     if len(numbers) != 2:
-        raise RowError("wrong_type", f"a gold span is {kind_of(span)}, [first turn, last turn] is due")
+        raise RowError("wrong_type", f"a gold span is {kind_of(span)}; expected [first turn, last turn]")
     return range(numbers[0], numbers[1] + 1)

@@ -1,4 +1,4 @@
-"""Files that count what is read of them, so that a look at the start of a source tells how large a part it is."""
+"""Files that count the bytes read from them, so that a look at a source's start can say what share it covers."""
 
 import io
 from pathlib import Path
@@ -6,21 +6,21 @@ from typing import Any
 
 
 class _Counted(io.FileIO):
-    """A file whose bytes are added to a total of the process."""
+    """A file that adds the bytes read from it to a total of the process."""
 
     total = 0
 
     def readinto(self, buffer: Any) -> int | None:  # type: ignore[override, unused-ignore]
-        read = super().readinto(buffer)
-        _Counted.total += read or 0
-        return read
+        count = super().readinto(buffer)
+        _Counted.total += count or 0
+        return count
 
 
 def open_counted(path: Path) -> io.BufferedReader:
-    """`open(path, "rb")`, counted."""
+    """Open a file like `open(path, "rb")` and count what is read."""
     return io.BufferedReader(_Counted(path), 1 << 16)
 
 
 def bytes_read() -> int:
-    """Bytes of source files that this process has read so far."""
+    """Return how many bytes of source files this process has read so far."""
     return _Counted.total

@@ -1,4 +1,4 @@
-"""What the formats that give one row after another share: JSON lines, a record a row, gold answers."""
+"""What the row-based formats share: JSON lines, the records of a row, gold answers."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -10,13 +10,13 @@ from tasks.datasets.delimited import QUOTED_TSV, delimited_rows
 from tasks.datasets.files import RowError, bounded_lines, check_text, kind_of, open_source, parse_line
 
 LINE_LIMIT = 64 << 20
-"""Bytes of a JSON line, at most: a file without line breaks is not read into memory as a whole."""
+"""The longest JSON line, in bytes, so that a file without line breaks is not read into memory as a whole."""
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
-    """Stream (line number, object) out of a file of JSON lines; a line that holds no object is a Reject.
+    """Stream (line number, object) from a file of JSON lines; a line without an object becomes a Reject.
 
-    Blank lines are passed over. Raises InputError where the file cannot be read.
+    Skips blank lines. Raises InputError if the file cannot be read.
     """
     with open_source(path) as source:
         for number, line in enumerate(bounded_lines(source, LINE_LIMIT), start=1):
@@ -32,12 +32,12 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
 
 
 def tsv_or_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
-    """Stream (line number, row) out of JSON lines, or of a TSV whose first line names the columns.
+    """Stream (line number, row) from JSON lines, or from a TSV whose first line names the columns.
 
-    A file is JSON lines where its first line that is not blank starts with "{". Raises InputError.
+    A file is JSON lines if its first non-blank line starts with "{". Raises InputError.
     """
     with open_source(path) as source:
-        # In pieces, as a file without line breaks is one line.
+        # Read in pieces, because a file without line breaks is one line.
         first = next((part for part in iter(partial(source.readline, 1024), b"") if not part.isspace()), b"")
     return json_lines(path) if first.lstrip().startswith(b"{") else delimited_rows(path, QUOTED_TSV)
 
@@ -45,7 +45,7 @@ def tsv_or_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | Reject
 def records_of(
     rows: Iterable[tuple[int, Any]], read: Callable[[Any], Iterable[Record]]
 ) -> Iterator[tuple[int, Record]]:
-    """The records that `read` makes of each row, with the row's number; where it raises RowError, a Reject."""
+    """Yield the records that `read` returns for every row, with the row's number; a RowError becomes a Reject."""
     for number, row in rows:
         if isinstance(row, Reject):
             yield number, row
@@ -58,11 +58,11 @@ def records_of(
 
 
 def answers_of(value: object) -> tuple[str, ...]:
-    """The gold answers, a string or a list of strings, unique and in order; null is none. Raises RowError."""
+    """Return the unique gold answers of a string or a list of strings, in order; () for null. Raises RowError."""
     if value is None:
         return ()
     if isinstance(value, str):
         return (check_text(value, "the answer"),)
     if not isinstance(value, list):
-        raise RowError("wrong_type", f"the answers are {kind_of(value)}, a string or a list of strings is due")
+        raise RowError("wrong_type", f"the answers are {kind_of(value)}; expected a string or a list of strings")
     return tuple(dict.fromkeys(check_text(answer, f"answer {index}") for index, answer in enumerate(value)))

@@ -1,4 +1,4 @@
-"""`FORMAT:PATH?option=value&option=value`, the way a user names a dataset."""
+"""`FORMAT:PATH?option=value&option=value`: how a user names a dataset."""
 
 import os
 from pathlib import Path
@@ -12,10 +12,10 @@ from tasks.registry import METHODS, UnknownName, resolve
 
 
 def parse_dataset(specification: str) -> tuple[str, Dataset]:
-    """The format's name and the dataset, ready to stream. Raises InputError or UnknownName."""
+    """Return the format's name and the dataset, ready to stream. Raises InputError or UnknownName."""
     if specification != specification.encode(errors="replace").decode():
-        shown = specification.encode(errors="backslashreplace").decode()
-        raise InputError(f"{shown}: the path is not UTF-8, and could not be stored. Rename the file, or link to it")
+        escaped = specification.encode(errors="backslashreplace").decode()
+        raise InputError(f"{escaped}: the path is not UTF-8 and could not be stored. Rename the file, or link to it")
     name, colon, rest = specification.partition(":")
     if not colon:
         example = f"hotpotqa:{specification}" if os.path.exists(specification) else "hotpotqa:questions.json"
@@ -30,15 +30,15 @@ def parse_dataset(specification: str) -> tuple[str, Dataset]:
     if method.reads_path and not path:
         raise InputError(f"{specification!r} names no file; write for example {method.example!r}")
     try:
-        checked = method.Options.model_validate(_pairs(options, specification))
+        validated = method.Options.model_validate(_pairs(options, specification))
     except ValidationError as error:
         faults = "; ".join(explained(error, method.Options))
         raise InputError(f"{specification!r}: {faults}") from None
-    return name, method(_path(path, method) if path else None, checked)
+    return name, method(_path(path, method) if path else None, validated)
 
 
-def _path(written: str, method: type[Dataset]) -> Path:
-    path = Path(written).expanduser()
+def _path(name: str, method: type[Dataset]) -> Path:
+    path = Path(name).expanduser()
     return path if method.takes_name and not os.path.exists(path) else path.absolute()
 
 
@@ -52,11 +52,11 @@ def _split_options(rest: str, reads_path: bool) -> tuple[str, str]:
 
 
 def _pairs(options: str, specification: str) -> dict[str, str]:
-    result = {}
+    values = {}
     for option in filter(None, options.split("&")):
         key, equals, value = option.partition("=")
         if not equals:
             raise InputError(f"{specification!r}: option {option!r} has no value; write {option}=VALUE")
-        # So that a value can hold "&" as %26 and "?" as %3F, as in a URL.
-        result[key.strip()] = unquote(value)
-    return result
+        # Unquoted, so that a value can hold "&" as %26 and "?" as %3F, as in a URL.
+        values[key.strip()] = unquote(value)
+    return values

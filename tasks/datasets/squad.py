@@ -1,8 +1,8 @@
-"""SQuAD v1.1 and v2.0: Wikipedia paragraphs, each with questions whose answers are spans of it.
+"""SQuAD v1.1 and v2.0: Wikipedia paragraphs with questions whose answers are spans of the paragraph.
 
-Format: Rajpurkar et al., "SQuAD", EMNLP 2016 (arXiv 1606.05250). Two deviations: the outer white space of a paragraph
-is kept out and the spans are moved along, so that the same text has the same id in every format; and the unanswerable
-questions of v2.0 pass through with no answers.
+Format: Rajpurkar et al., "SQuAD", EMNLP 2016 (arXiv 1606.05250). Two deviations: a paragraph loses its outer white
+space and the spans move with it, so that the same text has the same id in every format; and the unanswerable questions
+of v2.0 are kept, with no answers.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ _EXPECTS = 'the JSON of SQuAD: {"data": [{"title", "paragraphs"}, ...]}'
 
 @dataclass(frozen=True, slots=True)
 class _Paragraph:
-    """A paragraph as the file has it, which its answers' offsets refer to, and the id of what is kept of it."""
+    """A paragraph as the file has it, to which its answers' offsets refer, and the id of its passage."""
 
     context: str
     passage: int
@@ -39,9 +39,9 @@ class Squad(FileDataset):
     """Paragraphs and questions of SQuAD v1.1 or v2.0.
 
     An object {"data": [{"title", "paragraphs": [{"context", "qas": [...]}]}]}, where an entry of "qas" is {"id",
-    "question", "answers": [{"text", "answer_start"}]}; underscores in titles become blanks. A paragraph comes before
+    "question", "answers": [{"text", "answer_start"}]}; underscores in titles become spaces. A paragraph comes before
     its questions. The record number is the article's. The supporting facts are the spans of the answers as given:
-    `answer_start` is often the first mention of an answer, not the one that was meant.
+    `answer_start` is often the first mention of an answer instead of the intended one.
     """
 
     example: ClassVar[str] = "squad:data/dev-v1.1.json"
@@ -56,7 +56,7 @@ class Squad(FileDataset):
 
 
 def _records_of(article: object) -> Iterator[Record]:
-    """The paragraphs of one article, each followed by its questions."""
+    """Yield the paragraphs of one article; a paragraph's questions follow it."""
     try:
         fields = object_of(article)
         title = text_of(fields, "title", blank=True).replace("_", " ").strip()
@@ -75,7 +75,7 @@ def _records_of(article: object) -> Iterator[Record]:
 
 
 def _paragraph_records(fields: dict[str, Any], title: str, where: str, name: str) -> Iterator[Record]:
-    """A paragraph, then its questions."""
+    """Yield a paragraph, then its questions."""
     paragraph = None
     try:
         context = text_of(fields, "context", strip=False)
@@ -114,17 +114,17 @@ def _question(entry: object, paragraph: _Paragraph | None, where: str) -> Questi
 
 
 def _answer(entry: object) -> tuple[str, int]:
-    """The text and the offset of an answer, as given. Raises RowError."""
+    """Return the text and the offset of an answer, as given. Raises RowError."""
     fields = object_of(entry)
     text = check_text(value_of(fields, "text"), "the text of an answer", strip=False)
     start = value_of(fields, "answer_start")
     if type(start) is not int:
-        raise RowError("wrong_type", f"'answer_start' is {kind_of(start)}, an integer is due")
+        raise RowError("wrong_type", f"'answer_start' is {kind_of(start)}; expected an integer")
     return text, start
 
 
 def _span_of(answer: str, start: int, paragraph: _Paragraph) -> Span | None:
-    """The span of an answer, without outer white space; None where it is not where the file says it is."""
+    """Return the span of an answer, without outer white space; None if the answer is not at its offset."""
     # A negative offset would count from the end.
     if start < 0 or not paragraph.context.startswith(answer, start):
         return None

@@ -1,11 +1,11 @@
 """A generated encyclopaedia of an invented world, with questions: any size, offline, the same everywhere.
 
-It exists to try a pipeline at a size for which no annotated corpus is at hand. Passage i and question j are functions
-of the seed and of i or j (j's also of the number of passages, over which the questions are spread), so that memory
-does not grow with the corpus. What it is good for: every later sentence of a passage refers back ("It", "The club",
-"She"), so a sentence has to be understood in its context; and the passages of a cluster share their names and state
-other facts. What it is not good for: its language is a few hundred templates, so figures on it say nothing about text
-that people wrote.
+It exists to try a pipeline at a size for which no annotated corpus is available. Passage i is a function of the seed
+and i; question j is a function of the seed, j and the number of passages, over which the questions are spread. So
+memory does not grow with the corpus. It is a good test of context: every later sentence of a passage refers back ("It",
+"The club", "She"), so a sentence must be understood in its context; and the passages of a cluster share their names but
+state different facts. It is a bad model of language: a few hundred templates generate it, so figures on it say nothing
+about text that people wrote.
 """
 
 from collections.abc import Iterator
@@ -20,17 +20,15 @@ from tasks.datasets.synthetic_articles import Article, Encyclopaedia
 from tasks.datasets.synthetic_world import Draw, coprime_step
 
 _GOLDEN = 0.6180339887498949
-"""Steps of the golden section of a range spread over it evenly, however many are taken."""
+"""Steps of this share of a range spread evenly over the range, after any number of steps (the golden section)."""
 
 
 class SyntheticOptions(DatasetOptions):
-    """How much of the world to write down."""
+    """How much of the world to generate."""
 
     passages: int = Field(default=2000, ge=0, le=10**12, description="number of passages")
-    questions: int = Field(
-        default=200, ge=0, le=10**12, description="number of questions, each about one of the passages"
-    )
-    seed: int = Field(default=0, ge=0, description="another seed is another world: other names, other facts")
+    questions: int = Field(default=200, ge=0, le=10**12, description="number of questions, every one about one passage")
+    seed: int = Field(default=0, ge=0, description="another seed gives another world, with other names and facts")
 
     @model_validator(mode="after")
     def _questions_need_passages(self) -> Self:
@@ -40,11 +38,11 @@ class SyntheticOptions(DatasetOptions):
 
 
 class Synthetic(Dataset):
-    """A generated encyclopaedia of an invented world, with questions that have one answer each; reads no file.
+    """A generated encyclopaedia of an invented world, with questions that have one answer; reads no file.
 
-    Passages of four to seven sentences, and about 3 % of one, in clusters that share their names. A question asks for
-    a fact of a sentence that does not name its subject. Passages are records 1 to P, questions come after them. With
-    more than about three questions for each passage, questions repeat.
+    Passages have four to seven sentences (about 3 % have one) and come in clusters that share their names. A question
+    asks for a fact from a sentence that does not name its subject. Passages are records 1 to P; questions come after
+    them. With more than about three questions per passage, questions repeat.
     """
 
     example: ClassVar[str] = "synthetic:passages=2000,questions=200,seed=0"
@@ -72,15 +70,15 @@ class Synthetic(Dataset):
 
 
 def gold_sentences(seed: int, index: int) -> list[tuple[int, int]]:
-    """The half-open character ranges of the sentences of passage `index` (counted from 0), without the blanks between.
+    """Return the half-open character ranges of the sentences of passage `index` (from 0), without the spaces between.
 
-    For judging a sentence splitter: the texts have abbreviations and decimals.
+    They serve to judge a sentence splitter: the texts have abbreviations and decimals.
     """
     return Encyclopaedia(seed).article(index).spans()
 
 
 def _question(world: Encyclopaedia, number: int, passages: int) -> Question:
-    """Question `number`: each passage is asked about once before one is asked about again."""
+    """Return question `number`. Every passage gets one question before any passage gets a second."""
     start = Draw(world.seed, "questions", passages)(passages)
     step = coprime_step(int(passages * _GOLDEN), passages)
     turn, position = divmod(number, passages)
@@ -100,9 +98,9 @@ def _question(world: Encyclopaedia, number: int, passages: int) -> Question:
 
 
 def _askable(article: Article, draw: Draw) -> list[tuple[int, str, str]]:
-    """(sentence, field of the answer, question template): every fact once, in a drawn order, then each once more.
+    """Return (sentence, field of the answer, question template): every fact once, in a drawn order, then all again.
 
-    Facts of the first sentence are asked about only where it is the only one.
+    Facts of the first sentence are asked about only if it is the only sentence.
     """
     by_sentence = []
     for number, sentence in enumerate(article.sentences):
@@ -113,4 +111,4 @@ def _askable(article: Article, draw: Draw) -> list[tuple[int, str, str]]:
     turn = draw(len(by_sentence))
     ordered = by_sentence[turn:] + by_sentence[:turn]
     most = max(len(questions) for questions in ordered)
-    return [questions[place] for place in range(most) for questions in ordered if place < len(questions)]
+    return [questions[rank] for rank in range(most) for questions in ordered if rank < len(questions)]

@@ -1,7 +1,7 @@
-"""The articles of the invented encyclopaedia: article i of a seed, from nothing but the two numbers.
+"""The articles of the invented encyclopaedia: article i of a seed, computed from these two numbers alone.
 
-Twelve articles make a cluster, which shares a town and all the names that hang on it, so that every article has
-distractors that name the same things and state other facts of the same sort.
+Twelve articles form a cluster, which shares a town and all names that depend on it. So every article has distractors,
+which name the same things and state different facts of the same sort.
 """
 
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ _ORDERS = {count: tuple(permutations(range(count))) for count in (5, 6)}
 
 
 def _references(noun: str) -> tuple[dict[str, str], ...]:
-    """How later sentences refer back to a thing: mostly by the pronoun."""
+    """Return how later sentences refer back to a thing: mostly by the pronoun."""
     pronoun = {"It": "It", "it": "it", "Its": "Its", "its": "its"}
     return pronoun, pronoun, {"It": f"The {noun}", "it": f"the {noun}", "Its": f"The {noun}'s", "its": f"the {noun}'s"}
 
@@ -42,7 +42,7 @@ _BY_GENDER = (
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A kind of article. `since` is the range of years its subject can date from."""
+    """A kind of article. `since` is the range of years from which its subject can date."""
 
     title: str
     texts: Texts
@@ -74,7 +74,7 @@ _FIRST_SEASON, _FIRST_PERSON = _SLOTS.index(_SEASON), _SLOTS.index(_PERSON)
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence, the fact it states and the values it states it with."""
+    """A sentence, the fact it states and the values in it."""
 
     text: str
     fact: Fact
@@ -83,9 +83,9 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Article:
-    """A passage before it is one: its first sentence names it, the later ones refer back.
+    """The source of a passage: its first sentence names the subject, and the later ones refer back.
 
-    `names` fills the fields of questions.
+    `names` fills the fields of the questions.
     """
 
     title: str
@@ -96,7 +96,7 @@ class Article:
         return " ".join([sentence.text for sentence in self.sentences])
 
     def spans(self) -> list[tuple[int, int]]:
-        """The half-open character range of each sentence in the text."""
+        """Return the half-open character ranges of the sentences in the text."""
         spans, start = [], 0
         for sentence in self.sentences:
             spans.append((start, start + len(sentence.text)))
@@ -120,7 +120,7 @@ class Encyclopaedia:
         self._surnames = Namer(self.seed, tuple(SURNAMES), "surname")
 
     def article(self, index: int) -> Article:
-        """Article `index`, counted from 0. There is no last one."""
+        """Return article `index`, counted from 0. There is no last article."""
         cluster, slot = divmod(index, CLUSTER)
         kind = _SLOTS[slot]
         draw = Draw(self.seed, "article", index)
@@ -139,7 +139,7 @@ class Encyclopaedia:
         return Article(kind.title.format_map(names), sentences, names)
 
     def _names(self, cluster: int) -> dict[str, str]:
-        """What the articles of a cluster share. The latest cluster's is kept, as articles are mostly read in order."""
+        """Return the names that a cluster's articles share. Keeps the latest, as articles are mostly read in order."""
         if self._latest[0] != cluster:
             self._latest = cluster, self._new_names(cluster)
         return self._latest[1]
@@ -167,7 +167,7 @@ class Encyclopaedia:
         }
 
     def _own_names(self, cluster: int, slot: int) -> dict[str, str]:
-        """The names in which the two seasons and the two persons of a cluster differ."""
+        """Return the names in which the two seasons and the two persons of a cluster differ."""
         names = self._names(cluster)
         if _SLOTS[slot] is _SEASON:
             later = slot - _FIRST_SEASON
@@ -180,7 +180,7 @@ class Encyclopaedia:
 def _write(
     fact: Fact, names: dict[str, str], references: tuple[dict[str, str], ...], year: int, draw: Draw
 ) -> Sentence:
-    """State a fact in one of its phrasings, with values drawn for it."""
+    """State a fact in one of its phrasings, with drawn values."""
     phrasing = fact.phrasings[draw(len(fact.phrasings))]
     values = {name: pool(draw, year) for name, pool in phrasing.drawn}
     text = phrasing.template.format_map(names | references[draw(len(references))] | values)
@@ -188,7 +188,7 @@ def _write(
 
 
 def _other(slot: int) -> int:
-    """The slot of a person's cousin."""
+    """Return the slot of a person's cousin."""
     return 2 * _FIRST_PERSON + 1 - slot
 
 
@@ -197,6 +197,6 @@ def _is_woman(cluster: int, slot: int) -> bool:
 
 
 def _full_name(names: dict[str, str], cluster: int, slot: int) -> str:
-    """One cousin is a woman and the other a man, so their given names differ."""
+    """Return a person's name. One cousin is a woman and the other a man, so their given names differ."""
     given = GIVEN_WOMEN if _is_woman(cluster, slot) else GIVEN_MEN
     return f"{given[int(names['given']) // (slot + 1) % len(given)]} {names['surname']}"

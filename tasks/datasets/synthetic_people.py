@@ -1,7 +1,7 @@
 """What the invented encyclopaedia can say about people and what they do: two cousins, a football club and two of its
 seasons, a festival, a ship.
 
-The notation of these texts is explained in synthetic_text.py.
+synthetic_text.py explains the notation of these texts.
 """
 
 CLUB = """

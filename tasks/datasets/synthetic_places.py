@@ -1,6 +1,6 @@
 """What the invented encyclopaedia can say about places: a town, its river, its bridge, its railway, its observatory.
 
-The notation of these texts is explained in synthetic_text.py.
+synthetic_text.py explains the notation of these texts.
 """
 
 TOWN = """

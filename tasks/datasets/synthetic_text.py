@@ -1,14 +1,14 @@
 """The notation in which synthetic_places.py and synthetic_people.py say what a passage can state and be asked.
 
-A block is a set of lines, and blocks are set apart by blank lines. Every line is a sign, a blank and a template:
+A block is a set of lines, and blank lines separate blocks. Every line is a sign, a space and a template:
 
-    = a first sentence, which names what the passage is about; a passage uses one of those in the block
-    - a later sentence, which does not name it; the lines of one block are phrasings of the same fact
+    = a first sentence, which names the passage's subject; a passage uses one of the block's lines
+    - a later sentence, which does not name the subject; the lines of one block are phrasings of the same fact
     ? FIELD: a question about the block's fact, whose answer is the value of FIELD
-    ~ a sentence that only names others of the same cluster, and is never asked about
+    ~ a sentence that only names other things of the same cluster; no question asks about it
 
-A template's fields are names that its cluster shares ({town}), references back to what the passage is about ({It}), or
-values drawn afresh for the sentence from synthetic_world.POOLS ({person}, {person2}).
+A template's fields are names that its cluster shares ({town}), references back to the passage's subject ({It}), or
+values drawn anew for every sentence from synthetic_world.POOLS ({person}, {person2}).
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from tasks.datasets.synthetic_world import POOLS, Pool
 
 @dataclass(frozen=True, slots=True)
 class Phrasing:
-    """One way to say something. `drawn` is the fields of the template that are drawn, each with its pool."""
+    """One way to say something. `drawn` lists the template's drawn fields with their pools."""
 
     template: str
     drawn: tuple[tuple[str, Pool], ...]
@@ -27,7 +27,7 @@ class Phrasing:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something a passage can state, in several phrasings, with questions about it: (answer's field, template)."""
+    """Something a passage can state, in several phrasings, with questions about it as (answer's field, template)."""
 
     phrasings: tuple[Phrasing, ...]
     questions: tuple[tuple[str, str], ...]
@@ -35,7 +35,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """All that passages of one kind can say."""
+    """Everything that passages of one kind can say."""
 
     naming: Fact
     facts: tuple[Fact, ...]
@@ -43,7 +43,7 @@ class Texts:
 
 
 def parse(notation: str) -> Texts:
-    """Read the notation above. Raises ValueError where a line has no known sign."""
+    """Parse the notation above. Raises ValueError if a line has no known sign."""
     naming, asides, facts = Fact((), ()), Fact((), ()), []
     for block in notation.strip().split("\n\n"):
         lines = [(line[:2], line[2:]) for line in block.splitlines()]

@@ -1,7 +1,7 @@
 """The invented world behind `synthetic`: its vocabulary, its names, and the draws that choose among them.
 
 Everything is a pure function of a seed and of numbers, through BLAKE2: the same in every process, on every machine and
-in every version of Python, with no state that grows. Names carry the number of what they name, so no two are alike.
+in every version of Python, with no growing state. A name encodes its owner's number, so no two names are alike.
 """
 
 import math
@@ -11,7 +11,7 @@ from hashlib import blake2b
 
 
 def _list(words: str, separator: str | None = None) -> list[str]:
-    """A vocabulary: easier to read and to add to than a list of quoted words."""
+    """Split a vocabulary, which is easier to read and extend than a list of quoted words."""
     return words.split(separator)
 
 
@@ -29,7 +29,7 @@ TOWN_ENDINGS = _list(
 )
 RIVER_ENDINGS = _list("ash brook enna fleet ild isk lam lenn nis ond rill sey spring th und ver wen")
 SURNAMES = _list("bauer bech berg croft dahl dorff feld grave kamp lund mann moor quist rath skov smith strand vall")
-# No ending is a middle followed by another ending of its kind: a name can be read in one way only, and so is unique.
+# No ending is a middle followed by another ending of its kind, so a name has only one reading and is unique.
 
 GIVEN_WOMEN = _list(
     "Ada Agnes Alma Berta Celia Clara Dora Edith Elsa Emma Flora Freda Greta Hanna Helga Ida Ines Irma Johanna Klara "
@@ -49,13 +49,13 @@ PLACES = [
     for start in _list("Arn Bis Cham Drev Esk Flor Gram Hov Jas Krum Lis Mod Nev Orl Prav Rum Sad Tis Umb Vrat Zar")
     for end in _list("any atz edo egra ella eno evo ia igny ika inghe itza ola onne ova ovar una uvio yne")
 ]
-"""Far-off towns that are named but have no passage."""
+"""Far-off towns that texts name but that have no passage."""
 REGIONS = [
     f"the {kind} of {name}"
     for kind in ("Marches", "Uplands", "Duchy", "Levels", "Province", "Vale")
     for name in ("Avenmark", "Corrast", "Drumhollow", "Esterlund", "Hathren", "Lowmark", "Ormsey", "Quillan", "Tesmoor")
 ]
-# Colours, animals, plants and trades start with a consonant, as the texts put "a" before them.
+# Colours, animals, plants and trades start with a consonant because the texts put "a" before them.
 COLOURS = _list("black claret cobalt cream crimson green grey maroon purple saffron scarlet turquoise violet white")
 GOODS = _list(
     "barrel staves,bell ropes,blown glass,candles,clay pipes,cutlery,felt hats,fishing nets,lace,linen,mirrors,mustard,"
@@ -82,7 +82,7 @@ SUBJECTS = _list(
 
 
 class Draw:
-    """Choices of one passage or question: a function of its key, uniform for counts far below 2⁶⁴."""
+    """The choices for one passage or question: a function of its key, uniform for counts far below 2⁶⁴."""
 
     __slots__ = ("_bits", "_key")
 
@@ -91,7 +91,7 @@ class Draw:
         self._bits = int.from_bytes(blake2b(self._key).digest(), "little")
 
     def __call__(self, count: int) -> int:
-        """A number from 0 to count - 1."""
+        """Return a number from 0 to count - 1."""
         if self._bits < 1 << 64:
             self._key += b"+"
             self._bits = int.from_bytes(blake2b(self._key).digest(), "little")
@@ -100,7 +100,7 @@ class Draw:
 
 
 def coprime_step(near: int, size: int) -> int:
-    """The first step from `near` on that visits all of range(size) before it returns to where it started."""
+    """Return the first step from `near` on that visits all of range(size) before it returns to its start."""
     step = near
     while math.gcd(step, size) != 1:
         step += 1
@@ -109,9 +109,9 @@ def coprime_step(near: int, size: int) -> int:
 
 @dataclass(frozen=True)
 class Namer:
-    """Gives every number a name of its own: its digits over heads, middles and endings, in a seeded order.
+    """Gives every number a unique name: its digits over heads, middles and endings, in a seeded order.
 
-    Numbers beyond the names of one middle get two, then three, so there is no largest number.
+    Numbers beyond the names with one middle get two middles, then three, so there is no largest number.
     """
 
     seed: int
@@ -137,7 +137,7 @@ class Namer:
 
 
 Pool = Callable[[Draw, int], str]
-"""Draws a value for a template's field; the number is the year the passage's subject dates from."""
+"""Draws a value for a template's field; the number is the year from which the passage's subject dates."""
 
 
 def _of(values: list[str]) -> Pool:
@@ -175,4 +175,4 @@ POOLS: dict[str, Pool] = {
     "tonnes": lambda draw, _: f"{90 + draw(800)}.{1 + draw(9)} tonnes",
     "sum": lambda draw, _: f"{2 + draw(90)},{draw(10)}00 crowns",
 }
-"""How a template's fields are drawn. A field may carry a digit (`person2`) where a sentence has two of a kind."""
+"""How to draw a template's fields. A field may end in a digit (`person2`) if a sentence has two of a kind."""

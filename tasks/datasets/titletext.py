@@ -10,7 +10,7 @@ from tasks.datasets.files import FileDataset, RowError, object_of, stream_json, 
 class TitleText(FileDataset):
     """Passages of a JSON list of {title, text}; no questions.
 
-    Other keys are passed over. The title must be there but may be empty.
+    Other keys are skipped. The title is required but may be empty.
     """
 
     example: ClassVar[str] = "titletext:data/2wikimultihopqa_corpus.json"

@@ -1,8 +1,8 @@
-"""TriviaQA: trivia questions with the aliases of each answer.
+"""TriviaQA: trivia questions with the aliases of their answers.
 
 Format: the JSON of the official release (version 1.0, `qa/*.json` and `unfiltered-web-*.json` of triviaqa-rc and
-triviaqa-unfiltered), Joshi et al., ACL 2017 (arXiv 1705.03551). Its evidence documents are files of their own, which
-`EntityPages` and `SearchResults` name: they are not read here.
+triviaqa-unfiltered), Joshi et al., ACL 2017 (arXiv 1705.03551). Its evidence documents are separate files, which
+`EntityPages` and `SearchResults` name: this module does not read them.
 """
 
 from collections.abc import Iterator
@@ -27,9 +27,9 @@ class TriviaQA(FileDataset):
     """Questions of TriviaQA with their gold answers; no passages.
 
     An object {"Data": [{"Question", "QuestionId", "Answer": {"Value", "Aliases": [...]}}]}, with evidence or without
-    (unfiltered-nocontext). The gold answers are the value, its aliases and, where people answered too, "HumanAnswers":
-    what the official evaluation accepts, not normalised. Blank aliases are passed over; the questions of a test file
-    have no answers. The record number is the offset.
+    (unfiltered-nocontext). The gold answers are the value, its aliases and "HumanAnswers" if people answered too: what
+    the official evaluation accepts, without normalisation. Blank aliases are skipped; the questions of a test file have
+    no answers. The offset is the record number.
     """
 
     example: ClassVar[str] = "triviaqa:data/qa/wikipedia-dev.json"
@@ -44,7 +44,7 @@ class TriviaQA(FileDataset):
 
 
 def _question(entry: object) -> Iterator[Question]:
-    """The question of one entry. Raises RowError."""
+    """Yield the question of one entry. Raises RowError."""
     fields = object_of(entry)
     answer = fields.get("Answer")
     yield Question(
@@ -55,9 +55,9 @@ def _question(entry: object) -> Iterator[Question]:
 
 
 def _answers(answer: dict[str, Any]) -> tuple[str, ...]:
-    """The value, then its aliases, then what people answered, each once. Raises RowError."""
-    found = [text_of(answer, "Value")]
+    """Return the unique answers: the value, then its aliases, then what people answered. Raises RowError."""
+    answers = [text_of(answer, "Value")]
     for key in ("Aliases", "HumanAnswers"):
         aliases = list_of(answer, key) if key in answer else []
-        found += [check_text(alias, f"{key}[{index}]", blank=True) for index, alias in enumerate(aliases)]
-    return tuple(dict.fromkeys(filter(None, found)))
+        answers += [check_text(alias, f"{key}[{index}]", blank=True) for index, alias in enumerate(aliases)]
+    return tuple(dict.fromkeys(filter(None, answers)))

@@ -1,4 +1,4 @@
-"""Packed files, read as they are: gzip, bzip2, zstd and xz, known by their first bytes and unpacked as a stream."""
+"""Compressed files: gzip, bzip2, zstd and xz, recognised by their first bytes and decompressed as a stream."""
 
 import io
 import lzma
@@ -17,9 +17,9 @@ BUFFER = 256 * 1024
 
 
 def open_file(path: Path) -> "io.BufferedReader[Any]":
-    """A stream of a file's content, unpacked where it is packed. Raises InputError for an archive of several files.
+    """Open a stream of a file's content, decompressed if it is packed. Raises InputError for an archive.
 
-    Reading raises InputError where a packed file is cut short or broken.
+    Reading raises InputError if a packed file is cut short or broken.
     """
     try:
         source = open_counted(path)
@@ -39,7 +39,7 @@ def open_file(path: Path) -> "io.BufferedReader[Any]":
 
 
 class _Unpacked(io.RawIOBase):
-    """The content of a packed file, for io.BufferedReader."""
+    """The decompressed content of a file, for io.BufferedReader."""
 
     def __init__(self, path: Path, source: io.BufferedReader, packer: str) -> None:
         self._path, self._source, self._packer, self._at = path, source, packer, 0
@@ -60,7 +60,7 @@ class _Unpacked(io.RawIOBase):
             content = self._stream.read(len(buffer))
         except (OSError, EOFError, MemoryError, lzma.LZMAError) as error:
             raise InputError(
-                f"{self._path} is packed with {self._packer} and cut short or broken, after {self._at:,} unpacked "
+                f"{self._path} is packed with {self._packer} and cut short or broken after {self._at:,} unpacked "
                 f"bytes ({error}). Fetch or write it again"
             ) from error
         buffer[: len(content)] = content

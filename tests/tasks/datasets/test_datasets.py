@@ -162,11 +162,11 @@ def test_hotpotqa_passes_over_facts_the_context_lacks(tmp_path: Path, noise: lis
     ("changes", "reason", "detail", "passages"),
     [
         ({"answer": ...}, "missing_column", "question: no 'answer'; the keys present: '_id', 'question'", 2),
-        ({"question": 7}, "wrong_type", "'question' is a number (7), a string is due", 2),
+        ({"question": 7}, "wrong_type", "'question' is a number (7); expected a string", 2),
         ({"answer": "  "}, "empty_text", "'answer' is blank", 2),
-        ({"supporting_facts": [["Lamp", True]]}, "wrong_type", "[title, sentence index] is due", 2),
-        ({"supporting_facts": [["Lamp", 2.0]]}, "wrong_type", "[title, sentence index] is due", 2),
-        ({"supporting_facts": {}}, "wrong_type", "'supporting_facts' is an object, a list is due", 2),
+        ({"supporting_facts": [["Lamp", True]]}, "wrong_type", "; expected [title, sentence index]", 2),
+        ({"supporting_facts": [["Lamp", 2.0]]}, "wrong_type", "; expected [title, sentence index]", 2),
+        ({"supporting_facts": {}}, "wrong_type", "'supporting_facts' is an object; expected a list", 2),
         ({"answer": "\ud800"}, "invalid_unicode", "lone surrogate U+D800", 2),
     ],
 )
@@ -231,12 +231,12 @@ def test_squad_v2_unanswerable_questions_pass_through(tmp_path: Path) -> None:
     ("content", "rejects"),
     [
         (squad(" ", asked()), [("empty_text", "paragraphs[0]"), ("no_gold_passage", "paragraphs[0].qas[0]")]),
-        (squad("A", asked(answers=None)), [("wrong_type", "paragraphs[0].qas[0]: 'answers' is null, a list is due")]),
+        (squad("A", asked(answers=None)), [("wrong_type", "paragraphs[0].qas[0]: 'answers' is null; expected a list")]),
         (squad("A", asked(("A", "0"))), [("wrong_type", "paragraphs[0].qas[0]: 'answer_start' is a string")]),
         (squad("A", asked(("", 0))), [("empty_text", "paragraphs[0].qas[0]: the text of an answer is blank")]),
         (squad("A", "no object", asked()), [("wrong_type", "paragraphs[0].qas[0]: a string ('no object')")]),
         ({"data": [{"title": "A"}]}, [("missing_column", "no 'paragraphs'; the keys present: 'title'")]),
-        ({"data": [None]}, [("wrong_type", "null where an object is due")]),
+        ({"data": [None]}, [("wrong_type", "null instead of an object")]),
     ],
 )
 def test_squad_rejects_the_part_at_fault(tmp_path: Path, content: Any, rejects: list[tuple[str, str]]) -> None:
@@ -391,11 +391,14 @@ def test_what_is_no_readable_file_is_an_error(tmp_path: Path, name: str, monkeyp
         (b'[{"a": "b', r"in the middle of a value after record 0, at byte 9"),
         (
             b'[{"a": 1} {"a": 2}]',
-            r"broken JSON \(',' or '\]' is due; found '{.*after record 1, at byte 10\. .*json\.tool",
+            r"broken JSON \(expected ',' or '\]'; found '{.*after record 1, at byte 10\. .*json\.tool",
         ),
         (b'[{"a": "\x01"}]', r"broken JSON \(Invalid control character at; .*at byte 8\."),
         (b'[{"a": "\\x"}]', r"broken JSON \(Invalid \\+escape"),
-        (b'["\xc3\xa9\xc3\xa9", 1.]', r"broken JSON \(',' or '\]' is due; found '\.\]'\) after record 2, at byte 10\."),
+        (
+            b'["\xc3\xa9\xc3\xa9", 1.]',
+            r"broken JSON \(expected ',' or '\]'; found '\.\]'\) after record 2, at byte 10\.",
+        ),
         (b"[1,]", r"broken JSON \(Expecting value; found '\]'\) after record 1, at byte 3\."),
         (b"[] []", r"the document has ended before; found '\[\]'\) after record 0, at byte 3\."),
         (b"[" * 100_000, r"broken JSON \(nested too deeply"),

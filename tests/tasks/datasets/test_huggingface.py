@@ -76,11 +76,11 @@ def test_what_was_loaded_from_the_hub_once_is_found_without_a_network(
     [
         (
             "huggingface:nobody/nothing",
-            r"^nobody/nothing: .*is no folder here.*Check the name and the network; without",
+            r"^nobody/nothing: .*is not a folder here.*Check the name and the network; without",
         ),
         ("huggingface:nowhere/at/all", r"nowhere/at/all does not exist\. Check the path"),
-        ("huggingface:csv", r"csv is a reader of the library and no dataset"),
-        (f"huggingface:{__file__}", r"is a file: name the folder it is in, or use the format of the file"),
+        ("huggingface:csv", r"csv is a reader of the library, not a dataset"),
+        (f"huggingface:{__file__}", r"is a file: name its folder, or use the format of the file"),
     ],
 )
 def test_what_is_neither_here_nor_on_the_hub_is_an_error(library: Any, specification: str, message: str) -> None:

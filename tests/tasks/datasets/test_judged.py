@@ -239,7 +239,7 @@ def test_msmarco_rows_at_fault_are_rejects(tmp_path: Path) -> None:
         (4, "malformed_row"),
         (1, "no_gold_passage"),
     ]
-    assert rejects(records)[0][2] == "collection.tsv: 3 fields where 2 are due: 'id', 'text'"
+    assert rejects(records)[0][2] == "collection.tsv: 3 fields instead of 2: 'id', 'text'"
 
 
 # --- DPR's Wikipedia
@@ -251,9 +251,9 @@ def test_dpr_wiki_is_quoted_as_csv_is(tmp_path: Path) -> None:
     records = read("dpr_wiki", path)
     check(records)
     assert only(Passage, records) == [Passage("Aaron", 'Aaron ("or" Ahárôn)', "1"), Passage("A\tB", 'of "Moses"', "2")]
-    assert rejects(records) == [(4, "malformed_row", "1 fields where 3 are due: 'id', 'text', 'title'")]
+    assert rejects(records) == [(4, "malformed_row", "1 fields instead of 3: 'id', 'text', 'title'")]
     path.write_text("1\tA text.\tA title\n")
     with pytest.raises(
-        InputError, match=r"the first line has to name the columns id, text, title, .*it has '1', 'A text"
+        InputError, match=r"the first line must name the columns id, text, title, .*it has '1', 'A text"
     ):
         read("dpr_wiki", path)

@@ -197,7 +197,7 @@ def test_arc_puts_its_options_into_the_question(tmp_path: Path, row: dict[str, A
         (arc(question="Q?", choices={"text": ["a", "b"], "label": ["A", "A"]}), "unknown_label", "names 2 of"),
         (arc(question="Q?", choices={"text": ["a"], "label": ["A", "B"]}), "wrong_type", "2 labels for 1 texts"),
         (arc(question="Q?"), "missing_column", "no 'choices'"),
-        (arc(question={"stem": "Q?", "choices": ["a"]}), "wrong_type", "where an object is due"),
+        (arc(question={"stem": "Q?", "choices": ["a"]}), "wrong_type", "instead of an object"),
         (arc(question={"stem": "Q?", "choices": "a"}), "wrong_type", "'choices' is a string ('a')"),
         (arc(question="Q?", choices={"text": [" "], "label": ["A"]}), "empty_text", "the text of option 0 is blank"),
         (arc(question={"choices": CHOICES}), "missing_column", "no 'stem'"),
@@ -405,8 +405,14 @@ def test_qmsum_names_a_context_that_comes_twice_once(tmp_path: Path) -> None:
     ("changes", "expected"),
     [
         ({"specific": [("Q?", [["1", "9"], ["-3", "0"]])]}, [("wrong_type", "specific_query_list[0]: a gold span is")]),
-        ({"specific": [("Q?", [[0]])]}, [("wrong_type", "specific_query_list[0]: a gold span is a list of 1, [first")]),
-        ({"specific": [("Q?", [[5, 9], [1, 0]])]}, [("no_gold_passage", "specific_query_list[0]: no turn that")]),
+        (
+            {"specific": [("Q?", [[0]])]},
+            [("wrong_type", "specific_query_list[0]: a gold span is a list of 1; expected [first")],
+        ),
+        (
+            {"specific": [("Q?", [[5, 9], [1, 0]])]},
+            [("no_gold_passage", "specific_query_list[0]: its 2 gold spans have")],
+        ),
         ({"specific": [(" ", [[0, 0]])]}, [("empty_text", "specific_query_list[0]: 'query' is blank")]),
         ({"general": [7]}, [("wrong_type", "general_query_list[0]: 'query' is a number (7)")]),
         ({"specific_query_list": ["Q?"]}, [("wrong_type", "specific_query_list[0]: a string ('Q?')")]),

@@ -57,17 +57,17 @@ def test_an_unquoted_file_has_quotes_like_any_character(tmp_path: Path) -> None:
         (7, {"id": "6", "text": ""}),
     ]
     assert reasons(found) == [(4, "malformed_row"), (5, "malformed_row"), (6, "invalid_unicode")]
-    assert found[2][1].detail == "3 fields where 2 are due: 'id', 'text'"
+    assert found[2][1].detail == "3 fields instead of 2: 'id', 'text'"
 
 
 @pytest.mark.parametrize(
     ("broken", "rejects"),
     [
         ('1,"open', [(2, "a quote is not closed before the end")]),
-        ('1,"open\n2,b\n3,"x","y"', [(2, "',' expected after '\"'"), (4, "3 fields where 2 are due")]),
-        ('1,"an "inner" quote"', [(2, "; a quote within a quoted field has to be doubled")]),
+        ('1,"open\n2,b\n3,"x","y"', [(2, "',' expected after '\"'"), (4, "3 fields instead of 2")]),
+        ('1,"an "inner" quote"', [(2, "; a quote within a quoted field must be doubled")]),
         ("1,b\rc", [(2, "a carriage return within the row")]),
-        ("1,2,3\n1", [(2, "3 fields where 2 are due: 'a', 'b'"), (3, "1 fields where")]),
+        ("1,2,3\n1", [(2, "3 fields instead of 2: 'a', 'b'"), (3, "1 fields instead of")]),
         ('1,"\udcff\n\n",2', [(2, "not UTF-8 at byte 4 of line 2")]),
         ('1,"open\n2,\udcff\n3,"a"', [(2, "',' expected"), (3, "not UTF-8 at byte 3 of line 3")]),
     ],
@@ -212,9 +212,9 @@ def test_csv_without_names_or_with_tabs(tmp_path: Path) -> None:
         (b"a,b\n1,2\n", {}, r"has no column 'text'; it has 'a', 'b'\. Name the columns with text="),
         (b"id\ttext\n1\ta\n", {}, r"it has 'id\\ttext'.*If ',' does not separate its columns, say what does"),
         (b"text,text\na,b\n", {}, r"line 1 names the column 'text' twice\. Rename one"),
-        (b"\n\n", {}, r"line 1 has to name the columns: there is none"),
-        (b'\n"text\na\n', {}, r"line 2 has to name the columns: a quote is not closed before the end of the file"),
-        (b"\xff\xfet\0e\0x\0t\0", {}, r"line 1 has to name the columns: not UTF-8 at byte 1"),
+        (b"\n\n", {}, r"line 1 must name the columns: the file has no rows"),
+        (b'\n"text\na\n', {}, r"line 2 must name the columns: a quote is not closed before the end of the file"),
+        (b"\xff\xfet\0e\0x\0t\0", {}, r"line 1 must name the columns: not UTF-8 at byte 1"),
         (b"text,gold\na,b\n", {"question": "text", "answers": "golden"}, r"has no column 'golden'"),
     ],
 )
