@@ -1,4 +1,4 @@
-"""`make bench-vllm`: generator `vllm` against a bare `LLM.generate` over the same prompts, on one engine, in turns.
+"""`make bench-vllm`: the engine `vllm` against a bare `LLM.generate` over the same prompts, on one engine, in turns.
 
 The model is a Llama of 30 million random weights with a tokenizer of the corpus's own, the prompts are questions with
 ten passages each. Theirs is given the finished prompts as text, and one SamplingParams without log probabilities; ours
@@ -20,11 +20,10 @@ from tokenizers import ByteLevelBPETokenizer
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from benchmarks.corpus import describe, specifications
-from configs.evaluation import GenerateConfig
 from tasks.datasets.base import Passage, Question
 from tasks.datasets.specification import parse_dataset
-from tasks.generators.base import Generation, Prompt
-from tasks.generators.vllm import Vllm
+from tasks.models.engines.base import Completion
+from tasks.models.engines.vllm import Vllm
 
 PROMPTS = 64
 CONTEXTS = 10
@@ -45,11 +44,11 @@ def texts(kind: type, most: int) -> list[str]:
     return found
 
 
-def make_prompts(passages: list[str], questions: list[str]) -> list[Prompt]:
+def make_prompts(passages: list[str], questions: list[str]) -> list[str]:
     def contexts(row: int) -> str:
         return "\n".join(passages[row * CONTEXTS : (row + 1) * CONTEXTS])
 
-    return [Prompt(f"Answer briefly.\n{contexts(row)}\n{text}", text) for row, text in enumerate(questions)]
+    return [f"Answer briefly.\n{contexts(row)}\n{text}" for row, text in enumerate(questions)]
 
 
 def save_model(directory: Path, passages: list[str]) -> None:
@@ -82,32 +81,32 @@ class Stopwatch:
         return found
 
 
-def turns(generator: Vllm, prompts: list[Prompt]) -> Iterator[tuple[str, float, int, float, float]]:
+def turns(served: Vllm, prompts: list[str]) -> Iterator[tuple[str, float, int, float, float]]:
     """(whose, seconds, tokens, seconds outside of LLM.generate, of these in the tokenizer) of each turn.
 
     The first round is not counted.
     """
     from vllm import SamplingParams
 
-    engine = generator.engine
+    engine = served.engine
     bare = engine.generate
-    chats = [[{"role": "user", "content": prompt.text}] for prompt in prompts]
-    rendered = generator.local.tokenizer.apply_chat_template(chats, tokenize=False)
-    sampling = SamplingParams(temperature=generator.config.temperature, max_tokens=MAX_TOKENS, seed=100)
-    inside, tokenizer = Stopwatch(engine, "generate"), Stopwatch(generator.local, "encode")
+    chats = [[{"role": "user", "content": prompt}] for prompt in prompts]
+    rendered = served.local.tokenizer.apply_chat_template(chats, tokenize=False)
+    sampling = SamplingParams(temperature=served.options.temperature, max_tokens=MAX_TOKENS, seed=100)
+    inside, tokenizer = Stopwatch(engine, "generate"), Stopwatch(served.local, "encode")
     for turn in range(ROUNDS + 1):
         engine.reset_prefix_cache()
         outputs, theirs = timed(lambda: bare(rendered, sampling, use_tqdm=False))
         tokens = sum(len(each.prompt_token_ids) + len(each.outputs[0].token_ids) for each in outputs)
         engine.reset_prefix_cache()
         inside.seconds = tokenizer.seconds = 0.0
-        answers, ours = timed(lambda: generator.generate(prompts))
+        answers, ours = timed(lambda: served.complete(prompts))
         if turn:
             yield "theirs", theirs, tokens, 0.0, 0.0
             yield "ours", ours, _tokens(answers), ours - inside.seconds, tokenizer.seconds
 
 
-def _tokens(answers: list[Generation]) -> int:
+def _tokens(answers: list[Completion]) -> int:
     if errors := {answer.error for answer in answers if answer.error}:
         sys.exit(f"prompts failed: {errors}")
     return sum(answer.prompt_tokens + answer.completion_tokens for answer in answers)
@@ -124,16 +123,16 @@ def main() -> None:
     prompts = make_prompts(passages, texts(Question, PROMPTS))
     with tempfile.TemporaryDirectory() as directory:
         save_model(Path(directory), passages)
-        generator = Vllm(GenerateConfig(generator="vllm", model=directory, max_tokens=MAX_TOKENS))
-        measured = list(turns(generator, prompts))
-        generator.close()
+        served = Vllm(Vllm.Options(model=directory, max_tokens=MAX_TOKENS), "generate")
+        measured = list(turns(served, prompts))
+        served.close()
     ours = [turn for turn in measured if turn[0] == "ours"]
     theirs = [turn for turn in measured if turn[0] == "theirs"]
     speeds = [statistics.median(tokens / seconds for _, seconds, tokens, *_ in each) for each in (theirs, ours)]
     outside, tokenising = (statistics.median(turn[place] for turn in ours) * 1e3 / len(prompts) for place in (3, 4))
-    print(f"{len(prompts)} prompts of {describe()}, {ours[0][2]:,} tokens, {generator.dtype}, {ROUNDS} turns each")
+    print(f"{len(prompts)} prompts of {describe()}, {ours[0][2]:,} tokens, {served.dtype}, {ROUNDS} turns each")
     print(f"LLM.generate   {speeds[0]:8,.0f} tokens/s")
-    print(f"Vllm.generate  {speeds[1]:8,.0f} tokens/s")
+    print(f"Vllm.complete  {speeds[1]:8,.0f} tokens/s")
     print(f"outside of LLM.generate {outside:.2f} ms per prompt, {tokenising:.2f} ms of it in the tokenizer")
     print(f"ratio {speeds[1] / speeds[0]:.2f}")
 

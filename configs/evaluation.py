@@ -1,11 +1,15 @@
 """What a user can set of the flow `evaluate`: which questions, and which ways to answer them are set side by side."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from configs.schema import Config, Execution, RetrieveConfig, Rewriting
+from configs.section import NOT_IN_FINGERPRINT, Section
+
+CHOOSES_PROMPTS = "chooses prompts"
+"""Marks a setting of a generator that decides which prompts there are, and changes no answer to one of them."""
 
 
 class Questions(Config):
@@ -46,87 +50,31 @@ class RefineConfig(Rewriting):
     )
 
 
-class Reflection(Config):
-    """How a model with Self-RAG's reflection tokens is used (Asai et al., 2023, arXiv 2310.11511)."""
+class GenerateConfig(Section):
+    """How a prompt becomes an answer."""
 
-    retrieval: Literal["always", "never", "adaptive"] = Field(
-        "always", description="adaptive: contexts go in where the model's Retrieve token asks for them."
-    )
-    threshold: float = Field(
-        0.2, ge=0, le=1, description="adaptive: probability of [Retrieval], against [No Retrieval], to exceed."
-    )
-
-
-class GenerateConfig(Config):
-    """How a prompt becomes an answer. The defaults are those of ParetoRAG's section 4.1."""
+    kind: ClassVar[str] = "generator"
+    moved: ClassVar[dict[str, str]] = {
+        "reflection": "generator self_rag has generate.retrieval and generate.threshold, and generate.engine (what was "
+        "generate.generator)"
+    }
 
     generator: str = Field("reader", description="A generator of `vitalfew methods`, or module:Class.")
-    model: str | None = Field(None, description="A directory, or the name that the server or the hub knows it by.")
-    adapter: str | None = Field(
-        None,
-        description="transformers, vllm: a LoRA adapter for the model: retrobust-nq, retrobust-2wikihop, a Hugging "
-        "Face name, or a directory.",
+    prompt: Annotated[str | None, NOT_IN_FINGERPRINT] = Field(
+        None, description="A prompt of configs/prompts, or a file; default: the generator's own."
     )
-    prompt: str | None = Field(
-        None,
-        description="A prompt of configs/prompts, or a file; default: short_answer with contexts, else no_context; "
-        "with reflection self_rag.",
-    )
-    per_context: bool = Field(
+    per_context: Annotated[bool, CHOOSES_PROMPTS] = Field(
         False, description="One answer for each context, from it alone; `select` then takes one or several of them."
     )
-    reflection: Reflection | None = Field(
-        None, description="The model writes Self-RAG's reflection tokens: keep their probabilities for the critic."
-    )
-    temperature: float = Field(0.1, ge=0, description="0: the most probable token, always.")
-    max_tokens: int = Field(150, ge=1, description="Tokens of an answer, at most.")
-    seed: int = Field(100, description="Of the sampling.")
-    max_input_tokens: int | None = Field(
-        None, ge=1, description="A longer prompt is an error row; default: what the model takes."
-    )
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: the GPU where there is one.")
-    precision: Literal["auto", "bf16", "fp16", "fp32"] = Field("auto", description="As for the encoder.")
-    batch_tokens: int | None = Field(
-        None, ge=16, description="Tokens in a batch, padding included, at most; default: the generator's own."
-    )
-    base_url: str | None = Field(
-        None, description="openai: the server, http://127.0.0.1:8000/v1; its key is read from OPENAI_API_KEY."
-    )
-    concurrency: int = Field(8, ge=1, description="openai: requests under way at once.")
-    retries: int = Field(4, ge=0, description="openai: how often a request is tried again, later and later.")
-    timeout: float = Field(120.0, gt=0, description="openai: seconds that an answer may take.")
-
-    @field_validator("model", "adapter")
-    @classmethod
-    def _absolute(cls, model: str | None) -> str | None:
-        # A worker may have another working directory.
-        path = Path(model).expanduser() if model else None
-        return str(path.absolute()) if path and path.is_dir() else model
 
 
-class CritiqueConfig(Config):
+class CritiqueConfig(Section):
     """How each candidate answer is judged: is its context relevant, does that support the answer, is it useful?"""
 
-    critic: str = Field("embedded", description="A critic of `vitalfew methods`, or module:Class.")
-    model: str | None = Field(
-        None, description="The critic's model, a directory or a Hugging Face name; default: the critic's own."
-    )
-    generator: str = Field(
-        "transformers", description="judge: what runs the model, transformers, vllm or openai (with log probabilities)."
-    )
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: the GPU where there is one.")
-    precision: Literal["auto", "bf16", "fp16", "fp32"] = Field("auto", description="As for the encoder.")
-    batch_tokens: int | None = Field(
-        None, ge=16, description="Tokens in a batch, padding included, at most; default: the critic's own."
-    )
-    base_url: str | None = Field(None, description="judge with openai: the server, as for generate.base_url.")
-    concurrency: int = Field(8, ge=1, description="judge with openai: requests under way at once.")
+    kind: ClassVar[str] = "critic"
+    moved: ClassVar[dict[str, str]] = {"generator": "critic judge has critique.engine"}
 
-    @field_validator("model")
-    @classmethod
-    def _absolute(cls, model: str | None) -> str | None:
-        path = Path(model).expanduser() if model else None
-        return str(path.absolute()) if path and path.is_dir() else model
+    critic: str = Field("embedded", description="A critic of `vitalfew methods`, or module:Class.")
 
 
 class SelectConfig(Config):
@@ -193,8 +141,13 @@ class Method(Config):
     def _whole(self) -> Self:
         if self.critique and not self.generate:
             raise ValueError("critique judges what generate gives, which is null")
-        if self.critique and self.critique.critic == "reflection" and self.generate and not self.generate.reflection:
-            raise ValueError("critic 'reflection' reads what generate.reflection keeps; add reflection: {} to generate")
+        if (
+            self.critique
+            and self.critique.critic == "reflection"
+            and self.generate
+            and self.generate.generator != "self_rag"
+        ):
+            raise ValueError("critic 'reflection' reads what generator 'self_rag' keeps: generate.generator=self_rag")
         if self.select and not self.critique:
             raise ValueError("select chooses by a critique, which is null; add critique: {}")
         if self.generate and self.generate.per_context and not self.select:

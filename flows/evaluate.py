@@ -9,14 +9,14 @@ from prefect import flow
 from prefect.blocks.system import Secret
 
 from configs.evaluation import Evaluate
+from configs.section import Section
 from flows.artifacts import show_costs, show_report
 from flows.execute import on_ray
 from flows.forms import EvaluateForm
 from flows.pipelines import evaluate as evaluation
 from flows.pipelines.evaluate import Evaluated
 from flows.ray_pool import ray_cluster
-
-KEY, SECRET = "OPENAI_API_KEY", "openai-api-key"
+from tasks.registry import secrets
 
 
 @flow(name="evaluate", validate_parameters=True, persist_result=False)
@@ -27,8 +27,7 @@ def evaluate(parameters: Evaluate) -> evaluation.Evaluated:
 
 def evaluate_and_show(parameters: Evaluate) -> evaluation.Evaluated:
     """What every flow does that evaluates."""
-    if any(method.generate and method.generate.generator == "openai" for method in parameters.methods):
-        use_secret()
+    use_secrets(parameters)
     with nullcontext() if evaluation.is_evaluated(parameters) else ray_cluster(parameters):
         outcome = evaluation.evaluate(parameters, on_ray(parameters.workers, keep=True))
     made = {manifest.artifact: manifest for each in outcome.methods.values() for manifest in each.values()}
@@ -41,12 +40,17 @@ def evaluate_and_show(parameters: Evaluate) -> evaluation.Evaluated:
     return outcome
 
 
-def use_secret() -> None:
-    """Take the key of the generator `openai` from Prefect's Secret block `openai-api-key`, where there is one and the
-    environment has none. Workers that this process starts inherit its environment; nothing else sees the key."""
-    if not os.environ.get(KEY):
-        with suppress(ValueError):  # no such block
-            os.environ[KEY] = cast(Secret[str], Secret.load(SECRET)).get()
+def use_secrets(parameters: Evaluate) -> None:
+    """Take what the methods read from the environment, and is not there, from Prefect's Secret blocks that they name,
+    where there are any. Workers that this process starts inherit its environment; nothing else sees the secrets."""
+    sections = [
+        (name, section) for method in parameters.methods for name, section in method if isinstance(section, Section)
+    ]
+    blocks = {key: block for name, section in sections for key, block in secrets(section, name).items()}
+    for variable, block in blocks.items():
+        if not os.environ.get(variable):
+            with suppress(ValueError):  # no such block
+                os.environ[variable] = cast(Secret[str], Secret.load(block)).get()
 
 
 @flow(

@@ -10,14 +10,11 @@ import pyarrow as pa
 from configs.evaluation import CritiqueConfig
 from storage import schemas
 from storage.artifacts import Artifact
-from tasks.critics.base import Critic, Judged, uncritical
-from tasks.critics.base import Critique as Judgement
-from tasks.registry import resolve
+from tasks.critics.base import Candidate, Critic, Judgement, uncritical
+from tasks.registry import make, with_options
 from tasks.selectors.base import geometric_mean, harmonic_mean
 from tasks.stage import Progress, ShardResult, Stage
 
-EXECUTION = {"device", "batch_tokens", "base_url", "concurrency"}
-"""Settings that change no critique, or are in the critic's identity."""
 SCORES = ("isrel", "issup", "isuse")
 
 
@@ -30,10 +27,11 @@ class Critique(Stage):
     def __init__(
         self, store: Path, asked: Artifact, evidence: Artifact | None, candidates: Artifact, config: CritiqueConfig
     ) -> None:
-        """Raises UnknownName, ConfigError, CriticUnavailable."""
-        self.critic = _critic(config)
+        """Raises UnknownName, ConfigError, CriticUnavailable, EngineUnavailable."""
+        options = with_options(config, self.name)
+        self.critic = _critic(options)
         inputs = {"asked": asked, "candidates": candidates} | ({"evidence": evidence} if evidence else {})
-        super().__init__(store, inputs, config)
+        super().__init__(store, inputs, options)
         self.num_gpus = 1.0 if self.critic.uses_gpu else 0.0
         self.workers = self.critic.workers
 
@@ -48,7 +46,7 @@ class Critique(Stage):
         self.critic = _critic(self.config)
 
     def config_identity(self) -> dict[str, Any]:
-        return self.config.model_dump(mode="json", exclude=EXECUTION)
+        return self.config.identity()
 
     def method_identity(self) -> dict[str, Any]:
         return self.critic.identity()
@@ -70,16 +68,16 @@ class Critique(Stage):
             counted += tokens
             progress(rows, tokens)
 
-        critiques = iter(self.critic.critique(self._judged(answered, shard), tick))
+        judgements = iter(self.critic.critique(self._candidates(answered, shard), tick))
         rows = [
-            _row(row, uncritical(f"no answer: {row['error']}") if row["error"] else next(critiques))
+            _row(row, uncritical(f"no answer: {row['error']}") if row["error"] else next(judgements))
             for row in candidates
         ]
         notes = {"errors": sum(bool(row["error"]) for row in rows)}
         table = pa.Table.from_pylist(rows, schemas.CRITIQUES)
         return ShardResult(len(candidates), {self.table: table}, tokens=counted, notes=notes)
 
-    def _judged(self, candidates: list[dict[str, Any]], shard: int) -> list[Judged]:
+    def _candidates(self, candidates: list[dict[str, Any]], shard: int) -> list[Candidate]:
         asked = self.inputs["asked"].read(shard, columns=["question_id", "text"])
         questions = dict(zip(asked["question_id"].to_pylist(), asked["text"].to_pylist(), strict=True))
         contexts: dict[tuple[int, int], str] = {}
@@ -87,36 +85,35 @@ class Critique(Stage):
             evidence = self.inputs["evidence"].read(shard, columns=["question_id", "rank", "text"])
             contexts = {(row["question_id"], row["rank"]): row["text"] for row in evidence.to_pylist()}
         return [
-            Judged(
+            Candidate(
                 question=questions[row["question_id"]],
                 context="\n\n".join(contexts[row["question_id"], rank] for rank in row["contexts"]),
                 answer=row["text"],
-                probabilities={each["token"]: each["probability"] for each in row["probabilities"]},
+                probabilities={token["token"]: token["probability"] for token in row["probabilities"]},
             )
             for row in candidates
         ]
 
 
-def _row(candidate: dict[str, Any], critique: Judgement) -> dict[str, Any]:
-    """Scores of a failed critique are none; a score that is no number from 0 to 1 makes it a failed one."""
+def _row(candidate: dict[str, Any], judgement: Judgement) -> dict[str, Any]:
+    """Scores of a failed judgement are none; a score that is no number from 0 to 1 makes it a failed one."""
     key = {"question_id": candidate["question_id"], "candidate": candidate["candidate"]}
-    found = {name: float(getattr(critique, name)) for name in SCORES}
-    outside = [f"{name} = {score:g}" for name, score in found.items() if not 0 <= score <= 1]  # so is NaN
-    error = critique.error or (f"the critic gave {', '.join(outside)}: a number from 0 to 1 is due" if outside else "")
+    scores = {name: float(getattr(judgement, name)) for name in SCORES}
+    outside = [f"{name} = {score:g}" for name, score in scores.items() if not 0 <= score <= 1]  # so is NaN
+    error = judgement.error or (f"the critic gave {', '.join(outside)}: a number from 0 to 1 is due" if outside else "")
     if error:
         return {**key, "error": error}
-    isrel, issup, isuse = (np.array([found[name]]) for name in SCORES)
+    isrel, issup, isuse = (np.array([scores[name]]) for name in SCORES)
     means = {"utility_f1": harmonic_mean(isuse, issup), "geometric_mean": geometric_mean(isrel, issup, isuse)}
-    return {**key, **found, **{name: mean.item() for name, mean in means.items()}, "error": ""}
+    return {**key, **scores, **{name: mean.item() for name, mean in means.items()}, "error": ""}
 
 
-def _critic(config: CritiqueConfig) -> Critic:
-    return _kept(config.model_dump_json())
+def _critic(options: CritiqueConfig) -> Critic:
+    return _kept(options.model_dump_json())
 
 
 @lru_cache(1)
-def _kept(config: str) -> Critic:
+def _kept(options: str) -> Critic:
     """The model of the latest configuration stays loaded in a worker, for every method that uses it."""
-    parsed = CritiqueConfig.model_validate_json(config)
-    critic: Critic = resolve("critic", parsed.critic)(parsed)
+    critic: Critic = make(CritiqueConfig.model_validate_json(options), Critique.name)
     return critic

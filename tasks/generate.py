@@ -7,18 +7,16 @@ from typing import Any, ClassVar, NamedTuple
 import duckdb
 import pyarrow as pa
 
-from configs.evaluation import GenerateConfig
-from configs.loading import ConfigError
+from configs.evaluation import CHOOSES_PROMPTS, GenerateConfig
+from configs.section import NOT_IN_FINGERPRINT
 from storage import files, schemas
 from storage.artifacts import Artifact, fingerprint
 from storage.ids import content_id
-from tasks.generators import prompts, reflection
-from tasks.generators.base import Generation, Generator, Probe, Prompt, no_tick
-from tasks.registry import resolve
+from tasks.generators import prompts
+from tasks.generators.base import Generator, Prompt
+from tasks.models.engines.base import Completion
+from tasks.registry import make, with_options
 from tasks.stage import Progress, ShardResult, Stage
-
-EXECUTION = {"adapter", "device", "batch_tokens", "base_url", "concurrency", "retries", "timeout"}
-"""Settings that change no answer, or are in the generator's identity."""
 
 OF_ROW = ("question_id", "candidate", "contexts", "reused")
 """Columns that are not of the answer, which another question's candidate may share."""
@@ -41,14 +39,13 @@ class Generate(Stage):
     version: ClassVar[str] = "2"
 
     def __init__(self, store: Path, asked: Artifact, evidence: Artifact | None, config: GenerateConfig) -> None:
-        """Raises UnknownName, ConfigError, GeneratorUnavailable."""
-        plain = "short_answer" if evidence else "no_context"
-        default = "self_rag" if config.reflection else plain
-        self.template = prompts.source(config.prompt or default)
+        """Raises UnknownName, ConfigError, EngineUnavailable."""
+        options = with_options(config, self.name)
+        self.generator = _generator(options)
         # A question that nothing was found for, or nothing passed on, is asked as if there were no retrieval.
-        self.bare_template = prompts.source(config.prompt or ("self_rag" if config.reflection else "no_context"))
-        self.generator = _generator(config)
-        super().__init__(store, {"asked": asked} | ({"evidence": evidence} if evidence else {}), config)
+        self.bare_template = prompts.source(config.prompt or self.generator.prompt_without_contexts)
+        self.template = prompts.source(config.prompt or self.generator.prompt) if evidence else self.bare_template
+        super().__init__(store, {"asked": asked} | ({"evidence": evidence} if evidence else {}), options)
         self.num_gpus = 1.0 if self.generator.uses_gpu else 0.0
         self.workers = self.generator.workers
 
@@ -63,7 +60,7 @@ class Generate(Stage):
         self.generator = _generator(self.config)
 
     def config_identity(self) -> dict[str, Any]:
-        return self.config.model_dump(mode="json", exclude={*EXECUTION, "prompt"})
+        return self.config.identity()
 
     def method_identity(self) -> dict[str, Any]:
         bare = {"prompt_without_contexts": self.bare_template} if self.bare_template != self.template else {}
@@ -99,28 +96,32 @@ class Generate(Stage):
 
     def _answering(self, description: dict[str, Any]) -> str:
         """What an answer depends on besides the prompt."""
-        left_out = {*EXECUTION, "prompt", "per_context"}
+        marks = {NOT_IN_FINGERPRINT, CHOOSES_PROMPTS}
+        left_out = {
+            name for name, field in type(self.config).model_fields.items() if marks.intersection(field.metadata)
+        }
         config = {name: value for name, value in description["config"].items() if name not in left_out}
-        config["reflection"] = bool(config.get("reflection"))
         return fingerprint(config=config, generator=description["method"]["generator"])
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         asked = self.inputs["asked"].read(shard, columns=["question_id", "text"]).to_pylist()
         due, computed = self._due(asked, shard)
         answering = self._answering(self.description())
-        ids = [content_id(answering, each.prompt.text, each.prompt.question, *each.prompt.contexts) for each in due]
+        requests = [candidate.prompt for candidate in due]
+        ids = [content_id(answering, prompt.text, prompt.question, *prompt.contexts) for prompt in requests]
         known = self._known(ids)
         first = {key: place for place, key in reversed([*enumerate(ids)])}
         new = sorted(place for key, place in first.items() if key not in known)
         progress(len(due) - len(new), 0)
-        generated = self.generator.generate([due[place].prompt for place in new], self._probe, progress)
-        made = {ids[place]: generation for place, generation in zip(new, generated, strict=True)}
+        completions = self.generator.generate([requests[place] for place in new], progress)
+        answered = {ids[place]: completion for place, completion in zip(new, completions, strict=True)}
         rows = [
-            {"question_id": each.question_id, "candidate": each.candidate, "contexts": each.ranks, "prompt_id": key}
-            | (self._columns(made[key]) | {"reused": False} if key in made else known[key] | {"reused": True})
-            for each, key in zip(due, ids, strict=True)
+            {"question_id": candidate.question_id, "candidate": candidate.candidate, "contexts": candidate.ranks}
+            | {"prompt_id": key}
+            | (_columns(answered[key]) | {"reused": False} if key in answered else known[key] | {"reused": True})
+            for candidate, key in zip(due, ids, strict=True)
         ]
-        tokens = computed + sum(each.prompt_tokens + each.completion_tokens for each in generated)
+        tokens = computed + sum(answer.prompt_tokens + answer.completion_tokens for answer in completions)
         notes = {"reused": len(due) - len(new), "errors": sum(bool(row["error"]) for row in rows)}
         table = pa.Table.from_pylist(rows, schemas.CANDIDATES)
         return ShardResult(len(asked), {"candidates": table}, tokens=tokens, notes=notes)
@@ -135,34 +136,14 @@ class Generate(Stage):
             given = () if key in without else contexts.get(key, ())
             ranks = range(1, len(given) + 1)
             sets = [[rank] for rank in ranks] if self.config.per_context and given else [[*ranks]]
-            for number, each in enumerate(sets):
-                due.append(Due(key, number, each, self._prompt(text, tuple(given[rank - 1] for rank in each))))
+            for number, ranks_of in enumerate(sets):
+                due.append(Due(key, number, ranks_of, self._prompt(text, tuple(given[rank - 1] for rank in ranks_of))))
         return due, computed
 
     def _without_contexts(self, asked: list[dict[str, Any]]) -> tuple[set[int], int]:
         """The questions that are answered without contexts although there may be some, and the tokens it took."""
-        reflection_config = self.config.reflection
-        if reflection_config is None or reflection_config.retrieval == "always":
-            return set(), 0
-        if reflection_config.retrieval == "never":
-            return {row["question_id"] for row in asked}, 0
-        prompts = [Prompt(reflection.undecided(self._prompt(row["text"], ()).text), row["text"]) for row in asked]
-        found = self.generator.generate(prompts, reflection.ON_DEMAND, no_tick)
-        tokens = sum(each.prompt_tokens + each.completion_tokens for each in found)
-        wants = [reflection.wants_contexts(each.probabilities, reflection_config.threshold) for each in found]
-        return {row["question_id"] for row, want in zip(asked, wants, strict=True) if not want}, tokens
-
-    @property
-    def _probe(self) -> Probe | None:
-        return reflection.JUDGEMENTS if self.config.reflection else None
-
-    def _columns(self, generation: Generation) -> dict[str, Any]:
-        names = ("prompt_tokens", "completion_tokens", "logprob", "seconds", "finish_reason", "error")
-        text = reflection.freed(generation.text) if self.config.reflection else generation.text
-        probabilities = [
-            {"token": token, "probability": probability} for token, probability in generation.probabilities.items()
-        ]
-        return {"text": text, "probabilities": probabilities} | {name: getattr(generation, name) for name in names}
+        bare, tokens = self.generator.without_contexts([self._prompt(row["text"], ()) for row in asked])
+        return {row["question_id"] for row, without in zip(asked, bare, strict=True) if without}, tokens
 
     def _prompt(self, question: str, contexts: tuple[str, ...]) -> Prompt:
         template = self.template if contexts else self.bare_template
@@ -193,21 +174,20 @@ class Generate(Stage):
             return {row["prompt_id"]: row for row in rows.to_arrow_table().to_pylist()}
 
 
-def _generator(config: GenerateConfig) -> Generator:
-    return _kept(config.model_dump_json())
+def _columns(completion: Completion) -> dict[str, Any]:
+    names = ("text", "prompt_tokens", "completion_tokens", "logprob", "seconds", "finish_reason", "error")
+    probabilities = [
+        {"token": token, "probability": probability} for token, probability in completion.probabilities.items()
+    ]
+    return {name: getattr(completion, name) for name in names} | {"probabilities": probabilities}
+
+
+def _generator(options: GenerateConfig) -> Generator:
+    return _kept(options.model_dump_json())
 
 
 @lru_cache(1)
-def _kept(config: str) -> Generator:
+def _kept(options: str) -> Generator:
     """The model of the latest configuration stays loaded in a worker, for every method that uses it."""
-    parsed = GenerateConfig.model_validate_json(config)
-    method = resolve("generator", parsed.generator)
-    if parsed.adapter and not getattr(method, "takes_adapter", False):
-        raise ConfigError(
-            f"generate.adapter={parsed.adapter}: generator {parsed.generator!r} takes no adapter; transformers and "
-            "vllm do"
-        )
-    generator: Generator = method(parsed)
-    if parsed.reflection:
-        reflection.require(generator)
+    generator: Generator = make(GenerateConfig.model_validate_json(options), Generate.name)
     return generator

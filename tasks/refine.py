@@ -40,7 +40,7 @@ class Refine(Stage):
     ) -> None:
         """`corpus`: passages, sentences and vectors of the index, by role, as far as it has them; `question_vectors`:
         by the index's encoder, where the refiner needs vectors. Raises UnknownName, ConfigError,
-        GeneratorUnavailable."""
+        EngineUnavailable."""
         self.refiner = _refiner(config)
         inputs = {"asked": asked, "hits": hits} | ({"passages": corpus["passages"]} if config.text == "passage" else {})
         if question_vectors:

@@ -4,12 +4,18 @@ import difflib
 from importlib import import_module
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from configs.loading import ConfigError, explained
+from configs.options import Batching, Server
 from configs.section import Section, SectionT, closed
 
 METHODS: dict[str, dict[str, str]] = {
+    "engine": {
+        "transformers": "tasks.models.engines.transformers:Transformers",
+        "vllm": "tasks.models.engines.vllm:Vllm",
+        "openai": "tasks.models.engines.openai:OpenAI",
+    },
     "dataset": {
         "hotpotqa": "tasks.datasets.hotpotqa:HotpotQA",
         "titletext": "tasks.datasets.titletext:TitleText",
@@ -55,9 +61,10 @@ METHODS: dict[str, dict[str, str]] = {
     },
     "generator": {
         "reader": "tasks.generators.reader:Reader",
-        "transformers": "tasks.generators.transformers:Transformers",
-        "vllm": "tasks.generators.vllm:Vllm",
-        "openai": "tasks.generators.openai:OpenAI",
+        "transformers": "tasks.generators.transformers:TransformersGenerator",
+        "vllm": "tasks.generators.vllm:VllmGenerator",
+        "openai": "tasks.generators.openai:OpenAIGenerator",
+        "self_rag": "tasks.generators.self_rag:SelfRag",
     },
     "critic": {
         "embedded": "tasks.critics.embedded:Embedded",
@@ -147,6 +154,29 @@ def with_options(section: SectionT, path: str) -> SectionT:
 def make(section: Section, path: str) -> Any:
     """The method that a section names. Raises UnknownName, ConfigError, and what the method's constructor raises."""
     return resolve(section.kind, section.method)(with_options(section, path))
+
+
+def make_engine(name: str, options: BaseModel, path: str, **fixed: Any) -> Any:
+    """The engine that a method runs its model on, with what was set of the method's options that the engine has too.
+
+    `path`: of the section in the settings; `fixed`: options of the engine that the method says itself. Raises
+    UnknownName, ConfigError for an option that was set and that this engine lacks, and what its constructor raises.
+    """
+    engine = resolve("engine", name)
+    taken = engine.Options.model_fields
+    own = type(options).model_fields
+    for setting in [*Batching.model_fields, *Server.model_fields]:
+        if setting in own and setting not in taken and getattr(options, setting) != own[setting].default:
+            raise ConfigError(f"{path}.{setting}: the engine {name!r} has no such setting")
+    return engine(engine.Options(**options.model_dump(include=set(taken)), **fixed), path)
+
+
+def secrets(section: Section, path: str) -> dict[str, str]:
+    """Environment variables that the method of a section reads secrets from, itself or by its engine, each with the
+    name of the Prefect block that may hold it. Raises UnknownName, ConfigError."""
+    engine = getattr(with_options(section, path), "engine", None)
+    readers = [resolve(section.kind, section.method), *([resolve("engine", engine)] if engine else [])]
+    return {variable: block for reader in readers for variable, block in getattr(reader, "secrets", {}).items()}
 
 
 def _elsewhere(section: Section, path: str, setting: str) -> str:

@@ -131,7 +131,7 @@ class Rewrite(Stage):
     config: SplitConfig
 
     def __init__(self, store: Path, passages: Artifact, config: SplitConfig) -> None:
-        """Raises ConfigError, GeneratorUnavailable, InputError."""
+        """Raises ConfigError, EngineUnavailable, InputError."""
         super().__init__(store, {"passages": passages}, config)
         self.num_gpus = 1.0 if self.rewriter.uses_gpu else 0.0
         self.workers = self.rewriter.workers

@@ -49,7 +49,7 @@ CANDIDATES = pa.schema(
         column("seconds", pa.float64(), "time the model took", unit="seconds"),
         column("finish_reason", pa.string(), "stop, length or error"),
         column("error", pa.string(), "why there is no answer, else empty"),
-        column("probabilities", list_of(PROBABILITY), "of the tokens that generate.reflection probes for"),
+        column("probabilities", list_of(PROBABILITY), "of the reflection tokens that the generator self_rag reads"),
         column("reused", pa.bool_(), "whether an earlier run had answered this prompt"),
     ]
 )

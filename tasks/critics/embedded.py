@@ -14,14 +14,17 @@ are read. Where the answer is empty, ISSUP and ISUSE are 0; where the context is
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
+from pydantic import ConfigDict, Field
 from tokenizers import Tokenizer
 from torch import Tensor
 
 from configs.evaluation import CritiqueConfig
-from tasks.critics.base import CriticUnavailable, Critique, Judged, Tick, no_tick, uncritical
+from configs.options import Batching
+from configs.section import NOT_IN_FINGERPRINT, ModelName
+from tasks.critics.base import Candidate, CriticUnavailable, Judgement, Tick, no_tick, uncritical
 from tasks.models.batches import batches
 from tasks.models.device import choose_device, choose_dtype, require_device
 from tasks.models.tuned import TunedEncoder, Weights, read_tokenizer, widened
@@ -52,12 +55,19 @@ class CriticModel(TunedEncoder):
 class Embedded:
     """A small cross-encoder, embedded: is the context relevant, is the answer supported and right; no download."""
 
+    class Options(CritiqueConfig, Batching):
+        model_config = ConfigDict(extra="forbid")
+
+        model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
+            None, description="A directory that `vitalfew train` wrote; default: the critic that is shipped."
+        )
+
     version: ClassVar[str] = "1"
     workers: int | None = None
 
-    def __init__(self, config: CritiqueConfig) -> None:
-        self.config = config
-        self.directory = Path(config.model) if config.model else embedded()
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.directory = Path(options.model) if options.model else embedded()
         try:
             self.weights = Weights.at(
                 self.directory,
@@ -65,10 +75,10 @@ class Embedded:
             )
         except (FileNotFoundError, KeyError) as error:
             raise CriticUnavailable(f"embedded: {error}") from error
-        self.device = choose_device(config.device)
-        self.dtype = choose_dtype(config.precision, self.device)
+        self.device = choose_device(options.device)
+        self.dtype = choose_dtype(options.precision, self.device)
         self.uses_gpu = self.device.type == "cuda"
-        self.batch_tokens = config.batch_tokens or (65_536 if self.uses_gpu else 2048)
+        self.batch_tokens = options.batch_tokens or (65_536 if self.uses_gpu else 2048)
 
     def identity(self) -> dict[str, Any]:
         return {
@@ -92,22 +102,24 @@ class Embedded:
         model.merge(self.weights.tensors())
         return model.for_inference(self.device)
 
-    def critique(self, batch: Sequence[Judged], tick: Tick = no_tick) -> list[Critique]:
-        lengths = {
-            text: len(each.ids) for text, each in encoded(self.tokenizer, [each.question for each in batch]).items()
-        }
-        readable = [each for each in batch if lengths[each.question] <= MAX_QUESTION]
+    def critique(self, batch: Sequence[Candidate], tick: Tick = no_tick) -> list[Judgement]:
+        questions = encoded(self.tokenizer, [candidate.question for candidate in batch])
+        lengths = {text: len(encoding.ids) for text, encoding in questions.items()}
+        readable = [candidate for candidate in batch if lengths[candidate.question] <= MAX_QUESTION]
         tick(len(batch) - len(readable), 0)
-        made = judged_windows(self.tokenizer, readable)
-        scores = self._read({window for parts in made for window in parts}, len(readable), tick)
-        found = iter(
-            [_critique(each, [scores[part] for part in parts]) for each, parts in zip(readable, made, strict=True)]
+        windows_of = judged_windows(self.tokenizer, readable)
+        scores = self._read({window for parts in windows_of for window in parts}, len(readable), tick)
+        judgements = iter(
+            [
+                _judgement(candidate, [scores[part] for part in parts])
+                for candidate, parts in zip(readable, windows_of, strict=True)
+            ]
         )
         return [
-            next(found)
-            if lengths[each.question] <= MAX_QUESTION
-            else uncritical(f"the question has {lengths[each.question]} tokens, the critic takes {MAX_QUESTION}")
-            for each in batch
+            next(judgements)
+            if (length := lengths[candidate.question]) <= MAX_QUESTION
+            else uncritical(f"the question has {length} tokens, the critic takes {MAX_QUESTION}")
+            for candidate in batch
         ]
 
     @torch.inference_mode()
@@ -116,34 +128,37 @@ class Embedded:
         # In an order of their own, so that what is in a batch does not depend on the order of the candidates.
         rows = sorted(distinct, key=lambda window: (window.ids, window.types, window.start))
         padding = special(self.tokenizer, "[PAD]")
-        found: dict[Window, list[float]] = {}
+        read: dict[Window, list[float]] = {}
         ticked = 0
         for numbers in batches([len(row.ids) for row in rows], self.batch_tokens):
             some = [rows[number] for number in numbers]
             scores = self.model(padded(some, padding, self.device)).sigmoid()
-            found |= zip(some, scores.tolist(), strict=True)
-            share = candidates * len(found) // len(rows)
+            read |= zip(some, scores.tolist(), strict=True)
+            share = candidates * len(read) // len(rows)
             tick(share - ticked, sum(len(window.ids) for window in some))
             ticked = share
         tick(candidates - ticked, 0)
-        return found
+        return read
 
 
-def judged_windows(tokenizer: Tokenizer, batch: Sequence[Judged]) -> list[list[Window]]:
+def judged_windows(tokenizer: Tokenizer, batch: Sequence[Candidate]) -> list[list[Window]]:
     """What the model reads of each candidate, whose question must be of `MAX_QUESTION` tokens at most."""
-    texts = encoded(tokenizer, [text for each in batch for text in (each.question, each.context)])
-    answers = encoded(tokenizer, [each.answer for each in batch])
+    texts = encoded(tokenizer, [text for candidate in batch for text in (candidate.question, candidate.context)])
+    answers = encoded(tokenizer, [candidate.answer for candidate in batch])
     for encoding in answers.values():
         encoding.truncate(MAX_ANSWER)
-    return [windows(tokenizer, texts[each.question], texts[each.context], answers[each.answer]) for each in batch]
+    return [
+        windows(tokenizer, texts[candidate.question], texts[candidate.context], answers[candidate.answer])
+        for candidate in batch
+    ]
 
 
-def _critique(judged: Judged, scores: Sequence[Sequence[float]]) -> Critique:
+def _judgement(candidate: Candidate, scores: Sequence[Sequence[float]]) -> Judgement:
     """The best of each aspect over a candidate's windows."""
     if not scores:
-        return Critique(0.0, 0.0, 0.0)
+        return Judgement(0.0, 0.0, 0.0)
     isrel, issup, isuse = map(max, zip(*scores, strict=True))
-    return Critique(isrel, issup, isuse) if judged.answer.strip() else Critique(isrel, 0.0, 0.0)
+    return Judgement(isrel, issup, isuse) if candidate.answer.strip() else Judgement(isrel, 0.0, 0.0)
 
 
 def embedded() -> Path:

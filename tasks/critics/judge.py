@@ -11,18 +11,18 @@ A candidate without a context is asked about its usefulness alone: nothing is re
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from configs.evaluation import CritiqueConfig, GenerateConfig
+from pydantic import ConfigDict, Field
+
+from configs.evaluation import CritiqueConfig
 from configs.loading import ConfigError
-from tasks.critics.base import Critique, Judged, Tick, no_tick, uncritical
-from tasks.generators.base import Generation, Generator, Probe, Prompt
-from tasks.generators.openai import OpenAI
-from tasks.generators.transformers import Transformers
-from tasks.generators.vllm import Vllm
-from tasks.models.language_model import LocalModel
+from configs.options import Batching, Server
+from configs.section import NOT_IN_FINGERPRINT, ModelName
+from tasks.critics.base import Candidate, Judgement, Tick, no_tick, uncritical
+from tasks.models.engines.base import Completion, Engine, Probe
+from tasks.registry import make_engine
 
-GENERATORS: dict[str, type[Generator]] = {"transformers": Transformers, "vllm": Vllm, "openai": OpenAI}
 YES_NO = {"Yes": 1.0, "No": 0.0}
 GRADES = {str(grade): (grade - 1) / 4 for grade in range(1, 6)}
 VALUES: dict[str, Mapping[str, float]] = {"isrel": YES_NO, "issup": YES_NO, "isuse": GRADES}
@@ -46,82 +46,78 @@ ASKING = {
 
 
 class Judge:
-    """Any instruct model (critique.model, run by critique.generator) asked three questions: the answers' probabilities.
+    """Any instruct model (critique.model, run by critique.engine) asked three questions: the answers' probabilities.
 
-    Raises ConfigError, GeneratorUnavailable where there is no such model, or one that lacks an answer's token.
+    Raises ConfigError, EngineUnavailable where there is no such model, or one that lacks an answer's token.
     """
+
+    class Options(CritiqueConfig, Batching, Server):
+        model_config = ConfigDict(extra="forbid")
+
+        engine: Annotated[str, NOT_IN_FINGERPRINT] = Field(
+            "transformers", description="What runs the model: transformers, vllm or openai (with log probabilities)."
+        )
+        model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
+            None, description="An instruct model: a directory, or the name that the server or the hub knows it by."
+        )
 
     version: ClassVar[str] = "1"
 
-    def __init__(self, config: CritiqueConfig) -> None:
-        if config.model is None:
+    def __init__(self, options: Options) -> None:
+        if options.model is None:
             raise ConfigError("critic 'judge' needs a model: --set critique.model=NAME (Hugging Face) or a directory")
-        if config.generator not in GENERATORS:
-            known = ", ".join(GENERATORS)
-            raise ConfigError(f"critique.generator={config.generator}: a judge needs token probabilities: {known}")
-        self.generator: Generator = GENERATORS[config.generator](
-            GenerateConfig(
-                generator=config.generator,
-                **config.model_dump(
-                    include={"model", "device", "precision", "batch_tokens", "base_url", "concurrency"}
-                ),
-                temperature=0.0,
-                max_tokens=1,
-            )
-        )
-        self.uses_gpu = self.generator.uses_gpu
-        self.workers = self.generator.workers
-        self.tokens = self._tokens()
+        self.engine: Engine = make_engine(options.engine, options, "critique", temperature=0.0, max_tokens=1)
+        self.uses_gpu = self.engine.uses_gpu
+        self.workers = self.engine.workers
+        self.tokens = self._tokens(options.model)
 
     def identity(self) -> dict[str, Any]:
         return {
             "class": type(self).__name__,
             "version": self.version,
             "asking": ASKING,
-            "generator": self.generator.identity(),
+            "engine": self.engine.identity(),
         }
 
-    def _tokens(self) -> dict[str, tuple[str, ...]]:
+    def _tokens(self, model: str) -> dict[str, tuple[str, ...]]:
         """The tokens that each answer may be given as. A model writes a word with a blank before it, or without."""
         answers = (*YES_NO, *GRADES)
-        local = getattr(self.generator, "local", None)
-        if not isinstance(local, LocalModel):
+        vocabulary = self.engine.vocabulary
+        if vocabulary is None:
             return {answer: (answer,) for answer in answers}
-        vocabulary = local.tokenizer.get_vocab()
-        found = {
+        forms = {
             answer: tuple(form for form in (answer, f"▁{answer}", f"Ġ{answer}") if form in vocabulary)
             for answer in answers
         }
-        if missing := [answer for answer, forms in found.items() if not forms]:
+        if missing := [answer for answer in answers if not forms[answer]]:
             raise ConfigError(
-                f"critic 'judge': the vocabulary of {local.directory} lacks the token {missing[0]!r}; "
-                "take another model"
+                f"critic 'judge': the vocabulary of {model} lacks the token {missing[0]!r}; take another model"
             )
-        return found
+        return forms
 
-    def critique(self, batch: Sequence[Judged], tick: Tick = no_tick) -> list[Critique]:
+    def critique(self, batch: Sequence[Candidate], tick: Tick = no_tick) -> list[Judgement]:
         scores: list[dict[str, float]] = [{} for _ in batch]
         errors = [""] * len(batch)
-        for name, values in VALUES.items():
-            due = [row for row, each in enumerate(batch) if name == "isuse" or each.context]
-            prompts = [_prompt(name, batch[row]) for row in due]
+        for aspect, values in VALUES.items():
+            due = [row for row, candidate in enumerate(batch) if aspect == "isuse" or candidate.context]
+            prompts = [_prompt(aspect, batch[row]) for row in due]
             probe = Probe(tuple(form for answer in values for form in self.tokens[answer]))
-            counted = tick if name == "isuse" else _tokens_alone(tick)
-            for row, generation in zip(due, self.generator.generate(prompts, probe, counted), strict=True):
-                score, error = self._score(generation, values)
-                scores[row][name] = score
-                errors[row] = errors[row] or (f"{name}: {error}" if error else "")
+            counted = tick if aspect == "isuse" else _tokens_alone(tick)
+            for row, completion in zip(due, self.engine.complete(prompts, probe, counted), strict=True):
+                score, error = self._score(completion, values)
+                scores[row][aspect] = score
+                errors[row] = errors[row] or (f"{aspect}: {error}" if error else "")
         return [
-            uncritical(error) if error else Critique(each.get("isrel", 0.0), each.get("issup", 0.0), each["isuse"])
-            for each, error in zip(scores, errors, strict=True)
+            uncritical(error) if error else Judgement(own.get("isrel", 0.0), own.get("issup", 0.0), own["isuse"])
+            for own, error in zip(scores, errors, strict=True)
         ]
 
-    def _score(self, generation: Generation, values: Mapping[str, float]) -> tuple[float, str]:
+    def _score(self, completion: Completion, values: Mapping[str, float]) -> tuple[float, str]:
         """The expected value of the answer, or why there is none."""
-        if generation.error:
-            return 0.0, generation.error
+        if completion.error:
+            return 0.0, completion.error
         given = {
-            answer: sum(generation.probabilities.get(form, 0.0) for form in self.tokens[answer]) for answer in values
+            answer: sum(completion.probabilities.get(form, 0.0) for form in self.tokens[answer]) for answer in values
         }
         total = sum(given.values())
         if not total > 0:
@@ -129,9 +125,9 @@ class Judge:
         return min(1.0, sum(value * given[answer] for answer, value in values.items()) / total), ""
 
 
-def _prompt(name: str, judged: Judged) -> Prompt:
-    known = {field.name: getattr(judged, field.name) for field in dataclasses.fields(judged)}
-    return Prompt(ASKING[name].format(**known), judged.question, (judged.context,) if judged.context else ())
+def _prompt(aspect: str, candidate: Candidate) -> str:
+    known = {field.name: getattr(candidate, field.name) for field in dataclasses.fields(candidate)}
+    return ASKING[aspect].format(**known)
 
 
 def _tokens_alone(tick: Tick) -> Tick:

@@ -1,6 +1,6 @@
 """`reflection`: Self-RAG's critique of itself (Asai et al., 2023, arXiv 2310.11511, section 3.3), from one generation.
 
-No model runs here: with generate.reflection the generator keeps the probabilities of each group of reflection tokens at
+No model runs here: the generator `self_rag` keeps the probabilities of each group of reflection tokens at
 the place where one of the group was written. ISREL = p(Relevant) of both, ISSUP = p(Fully) + ½ p(Partially) of the
 three, ISUSE = the expected grade from 0 to 1, (grade − 1) / 4; Self-RAG's own scale from −1 to 1 is twice that less 1
 (`select.utility` says which is weighed).
@@ -13,41 +13,41 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from configs.evaluation import CritiqueConfig
-from tasks.critics.base import Critique, Judged, Tick, no_tick, uncritical
-from tasks.generators.reflection import RELEVANCE, SUPPORT, UTILITY
+from tasks.critics.base import Candidate, Judgement, Tick, no_tick, uncritical
+from tasks.generators.self_rag import RELEVANCE, SUPPORT, UTILITY
 
 NO_TOKENS = (
-    "the generation has no probabilities of reflection tokens; let a model that writes them generate, with "
-    "generate.reflection={}, or take another critic"
+    "the answer has no probabilities of reflection tokens; let a model that writes them answer, with generator "
+    "self_rag, or take another critic"
 )
 
 
 class Reflection:
-    """Self-RAG: the probabilities of the model's own reflection tokens, from one generation (generate.reflection)."""
+    """Self-RAG: the probabilities of the model's own reflection tokens, as the generator `self_rag` kept them."""
 
     version: ClassVar[str] = "1"
     uses_gpu = False
     workers: int | None = None
 
-    def __init__(self, config: CritiqueConfig) -> None:
-        self.config = config
+    def __init__(self, options: CritiqueConfig) -> None:
+        self.options = options
 
     def identity(self) -> dict[str, Any]:
         return {"class": type(self).__name__, "version": self.version}
 
-    def critique(self, batch: Sequence[Judged], tick: Tick = no_tick) -> list[Critique]:
+    def critique(self, batch: Sequence[Candidate], tick: Tick = no_tick) -> list[Judgement]:
         tick(len(batch), 0)
-        return [_critique(each.probabilities) for each in batch]
+        return [_judgement(candidate.probabilities) for candidate in batch]
 
 
-def _critique(probabilities: Mapping[str, float]) -> Critique:
+def _judgement(probabilities: Mapping[str, float]) -> Judgement:
     if not probabilities:
         return uncritical(NO_TOKENS)
     isrel = expected(probabilities, dict(zip(RELEVANCE, (1.0, 0.0), strict=True)))
     issup = expected(probabilities, dict(zip(SUPPORT, (1.0, 0.5, 0.0), strict=True)))
     grades = {token: place / (len(UTILITY) - 1) for place, token in enumerate(UTILITY)}
     isuse = expected(probabilities, grades)
-    return Critique(isrel or 0.0, issup or 0.0, 0.5 if isuse is None else isuse)
+    return Judgement(isrel or 0.0, issup or 0.0, 0.5 if isuse is None else isuse)
 
 
 def expected(probabilities: Mapping[str, float], values: Mapping[str, float]) -> float | None:

@@ -6,7 +6,7 @@ answerability logits; P(span | context) ∝ exp(start + end) over spans of at mo
 and end as independent, and chooses the context before the span). A long context is read in overlapping windows, each a
 context of its own. Without a context there is no answer.
 
-Temperature, seed and the rendered prompt play no part. Trained by `vitalfew train-reader`.
+The rendered prompt plays no part. Trained by `vitalfew train-reader`.
 """
 
 import dataclasses
@@ -15,16 +15,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
+from pydantic import ConfigDict, Field
 from tokenizers import Encoding, Tokenizer
 from torch import Tensor
 
 from configs.evaluation import GenerateConfig
-from tasks.generators.base import Generation, GeneratorUnavailable, Probe, Prompt, Tick, failed
+from configs.options import Batching
+from configs.section import NOT_IN_FINGERPRINT, ModelName
+from tasks.generators.base import Generator, Prompt
 from tasks.models.batches import batches
 from tasks.models.device import choose_device, choose_dtype, require_device
+from tasks.models.engines.base import Completion, EngineUnavailable, Tick, failed, no_tick
 from tasks.models.reader_model import ReaderModel
 from tasks.models.tuned import Weights, read_tokenizer
 from tasks.models.weights import shipped
@@ -36,12 +40,8 @@ MOST_KEPT = 1 << 16
 answer's seconds count what its windows took when they were read."""
 
 
-def _no_tick(prompts: int, tokens: int) -> None:
-    """Nobody watches."""
-
-
 @dataclass(frozen=True, slots=True)
-class Found:
+class BestSpan:
     """The best span of a window: its first and last token in the context, and natural logarithms: the window's
     answerability (a logit) and the span's probability within the window. `seconds`: what reading the window took."""
 
@@ -52,28 +52,39 @@ class Found:
     seconds: float
 
 
-class Reader:
+class Reader(Generator):
     """An extractive reader on all-MiniLM-L6-v2, embedded: the best span over all contexts; no download."""
+
+    class Options(GenerateConfig, Batching):
+        model_config = ConfigDict(extra="forbid")
+
+        model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
+            None, description="A directory that `vitalfew train` wrote; default: the reader that is shipped."
+        )
+        max_tokens: int = Field(MAX_ANSWER, ge=1, description=f"Tokens of an answer, at most, up to {MAX_ANSWER}.")
+        max_input_tokens: int | None = Field(
+            None, ge=1, description="A prompt with more tokens, question and contexts together, is an error row."
+        )
 
     version: ClassVar[str] = "1"
     workers: int | None = None
 
-    def __init__(self, config: GenerateConfig) -> None:
-        self.config = config
-        self.directory = Path(config.model) if config.model else embedded()
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.directory = Path(options.model) if options.model else embedded()
         try:
             self.weights = Weights.at(
                 self.directory,
                 "leave generate.model out for the embedded reader, or name what `vitalfew train-reader --out` wrote",
             )
         except (FileNotFoundError, KeyError) as error:
-            raise GeneratorUnavailable(f"reader: {error}") from error
-        self.device = choose_device(config.device)
-        self.dtype = choose_dtype(config.precision, self.device)
+            raise EngineUnavailable(f"reader: {error}") from error
+        self.device = choose_device(options.device)
+        self.dtype = choose_dtype(options.precision, self.device)
         self.uses_gpu = self.device.type == "cuda"
-        self.batch_tokens = config.batch_tokens or (65_536 if self.uses_gpu else 2048)
-        self.max_answer = min(MAX_ANSWER, config.max_tokens)
-        self.kept: dict[Window, Found] = {}
+        self.batch_tokens = options.batch_tokens or (65_536 if self.uses_gpu else 2048)
+        self.max_answer = min(MAX_ANSWER, options.max_tokens)
+        self.kept: dict[Window, BestSpan] = {}
 
     def identity(self) -> dict[str, Any]:
         return {
@@ -91,17 +102,13 @@ class Reader:
 
     @cached_property
     def model(self) -> ReaderModel:
-        require_device(self.device, self.dtype)
+        require_device(self.device, self.dtype, "generate")
         torch.set_num_threads(1)  # parallelism comes from workers
         model = ReaderModel(self.weights.base, self.dtype)
         model.merge(self.weights.tensors())
         return model.for_inference(self.device)
 
-    def generate(
-        self, prompts: Sequence[Prompt], probe: Probe | None = None, tick: Tick = _no_tick
-    ) -> list[Generation]:
-        if probe is not None:
-            raise GeneratorUnavailable("reader points at words and writes none: it has no token probabilities to tell")
+    def generate(self, prompts: Sequence[Prompt], tick: Tick = no_tick) -> list[Completion]:
         began = time.perf_counter()
         texts = [text for prompt in prompts for text in (prompt.question, *prompt.contexts)]
         encodings = encoded(self.tokenizer, texts) if texts else {}
@@ -112,7 +119,7 @@ class Reader:
             if not error
             for context in dict.fromkeys(prompt.contexts)
         }
-        due = {window for each in pairs.values() for window in each}
+        due = {window for read in pairs.values() for window in read}
         new = self._read(due - self.kept.keys(), len(prompts), tick)
         self.kept |= new
         answers = []
@@ -129,23 +136,23 @@ class Reader:
             answers.append(_answer(spans, encodings, tokens))
         for window in list(self.kept)[: max(0, len(self.kept) - MOST_KEPT)]:
             del self.kept[window]  # the oldest
-        rest = time.perf_counter() - began - sum(each.seconds for each in new.values())
+        rest = time.perf_counter() - began - sum(span.seconds for span in new.values())
         return _timed(answers, max(0.0, rest))
 
     def _error(self, prompt: Prompt, encodings: dict[str, Encoding]) -> str:
-        length, limit = len(encodings[prompt.question].ids), self.config.max_input_tokens
+        length, limit = len(encodings[prompt.question].ids), self.options.max_input_tokens
         if length > MAX_QUESTION:
             return f"the question has {length} tokens, the reader takes {MAX_QUESTION}"
         tokens = _prompt_tokens(prompt, encodings)
         return f"the prompt has {tokens} tokens, max_input_tokens is {limit}" if limit and tokens > limit else ""
 
     @torch.inference_mode()
-    def _read(self, distinct: set[Window], prompts: int, tick: Tick) -> dict[Window, Found]:
+    def _read(self, distinct: set[Window], prompts: int, tick: Tick) -> dict[Window, BestSpan]:
         """The best span of every window."""
         # In an order of their own, so that what is in a batch does not depend on the order of the prompts.
         rows = sorted(distinct, key=lambda window: (window.ids, window.first, window.start))
         padding = special(self.tokenizer, "[PAD]")
-        found: dict[Window, Found] = {}
+        spans: dict[Window, BestSpan] = {}
         ticked = 0
         for batch in batches([len(row.ids) for row in rows], self.batch_tokens):
             some = [rows[number] for number in batch]
@@ -156,12 +163,12 @@ class Reader:
             seconds = (time.perf_counter() - began) / tokens
             for window, first, last, logprob, logit in zip(some, *best, answerable.tolist(), strict=True):
                 place = window.token(first), window.token(last)
-                found[window] = Found(*place, logit, logprob, seconds * len(window.ids))
-            share = prompts * len(found) // len(rows)
+                spans[window] = BestSpan(*place, logit, logprob, seconds * len(window.ids))
+            share = prompts * len(spans) // len(rows)
             tick(share - ticked, tokens)
             ticked = share
         tick(prompts - ticked, 0)
-        return found
+        return spans
 
 
 def best_spans(start: Tensor, end: Tensor, longest: int) -> tuple[list[int], list[int], list[float]]:
@@ -177,16 +184,16 @@ def best_spans(start: Tensor, end: Tensor, longest: int) -> tuple[list[int], lis
     return first.tolist(), (first + where % longest).tolist(), (best - scores.logsumexp(-1)).tolist()
 
 
-def _answer(spans: list[tuple[str, Found]], encodings: dict[str, Encoding], tokens: int) -> Generation:
+def _answer(spans: list[tuple[str, BestSpan]], encodings: dict[str, Encoding], tokens: int) -> Completion:
     """The best span over all windows of all contexts of a prompt; the first of equals."""
     if not spans:
-        return Generation("", tokens, 0, 0.0)
+        return Completion("", tokens, 0, 0.0)
     total = torch.tensor([span.answerable for _, span in spans], dtype=torch.float64).logsumexp(0).item()
-    context, best = max(spans, key=lambda each: each[1].answerable + each[1].logprob)
+    context, best = max(spans, key=lambda span: span[1].answerable + span[1].logprob)
     offsets = encodings[context].offsets
     text = context[offsets[best.first][0] : offsets[best.last][1]].strip()
     seconds = sum(span.seconds for _, span in spans)
-    return Generation(text, tokens, best.last - best.first + 1, seconds, best.answerable - total + best.logprob)
+    return Completion(text, tokens, best.last - best.first + 1, seconds, best.answerable - total + best.logprob)
 
 
 def _prompt_tokens(prompt: Prompt, encodings: dict[str, Encoding]) -> int:
@@ -194,7 +201,7 @@ def _prompt_tokens(prompt: Prompt, encodings: dict[str, Encoding]) -> int:
     return sum(len(encodings[text].ids) for text in (prompt.question, *prompt.contexts))
 
 
-def _timed(answers: list[Generation], seconds: float) -> list[Generation]:
+def _timed(answers: list[Completion], seconds: float) -> list[Completion]:
     """Each with its share, by tokens, of what they took together besides the reading."""
     read = [0 if answer.error else answer.prompt_tokens for answer in answers]
     total = sum(read) or 1

@@ -1,9 +1,9 @@
-"""A LoRA adapter on a causal model (generate.adapter): read by PEFT, and merged into the weights as they are loaded.
+"""A LoRA adapter on a causal model: read by PEFT, and merged into the weights as they are loaded.
 
 LoRA (Hu et al. 2021, arXiv 2106.09685): W + (alpha / r) B A. The presets are those of RetRobust (Yoran et al. 2023,
 arXiv 2310.01558): adapters of Llama 2 13B that were trained to answer from good contexts and to let irrelevant ones be,
-by the names of the authors' pages. They are to be put on that model (generate.model), and asked with
-generate.prompt=retrobust, which ends as their training examples of one hop do ("So the final answer is:").
+by the names of the authors' pages. They are to be put on that model, and asked with the prompt
+retrobust, which ends as their training examples of one hop do ("So the final answer is:").
 
 Only safetensors are read, as of any model here: a pickle can run code. The published adapters and their base could not
 be had where this was written: it was tested on a tiny Llama.
@@ -14,29 +14,29 @@ import json
 from pathlib import Path
 from typing import Any
 
-from configs.evaluation import GenerateConfig
-from tasks.generators.base import GeneratorUnavailable
+from tasks.models.engines.base import EngineUnavailable
 from tasks.models.files import UnsupportedModel, digest, find_model
 
-SETTING = "generate.adapter"
 SETTINGS, WEIGHTS, PICKLE = "adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"
 PRESETS = {
     "retrobust-nq": "Ori/llama-2-13b-peft-nq-retrobust",
     "retrobust-2wikihop": "Ori/llama-2-13b-peft-2wikihop-retrobust",
 }
-MISSING = "generate.adapter needs the library peft, which is not installed here: pip install 'vitalfew[adapters]'"
+MISSING = "a LoRA adapter needs the library peft, which is not installed here: pip install 'vitalfew[adapters]'"
 
 
 class Adapter:
     """The files of a LoRA adapter. Its weights are not loaded here."""
 
-    def __init__(self, name: str) -> None:
-        """`name`: a preset, a Hugging Face name or a directory. Raises GeneratorUnavailable, with the remedy."""
+    def __init__(self, name: str, section: str) -> None:
+        """`name`: a preset, a Hugging Face name or a directory; `section`: of the settings, for messages. Raises
+        EngineUnavailable, with the remedy."""
+        self.section = section
         try:
-            self.directory: Path = find_model(PRESETS.get(name, name), SETTING, (SETTINGS,))
-            self.config = _read(self.directory)
+            self.directory: Path = find_model(PRESETS.get(name, name), f"{section}.adapter", (SETTINGS,))
+            self.config = _read(self.directory, f"{section}.adapter")
         except (FileNotFoundError, UnsupportedModel) as error:
-            raise GeneratorUnavailable(str(error)) from None
+            raise EngineUnavailable(str(error)) from None
 
     @property
     def rank(self) -> int:
@@ -48,7 +48,7 @@ class Adapter:
         return {name: digest(self.directory / name) for name in (SETTINGS, WEIGHTS)}
 
     def merged(self, model: Any) -> Any:
-        """A PreTrainedModel with the adapter in its weights. Raises GeneratorUnavailable where it is of another one."""
+        """A PreTrainedModel with the adapter in its weights. Raises EngineUnavailable where it is of another one."""
         from peft import LoraConfig, PeftModel
 
         settings = LoraConfig.from_pretrained(str(self.directory), local_files_only=True)
@@ -62,24 +62,24 @@ class Adapter:
             raise self._misfit(f"{len(odd)} weights are missing or unknown ({odd[0]}, …)")
         return adapted.merge_and_unload()
 
-    def _misfit(self, reason: str) -> GeneratorUnavailable:
+    def _misfit(self, reason: str) -> EngineUnavailable:
         base = self.config.get("base_model_name_or_path") or "another model"
-        return GeneratorUnavailable(f"{self.directory}: an adapter of {base}, not of generate.model: {reason}")
+        return EngineUnavailable(f"{self.directory}: an adapter of {base}, not of {self.section}.model: {reason}")
 
 
-def adapter_of(config: GenerateConfig, library: str | None = "peft") -> Adapter | None:
-    """The adapter of a configuration. `library`: what is needed to load it. Raises GeneratorUnavailable."""
-    if config.adapter is None:
+def adapter_of(name: str | None, section: str, library: str | None = "peft") -> Adapter | None:
+    """The adapter of that name, if there is one. `library`: what is needed to load it. Raises EngineUnavailable."""
+    if name is None:
         return None
     if library and importlib.util.find_spec(library) is None:
-        raise GeneratorUnavailable(MISSING)
-    return Adapter(config.adapter)
+        raise EngineUnavailable(f"{section}.adapter: {MISSING}")
+    return Adapter(name, section)
 
 
-def _read(folder: Path) -> dict[str, Any]:
+def _read(folder: Path, setting: str) -> dict[str, Any]:
     """adapter_config.json. Raises FileNotFoundError, UnsupportedModel."""
     if not (folder / SETTINGS).exists():
-        raise FileNotFoundError(f"{folder}: no adapter, it has no {SETTINGS}; --set {SETTING}=/path/to/another")
+        raise FileNotFoundError(f"{folder}: no adapter, it has no {SETTINGS}; --set {setting}=/path/to/another")
     try:
         config = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
         kind, _ = config["peft_type"], int(config["r"])
@@ -97,5 +97,5 @@ def _read(folder: Path) -> dict[str, Any]:
         'python -c "import torch; from safetensors.torch import save_file; '
         f"weights = torch.load('{PICKLE}', map_location='cpu', weights_only=True); "
         f"save_file({{k: v.clone() for k, v in weights.items()}}, '{WEIGHTS}')\" "
-        f"and then --set {SETTING}=/path/to/the/copy"
+        f"and then --set {setting}=/path/to/the/copy"
     )

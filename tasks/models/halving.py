@@ -6,22 +6,22 @@ from collections.abc import Callable, Sequence
 import torch
 
 from configs.loading import ConfigError
-from tasks.generators.base import Generation, GeneratorUnavailable, failed
+from tasks.models.engines.base import Completion, EngineUnavailable, failed
 
 logger = logging.getLogger("vitalfew")
 
 
 def in_halves(
-    run: Callable[[Sequence[int]], list[Generation]], rows: Sequence[int], prompt_tokens: Sequence[int]
-) -> list[Generation]:
+    run: Callable[[Sequence[int]], list[Completion]], rows: Sequence[int], prompt_tokens: Sequence[int]
+) -> list[Completion]:
     """`run(rows)`; where it raises, that of either half, and at last the row of an error.
 
     Out of memory or a fault of the model: whatever it is, the other prompts are still answered.
     """
     try:
         return run(rows)
-    except (ConfigError, GeneratorUnavailable):
-        raise  # of no prompt, but of the generator
+    except (ConfigError, EngineUnavailable):
+        raise  # of no prompt, but of the engine
     except Exception as error:
         reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
         logger.warning("%d prompts failed together: %s", len(rows), reason)

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from transformers import AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
 
-from configs.evaluation import GenerateConfig
 from configs.loading import ConfigError
-from tasks.generators.base import GeneratorUnavailable, Probe
+from tasks.models.engines.base import EngineUnavailable, LocalOptions, Probe
 from tasks.models.files import IDENTIFYING, UnsupportedModel, digests, find_model, require_safetensors
 from tasks.models.recipe import OFFSET_POSITIONS, read_config
 
@@ -19,25 +18,23 @@ from tasks.models.recipe import OFFSET_POSITIONS, read_config
 class LocalModel:
     """A model's directory. Its weights are not loaded here.
 
-    Raises GeneratorUnavailable where a model is not on this machine or cannot be used, with the remedy.
+    Raises EngineUnavailable where a model is not on this machine or cannot be used, with the remedy.
     """
 
-    def __init__(self, config: GenerateConfig, section: str = "generate") -> None:
-        """`section`: of the settings, for messages; another one than `generate` has a rewriter's names for them."""
+    def __init__(self, options: LocalOptions, section: str, length: str = "max_tokens") -> None:
+        """`section`: of the settings, and what it calls max_tokens (`length`): for messages."""
         setting = f"{section}.model"
-        if config.model is None:
-            raise ConfigError(
-                f"generator {config.generator!r} needs a model: --set {setting}=NAME (Hugging Face) or a directory"
-            )
-        self.settings = config
+        if options.model is None:
+            raise ConfigError(f"which model? --set {setting}=NAME (Hugging Face) or a directory")
+        self.options = options
         self.section = section
-        self.length_setting = f"{section}.{'max_tokens' if section == 'generate' else 'max_new_tokens'}"
+        self.length_setting = f"{section}.{length}"
         try:
-            self.directory: Path = find_model(config.model, setting)
+            self.directory: Path = find_model(options.model, setting)
             require_safetensors(self.directory, setting)
             self.config: PretrainedConfig = read_config(self.directory)
         except (FileNotFoundError, UnsupportedModel) as error:
-            raise GeneratorUnavailable(str(error)) from None
+            raise EngineUnavailable(str(error)) from None
 
     def files(self) -> dict[str, str]:
         """Checksum of every file that an answer depends on: settings, vocabulary, chat template, weights."""
@@ -52,7 +49,7 @@ class LocalModel:
         try:
             return AutoTokenizer.from_pretrained(self.directory, trust_remote_code=False, local_files_only=True)
         except (OSError, ValueError) as error:
-            raise GeneratorUnavailable(f"{self.directory}: no tokenizer that can be read ({_line(error)})") from None
+            raise EngineUnavailable(f"{self.directory}: no tokenizer that can be read ({_line(error)})") from None
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of each prompt, as the model was made to read it: in its chat template where it has one."""
@@ -71,20 +68,20 @@ class LocalModel:
         A causal model's context holds the answer as well. Raises ConfigError where the settings do not fit the model.
         """
         positions = self.positions
-        room = positions if positions is None or self.is_seq2seq else positions - self.settings.max_tokens
-        if positions and (room is None or room < 1 or self.settings.max_tokens > positions):
+        room = positions if positions is None or self.is_seq2seq else positions - self.options.max_tokens
+        if positions and (room is None or room < 1 or self.options.max_tokens > positions):
             raise ConfigError(
-                f"{self.length_setting}={self.settings.max_tokens}: {self.directory} has room for {positions} tokens, "
+                f"{self.length_setting}={self.options.max_tokens}: {self.directory} has room for {positions} tokens, "
                 "prompt and answer together"
             )
-        asked = self.settings.max_input_tokens
+        asked = self.options.max_input_tokens
         if asked and room and asked > room:
             raise ConfigError(
                 f"{self.section}.max_input_tokens={asked}: {self.directory} takes prompts of {room} tokens"
             )
         stated = self.tokenizer.model_max_length  # 10^30 where a tokenizer knows none
         if not self.is_seq2seq:
-            stated -= self.settings.max_tokens
+            stated -= self.options.max_tokens
         return asked or min((limit for limit in (room, stated) if limit and 0 < limit < 10**9), default=None)
 
     @property
@@ -104,7 +101,7 @@ class LocalModel:
         limit = self.prompt_limit
         if limit is None or tokens <= limit:
             return ""
-        return f"the prompt has {tokens} tokens, {limit} at most fit beside {self.settings.max_tokens} of the answer"
+        return f"the prompt has {tokens} tokens, {limit} at most fit beside {self.options.max_tokens} of the answer"
 
     def probe_ids(self, probe: Probe) -> dict[str, int]:
         """Vocabulary id of each of the probe's tokens.
@@ -112,8 +109,8 @@ class LocalModel:
         A token is an entry of the vocabulary as it is written there ("▁Yes", "ĠYes"), or a text that is one token.
         Raises ConfigError for another one, and for a position that no answer reaches.
         """
-        if probe.position >= self.settings.max_tokens:
-            raise ConfigError(f"probe at position {probe.position}: an answer has {self.settings.max_tokens} tokens")
+        if probe.position >= self.options.max_tokens:
+            raise ConfigError(f"probe at position {probe.position}: an answer has {self.options.max_tokens} tokens")
         vocabulary = self.tokenizer.get_vocab()
         return {token: vocabulary[token] if token in vocabulary else self._one(token) for token in probe.tokens}
 

@@ -1,6 +1,6 @@
 """A sequence-to-sequence model that turns a text into another one: what refiners and propositionisers share.
 
-It runs on the generator `transformers`: batches by tokens, sorted by length, and always the most probable token. Unlike
+It runs on the engine `transformers`: batches by tokens, sorted by length, and always the most probable token. Unlike
 a question, a text that cannot be rewritten ends the run: no table has a place for its error, and a text left out would
 pass for one that the model had nothing to say about. What is finished by then stays.
 """
@@ -9,11 +9,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from configs.evaluation import GenerateConfig
 from configs.loading import ConfigError
 from configs.schema import Rewriting
-from tasks.generators.base import Generation, GeneratorUnavailable, Prompt, Tick, no_tick
-from tasks.generators.transformers import Transformers
+from tasks.models.engines.base import Completion, EngineUnavailable, Tick, no_tick
+from tasks.models.engines.transformers import Transformers
 from tasks.models.language_model import LocalModel
 
 
@@ -26,7 +25,7 @@ class Rewriter:
 
     def __init__(
         self,
-        config: Rewriting,
+        options: Rewriting,
         section: str,
         *,
         method: str,
@@ -34,41 +33,41 @@ class Rewriter:
         max_new_tokens: int,
         max_input_tokens: int,
     ) -> None:
-        """`section`: of the settings, for messages; the limits hold where `config` has none.
+        """`section`: of the settings, for messages; the limits hold where `options` have none.
 
-        Raises ConfigError, and GeneratorUnavailable where the model is not on this machine or is of another kind.
+        Raises ConfigError, and EngineUnavailable where the model is not on this machine or is of another kind.
         """
-        if config.model is None:
+        if options.model is None:
             raise ConfigError(
                 f"{method!r} needs a model: --set {section}.model=NAME, one of {', '.join(presets)}, a Hugging Face "
                 "name or a directory"
             )
-        settings = GenerateConfig(
-            generator="transformers",
-            model=presets.get(config.model, config.model),
+        chosen = Transformers.Options(
+            model=presets.get(options.model, options.model),
             temperature=0,
-            max_tokens=config.max_new_tokens or max_new_tokens,
-            device=config.device,
-            precision=config.precision,
-            batch_tokens=config.batch_tokens,
+            max_tokens=options.max_new_tokens or max_new_tokens,
+            device=options.device,
+            precision=options.precision,
+            batch_tokens=options.batch_tokens,
         )
-        local = LocalModel(settings, section)
+        local = LocalModel(chosen, section)
         if not local.is_seq2seq:
-            raise GeneratorUnavailable(
+            raise EngineUnavailable(
                 f"{local.directory} is no encoder-decoder, as {method!r} needs one: --set {section}.model=NAME"
             )
         self.section = section
-        self.limit = config.max_input_tokens or min(max_input_tokens, local.positions or max_input_tokens)
-        self.generator = Transformers(settings.model_copy(update={"max_input_tokens": self.limit}), section)
-        self.uses_gpu = self.generator.uses_gpu
-        self.workers = self.generator.workers
+        self.limit = options.max_input_tokens or min(max_input_tokens, local.positions or max_input_tokens)
+        limited = chosen.model_copy(update={"max_input_tokens": self.limit})
+        self.engine = Transformers(limited, section, length="max_new_tokens")
+        self.uses_gpu = self.engine.uses_gpu
+        self.workers = self.engine.workers
 
     def identity(self) -> dict[str, Any]:
-        limits = {"max_new_tokens": self.generator.config.max_tokens, "max_input_tokens": self.limit}
-        return {**self.generator.identity(), **limits}
+        limits = {"max_new_tokens": self.engine.options.max_tokens, "max_input_tokens": self.limit}
+        return {**self.engine.identity(), **limits}
 
     def fits(self, text: str) -> bool:
-        return len(self.generator.local.encode([text])[0]) <= self.limit
+        return len(self.engine.local.encode([text])[0]) <= self.limit
 
     def fitted(self, text: str, frame: Callable[[str], str]) -> str:
         """`frame(text)`; where that is too long, with as much of the text's beginning as the model takes, up to the
@@ -81,18 +80,18 @@ class Rewriter:
             kept = _whole_words(kept, len(kept) - 1)
         return frame(kept)
 
-    def rewrite(self, texts: Sequence[str], tick: Tick = no_tick) -> list[Generation]:
+    def rewrite(self, texts: Sequence[str], tick: Tick = no_tick) -> list[Completion]:
         """What the model makes of each text. Raises RewritingFailed."""
-        made = self.generator.generate([Prompt(text, text) for text in texts], tick=tick)
-        for text, each in zip(texts, made, strict=True):
-            if each.error:
+        completions = self.engine.complete(texts, tick=tick)
+        for text, completion in zip(texts, completions, strict=True):
+            if completion.error:
                 start = text if len(text) < 80 else f"{text[:80]}…"
                 raise RewritingFailed(
-                    f"{self.section}: no text could be made of {start!r}: {each.error}. A longer input may be allowed "
-                    f"with --set {self.section}.max_input_tokens=N, less memory taken with "
+                    f"{self.section}: no text could be made of {start!r}: {completion.error}. A longer input may be "
+                    f"allowed with --set {self.section}.max_input_tokens=N, less memory taken with "
                     f"{self.section}.batch_tokens=N; what is finished is not done again"
                 )
-        return made
+        return completions
 
 
 def _whole_words(text: str, size: int) -> str:

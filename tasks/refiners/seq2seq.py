@@ -30,7 +30,7 @@ class Seq2SeqRefiner:
     needs_vectors = False
 
     def __init__(self, config: RefineConfig) -> None:
-        """Raises ConfigError, GeneratorUnavailable."""
+        """Raises ConfigError, EngineUnavailable."""
         self.config = config
         self.rewriter = Rewriter(
             config,

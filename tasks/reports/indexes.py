@@ -25,7 +25,7 @@ def models(store: Path, methods: Sequence[Method]) -> tuple[str, ...]:
     encoders = [find_index(store, method.index).config["encode"] for method in methods if method.index]
     named = [_named("encoder", each["encoder"], each["model"]) for each in encoders]
     answering = [method.generate for method in methods if method.generate]
-    named += [_named("generator", each.generator, each.model) for each in answering]
+    named += [_named("generator", section.generator, getattr(section, "model", None)) for section in answering]
     return tuple(dict.fromkeys(named))
 
 

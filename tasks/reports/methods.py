@@ -17,6 +17,7 @@ from storage.runs import Run
 from tasks import score as scoring
 from tasks.metrics.base import Metric
 from tasks.metrics.correct_units import MISSING
+from tasks.models.engines.base import EngineOptions
 from tasks.reports.contents import BestAlpha, MethodResult, StageCost, Summary
 from tasks.reports.differences import best_alphas, differences, opponents
 from tasks.reports.question_scores import QuestionScores, read_question_scores
@@ -39,7 +40,7 @@ class Group:
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        return tuple(method.generate.seed for method in self.methods if method.generate)
+        return tuple(_seed(method) for method in self.methods if method.generate)
 
 
 def groups(methods: Sequence[Method]) -> list[Group]:
@@ -53,15 +54,21 @@ def groups(methods: Sequence[Method]) -> list[Group]:
 def _but_for_seed(method: Method) -> dict[str, Any]:
     settings = method.model_dump(mode="json", exclude={"name"})
     if method.generate:
-        settings["generate"]["seed"] = None
+        settings["generate"].pop("seed", None)
     return settings
+
+
+def _seed(method: Method) -> int:
+    """Of a generator that samples; the default of all engines where none was set."""
+    seed: int = getattr(method.generate, "seed", EngineOptions.model_fields["seed"].default)
+    return seed
 
 
 def _shared_name(methods: Sequence[Method]) -> str:
     """The name without the seed that a grid put into it."""
     if len(methods) == 1 or not methods[0].generate:
         return methods[0].name
-    return methods[0].name.replace(f" seed={methods[0].generate.seed}", "")
+    return methods[0].name.replace(f" seed={_seed(methods[0])}", "")
 
 
 def method_results(

@@ -34,7 +34,7 @@ class Propositions:
     presets: ClassVar[Mapping[str, str]] = {"dense-x": "chentong00/propositionizer-wiki-flan-t5-large"}
 
     def __init__(self, config: SplitConfig) -> None:
-        """Raises GeneratorUnavailable where the model is not on this machine or is of another kind."""
+        """Raises EngineUnavailable where the model is not on this machine or is of another kind."""
         self.rewriter = Rewriter(
             config.model_copy(update={"model": config.model or "dense-x"}),
             "split",

@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 
-from configs.evaluation import CritiqueConfig, GenerateConfig
 from configs.loading import ConfigError
 from configs.training import TrainCritic
 from tasks.critics.embedded import CriticModel, Embedded
@@ -20,7 +19,7 @@ from tasks.models.tuned import read_tokenizer
 from tasks.stage import Progress
 from tasks.trainers.card import HELD_OUT, write_critic_card
 from tasks.trainers.discrimination import UNITS, Discrimination, candidates, discrimination
-from tasks.trainers.judgements import AspectLearner, Aspects, Judgement, JudgementSampler, aspects
+from tasks.trainers.judgements import AspectLearner, Aspects, JudgementSampler, LabelledCandidate, aspects
 from tasks.trainers.quality import sample
 from tasks.trainers.training import DROPOUT, Expect, Training
 
@@ -49,7 +48,7 @@ class CriticTraining(Training[CriticModel, Aspects]):
 
     def _reader(self) -> Reader:
         model = str(self.parameters.reader) if self.parameters.reader else None
-        return Reader(GenerateConfig(model=model, device=self.parameters.device, precision=self.parameters.precision))
+        return Reader(Reader.Options(model=model, device=self.parameters.device, precision=self.parameters.precision))
 
     def _check_held_out(self) -> None:
         """Raises ConfigError where the reader may have learnt from an article that is to be held out."""
@@ -68,12 +67,12 @@ class CriticTraining(Training[CriticModel, Aspects]):
     def rows(self, epoch: int) -> list[Aspects]:
         return aspects(self.tokenizer, self.sampler.judgements(epoch))
 
-    def _candidates(self, titles: list[str], questions: int) -> dict[str, list[Judgement]]:
+    def _candidates(self, titles: list[str], questions: int) -> dict[str, list[LabelledCandidate]]:
         asked = sample(self.whole.of(titles).questions, questions, self.parameters.seed)
         return {unit: candidates(self.whole, asked, unit, self.reader) for unit in UNITS}
 
     @cached_property
-    def _check(self) -> list[Judgement]:
+    def _check(self) -> list[LabelledCandidate]:
         found = self._candidates(self.choosing, self.parameters.check_questions)
         return [judgement for each in found.values() for judgement in each]
 
@@ -87,10 +86,10 @@ class CriticTraining(Training[CriticModel, Aspects]):
         return mean if mean == mean else 0.0
 
     def critic(self, directory: Path) -> Embedded:
-        config = CritiqueConfig(
+        options = Embedded.Options(
             model=str(directory), device=self.parameters.device, precision=self.parameters.precision
         )
-        critic = Embedded(config)
+        critic = Embedded(options)
         critic.model.requires_grad_(False)  # loaded here, because that leaves it one thread
         torch.set_num_threads(self.threads)
         return critic
@@ -113,7 +112,7 @@ def train_critic(
     """Train, choose, measure on what was held out, and write weights and card to `parameters.out`.
 
     `expect` is told before each pass how many rows `progress` will count. Raises InputError, ConfigError and
-    GeneratorUnavailable.
+    EngineUnavailable.
     """
     training = CriticTraining(parameters)
     training.resume()

@@ -12,11 +12,11 @@ from typing import Literal
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from tasks.critics.base import Critic, Judged, Tick, no_tick
+from tasks.critics.base import Candidate, Critic, Tick, no_tick
 from tasks.generators.base import Generator, Prompt
 from tasks.trainers.articles import Asked, CharSpan, Material, contains_answer
 from tasks.trainers.examples import ranked
-from tasks.trainers.judgements import Judgement, is_right
+from tasks.trainers.judgements import LabelledCandidate, is_right
 
 Unit = Literal["sentence", "passage"]
 UNITS: tuple[Unit, ...] = ("sentence", "passage")
@@ -45,7 +45,9 @@ class Discrimination:
     high: float
 
 
-def candidates(material: Material, questions: Sequence[Asked], unit: Unit, reader: Generator) -> list[Judgement]:
+def candidates(
+    material: Material, questions: Sequence[Asked], unit: Unit, reader: Generator
+) -> list[LabelledCandidate]:
     """The reader's answers to each of the contexts that BM25 finds among the material's; `RETRIEVED` a question."""
     places = list(_places(material, unit))
     texts = [material.passages[number].text[start:end].rstrip() for number, (start, end) in places]
@@ -69,26 +71,26 @@ def _places(material: Material, unit: Unit) -> Iterator[tuple[int, CharSpan]]:
             yield number, span
 
 
-def _judgement(asked: Asked, place: tuple[int, CharSpan], text: str, answer: str) -> Judgement:
+def _judgement(asked: Asked, place: tuple[int, CharSpan], text: str, answer: str) -> LabelledCandidate:
     number, (start, end) = place
     relevant = number == asked.passage and any(start <= first and last <= end for first, last in asked.spans)
     useful = is_right(answer, asked.answers)
     supported = useful and contains_answer(text, asked.answers)
-    return Judgement(Judged(asked.question, text, answer), relevant, supported, useful)
+    return LabelledCandidate(Candidate(asked.question, text, answer), relevant, supported, useful)
 
 
 def discrimination(
     critic: Critic,
     unit: str,
-    judgements: Sequence[Judgement],
+    judgements: Sequence[LabelledCandidate],
     tick: Tick = no_tick,
     resamples: int = RESAMPLES,
 ) -> list[Discrimination]:
     """AUC of each aspect, and of support among relevant contexts, where relevance does not help."""
-    found = critic.critique([each.judged for each in judgements], tick)
+    found = critic.critique([judgement.candidate for judgement in judgements], tick)
     scores = np.array([(each.isrel, each.issup, each.isuse) for each in found])
     truth = np.array([(each.relevant, each.supported, each.useful) for each in judgements])
-    questions = np.unique([each.judged.question for each in judgements], return_inverse=True)[1]
+    questions = np.unique([judgement.candidate.question for judgement in judgements], return_inverse=True)[1]
     every = np.ones(len(truth), bool)
     chosen = [*((aspect, "all", every) for aspect in range(len(ASPECTS))), (1, "relevant", truth[:, 0])]
     made = []

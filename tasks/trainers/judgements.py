@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from configs.evaluation import ScoreConfig
-from tasks.critics.base import Judged
+from tasks.critics.base import Candidate
 from tasks.critics.embedded import CriticModel, judged_windows
 from tasks.generators.base import Generator, Prompt
 from tasks.metrics.answers import F1, normalise
@@ -38,10 +38,10 @@ STRAY_WEIGHTS = (0.6, 0.2, 0.2)
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class LabelledCandidate:
     """A candidate with what is true of it: ISREL, ISSUP, ISUSE."""
 
-    judged: Judged
+    candidate: Candidate
     relevant: bool
     supported: bool
     useful: bool
@@ -69,7 +69,7 @@ class JudgementSampler:
         for asked in material.questions:
             self.golds.setdefault(asked.passage, []).extend(dict.fromkeys(asked.answers))
 
-    def judgements(self, epoch: int) -> list[Judgement]:
+    def judgements(self, epoch: int) -> list[LabelledCandidate]:
         """The candidates of one pass."""
         draw = random.Random(f"{self.seed}/{epoch}/judgements")
         drafts = [
@@ -78,7 +78,7 @@ class JudgementSampler:
         prompts = [Prompt("", draft.asked.question, (draft.read,)) for draft in drafts if draft.read]
         answers = iter(self.reader.generate(prompts))
         finished = ((draft, next(answers).text if draft.read else draft.answer) for draft in drafts)
-        return [judgement for draft, answer in finished if (judgement := _judgement(draft, answer))]
+        return [judgement for draft, answer in finished if (judgement := _labelled(draft, answer))]
 
     def _drafts(self, asked: Asked, example: Example, draw: random.Random) -> Iterator[_Draft]:
         context = example.context
@@ -110,13 +110,13 @@ class JudgementSampler:
         return _Draft(asked, context, False, draw.choice(pool))
 
 
-def _judgement(draft: _Draft, answer: str) -> Judgement | None:
+def _labelled(draft: _Draft, answer: str) -> LabelledCandidate | None:
     """None where the answer is empty, or is to be wrong and is nearly right."""
     useful = is_right(answer, draft.asked.answers)
     if not answer or (draft.wrong and (useful or contains_answer(answer, draft.asked.answers))):
         return None
-    judged = Judged(draft.asked.question, draft.context, answer)
-    return Judgement(judged, draft.relevant, draft.relevant and useful, useful)
+    candidate = Candidate(draft.asked.question, draft.context, answer)
+    return LabelledCandidate(candidate, draft.relevant, draft.relevant and useful, useful)
 
 
 def is_right(answer: str, golds: Iterable[str]) -> bool:
@@ -139,9 +139,9 @@ class Aspects:
     labels: tuple[bool, bool, bool]
 
 
-def aspects(tokenizer: Tokenizer, judgements: Sequence[Judgement]) -> list[Aspects]:
+def aspects(tokenizer: Tokenizer, judgements: Sequence[LabelledCandidate]) -> list[Aspects]:
     """Relevant contexts of several windows are left out: which of them has the answer is not told."""
-    made = judged_windows(tokenizer, [each.judged for each in judgements])
+    made = judged_windows(tokenizer, [judgement.candidate for judgement in judgements])
     return [
         Aspects(window, (each.relevant, each.supported, each.useful))
         for each, parts in zip(judgements, made, strict=True)

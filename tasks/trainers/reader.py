@@ -8,7 +8,6 @@ from pathlib import Path
 
 import torch
 
-from configs.evaluation import GenerateConfig
 from configs.training import TrainReader
 from tasks.generators.reader import Reader
 from tasks.models.reader_model import ReaderModel
@@ -59,10 +58,10 @@ class ReaderTraining(Training[ReaderModel, Labelled]):
         return found.f1
 
     def reader(self, directory: Path) -> Reader:
-        config = GenerateConfig(
+        options = Reader.Options(
             model=str(directory), device=self.parameters.device, precision=self.parameters.precision
         )
-        reader = Reader(config)
+        reader = Reader(options)
         reader.model.requires_grad_(False)  # loaded here, because that leaves it one thread
         torch.set_num_threads(self.threads)
         return reader

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from pydantic import ConfigDict
 
 from configs.evaluation import CritiqueConfig, GenerateConfig
 from configs.schema import EncodeConfig
-from tasks.critics.base import CritiqueConfig as Judgement
-from tasks.critics.base import Judged
+from tasks.critics.base import Candidate, Judgement
 from tasks.encoders.base import Encoded, LateEncoded, Spans, Tick
-from tasks.generators.base import Generation, Probe, Prompt, failed
+from tasks.generators.base import Generator, Prompt
+from tasks.models.engines.base import Completion, EngineOptions, failed
 
 DIMENSION = 32
 
@@ -138,33 +139,34 @@ class OtherEncoder(HashEncoder):
     """The same by another name: to the store it is another encoder."""
 
 
-class FirstWords:
+class FirstWords(Generator):
     """A generator that answers with the first words of the first context; "fail" in a question is an error row."""
+
+    class Options(GenerateConfig, EngineOptions):
+        model_config = ConfigDict(extra="forbid")
 
     version: ClassVar[str] = "1"
     uses_gpu = False
     workers = None
 
-    def __init__(self, config: GenerateConfig) -> None:
-        self.config = config
+    def __init__(self, options: Options) -> None:
+        self.options = options
 
     def identity(self) -> dict[str, Any]:
         return {"class": type(self).__name__, "version": self.version, "files": {}}
 
-    def generate(
-        self, prompts: Sequence[Prompt], probe: Probe | None = None, tick: Callable[[int, int], None] = _no_tick
-    ) -> list[Generation]:
+    def generate(self, prompts: Sequence[Prompt], tick: Callable[[int, int], None] = _no_tick) -> list[Completion]:
         if log := os.environ.get("VITALFEW_TEST_PROMPTS"):
             with Path(log).open("a") as file:
                 file.writelines(prompt.question + "\n" for prompt in prompts)
         tick(len(prompts), 0)
         return [self._answer(prompt) for prompt in prompts]
 
-    def _answer(self, prompt: Prompt) -> Generation:
+    def _answer(self, prompt: Prompt) -> Completion:
         if "fail" in prompt.question:
             return failed("the model has no answer to this")
         words = prompt.contexts[0].split()[:3] if prompt.contexts else []
-        return Generation(" ".join(words), len(prompt.text.split()), len(words), 0.001, logprob=-1.0)
+        return Completion(" ".join(words), len(prompt.text.split()), len(words), 0.001, logprob=-1.0)
 
 
 class WordCritic:
@@ -175,17 +177,17 @@ class WordCritic:
     uses_gpu = False
     workers = None
 
-    def __init__(self, config: CritiqueConfig) -> None:
-        self.config = config
+    def __init__(self, options: CritiqueConfig) -> None:
+        self.options = options
 
     def identity(self) -> dict[str, Any]:
         return {"class": type(self).__name__, "version": self.version, "files": {}}
 
-    def critique(self, batch: Sequence[Judged], tick: Callable[[int, int], None] = _no_tick) -> list[Judgement]:
+    def critique(self, batch: Sequence[Candidate], tick: Callable[[int, int], None] = _no_tick) -> list[Judgement]:
         tick(len(batch), 7 * len(batch))
         return [self._judge(each) for each in batch]
 
-    def _judge(self, each: Judged) -> Judgement:
+    def _judge(self, each: Candidate) -> Judgement:
         if "mute" in each.answer:
             return Judgement(0.0, 0.0, 0.0, "nothing to say")
         if "awkward" in each.question:

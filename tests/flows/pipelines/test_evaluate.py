@@ -368,14 +368,22 @@ def test_the_key_comes_from_the_environment_or_a_secret(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Secret, "load", load)
     monkeypatch.setenv("OPENAI_API_KEY", "from the environment")
-    flow.use_secret()
+    served = {"generator": "openai", "model": "a", "base_url": "http://127.0.0.1:1/v1"}
+    answering = evaluation("trial", {"generate": served, "methods": {"a": {"retrieve": None}}})
+    flow.use_secrets(answering)
     assert os.environ["OPENAI_API_KEY"] == "from the environment"
     monkeypatch.delenv("OPENAI_API_KEY")
-    flow.use_secret()
+    flow.use_secrets(answering)
     assert os.environ["OPENAI_API_KEY"] == "from the block"
     monkeypatch.delenv("OPENAI_API_KEY")
-    monkeypatch.setattr(flow, "SECRET", "another")
-    flow.use_secret()
+    judged = {"critique": {"critic": "judge", "engine": "openai", "model": "a"}, "select": {}}
+    flow.use_secrets(evaluation("trial", {"methods": {"a": {"retrieve": None, **judged}}}))
+    assert os.environ["OPENAI_API_KEY"] == "from the block"
+    monkeypatch.delenv("OPENAI_API_KEY")
+    flow.use_secrets(evaluation("trial", {"methods": {"a": {"retrieve": None}}}))
+    assert "OPENAI_API_KEY" not in os.environ
+    monkeypatch.setattr(Secret, "load", lambda name: load("another"))
+    flow.use_secrets(answering)
     assert "OPENAI_API_KEY" not in os.environ
 
 

@@ -12,11 +12,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
-from configs.evaluation import CritiqueConfig, GenerateConfig
 from configs.loading import ConfigError
 from configs.training import TrainCritic, TrainReader
 from flows.cli.main import app
-from tasks.critics.base import CriticUnavailable, Critique, Judged
+from tasks.critics.base import Candidate, CriticUnavailable, Judgement
 from tasks.critics.embedded import CriticModel, Embedded, embedded, judged_windows
 from tasks.datasets.specification import parse_dataset
 from tasks.generators.reader import Reader
@@ -61,14 +60,14 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def critic(directory: Path) -> Embedded:
-    return Embedded(CritiqueConfig(model=str(directory), precision="fp32", device="cpu"))
+    return Embedded(Embedded.Options(model=str(directory), precision="fp32", device="cpu"))
 
 
 # What is read
 
 
 def test_a_window_marks_the_answer_by_itself_and_where_the_context_has_it(critic: Embedded) -> None:
-    ((window,),) = judged_windows(critic.tokenizer, [Judged(QUESTION, CONTEXT, "ada norrin")])
+    ((window,),) = judged_windows(critic.tokenizer, [Candidate(QUESTION, CONTEXT, "ada norrin")])
     tokens = [critic.tokenizer.id_to_token(number) for number in window.ids]
     answer = critic.tokenizer.encode(ANSWER_TEXT, add_special_tokens=False).tokens
     marked = [token for token, kind in zip(tokens, window.types, strict=True) if kind == ANSWER]
@@ -90,32 +89,32 @@ def test_without_an_answer_a_window_is_the_readers(critic: Embedded) -> None:
 def test_a_long_context_is_read_to_its_end_and_the_best_window_counts(critic: Embedded) -> None:
     filler = "Salt and wool were sold in the market of the harbour every week. "
     context = filler * 40 + CONTEXT
-    (parts,) = judged_windows(critic.tokenizer, [Judged(QUESTION, context, ANSWER_TEXT)])
+    (parts,) = judged_windows(critic.tokenizer, [Candidate(QUESTION, context, ANSWER_TEXT)])
     assert len(parts) > 2
     assert all(len(part.ids) <= SIZE for part in parts)
     assert [part for part in parts if part.types.count(ANSWER) > 2 + len(ANSWER_TEXT.split())] == parts[-1:]
     with torch.inference_mode():
         scores = critic.model(padded(parts, 0, torch.device("cpu"))).sigmoid().max(0).values.tolist()
-    (found,) = critic.critique([Judged(QUESTION, context, ANSWER_TEXT)])
+    (found,) = critic.critique([Candidate(QUESTION, context, ANSWER_TEXT)])
     assert (found.isrel, found.issup, found.isuse) == pytest.approx(scores, abs=1e-5)
 
 
 def test_of_a_long_answer_the_beginning_is_read(critic: Embedded) -> None:
     long = "salt " * MAX_ANSWER
-    one, other = critic.critique([Judged(QUESTION, CONTEXT, long), Judged(QUESTION, CONTEXT, long + "and wool")])
+    one, other = critic.critique([Candidate(QUESTION, CONTEXT, long), Candidate(QUESTION, CONTEXT, long + "and wool")])
     assert one == other
-    (parts,) = judged_windows(critic.tokenizer, [Judged("why " * MAX_QUESTION, CONTEXT * 20, long * 3)])
+    (parts,) = judged_windows(critic.tokenizer, [Candidate("why " * MAX_QUESTION, CONTEXT * 20, long * 3)])
     assert max(len(part.ids) for part in parts) == SIZE
 
 
 # Critiques
 
 
-def _batch(seed: int, count: int) -> list[Judged]:
+def _batch(seed: int, count: int) -> list[Candidate]:
     draw = random.Random(seed)
     words = CONTEXT.split()
     return [
-        Judged(" ".join(draw.choices(words, k=6)), " ".join(draw.choices(words, k=20 + n % 50)), draw.choice(words))
+        Candidate(" ".join(draw.choices(words, k=6)), " ".join(draw.choices(words, k=20 + n % 50)), draw.choice(words))
         for n in range(count)
     ]
 
@@ -132,24 +131,24 @@ def test_scores_are_probabilities_and_the_order_of_candidates_changes_nothing(cr
 
 def test_an_empty_answer_is_neither_supported_nor_of_use(critic: Embedded) -> None:
     for answer in ("", " \n"):
-        (found,) = critic.critique([Judged(QUESTION, CONTEXT, answer)])
+        (found,) = critic.critique([Candidate(QUESTION, CONTEXT, answer)])
         assert found.isrel > 0
         assert (found.issup, found.isuse, found.error) == (0, 0, "")
-    assert critic.critique([Judged(QUESTION, "", ANSWER_TEXT)]) == [Critique(0, 0, 0)]
+    assert critic.critique([Candidate(QUESTION, "", ANSWER_TEXT)]) == [Judgement(0, 0, 0)]
 
 
 def test_an_over_long_question_is_an_error_row_and_its_neighbours_are_judged(critic: Embedded) -> None:
     counted: list[int] = []
-    long = Judged("why " * (MAX_QUESTION + 1), CONTEXT, ANSWER_TEXT)
-    batch = [long, Judged(QUESTION, CONTEXT, ANSWER_TEXT), long]
+    long = Candidate("why " * (MAX_QUESTION + 1), CONTEXT, ANSWER_TEXT)
+    batch = [long, Candidate(QUESTION, CONTEXT, ANSWER_TEXT), long]
     wrong, fine, _ = critic.critique(batch, lambda candidates, tokens: counted.append(candidates))
     assert fine == critic.critique(batch[1:2])[0]
-    assert wrong == Critique(0, 0, 0, f"the question has {MAX_QUESTION + 1} tokens, the critic takes {MAX_QUESTION}")
+    assert wrong == Judgement(0, 0, 0, f"the question has {MAX_QUESTION + 1} tokens, the critic takes {MAX_QUESTION}")
     assert sum(counted) == 3
 
 
 def test_its_identity_follows_the_weights(directory: Path, critic: Embedded, tmp_path: Path) -> None:
-    other = Embedded(CritiqueConfig(model=str(critic_of(tmp_path, seed=4)), precision="fp32", device="cpu"))
+    other = Embedded(Embedded.Options(model=str(critic_of(tmp_path, seed=4)), precision="fp32", device="cpu"))
     assert critic.identity() == Embedded(critic.config).identity()
     assert other.identity()["files"][ADAPTER] != critic.identity()["files"][ADAPTER]
     assert {ADAPTER, SETTINGS} < set(critic.identity()["files"])
@@ -157,11 +156,11 @@ def test_its_identity_follows_the_weights(directory: Path, critic: Embedded, tmp
 
 def test_a_directory_without_the_critics_files_is_refused(tmp_path: Path, directory: Path) -> None:
     with pytest.raises(CriticUnavailable, match=r"has no adapter\.safetensors; leave critique\.model out"):
-        Embedded(CritiqueConfig(model=str(tmp_path)))
+        Embedded(Embedded.Options(model=str(tmp_path)))
     save_file({**load_file(directory / ADAPTER), "decoder.weight": torch.zeros(2)}, tmp_path / ADAPTER)
     (tmp_path / SETTINGS).write_text((directory / SETTINGS).read_text())
     with pytest.raises(UnsupportedModel, match="not an adapter"):
-        Embedded(CritiqueConfig(model=str(tmp_path))).critique([Judged(QUESTION, CONTEXT, ANSWER_TEXT)])
+        Embedded(Embedded.Options(model=str(tmp_path))).critique([Candidate(QUESTION, CONTEXT, ANSWER_TEXT)])
 
 
 def test_a_critic_begins_where_its_reader_ended(tmp_path: Path) -> None:
@@ -174,7 +173,7 @@ def test_a_critic_begins_where_its_reader_ended(tmp_path: Path) -> None:
     critic = CriticModel(base, torch.float32).eval()
     critic.prepare_for_training(4)
     critic.begin_from(reader.trained())
-    tokenizer = Embedded(CritiqueConfig(model=str(critic_of(tmp_path / "other")))).tokenizer
+    tokenizer = Embedded(Embedded.Options(model=str(critic_of(tmp_path / "other")))).tokenizer
     found = encoded(tokenizer, [QUESTION, CONTEXT])
     batch = padded(windows(tokenizer, found[QUESTION], found[CONTEXT]), 0, torch.device("cpu"))
     with torch.no_grad():
@@ -231,7 +230,7 @@ def test_weights_come_with_a_card_figures_and_what_was_held_out(parameters: Trai
     card = (parameters.out / "README.md").read_text()
     assert "8 questions of 4 articles" in card
     assert "vitalfew train-critic squad:towns.json --out DIR --set" in card
-    Embedded(CritiqueConfig(model=str(parameters.out))).critique([Judged(QUESTION, CONTEXT, ANSWER_TEXT)])
+    Embedded(Embedded.Options(model=str(parameters.out))).critique([Candidate(QUESTION, CONTEXT, ANSWER_TEXT)])
 
 
 class Interrupted(Exception):
@@ -286,10 +285,10 @@ def test_the_command_trains_and_says_how_the_critic_is_used(parameters: TrainCri
 class Echo:
     """A reader that points at a text's first word."""
 
-    def generate(self, prompts, probe=None, tick=None):  # type: ignore[no-untyped-def]
-        from tasks.generators.base import Generation
+    def generate(self, prompts, tick=None):  # type: ignore[no-untyped-def]
+        from tasks.models.engines.base import Completion
 
-        return [Generation(prompt.contexts[0].split()[0], 1, 1, 0.0) for prompt in prompts]
+        return [Completion(prompt.contexts[0].split()[0], 1, 1, 0.0) for prompt in prompts]
 
 
 def test_judgements_are_true(tmp_path: Path) -> None:
@@ -354,13 +353,17 @@ def test_auc_is_the_share_of_pairs_in_the_right_order() -> None:
 
 @pytest.fixture(scope="module")
 def own() -> Embedded:
-    return Embedded(CritiqueConfig())
+    return Embedded(Embedded.Options())
 
 
 def test_the_embedded_critic_judges_plain_answers(own: Embedded) -> None:
     other = "Ships of the northern fleet carried salt, timber and wool to Kessin."
     right, wrong, elsewhere = own.critique(
-        [Judged(QUESTION, CONTEXT, "Ada Norrin"), Judged(QUESTION, CONTEXT, "1742"), Judged(QUESTION, other, "Kessin")]
+        [
+            Candidate(QUESTION, CONTEXT, "Ada Norrin"),
+            Candidate(QUESTION, CONTEXT, "1742"),
+            Candidate(QUESTION, other, "Kessin"),
+        ]
     )
     assert min(right.isrel, wrong.isrel) > elsewhere.isrel
     assert right.issup > max(wrong.issup, elsewhere.issup)
@@ -376,7 +379,7 @@ def test_the_embedded_critic_on_held_out_articles_is_as_good_as_its_card_says(ow
     material = read_material(record for _, record in parse_dataset(f"squad:{squad}")[1].records())
     held_out = material.of((embedded() / HELD_OUT).read_text().splitlines())
     asked = sample(held_out.questions, 40, seed=1)
-    judgements = candidates(held_out, asked, "sentence", Reader(GenerateConfig()))
+    judgements = candidates(held_out, asked, "sentence", Reader(Reader.Options()))
     figures = json.loads((embedded() / FIGURES).read_text())["figures"]
     told = {each["aspect"]: each["auc"] for each in figures if (each["unit"], each["among"]) == ("sentence", "all")}
     found = {each.aspect: each.auc for each in discrimination(own, "sentence", judgements) if each.among == "all"}

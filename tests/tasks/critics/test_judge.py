@@ -9,17 +9,18 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from configs.evaluation import CritiqueConfig
 from configs.loading import ConfigError
-from tasks.critics.base import Judged
+from tasks.critics.base import Candidate
 from tasks.critics.judge import ASKING, Judge
-from tasks.generators.base import GeneratorUnavailable
+from tasks.models.engines.base import EngineUnavailable
+from tasks.registry import UnknownName, make
 from tests.support import tiny_models
 from tests.support.fakes import ChatServer, completion
 
 ANSWERS = ("Yes", "No", "1", "2", "3", "4", "5")
 BATCH = [
-    Judged("Who founded it?", "The mill still stands.", "hills"),
-    Judged("Where does the {river} rise?", "", "the sea"),
-    Judged("Who?", "", ""),
+    Candidate("Who founded it?", "The mill still stands.", "hills"),
+    Candidate("Where does the {river} rise?", "", "the sea"),
+    Candidate("Who?", "", ""),
 ]
 
 
@@ -29,7 +30,9 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def judge(model: str | Path, **settings: object) -> Judge:
-    return Judge(CritiqueConfig(critic="judge", model=str(model), precision="fp32", device="cpu", **settings))
+    section = CritiqueConfig(critic="judge", model=str(model), **{"precision": "fp32", "device": "cpu", **settings})
+    critic: Judge = make(section, "critique")
+    return critic
 
 
 def by_hand(model: Path, asked: str, values: dict[str, float]) -> float:
@@ -68,15 +71,19 @@ def test_scores_are_the_probabilities_of_the_answers(llama: Path) -> None:
 
 def test_what_cannot_judge_is_named(tmp_path: Path, llama: Path) -> None:
     with pytest.raises(ConfigError, match="needs a model"):
-        Judge(CritiqueConfig(critic="judge"))
-    with pytest.raises(ConfigError, match=r"generator=reader: .*transformers, vllm, openai"):
-        judge(llama, generator="reader")
-    with pytest.raises(GeneratorUnavailable, match="nowhere"):
+        make(CritiqueConfig(critic="judge"), "critique")
+    with pytest.raises(UnknownName, match=r"unknown engine 'reader'; known: openai, transformers, vllm"):
+        judge(llama, engine="reader")
+    with pytest.raises(ConfigError, match=r"critique\.generator has moved: critic judge has critique\.engine"):
+        judge(llama, generator="vllm")
+    with pytest.raises(ConfigError, match=r"critique\.concurrency: the engine 'transformers' has no such setting"):
+        judge(llama, concurrency=3)
+    with pytest.raises(EngineUnavailable, match="nowhere"):
         judge("nowhere")
     lacking = tiny_models.llama(tmp_path / "lacking", tokens=("No",))
     with pytest.raises(ConfigError, match="lacks the token 'Yes'"):
         judge(lacking).critique(BATCH)
-    long = [Judged("Who?", "the mill " * 2000, "Ada")]
+    long = [Candidate("Who?", "the mill " * 2000, "Ada")]
     (critique,) = judge(llama).critique(long)
     assert "isrel: the prompt has" in critique.error
 
@@ -100,7 +107,7 @@ def test_a_server_is_asked_for_its_most_probable_tokens(monkeypatch: pytest.Monk
         return completion("Yes", logprobs=logprobs(Yes=0.3, No=0.1))
 
     with ChatServer(behave) as server:  # type: ignore[arg-type]
-        critic = judge("some-model", generator="openai", base_url=server.url)
-        found = critic.critique([Judged("Who?", "Ada", "Ada"), Judged("Who?", "", "mute")])
+        critic = judge("some-model", engine="openai", base_url=server.url, precision="auto", device="auto")
+        found = critic.critique([Candidate("Who?", "Ada", "Ada"), Candidate("Who?", "", "mute")])
     assert (found[0].isrel, found[0].issup, found[0].isuse) == pytest.approx((0.75, 0.75, 0.75))
     assert "isuse: none of 1, 2, 3, 4, 5" in found[1].error

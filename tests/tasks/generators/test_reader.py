@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
-from configs.evaluation import GenerateConfig
 from configs.loading import ConfigError
 from configs.training import TrainReader
 from flows.cli.main import app
 from tasks.datasets.base import InputError
 from tasks.datasets.specification import parse_dataset
-from tasks.generators.base import GeneratorUnavailable, Probe, Prompt
+from tasks.generators.base import Prompt
 from tasks.generators.reader import Reader, best_spans, embedded
+from tasks.models.engines.base import EngineUnavailable
 from tasks.models.files import UnsupportedModel
 from tasks.models.reader_model import ReaderModel
 from tasks.models.tuned import ADAPTER, SETTINGS, write_weights
@@ -64,7 +64,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def reader(directory: Path) -> Reader:
-    return Reader(GenerateConfig(model=str(directory), precision="fp32", device="cpu"))
+    return Reader(Reader.Options(model=str(directory), precision="fp32", device="cpu"))
 
 
 # Spans
@@ -149,7 +149,7 @@ def test_an_over_long_question_is_an_error_row_and_its_neighbours_are_answered(r
 
 
 def test_max_input_tokens_and_max_tokens_are_kept(directory: Path) -> None:
-    limited = Reader(GenerateConfig(model=str(directory), max_input_tokens=30, max_tokens=2, precision="fp32"))
+    limited = Reader(Reader.Options(model=str(directory), max_input_tokens=30, max_tokens=2, precision="fp32"))
     short, long = limited.generate([Prompt("", QUESTION, CONTEXTS[:1]), Prompt("", QUESTION, CONTEXTS)])
     assert short.completion_tokens <= 2
     assert "max_input_tokens is 30" in long.error
@@ -226,7 +226,7 @@ def test_ticks_add_up_and_seconds_are_shared_out(reader: Reader) -> None:
 
 
 def test_half_precision_gives_nearly_the_same_probabilities(directory: Path, reader: Reader) -> None:
-    half = Reader(GenerateConfig(model=str(directory), precision="bf16", device="cpu"))
+    half = Reader(Reader.Options(model=str(directory), precision="bf16", device="cpu"))
     prompts = _prompts(3, 20)
     pairs = list(zip(half.generate(prompts), reader.generate(prompts), strict=True))
     assert sum(one.text == other.text for one, other in pairs) >= 15
@@ -237,17 +237,17 @@ def test_half_precision_gives_nearly_the_same_probabilities(directory: Path, rea
 
 
 def test_identity_is_known_without_the_model_and_follows_the_weights(directory: Path, tmp_path: Path) -> None:
-    first = Reader(GenerateConfig(model=str(directory)))
+    first = Reader(Reader.Options(model=str(directory)))
     identity = first.identity()
     assert "model" not in vars(first)
     assert {ADAPTER, SETTINGS, "base/model.safetensors"} <= set(identity["files"])
     other = reader_of(tmp_path, seed=4)
-    assert Reader(GenerateConfig(model=str(other))).identity()["files"][ADAPTER] != identity["files"][ADAPTER]
+    assert Reader(Reader.Options(model=str(other))).identity()["files"][ADAPTER] != identity["files"][ADAPTER]
 
 
 def test_what_is_no_reader_is_refused(directory: Path, tmp_path: Path) -> None:
-    with pytest.raises(GeneratorUnavailable, match=r"has no adapter\.safetensors"):
-        Reader(GenerateConfig(model=str(tmp_path)))
+    with pytest.raises(EngineUnavailable, match=r"has no adapter\.safetensors"):
+        Reader(Reader.Options(model=str(tmp_path)))
     weights = load_file(directory / ADAPTER)
     for broken, message in (
         ({name: each for name, each in weights.items() if not name.endswith(".b")}, "does not fit"),
@@ -257,12 +257,7 @@ def test_what_is_no_reader_is_refused(directory: Path, tmp_path: Path) -> None:
         save_file(broken, tmp_path / ADAPTER)
         (tmp_path / SETTINGS).write_text((directory / SETTINGS).read_text())
         with pytest.raises(UnsupportedModel, match=message):
-            Reader(GenerateConfig(model=str(tmp_path))).generate([Prompt("", QUESTION, CONTEXTS)])
-
-
-def test_it_has_no_token_probabilities_to_tell(reader: Reader) -> None:
-    with pytest.raises(GeneratorUnavailable, match="no token probabilities"):
-        reader.generate([Prompt("", QUESTION, CONTEXTS)], Probe(("yes", "no")))
+            Reader(Reader.Options(model=str(tmp_path))).generate([Prompt("", QUESTION, CONTEXTS)])
 
 
 def test_merged_weights_are_the_trained_ones(tmp_path: Path) -> None:
@@ -275,7 +270,7 @@ def test_merged_weights_are_the_trained_ones(tmp_path: Path) -> None:
     write_weights(tmp_path, trained, str(base))
     merged = ReaderModel(base, torch.float32).eval()
     merged.merge(load_file(tmp_path / ADAPTER))
-    tokenizer = Reader(GenerateConfig(model=str(tmp_path))).tokenizer
+    tokenizer = Reader(Reader.Options(model=str(tmp_path))).tokenizer
     found = encoded(tokenizer, [QUESTION, *CONTEXTS])
     rows = [window for context in CONTEXTS for window in windows(tokenizer, found[QUESTION], found[context])]
     batch = padded(rows, 0, torch.device("cpu"))
@@ -343,7 +338,7 @@ def test_the_command_trains_and_says_how_the_reader_is_used(parameters: TrainRea
     found = CliRunner().invoke(app, [*command, "--set=epochs=1", "--set=rank=4", "--set=threads=1"])
     assert found.exit_code == 0, found.output
     assert "exact match %" in found.output
-    assert Reader(GenerateConfig(model=str(parameters.out))).generate([Prompt("", QUESTION, CONTEXTS)])[0].text
+    assert Reader(Reader.Options(model=str(parameters.out))).generate([Prompt("", QUESTION, CONTEXTS)])[0].text
     refused = CliRunner().invoke(app, [*command, "--set=epochs=2"])
     assert refused.exit_code == 1
     assert "other settings or data" in " ".join(refused.output.split())
@@ -440,7 +435,7 @@ def test_clozes_ask_for_a_name_or_number_of_their_passage(squad: Path) -> None:
 
 @pytest.fixture(scope="module")
 def own() -> Reader:
-    return Reader(GenerateConfig())
+    return Reader(Reader.Options())
 
 
 def test_the_embedded_reader_answers_plain_questions(own: Reader) -> None:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from configs.evaluation import RefineConfig
 from configs.loading import ConfigError
 from flows.cli.main import app
-from tasks.generators.base import Generation, GeneratorUnavailable, failed
+from tasks.models.engines.base import Completion, EngineUnavailable, failed
 from tasks.models.seq2seq import RewritingFailed
 from tasks.refine import RefineConfig as RefineStage
 from tasks.refiners.base import Hit
@@ -48,15 +48,15 @@ def make(model: Path | str | None, **chosen: Any) -> Recomp:
 def watched(refiner: Recomp, monkeypatch: pytest.MonkeyPatch, answers: Sequence[str] | None = None) -> list[str]:
     """The inputs that the model gets; it says `answers` where there are any."""
     seen: list[str] = []
-    whole = refiner.rewriter.generator.generate
+    whole = refiner.rewriter.engine.complete
 
-    def watch(prompts: Any, probe: Any = None, tick: Any = None) -> list[Generation]:
-        seen.extend(prompt.text for prompt in prompts)
+    def watch(prompts: Any, probe: Any = None, tick: Any = None) -> list[Completion]:
+        seen.extend(prompts)
         if answers is None:
             return whole(prompts, tick=tick)
-        return [Generation(text, 10, 2, 0.1) for text in answers[: len(prompts)]]
+        return [Completion(text, 10, 2, 0.1) for text in answers[: len(prompts)]]
 
-    monkeypatch.setattr(refiner.rewriter.generator, "generate", watch)
+    monkeypatch.setattr(refiner.rewriter.engine, "complete", watch)
     return seen
 
 
@@ -141,7 +141,7 @@ def test_a_text_that_cannot_be_rewritten_is_named(t5: Path, monkeypatch: pytest.
     with pytest.raises(RewritingFailed, match=r"refine: no text.*40 at most.*refine\.max_input_tokens=N"):
         make(t5, max_input_tokens=40).refine(["mill " * 100], [HITS])
     refiner = make(t5)
-    monkeypatch.setattr(refiner.rewriter.generator, "generate", lambda *_, **__: [failed("out of memory")])
+    monkeypatch.setattr(refiner.rewriter.engine, "complete", lambda *_, **__: [failed("out of memory")])
     with pytest.raises(RewritingFailed, match="out of memory"):
         refiner.refine(["Who?"], [HITS])
 
@@ -149,11 +149,11 @@ def test_a_text_that_cannot_be_rewritten_is_named(t5: Path, monkeypatch: pytest.
 def test_what_is_missing_is_named(tmp_path: Path, t5: Path) -> None:
     with pytest.raises(ConfigError, match=r"refine\.model=NAME, one of recomp-nq, recomp-tqa, recomp-hotpotqa"):
         make(None)
-    with pytest.raises(GeneratorUnavailable, match=r"fangyuan/nq_abstractive_compressor is not on this.*refine\.model"):
+    with pytest.raises(EngineUnavailable, match=r"fangyuan/nq_abstractive_compressor is not on this.*refine\.model"):
         make("recomp-nq")
-    with pytest.raises(GeneratorUnavailable, match=r"no encoder-decoder.*refine\.model"):
+    with pytest.raises(EngineUnavailable, match=r"no encoder-decoder.*refine\.model"):
         make(tiny_models.llama(tmp_path / "llama"))
-    with pytest.raises(GeneratorUnavailable, match=r"pickle.*refine\.model"):
+    with pytest.raises(EngineUnavailable, match=r"pickle.*refine\.model"):
         make(tiny_models.pickled(tiny_models.t5_generator(tmp_path / "t5")))
     with pytest.raises(ConfigError, match=r"refine\.max_input_tokens=100.*takes prompts of 64"):
         make(tiny_models.bart(tmp_path / "bart"), max_input_tokens=100).refine(["a"], [HITS])
@@ -164,7 +164,7 @@ def test_what_is_missing_is_named(tmp_path: Path, t5: Path) -> None:
 def test_identity_follows_weights_and_limits_and_loads_nothing(t5: Path, tmp_path: Path) -> None:
     refiner = make(t5)
     assert "model.safetensors" in refiner.identity()["model"]["files"]
-    assert "model" not in vars(refiner.rewriter.generator)
+    assert "model" not in vars(refiner.rewriter.engine)
     assert make(t5).identity() == refiner.identity()
     assert make(t5, max_new_tokens=9).identity() != refiner.identity()
     assert make(t5, max_input_tokens=90).identity() != refiner.identity()

@@ -19,7 +19,7 @@ from flows.cli.main import app
 from flows.pipelines.index_corpus import index_stages
 from storage.ids import passage_id
 from tasks.datasets.base import InputError
-from tasks.generators.base import GeneratorUnavailable
+from tasks.models.engines.base import EngineUnavailable
 from tasks.models.seq2seq import RewritingFailed
 from tasks.split import Rewrite, split_stage
 from tasks.splitters.base import Passage
@@ -126,9 +126,9 @@ def test_a_long_passage_is_read_in_parts(whole: Path, text: str) -> None:
 
 
 def test_what_is_missing_is_named(tmp_path: Path, whole: Path) -> None:
-    with pytest.raises(GeneratorUnavailable, match=r"chentong00/propositionizer-wiki-flan-t5-large .*split\.model"):
+    with pytest.raises(EngineUnavailable, match=r"chentong00/propositionizer-wiki-flan-t5-large .*split\.model"):
         Propositions(SplitConfig())
-    with pytest.raises(GeneratorUnavailable, match="no encoder-decoder"):
+    with pytest.raises(EngineUnavailable, match="no encoder-decoder"):
         make(tiny_models.llama(tmp_path / "llama"))
     with pytest.raises(RewritingFailed, match=r"split\.max_input_tokens"):
         make(whole, max_input_tokens=8).rewrite(passages("A mill."))
@@ -282,7 +282,7 @@ def test_the_stage_travels_without_its_model(plain: Path, whole: Path) -> None:
     passages = index_stages(parameters(plain, CORPUS))[0].artifact
     stage = split_stage(plain, passages, SplitConfig(splitter="propositions", model=str(whole)))
     assert isinstance(stage, Rewrite)
-    assert "model" not in vars(stage.rewriter.rewriter.generator)  # type: ignore[attr-defined]
+    assert "model" not in vars(stage.rewriter.rewriter.engine)  # type: ignore[attr-defined]
     again = pickle.loads(pickle.dumps(stage))
     assert "rewriter" not in vars(again)
     assert again.description() == stage.description()

@@ -1,4 +1,4 @@
-"""The `transformers` generator on tiny models: batches, limits, sampling, probabilities, faults."""
+"""The engine `transformers` on tiny models: batches, limits, sampling, probabilities, faults."""
 
 import math
 from pathlib import Path
@@ -8,11 +8,10 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
-from configs.evaluation import GenerateConfig
 from configs.loading import ConfigError
-from tasks.generators.base import Generation, GeneratorUnavailable, Probe, Prompt, sampling_seed
-from tasks.generators.transformers import Transformers
-from tasks.generators.vllm import Vllm
+from tasks.models.engines.base import Completion, EngineUnavailable, Probe, sampling_seed
+from tasks.models.engines.transformers import Transformers
+from tasks.models.engines.vllm import Vllm
 from tasks.models.sampling import RowSampler
 from tests.support import tiny_models
 
@@ -39,20 +38,12 @@ def t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_models.t5_generator(tmp_path_factory.mktemp("t5"))
 
 
-def config(model: Path | str | None, **settings: Any) -> GenerateConfig:
-    chosen = {"model": model and str(model), "precision": "fp32", "device": "cpu", "max_tokens": 12, **settings}
-    return GenerateConfig(generator="transformers", **chosen)
+def make(model: Path | str | None, **settings: Any) -> Transformers:
+    chosen = {"precision": "fp32", "device": "cpu", "max_tokens": 12, **settings}
+    return Transformers(Transformers.Options(model=model and str(model), **chosen), "generate")
 
 
-def make(model: Path, **settings: Any) -> Transformers:
-    return Transformers(config(model, **settings))
-
-
-def prompts(*texts: str) -> list[Prompt]:
-    return [Prompt(text, text) for text in texts]
-
-
-def content(answers: list[Generation]) -> list[tuple[str, int, int, str]]:
+def content(answers: list[Completion]) -> list[tuple[str, int, int, str]]:
     return [(each.text, each.prompt_tokens, each.completion_tokens, each.error) for each in answers]
 
 
@@ -61,9 +52,9 @@ def content(answers: list[Generation]) -> list[tuple[str, int, int, str]]:
 def test_a_batch_answers_as_its_prompts_one_by_one(
     model: str, temperature: float, request: pytest.FixtureRequest
 ) -> None:
-    generator = make(request.getfixturevalue(model), temperature=temperature)
-    together = generator.generate(prompts(*TEXTS))
-    apart = [generator.generate(prompts(text))[0] for text in TEXTS]
+    engine = make(request.getfixturevalue(model), temperature=temperature)
+    together = engine.complete(TEXTS)
+    apart = [engine.complete([text])[0] for text in TEXTS]
     assert content(together) == content(apart)
     assert [each.logprob for each in together] == pytest.approx([each.logprob for each in apart], abs=1e-4)
     assert len({each.text for each in together}) > 2
@@ -71,7 +62,7 @@ def test_a_batch_answers_as_its_prompts_one_by_one(
 
 def test_greedy_answers_are_those_of_the_library(llama: Path, bart: Path) -> None:
     for model, kind in ((llama, AutoModelForCausalLM), (bart, AutoModelForSeq2SeqLM)):
-        [answer] = make(model, temperature=0).generate(prompts(TEXTS[1]))
+        [answer] = make(model, temperature=0).complete([TEXTS[1]])
         tokenizer, reference = AutoTokenizer.from_pretrained(model), kind.from_pretrained(model)
         chat = [{"role": "user", "content": TEXTS[1]}]
         text = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True) if model == llama else ""
@@ -92,15 +83,15 @@ def test_padding_is_on_the_left(llama: Path) -> None:
 
 
 def test_the_logprob_is_that_of_the_whole_completion(llama: Path) -> None:
-    generator = make(llama, temperature=1.0)
-    [answer] = generator.generate(prompts(TEXTS[0]))
-    [prompt] = generator.local.encode([TEXTS[0]])
+    engine = make(llama, temperature=1.0)
+    [answer] = engine.complete([TEXTS[0]])
+    [prompt] = engine.local.encode([TEXTS[0]])
     with torch.inference_mode():
         sampler = RowSampler(1.0, [sampling_seed(100, TEXTS[0])], torch.device("cpu"), [])
-        output = generator.model.generate(
-            torch.tensor([prompt]), generation_config=generator._settings, logits_processor=[sampler]
+        output = engine.model.generate(
+            torch.tensor([prompt]), generation_config=engine._settings, logits_processor=[sampler]
         )
-        logprobs = generator.model(output).logits[0].log_softmax(-1)
+        logprobs = engine.model(output).logits[0].log_softmax(-1)
     chosen = output[0, len(prompt) :]
     expected = sum(float(logprobs[len(prompt) - 1 + place, token]) for place, token in enumerate(chosen))
     assert answer.completion_tokens == len(chosen)
@@ -108,8 +99,8 @@ def test_the_logprob_is_that_of_the_whole_completion(llama: Path) -> None:
 
 
 def test_sampling_follows_the_seed_and_the_distribution(llama: Path) -> None:
-    first, again = (make(llama, temperature=1.0).generate(prompts(*TEXTS)) for _ in range(2))
-    other = make(llama, temperature=1.0, seed=1).generate(prompts(*TEXTS))
+    first, again = (make(llama, temperature=1.0).complete(TEXTS) for _ in range(2))
+    other = make(llama, temperature=1.0, seed=1).complete(TEXTS)
     assert content(first) == content(again)
     assert content(first) != content(other)
     logits = torch.log(torch.tensor([[0.5, 0.3, 0.2, 0.0]])).repeat(4000, 1)
@@ -124,78 +115,78 @@ def test_sampling_follows_the_seed_and_the_distribution(llama: Path) -> None:
 
 def test_a_prompt_that_is_too_long_is_a_row(llama: Path, bart: Path, t5: Path) -> None:
     long = "mill " * 400
-    answers = make(llama).generate(prompts("hills", long, "sea"))
+    answers = make(llama).complete(["hills", long, "sea"])
     assert [bool(each.error) for each in answers] == [False, True, False]
     assert "244 at most" in answers[1].error  # 256 positions less 12 of the answer
     assert (answers[1].finish_reason, answers[1].text) == ("error", "")
     assert answers[1].prompt_tokens > 400
-    assert "64 at most" in make(bart).generate(prompts(long))[0].error
-    assert not make(t5).generate(prompts(long))[0].error  # relative positions
-    [short] = make(llama, max_input_tokens=4).generate(prompts("The river rises in the hills"))
+    assert "64 at most" in make(bart).complete([long])[0].error
+    assert not make(t5).complete([long])[0].error  # relative positions
+    [short] = make(llama, max_input_tokens=4).complete(["The river rises in the hills"])
     assert "4 at most" in short.error
-    assert make(llama).generate([]) == []
+    assert make(llama).complete([]) == []
 
 
 def test_the_longest_prompt_still_fits(plain_llama: Path) -> None:
-    generator = make(plain_llama, temperature=0)
-    text = next(text for size in range(400) if len(generator.local.encode([text := "x" * size])[0]) == 244)
-    whole, beyond = generator.generate(prompts(text, text + "x"))
+    engine = make(plain_llama, temperature=0)
+    text = next(text for size in range(400) if len(engine.local.encode([text := "x" * size])[0]) == 244)
+    whole, beyond = engine.complete([text, text + "x"])
     assert (whole.error, whole.prompt_tokens) == ("", 244)
     assert "245 tokens" in beyond.error
 
 
 def test_an_empty_prompt_is_a_row_where_it_has_no_tokens(plain_llama: Path) -> None:
-    generator = make(plain_llama)
-    generator.local.tokenizer.backend_tokenizer.post_processor = None  # no <s>
-    empty, full = generator.generate(prompts("", "hills"))
+    engine = make(plain_llama)
+    engine.local.tokenizer.backend_tokenizer.post_processor = None  # no <s>
+    empty, full = engine.complete(["", "hills"])
     assert (empty.error, full.error) == ("the prompt is empty", "")
 
 
 def test_settings_that_do_not_fit_the_model(llama: Path) -> None:
     with pytest.raises(ConfigError, match="max_tokens=256"):
-        make(llama, max_tokens=256).generate(prompts("a"))
+        make(llama, max_tokens=256).complete(["a"])
     with pytest.raises(ConfigError, match=r"max_input_tokens=250.*244"):
-        make(llama, max_input_tokens=250).generate(prompts("a"))
+        make(llama, max_input_tokens=250).complete(["a"])
 
 
 def test_probabilities_of_named_tokens(llama: Path) -> None:
-    generator = make(llama, temperature=0)
-    tokenizer = generator.local.tokenizer
+    engine = make(llama, temperature=0)
+    tokenizer = engine.local.tokenizer
     every = Probe(tuple(tokenizer.get_vocab()))
-    [answer] = generator.generate(prompts(TEXTS[0]), every)
-    [prompt] = generator.local.encode([TEXTS[0]])
+    [answer] = engine.complete([TEXTS[0]], every)
+    [prompt] = engine.local.encode([TEXTS[0]])
     with torch.inference_mode():
-        expected = generator.model(torch.tensor([prompt])).logits[0, -1].softmax(-1)
+        expected = engine.model(torch.tensor([prompt])).logits[0, -1].softmax(-1)
     numbers = {token: float(expected[number]) for token, number in tokenizer.get_vocab().items()}
     assert answer.probabilities == pytest.approx(numbers, rel=1e-3, abs=1e-7)
     assert 0.5 < sum(answer.probabilities.values()) <= 1
-    few = generator.generate(prompts(*TEXTS), Probe((" mill", "<|end|>", "he"), position=2))
+    few = engine.complete(TEXTS, Probe((" mill", "<|end|>", "he"), position=2))
     for each in few:
         assert set(each.probabilities) == {" mill", "<|end|>", "he"}
         assert 0 < sum(each.probabilities.values()) <= 1
-    [first] = generator.generate(prompts(TEXTS[0]), Probe(("ill",)))
+    [first] = engine.complete([TEXTS[0]], Probe(("ill",)))
     assert first.probabilities["ill"] == pytest.approx(answer.probabilities["ill"], rel=1e-4)
 
 
 def test_a_probe_that_cannot_be(llama: Path) -> None:
-    generator = make(llama)
+    engine = make(llama)
     with pytest.raises(ConfigError, match=r"'river bank' is .* tokens"):
-        generator.generate(prompts("a"), Probe(("river bank",)))
+        engine.complete(["a"], Probe(("river bank",)))
     with pytest.raises(ConfigError, match="position 12"):
-        generator.generate(prompts("a"), Probe(("he",), position=12))
+        engine.complete(["a"], Probe(("he",), position=12))
 
 
 def test_an_answer_that_ends_early(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    generator = make(llama, temperature=0)
+    engine = make(llama, temperature=0)
     tokens: list[list[int]] = []
     with monkeypatch.context() as patched:
-        patched.setattr(generator.local, "decode", lambda ids: str(tokens.append(ids)))
-        [full] = generator.generate(prompts(TEXTS[0]))
+        patched.setattr(engine.local, "decode", lambda ids: str(tokens.append(ids)))
+        [full] = engine.complete([TEXTS[0]])
     assert full.finish_reason == "length"
     assert tokens[0][2] not in tokens[0][:2]
-    generator = make(llama, temperature=0)
-    generator.model.generation_config.eos_token_id = [3, tokens[0][2]]
-    early = generator.generate(prompts(*TEXTS), Probe(("he",), position=5))
+    engine = make(llama, temperature=0)
+    engine.model.generation_config.eos_token_id = [3, tokens[0][2]]
+    early = engine.complete(TEXTS, Probe(("he",), position=5))
     assert (early[0].finish_reason, early[0].completion_tokens) == ("stop", 3)
     assert early[0].probabilities == {}
     longer = next(each for each in early if each.completion_tokens > 5)
@@ -205,19 +196,19 @@ def test_an_answer_that_ends_early(llama: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("fault", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("one bad prompt")])
 def test_a_failing_batch_is_split(llama: Path, monkeypatch: pytest.MonkeyPatch, fault: Exception) -> None:
-    generator = make(llama, temperature=0)
-    expected = generator.generate(prompts(*TEXTS))
-    whole, sizes = generator._batch, []
-    [poison] = generator.local.encode([TEXTS[2]])
+    engine = make(llama, temperature=0)
+    expected = engine.complete(TEXTS)
+    whole, sizes = engine._batch, []
+    [poison] = engine.local.encode([TEXTS[2]])
 
-    def fail(ids: list[list[int]], *rest: Any) -> list[Generation]:
+    def fail(ids: list[list[int]], *rest: Any) -> list[Completion]:
         sizes.append(len(ids))
         if poison in ids:
             raise fault
         return whole(ids, *rest)
 
-    monkeypatch.setattr(generator, "_batch", fail)
-    answers = generator.generate(prompts(*TEXTS))
+    monkeypatch.setattr(engine, "_batch", fail)
+    answers = engine.complete(TEXTS)
     assert str(fault) in answers[2].error
     assert answers[2].prompt_tokens == len(poison)
     rest = [place for place in range(len(TEXTS)) if place != 2]
@@ -226,22 +217,22 @@ def test_a_failing_batch_is_split(llama: Path, monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_a_model_that_gives_nan_is_a_row(llama: Path) -> None:
-    generator = make(llama)
+    engine = make(llama)
     with torch.no_grad():
-        generator.model.lm_head.weight.fill_(math.nan)
-    assert all("NaN" in answer.error for answer in generator.generate(prompts(*TEXTS)))
+        engine.model.lm_head.weight.fill_(math.nan)
+    assert all("NaN" in answer.error for answer in engine.complete(TEXTS))
 
 
 def test_batches_keep_to_their_tokens_and_progress_is_told(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    generator = make(llama, batch_tokens=100)
-    whole, sizes, seen = generator._batch, [], []
+    engine = make(llama, batch_tokens=100)
+    whole, sizes, seen = engine._batch, [], []
 
-    def watch(ids: list[list[int]], *rest: Any) -> list[Generation]:
+    def watch(ids: list[list[int]], *rest: Any) -> list[Completion]:
         sizes.append((len(ids), max(map(len, ids)) + 12))
         return whole(ids, *rest)
 
-    monkeypatch.setattr(generator, "_batch", watch)
-    answers = generator.generate(prompts(*TEXTS), tick=lambda *done: seen.append(done))
+    monkeypatch.setattr(engine, "_batch", watch)
+    answers = engine.complete(TEXTS, tick=lambda *done: seen.append(done))
     assert len(sizes) > 1
     assert all(count == 1 or count * length <= 100 for count, length in sizes)
     assert sum(count for count, _ in seen) == len(TEXTS)
@@ -263,29 +254,29 @@ def test_identity_follows_weights_and_chat_template(tmp_path: Path) -> None:
 
 def test_what_is_missing_is_named(tmp_path: Path, llama: Path) -> None:
     with pytest.raises(ConfigError, match=r"generate\.model=NAME"):
-        Transformers(config(None))
-    with pytest.raises(GeneratorUnavailable, match=r"not on this machine.*hf download"):
-        Transformers(config("nobody/nothing"))
-    with pytest.raises(GeneratorUnavailable, match="pickle"):
+        make(None)
+    with pytest.raises(EngineUnavailable, match=r"not on this machine.*hf download"):
+        make("nobody/nothing")
+    with pytest.raises(EngineUnavailable, match="pickle"):
         make(tiny_models.pickled(tiny_models.llama(tmp_path / "llama")))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(GeneratorUnavailable, match="no weights"):
+    with pytest.raises(EngineUnavailable, match="no weights"):
         make(tmp_path / "empty")
     bert = tiny_models.bert(tmp_path / "bert")
-    with pytest.raises(GeneratorUnavailable, match=r"weights of .* are missing"):
-        make(bert).generate(prompts("a"))
+    with pytest.raises(EngineUnavailable, match=r"weights of .* are missing"):
+        make(bert).complete(["a"])
     encoder = tiny_models.t5(tmp_path / "t5")
-    with pytest.raises(GeneratorUnavailable, match="missing"):
-        make(encoder).generate(prompts("a"))
+    with pytest.raises(EngineUnavailable, match="missing"):
+        make(encoder).complete(["a"])
 
 
 def test_without_vllm_the_remedy_is_named(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(GeneratorUnavailable, match=r"pip install 'vitalfew\[vllm\]'.*make setup-vllm"):
-        Vllm(config(llama))
+    with pytest.raises(EngineUnavailable, match=r"pip install 'vitalfew\[vllm\]'.*make setup-vllm"):
+        Vllm(Vllm.Options(model=str(llama)), "generate")
 
 
 def test_threads_are_as_they_were(llama: Path) -> None:
     torch.set_num_threads(1)
-    make(llama).generate(prompts("a"))
+    make(llama).complete(["a"])
     assert torch.get_num_threads() == 1

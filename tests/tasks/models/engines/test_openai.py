@@ -1,4 +1,4 @@
-"""The `openai` generator against a server that misbehaves. A real one, `vllm serve`, is in test_generators_vllm.py."""
+"""The engine `openai` against a server that misbehaves. A real one, `vllm serve`, is in test_vllm.py."""
 
 import json
 import logging
@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from configs.evaluation import GenerateConfig
 from configs.loading import ConfigError
-from tasks.generators.base import Generation, GeneratorUnavailable, Probe, Prompt
-from tasks.generators.openai import OpenAI
+from tasks.models.engines.base import Completion, EngineUnavailable, Probe
+from tasks.models.engines.openai import OpenAI
 from tests.support.fakes import ChatServer, Reply, completion
 
 KEY = "sk-very-secret-0123456789"
@@ -28,14 +27,9 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("openai._base_client.MAX_RETRY_DELAY", 0.02)
 
 
-def prompts(*texts: str) -> list[Prompt]:
-    return [Prompt(text, text) for text in texts]
-
-
-def config(url: str | None, **settings: Any) -> GenerateConfig:
-    return GenerateConfig(
-        generator="openai", **{"model": "tiny", "base_url": url, "retries": 2, "timeout": 5.0, **settings}
-    )
+def engine_at(url: str | None, **settings: Any) -> OpenAI:
+    given = {"model": "tiny", "base_url": url, "retries": 2, "timeout": 5.0, **settings}
+    return OpenAI(OpenAI.Options(**given), "generate")
 
 
 @contextmanager
@@ -55,9 +49,9 @@ def serving(
         yield server
 
 
-def ask(chat: Callable[[str, int], Reply], *texts: str, **settings: Any) -> tuple[list[Generation], ChatServer]:
+def ask(chat: Callable[[str, int], Reply], *texts: str, **settings: Any) -> tuple[list[Completion], ChatServer]:
     with serving(chat) as server:
-        return OpenAI(config(server.url, **settings)).generate(prompts(*texts)), server
+        return engine_at(server.url, **settings).complete(texts), server
 
 
 def test_an_answer_with_its_counts_and_logprob() -> None:
@@ -159,7 +153,7 @@ def test_a_server_without_logprobs_is_asked_without() -> None:
             return Reply({"error": {"message": "logprobs: unknown"}}, status=400) if refused else plain(path, body, 0)
 
         server.behave = behave
-        answers = OpenAI(config(server.url, concurrency=1)).generate(prompts("a", "b"))
+        answers = engine_at(server.url, concurrency=1).complete(["a", "b"])
     assert [(answer.text, answer.logprob) for answer in answers] == [("yes", None)] * 2
     assert server.prompts() == ["a", "a", "b"]
 
@@ -178,7 +172,7 @@ def test_no_more_requests_at_once_than_allowed() -> None:
 def test_progress_is_told() -> None:
     seen: list[tuple[int, int]] = []
     with serving(lambda prompt, _: completion("yes") if prompt == "a" else Reply(b"?")) as server:
-        OpenAI(config(server.url)).generate(prompts("a", "b"), tick=lambda *done: seen.append(done))
+        engine_at(server.url).complete(["a", "b"], tick=lambda *done: seen.append(done))
     assert sorted(seen) == [(1, 0), (1, 9)]
 
 
@@ -186,12 +180,12 @@ def test_the_key_is_nowhere(caplog: pytest.LogCaptureFixture, capfd: pytest.Capt
     echo = Reply({"error": {"message": f"wrong key: {KEY}", "header": f"Bearer {KEY}"}}, status=400)
     garbage = Reply(f"{KEY} is no JSON".encode())
     with caplog.at_level(logging.DEBUG), serving(lambda prompt, _: echo if prompt == "a" else garbage) as server:
-        generator = OpenAI(config(server.url))
-        answers = generator.generate(prompts("a", "b"))
-        shown = [repr(generator), repr(generator.client), json.dumps(generator.identity()), repr(answers)]
+        engine = engine_at(server.url)
+        answers = engine.complete(["a", "b"])
+        shown = [repr(engine), repr(engine.client), json.dumps(engine.identity()), repr(answers)]
         refused = serving(echo_401, lambda path, body: echo_401("", 0))
-        with refused as other, pytest.raises(GeneratorUnavailable, match="refuses the key") as raised:
-            OpenAI(config(other.url)).generate(prompts("a"))
+        with refused as other, pytest.raises(EngineUnavailable, match="refuses the key") as raised:
+            engine_at(other.url).complete(["a"])
     assert all(answer.error for answer in answers)
     assert "***" in answers[0].error
     streams = capfd.readouterr()
@@ -204,27 +198,27 @@ def echo_401(prompt: str, attempt: int) -> Reply:
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(GeneratorUnavailable, match=r"generate\.base_url=.*OPENAI_BASE_URL"):
-        OpenAI(config(None))
+    with pytest.raises(EngineUnavailable, match=r"generate\.base_url=.*OPENAI_BASE_URL"):
+        engine_at(None)
     with pytest.raises(ConfigError, match=r"generate\.model=NAME"):
-        OpenAI(config("http://127.0.0.1:1/v1", model=None))
+        engine_at("http://127.0.0.1:1/v1", model=None)
     with pytest.raises(ConfigError, match="OPENAI_API_KEY") as raised:
-        OpenAI(config("http://me:hidden@127.0.0.1:1/v1"))
+        engine_at("http://me:hidden@127.0.0.1:1/v1")
     assert "hidden" not in str(raised.value)
     with pytest.raises(ConfigError, match="http"):
-        OpenAI(config("127.0.0.1:8000/v1"))
-    with pytest.raises(GeneratorUnavailable, match=r"no server answers at http://127\.0\.0\.1:1/v1.*vllm serve"):
-        OpenAI(config("http://127.0.0.1:1/v1", retries=0)).generate(prompts("a"))
+        engine_at("127.0.0.1:8000/v1")
+    with pytest.raises(EngineUnavailable, match=r"no server answers at http://127\.0\.0\.1:1/v1.*vllm serve"):
+        engine_at("http://127.0.0.1:1/v1", retries=0).complete(["a"])
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:2/v1/")
-    assert OpenAI(config(None)).identity()["base_url"] == "http://127.0.0.1:2/v1"
+    assert engine_at(None).identity()["base_url"] == "http://127.0.0.1:2/v1"
 
 
 def test_a_forgotten_path_is_named() -> None:
     with (
         serving(lambda prompt, _: completion("yes"), lambda path, body: Reply({}, status=404)) as server,
-        pytest.raises(GeneratorUnavailable, match=r"is it http://127\.0\.0\.1:\d+/v1\?"),
+        pytest.raises(EngineUnavailable, match=r"is it http://127\.0\.0\.1:\d+/v1\?"),
     ):
-        OpenAI(config(server.url.removesuffix("/v1"))).generate(prompts("a"))
+        engine_at(server.url.removesuffix("/v1")).complete(["a"])
 
 
 def test_a_probe_takes_the_most_probable_tokens_where_the_server_knows_no_ids() -> None:
@@ -235,11 +229,11 @@ def test_a_probe_takes_the_most_probable_tokens_where_the_server_knows_no_ids() 
         return completion("Yes", logprobs={"content": steps}) if prompt == "a" else completion("Yes")
 
     with serving(chat) as server:
-        generator = OpenAI(config(server.url))
-        first, second = generator.generate(prompts("a", "b"), Probe(("Yes", "No")))
-        [beyond] = generator.generate(prompts("a"), Probe(("Yes",), position=1))
+        engine = engine_at(server.url)
+        first, second = engine.complete(["a", "b"], Probe(("Yes", "No")))
+        [beyond] = engine.complete(["a"], Probe(("Yes",), position=1))
     assert first.probabilities == {"Yes": pytest.approx(0.6)}  # No is not among them
     assert "no log probabilities" in second.error
     assert (beyond.text, beyond.probabilities) == ("Yes", {})
     with pytest.raises(ConfigError, match="position 150"):
-        generator.generate(prompts("a"), Probe(("Yes",), position=150))
+        engine.complete(["a"], Probe(("Yes",), position=150))

@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 from configs.evaluation import GenerateConfig
 from configs.loading import ConfigError
 from flows.cli.main import app
-from tasks import generate
 from tasks.generators import prompts
-from tasks.generators.base import Generation, GeneratorUnavailable, Prompt
-from tasks.generators.transformers import Transformers
 from tasks.models import adapters
 from tasks.models.adapters import Adapter
+from tasks.models.engines.base import Completion, EngineUnavailable
+from tasks.models.engines.transformers import Transformers
+from tasks.registry import make
 from tests.support import tiny_models
 from tests.support.indexing import index, sql
 
@@ -34,13 +34,14 @@ def lora(llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_models.lora(tmp_path_factory.mktemp("lora"), llama)
 
 
-def config(model: Path, adapter: Path | str | None, **chosen: Any) -> GenerateConfig:
-    given = {"generator": "transformers", "precision": "fp32", "device": "cpu", "max_tokens": 12, "temperature": 0.0}
-    return GenerateConfig(model=str(model), adapter=adapter and str(adapter), **(given | chosen))
+def engine(model: Path, adapter: Path | str | None) -> Transformers:
+    given: dict[str, Any] = {"precision": "fp32", "device": "cpu", "max_tokens": 12, "temperature": 0.0}
+    options = Transformers.Options(model=str(model), adapter=adapter and str(adapter), **given)
+    return Transformers(options, "generate")
 
 
-def answers(model: Path, adapter: Path | None) -> list[Generation]:
-    return Transformers(config(model, adapter)).generate([Prompt(text, text) for text in TEXTS])
+def answers(model: Path, adapter: Path | None) -> list[Completion]:
+    return engine(model, adapter).complete(TEXTS)
 
 
 @pytest.fixture
@@ -60,12 +61,12 @@ def test_answers_are_those_of_the_merged_weights(llama: Path, lora: Path, tmp_pa
 
 @pytest.mark.usefixtures("_peft")
 def test_identity_follows_the_adapter(llama: Path, lora: Path, tmp_path: Path) -> None:
-    plain, adapted = (Transformers(config(llama, each)).identity() for each in (None, lora))
+    plain, adapted = (engine(llama, each).identity() for each in (None, lora))
     assert "adapter" not in plain
     assert adapted["adapter"].keys() == {"adapter_config.json", "adapter_model.safetensors"}
     other = tiny_models.lora(tmp_path / "other", llama, lora_alpha=4)
-    assert Transformers(config(llama, other)).identity() != adapted
-    assert "model" not in vars(Transformers(config(llama, lora)))
+    assert engine(llama, other).identity() != adapted
+    assert "model" not in vars(engine(llama, lora))
 
 
 def test_an_adapter_of_another_model_is_refused(llama: Path, lora: Path, tmp_path: Path) -> None:
@@ -78,30 +79,30 @@ def test_an_adapter_of_another_model_is_refused(llama: Path, lora: Path, tmp_pat
     ):
         folder = tiny_models.lora(tmp_path / name, llama)
         save_file(changed, folder / "adapter_model.safetensors")
-        with pytest.raises(GeneratorUnavailable, match=rf"an adapter of someone/tiny-llama.*{fault}"):
+        with pytest.raises(EngineUnavailable, match=rf"an adapter of someone/tiny-llama.*{fault}"):
             answers(llama, folder)
 
 
 @pytest.mark.usefixtures("_peft")
 def test_what_is_missing_is_named(llama: Path, lora: Path, tmp_path: Path) -> None:
-    with pytest.raises(GeneratorUnavailable, match=r"Ori/llama-2-13b-peft-nq-retrobust is not on .*generate\.adapter"):
-        Transformers(config(llama, "retrobust-nq"))
-    with pytest.raises(GeneratorUnavailable, match=r"no adapter, it has no adapter_config\.json"):
-        Transformers(config(llama, llama))
+    with pytest.raises(EngineUnavailable, match=r"Ori/llama-2-13b-peft-nq-retrobust is not on .*generate\.adapter"):
+        engine(llama, "retrobust-nq")
+    with pytest.raises(EngineUnavailable, match=r"no adapter, it has no adapter_config\.json"):
+        engine(llama, llama)
     pickled = tiny_models.lora(tmp_path / "pickled", llama)
     torch.save(load_file(pickled / "adapter_model.safetensors"), pickled / "adapter_model.bin")
     (pickled / "adapter_model.safetensors").unlink()
-    with pytest.raises(GeneratorUnavailable, match=r"adapter_model\.bin only\. That is a pickle.*weights_only=True"):
-        Transformers(config(llama, pickled))
+    with pytest.raises(EngineUnavailable, match=r"adapter_model\.bin only\. That is a pickle.*weights_only=True"):
+        engine(llama, pickled)
     (pickled / "adapter_model.bin").unlink()
-    with pytest.raises(GeneratorUnavailable, match="no weights"):
-        Transformers(config(llama, pickled))
-    with pytest.raises(GeneratorUnavailable, match="kind IA3; only LORA"):
-        Transformers(config(llama, tiny_models.lora(tmp_path / "ia3", llama, peft_type="IA3")))
+    with pytest.raises(EngineUnavailable, match="no weights"):
+        engine(llama, pickled)
+    with pytest.raises(EngineUnavailable, match="kind IA3; only LORA"):
+        engine(llama, tiny_models.lora(tmp_path / "ia3", llama, peft_type="IA3"))
     for content in ("[]", "{", '{"peft_type": "LORA"}'):
         (pickled / "adapter_config.json").write_text(content)
-        with pytest.raises(GeneratorUnavailable, match="no description of a LoRA adapter"):
-            Transformers(config(llama, pickled))
+        with pytest.raises(EngineUnavailable, match="no description of a LoRA adapter"):
+            engine(llama, pickled)
 
 
 def test_the_conversion_that_is_recommended_works(llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,27 +110,27 @@ def test_the_conversion_that_is_recommended_works(llama: Path, tmp_path: Path, m
     weights = load_file(folder / "adapter_model.safetensors")
     torch.save(weights, folder / "adapter_model.bin")
     (folder / "adapter_model.safetensors").unlink()
-    with pytest.raises(GeneratorUnavailable) as refused:
-        Adapter(str(folder))
+    with pytest.raises(EngineUnavailable) as refused:
+        Adapter(str(folder), "generate")
     monkeypatch.chdir(folder)
     exec(str(refused.value).split('python -c "')[1].split('"')[0])
     found = load_file(folder / "adapter_model.safetensors")
     assert found.keys() == weights.keys()
     assert all(torch.equal(found[name], weights[name]) for name in weights)
-    assert Adapter(str(folder)).rank == 4
+    assert Adapter(str(folder), "generate").rank == 4
 
 
 def test_without_peft_the_remedy_is_named(llama: Path, lora: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(GeneratorUnavailable, match=r"pip install 'vitalfew\[adapters\]'"):
-        Transformers(config(llama, lora))
-    assert adapters.adapter_of(config(llama, None)) is None
+    with pytest.raises(EngineUnavailable, match=r"pip install 'vitalfew\[adapters\]'"):
+        engine(llama, lora)
+    assert adapters.adapter_of(None, "generate") is None
 
 
 def test_a_generator_that_takes_no_adapter_refuses_one(lora: Path) -> None:
     for generator in ("reader", "openai", "tests.support.fakes:FirstWords"):
-        with pytest.raises(ConfigError, match=rf"generator '{generator}' takes no adapter; transformers and vllm"):
-            generate._generator(GenerateConfig(generator=generator, adapter=str(lora)))
+        with pytest.raises(ConfigError, match=r"generate\.adapter is a setting of generator .*transformers, vllm"):
+            make(GenerateConfig(generator=generator, adapter=str(lora)), "generate")
 
 
 def test_the_prompt_of_retrobust() -> None:

@@ -1,4 +1,4 @@
-"""Self-RAG's reflection tokens from a tiny Llama that has them: their probabilities, what is lacking, on demand."""
+"""The generator `self_rag` on a tiny Llama with reflection tokens: probabilities, what is lacking, on demand."""
 
 import math
 from pathlib import Path
@@ -13,11 +13,21 @@ from configs.loading import ConfigError
 from flows.pipelines.evaluate import evaluate
 from flows.pipelines.experiments import evaluation
 from flows.pipelines.index_corpus import run_serially
-from tasks.critics.base import Judged
+from tasks.critics.base import Candidate
 from tasks.critics.reflection import Reflection
-from tasks.generators.base import GeneratorUnavailable, Prompt
-from tasks.generators.reflection import JUDGEMENTS, ON_DEMAND, OTHERS, RELEVANCE, RETRIEVAL, SUPPORT, UTILITY, freed
-from tasks.generators.transformers import Transformers
+from tasks.generators.base import Prompt
+from tasks.generators.self_rag import (
+    ON_DEMAND,
+    OTHERS,
+    RELEVANCE,
+    RETRIEVAL,
+    SUPPORT,
+    UTILITY,
+    SelfRag,
+    freed,
+)
+from tasks.models.engines.base import EngineUnavailable
+from tasks.registry import make
 from tests.support import tiny_models
 from tests.support.indexing import index, sql
 
@@ -33,8 +43,13 @@ def selfrag(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def config(model: Path, **settings: Any) -> GenerateConfig:
-    chosen = {"precision": "fp32", "device": "cpu", "max_tokens": 40, "temperature": 1.0, "reflection": {}, **settings}
-    return GenerateConfig(generator="transformers", model=str(model), **chosen)
+    chosen = {"precision": "fp32", "device": "cpu", "max_tokens": 40, "temperature": 1.0, **settings}
+    return GenerateConfig(generator="self_rag", model=str(model), **chosen)
+
+
+def self_rag(model: Path, **settings: Any) -> SelfRag:
+    generator: SelfRag = make(config(model, **settings), "generate")
+    return generator
 
 
 def by_hand(model: Path, text: str, temperature: float = 0.0) -> dict[str, float]:
@@ -57,8 +72,7 @@ def by_hand(model: Path, text: str, temperature: float = 0.0) -> dict[str, float
 
 
 def test_a_group_is_read_where_it_was_written(selfrag: Path) -> None:
-    generator = Transformers(config(selfrag, temperature=0.0))
-    answers = generator.generate([Prompt(text, text) for text in TEXTS], JUDGEMENTS)
+    answers = self_rag(selfrag, temperature=0.0).generate([Prompt(text, text) for text in TEXTS])
     groups = 0
     for text, answer in zip(TEXTS, answers, strict=True):
         due = by_hand(selfrag, text)
@@ -75,7 +89,7 @@ def test_scores_are_expectations_over_each_group() -> None:
     }  # fmt: skip
     critic = Reflection(CritiqueConfig(critic="reflection"))
     half = {"[Relevant]": 0.5, "[Irrelevant]": 0.5}
-    judged = [Judged("q", "c", "a", each) for each in (probabilities, half, {})]
+    judged = [Candidate("q", "c", "a", each) for each in (probabilities, half, {})]
     whole, cut, none = critic.critique(judged)
     assert (whole.isrel, whole.issup, whole.isuse) == pytest.approx((0.75, 0.375, (0.25 * 0.1 + 0.3) / 0.4))
     # on Self-RAG's scale, grades -1, -0.5, 0, 0.5, 1
@@ -89,17 +103,23 @@ def test_an_answer_is_freed_of_reflection_tokens() -> None:
     assert freed("[No Retrieval]Ada [x] Lovelace[Utility:3]") == "Ada [x] Lovelace"
 
 
-def test_a_token_that_the_vocabulary_lacks_is_named(tmp_path: Path, selfrag: Path) -> None:
-    from tasks.generate import _kept
-
+def test_a_token_that_the_vocabulary_lacks_is_named(
+    tmp_path: Path, selfrag: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lacking = tiny_models.llama(tmp_path / "lacking", chat=False, tokens=[t for t in TOKENS if t != "[Utility:4]"])
-    _kept(config(selfrag).model_dump_json())
-    with pytest.raises(GeneratorUnavailable, match=r"lacks the token '\[Utility:4\]'; take a model"):
-        _kept(config(lacking).model_dump_json())
-    with pytest.raises(GeneratorUnavailable, match=r"lacks the token '\[Relevant\]' and 11 others"):
-        _kept(config(tiny_models.llama(tmp_path / "plain")).model_dump_json())
-    with pytest.raises(GeneratorUnavailable, match="Reader has no vocabulary"):
-        _kept(GenerateConfig(reflection={}).model_dump_json())
+    self_rag(selfrag)
+    with pytest.raises(EngineUnavailable, match=r"lacks the token '\[Utility:4\]'; take a model"):
+        self_rag(lacking)
+    with pytest.raises(EngineUnavailable, match=r"lacks the token '\[Relevant\]' and 11 others"):
+        self_rag(tiny_models.llama(tmp_path / "plain"))
+    served = GenerateConfig(generator="self_rag", engine="openai", model="x", base_url="http://127.0.0.1:1/v1")
+    with pytest.raises(ConfigError, match=r"unknown setting 'generate\.base_url'"):
+        make(served, "generate")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+    with pytest.raises(EngineUnavailable, match="engine 'openai' has no vocabulary"):
+        self_rag(tmp_path, engine="openai", precision="auto", device="auto")
+    with pytest.raises(ConfigError, match=r"generate\.precision: the engine 'openai' has no such setting"):
+        self_rag(tmp_path, engine="openai", device="auto")
 
 
 @pytest.fixture(scope="module")
@@ -110,10 +130,10 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_an_evaluation_with_reflection_on_demand(store: Path, selfrag: Path) -> None:
-    generator = Transformers(config(selfrag))
+    engine = self_rag(selfrag).engine
     questions = [text for (text,) in sql(store, "SELECT text FROM questions")]
-    prompts = [Prompt(f"### Instruction:\n{text}\n\n### Response:\n", text) for text in questions]
-    found = [each.probabilities for each in generator.generate(prompts, ON_DEMAND)]
+    prompts = [f"### Instruction:\n{text}\n\n### Response:\n" for text in questions]
+    found = [each.probabilities for each in engine.complete(prompts, ON_DEMAND)]
     wanting = sorted(each["[Retrieval]"] / (each["[Retrieval]"] + each["[No Retrieval]"]) for each in found)
     threshold = math.fsum(wanting[3:5]) / 2
     settings = {
@@ -124,8 +144,7 @@ def test_an_evaluation_with_reflection_on_demand(store: Path, selfrag: Path) -> 
         "critique": {"critic": "reflection"},
         "select": {"selector": "pareto_set"},
         "methods": {
-            name: {"generate": {"reflection": {"retrieval": name, "threshold": threshold}}}
-            for name in ("always", "never", "adaptive")
+            name: {"generate": {"retrieval": name, "threshold": threshold}} for name in ("always", "never", "adaptive")
         },
     }
     outcome = evaluate(evaluation("trial", settings, {"store": store, "runner": "serial"}), run_serially)
@@ -145,7 +164,14 @@ def test_an_evaluation_with_reflection_on_demand(store: Path, selfrag: Path) -> 
     for _, _, contexts, listed, isrel, issup, isuse, _ in judged:
         assert len(contexts) == 1
         probabilities = {each["token"]: each["probability"] for each in listed}
-        (due,) = Reflection(CritiqueConfig(critic="reflection")).critique([Judged("", "", "", probabilities)])
+        (due,) = Reflection(CritiqueConfig(critic="reflection")).critique([Candidate("", "", "", probabilities)])
         assert (isrel, issup, isuse) == (due.isrel, due.issup, due.isuse)
-    with pytest.raises(ConfigError, match=r"reads what generate\.reflection keeps"):
-        evaluation("trial", {**settings, "methods": {"a": {"generate": {"reflection": None}}}})
+    with pytest.raises(ConfigError, match=r"reads what generator 'self_rag' keeps"):
+        evaluation("trial", {**settings, "methods": {"a": {"generate": {"generator": "transformers"}}}})
+
+
+def test_the_old_setting_says_where_it_is_now(selfrag: Path) -> None:
+    for generator in ("reader", "transformers", "self_rag"):
+        old = GenerateConfig(generator=generator, reflection={"retrieval": "adaptive"})
+        with pytest.raises(ConfigError, match=r"generate\.reflection has moved: generator self_rag has generate\.retr"):
+            make(old, "generate")

@@ -1,0 +1,40 @@
+"""Options that methods of several kinds have in common: where a model computes, which server is asked. A method's own
+`Options` extend them. What they change of a result is in the method's identity."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+
+from configs.section import NOT_IN_FINGERPRINT, Device, Precision
+
+
+class Computing(BaseModel):
+    """Where a model computes, and how exactly."""
+
+    device: Annotated[Device, NOT_IN_FINGERPRINT] = Field("auto", description="auto: the GPU where there is one.")
+    precision: Annotated[Precision, NOT_IN_FINGERPRINT] = Field(
+        "auto", description="auto: bf16 where it is native, else fp16 on a GPU and fp32 on a CPU."
+    )
+
+
+class Batching(Computing):
+    """How much a model computes at once."""
+
+    batch_tokens: Annotated[int | None, NOT_IN_FINGERPRINT] = Field(
+        None, ge=16, description="Tokens in a batch, padding included, at most; default: what suits the device."
+    )
+
+
+class Server(BaseModel):
+    """A server that speaks OpenAI's chat completions, and how it is asked."""
+
+    base_url: Annotated[str | None, NOT_IN_FINGERPRINT] = Field(
+        None, description="openai: the server, http://127.0.0.1:8000/v1; its key is read from OPENAI_API_KEY."
+    )
+    concurrency: Annotated[int, NOT_IN_FINGERPRINT] = Field(8, ge=1, description="openai: requests under way at once.")
+    retries: Annotated[int, NOT_IN_FINGERPRINT] = Field(
+        4, ge=0, description="openai: how often a request is tried again, later and later."
+    )
+    timeout: Annotated[float, NOT_IN_FINGERPRINT] = Field(
+        120.0, gt=0, description="openai: seconds that an answer may take."
+    )

@@ -1,0 +1,110 @@
+"""`self_rag`: a model that judges itself as it writes, by Self-RAG's reflection tokens (Asai et al., 2023, arXiv
+2310.11511, table 1).
+
+Having read a context it writes whether that is relevant, an answer, how far the context supports it, and how useful it
+is: "[Relevant]Paris.[Fully supported][Utility:5]". Each judgement is one token of a group, and the probabilities of the
+whole group at its place are what the critic `reflection` reads. A group is looked at where one of its tokens was
+written first; the paper's program takes relevance at the first place, which is where a trained model writes it. The
+answer is what is left without the tokens.
+
+On demand (`retrieval: adaptive`) the model is first asked without contexts, and gets them where the probability of its
+[Retrieval] token, against [No Retrieval], exceeds a threshold (section 3.3).
+"""
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import ConfigDict, Field
+
+from configs.evaluation import CHOOSES_PROMPTS, GenerateConfig
+from configs.options import Batching
+from configs.section import NOT_IN_FINGERPRINT
+from tasks.generators.base import ByEngine, Prompt
+from tasks.models.engines.base import Completion, Engine, EngineUnavailable, LocalOptions, Probe, Tick, no_tick
+from tasks.registry import make_engine
+
+RELEVANCE = ("[Relevant]", "[Irrelevant]")
+SUPPORT = ("[Fully supported]", "[Partially supported]", "[No support / Contradictory]")
+UTILITY = tuple(f"[Utility:{grade}]" for grade in range(1, 6))
+RETRIEVAL = ("[Retrieval]", "[No Retrieval]")
+OTHERS = ("[Continue to Use Evidence]", "<paragraph>", "</paragraph>")
+"""Tokens that no probability is asked of, and that a model may lack."""
+
+JUDGEMENTS = Probe((*RELEVANCE, *SUPPORT, *UTILITY), groups=(RELEVANCE, SUPPORT, UTILITY))
+ON_DEMAND = Probe(RETRIEVAL)
+_TOKENS = re.compile("|".join(map(re.escape, (*JUDGEMENTS.tokens, *RETRIEVAL, *OTHERS))))
+
+
+class SelfRag(ByEngine):
+    """Self-RAG: a model with reflection tokens (generate.model), which the critic `reflection` reads; on demand too."""
+
+    class Options(GenerateConfig, LocalOptions, Batching):
+        model_config = ConfigDict(extra="forbid")
+
+        engine: Annotated[str, NOT_IN_FINGERPRINT] = Field(
+            "transformers", description="What runs the model: transformers or vllm."
+        )
+        retrieval: Annotated[Literal["always", "never", "adaptive"], CHOOSES_PROMPTS] = Field(
+            "always", description="adaptive: contexts go in where the model's Retrieve token asks for them."
+        )
+        threshold: Annotated[float, CHOOSES_PROMPTS] = Field(
+            0.2, ge=0, le=1, description="adaptive: probability of [Retrieval], against [No Retrieval], to exceed."
+        )
+
+    version: ClassVar[str] = "1"
+    prompt: ClassVar[str] = "self_rag"
+    prompt_without_contexts: ClassVar[str] = "self_rag"
+
+    def __init__(self, options: Options) -> None:
+        """Raises EngineUnavailable also for a model that lacks one of the reflection tokens."""
+        self.options = options
+        self.use(make_engine(options.engine, options, "generate"))
+        _require_tokens(self.engine, options)
+
+    def identity(self) -> dict[str, Any]:
+        return {"class": type(self).__name__, "version": self.version, "engine": self.engine.identity()}
+
+    def without_contexts(self, prompts: Sequence[Prompt]) -> tuple[list[bool], int]:
+        if self.options.retrieval != "adaptive":
+            return [self.options.retrieval == "never"] * len(prompts), 0
+        completions = self.engine.complete([undecided(prompt.text) for prompt in prompts], ON_DEMAND)
+        wanting = [wants_contexts(completion.probabilities, self.options.threshold) for completion in completions]
+        tokens = sum(completion.prompt_tokens + completion.completion_tokens for completion in completions)
+        return [not wants for wants in wanting], tokens
+
+    def generate(self, prompts: Sequence[Prompt], tick: Tick = no_tick) -> list[Completion]:
+        completions = self.engine.complete([prompt.text for prompt in prompts], JUDGEMENTS, tick)
+        return [dataclasses.replace(completion, text=freed(completion.text)) for completion in completions]
+
+
+def _require_tokens(engine: Engine, options: SelfRag.Options) -> None:
+    vocabulary = engine.vocabulary
+    if vocabulary is None:
+        raise EngineUnavailable(
+            f"generator 'self_rag': the engine {options.engine!r} has no vocabulary to look reflection tokens up in; "
+            "--set generate.engine=transformers (or vllm)"
+        )
+    if missing := [token for token in (*JUDGEMENTS.tokens, *RETRIEVAL) if token not in vocabulary]:
+        others = f" and {len(missing) - 1} others of its kind" if len(missing) > 1 else ""
+        raise EngineUnavailable(
+            f"generator 'self_rag': the vocabulary of {options.model} lacks the token {missing[0]!r}{others}; take a "
+            "model trained with Self-RAG's tokens, selfrag/selfrag_llama2_7b for example, or another generator"
+        )
+
+
+def freed(text: str) -> str:
+    """An answer without reflection tokens."""
+    return " ".join(_TOKENS.sub(" ", text).split())
+
+
+def undecided(prompt: str) -> str:
+    """A prompt without contexts, up to where the model says whether it wants some."""
+    return prompt.removesuffix(RETRIEVAL[1])
+
+
+def wants_contexts(probabilities: Mapping[str, float], threshold: float) -> bool:
+    """Whether the probability of [Retrieval], against [No Retrieval], exceeds the threshold."""
+    yes, no = (probabilities.get(token, 0.0) for token in RETRIEVAL)
+    return yes > threshold * (yes + no)

@@ -1,0 +1,243 @@
+"""`openai`: any server that speaks OpenAI's chat completions (vLLM, llama.cpp, OpenAI, …), through the `openai` client.
+
+The client retries 408, 409, 429, 5xx, timeouts and lost connections, twice as late each time (0.5 to 8 s, with jitter)
+or when the server's Retry-After says; other refusals are final. Either way a prompt without an answer is the row of an
+error. The key is read from OPENAI_API_KEY, sent to the server and never written down; a server without keys needs none.
+
+A probe asks vLLM for the named tokens alone (`logprob_token_ids`). Another server is asked for its 20 most probable
+tokens, and a probed token that is not among them has no entry in `probabilities`.
+"""
+
+import json
+import logging
+import math
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import cached_property
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+import openai
+
+from configs.loading import ConfigError
+from configs.options import Server
+from tasks.models.engines.base import (
+    Completion,
+    Engine,
+    EngineOptions,
+    EngineUnavailable,
+    Probe,
+    Tick,
+    failed,
+    no_tick,
+    sampling_seed,
+)
+
+logger = logging.getLogger("vitalfew")
+
+KEY = "OPENAI_API_KEY"
+TOP = 20
+"""The most `top_logprobs` that OpenAI's interface allows."""
+LONGEST_REASON = 500
+
+
+class OpenAI(Engine):
+    """A server that speaks OpenAI's chat completions, at base_url or OPENAI_BASE_URL."""
+
+    class Options(EngineOptions, Server):
+        """A model by its name on the server."""
+
+    version: ClassVar[str] = "1"
+    secrets: ClassVar[Mapping[str, str]] = {KEY: "openai-api-key"}
+    uses_gpu = False
+    workers: int | None = 1
+
+    def __init__(self, options: Options, section: str) -> None:
+        if options.model is None:
+            raise ConfigError(f"openai needs the model's name on the server: --set {section}.model=NAME")
+        self.options, self.section = options, section
+        self.base_url = _base_url(options, section)
+        self._gives_logprobs = True
+
+    def identity(self) -> dict[str, Any]:
+        return {
+            "class": type(self).__name__,
+            "version": self.version,
+            "model": self.options.model,
+            "base_url": self.base_url,
+            "files": {},
+        }
+
+    def complete(self, prompts: Sequence[str], probe: Probe | None = None, tick: Tick = no_tick) -> list[Completion]:
+        if probe and probe.groups:
+            raise EngineUnavailable("openai looks at one position of an answer, not where a token was written")
+        if not prompts:
+            return []
+        _ = self.client  # before any thread asks for it
+        probed = self._probed(probe) if probe else {}
+        answers: dict[int, Completion] = {}
+        pool = ThreadPoolExecutor(self.options.concurrency)
+        try:
+            rows = {pool.submit(self._answer, prompt, probe, probed): row for row, prompt in enumerate(prompts)}
+            for done in as_completed(rows):
+                answer = answers[rows[done]] = done.result()
+                tick(1, answer.prompt_tokens + answer.completion_tokens)
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return [answers[row] for row in range(len(prompts))]
+
+    @cached_property
+    def client(self) -> openai.OpenAI:
+        """Raises EngineUnavailable where no server answers, or it refuses the key."""
+        client = openai.OpenAI(
+            base_url=self.base_url,
+            api_key=_key() or "none",  # the client insists on one
+            max_retries=self.options.retries,
+            timeout=self.options.timeout,
+        )
+        try:
+            client.models.list()
+        except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
+            raise EngineUnavailable(
+                f"{self.base_url} refuses the key in {KEY} ({'set' if _key() else 'not set'}): {_why(error)}"
+            ) from None
+        except openai.APIConnectionError as error:
+            raise EngineUnavailable(
+                f"no server answers at {self.base_url} ({_why(error)}). Start one, `vllm serve MODEL` for example, or "
+                f"set {self.section}.base_url or OPENAI_BASE_URL to where it is"
+            ) from None
+        except openai.NotFoundError:
+            # A server may do without a list of its models, but mostly it is the path that is wrong.
+            if not urlsplit(self.base_url).path.strip("/"):
+                remedy = f"is it {self.base_url}/v1?"
+                raise EngineUnavailable(f"{self.base_url} has no chat completions; {remedy}") from None
+        except (openai.OpenAIError, ValueError) as error:
+            logger.warning("%s does not list its models: %s", self.base_url, _why(error))
+        return client
+
+    def _answer(self, prompt: str, probe: Probe | None, probed: dict[str, int]) -> Completion:
+        try:
+            response = self._request(prompt, probe, probed)
+        except openai.OpenAIError as error:
+            return failed(_why(error))
+        seconds = response.elapsed.total_seconds()
+        try:
+            return self._read(json.loads(response.content), seconds, probe, probed)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            start = _redacted(response.content[:80].decode(errors="replace"))
+            return failed(f"the server's answer cannot be used ({type(error).__name__}: {_why(error)}): {start!r}")
+
+    def _request(self, prompt: str, probe: Probe | None, probed: dict[str, int]) -> Any:
+        """The answer's bytes, with the time that the last attempt took."""
+        create = self.client.chat.completions.with_raw_response.create
+        try:
+            return create(**self._parameters(prompt, probe, probed))
+        except openai.BadRequestError as error:
+            if probe or not self._gives_logprobs or "logprob" not in str(error):
+                raise
+        self._gives_logprobs = False
+        return create(**self._parameters(prompt, probe, probed))
+
+    def _parameters(self, prompt: str, probe: Probe | None, probed: dict[str, int]) -> dict[str, Any]:
+        # OpenAI's own newer models know the one name of the limit only, most other servers the other.
+        limit = "max_completion_tokens" if urlsplit(self.base_url).hostname == "api.openai.com" else "max_tokens"
+        parameters: dict[str, Any] = {
+            "model": self.options.model,
+            "messages": [{"role": "user", "content": prompt}],
+            "temperature": self.options.temperature,
+            "top_p": 1.0,  # whatever the model's own settings ask for
+            "seed": sampling_seed(self.options.seed, prompt),
+            limit: self.options.max_tokens,
+        }
+        if self._gives_logprobs:
+            parameters["logprobs"] = True
+        if probed:
+            ids = sorted(set(probed.values()))
+            parameters["extra_body"] = {"logprob_token_ids": ids, "return_tokens_as_token_ids": True}
+        elif probe:
+            parameters["top_logprobs"] = TOP
+        return parameters
+
+    def _read(self, answer: dict[str, Any], seconds: float, probe: Probe | None, probed: dict[str, int]) -> Completion:
+        """Raises ValueError, LookupError, TypeError or AttributeError where it is not what the interface says."""
+        choice = answer["choices"][0]
+        text = choice["message"].get("content") or ""  # null where a limit came before the first word
+        usage = answer.get("usage") or {}
+        steps = (choice.get("logprobs") or {}).get("content") or []
+        if probe and not steps:
+            raise ValueError("no log probabilities, which a probe needs; `vllm serve` gives them")
+        return Completion(
+            text=text.strip(),
+            prompt_tokens=int(usage.get("prompt_tokens") or 0),
+            completion_tokens=int(usage.get("completion_tokens") or 0),
+            seconds=seconds,
+            logprob=math.fsum(step["logprob"] for step in steps) if steps else None,
+            finish_reason=str(choice.get("finish_reason") or "stop"),
+            probabilities=_probabilities(steps, probe, probed) if probe else {},
+        )
+
+    def _probed(self, probe: Probe) -> dict[str, int]:
+        """Vocabulary id of each of the probe's tokens, from vLLM's /tokenize; none where the server has no such thing.
+
+        Raises ConfigError for a text that is not one token.
+        """
+        if probe.position >= self.options.max_tokens:
+            raise ConfigError(f"probe at position {probe.position}: an answer has {self.options.max_tokens} tokens")
+        url = self.base_url.removesuffix("/v1") + "/tokenize"
+        ids: dict[str, int] = {}
+        for token in probe.tokens:
+            body = {"model": self.options.model, "prompt": token, "add_special_tokens": False}
+            try:
+                answer = self.client.post(url, cast_to=object, body=body)
+            except (openai.OpenAIError, ValueError):
+                return {}
+            numbers = answer.get("tokens") if isinstance(answer, dict) else None
+            if not isinstance(numbers, list):
+                return {}
+            if len(numbers) != 1:
+                raise ConfigError(f"probe {token!r} is {len(numbers)} tokens of {self.options.model}; one is due")
+            ids[token] = int(numbers[0])
+        return ids
+
+
+def _base_url(options: Server, section: str) -> str:
+    setting = f"{section}.base_url"
+    url = options.base_url or os.environ.get("OPENAI_BASE_URL")
+    if not url:
+        raise EngineUnavailable(
+            f"openai does not know its server: --set {setting}=http://127.0.0.1:8000/v1, or set "
+            "OPENAI_BASE_URL (https://api.openai.com/v1 for OpenAI itself)"
+        )
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f"{setting}={_redacted(url)}: http://… or https://… is due")
+    if parts.username or parts.password or parts.query:
+        # It is kept with every answer, and printed.
+        raise ConfigError(f"{setting} holds a name, a password or a query; put the key into {KEY}")
+    return url.rstrip("/")
+
+
+def _probabilities(steps: Sequence[dict[str, Any]], probe: Probe, probed: dict[str, int]) -> dict[str, float]:
+    """Of the probe's tokens, as far as the server gives them; none where the answer ended before the position."""
+    if probe.position >= len(steps):
+        return {}
+    seen = {entry["token"]: entry["logprob"] for entry in steps[probe.position]["top_logprobs"]}
+    names = {token: f"token_id:{probed[token]}" if probed else token for token in probe.tokens}
+    return {token: math.exp(seen[name]) for token, name in names.items() if name in seen}
+
+
+def _key() -> str:
+    return os.environ.get(KEY, "")
+
+
+def _redacted(text: str) -> str:
+    key = _key()
+    return text.replace(key, "***") if key else text
+
+
+def _why(error: Exception) -> str:
+    """One line, without the key."""
+    cause = f" ({error.__cause__})" if error.__cause__ else ""
+    text = " ".join(f"{error}{cause}".split())
+    return _redacted(text)[:LONGEST_REASON]

@@ -1,0 +1,228 @@
+"""`transformers`: any causal or sequence-to-sequence language model of Hugging Face, in safetensors, on PyTorch.
+
+Prompts are sorted by length into batches of a number of tokens (answers included) and padded on the left (on the right
+for the encoder of a sequence-to-sequence model).
+
+What is guaranteed of a prompt's answer: its random numbers are its own, whatever its batch (models/sampling.py), and
+temperature 0 takes the most probable token. What is not: another batch has another padding, which moves the logits in
+their last bits; in bf16 or fp16 that can turn a choice between two nearly equal tokens. `precision=fp32` makes it rare,
+`batch_tokens=16` (every prompt alone) rules it out. Beams, penalties and warpers that a model's own settings ask for
+are not used.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, GenerationConfig
+
+from configs.options import Batching
+from tasks.models.adapters import adapter_of
+from tasks.models.batches import batches
+from tasks.models.device import choose_device, choose_dtype, require_device
+from tasks.models.engines.base import (
+    Completion,
+    Engine,
+    EngineUnavailable,
+    LocalOptions,
+    Probe,
+    Tick,
+    failed,
+    no_tick,
+    sampling_seed,
+)
+from tasks.models.halving import in_halves
+from tasks.models.language_model import LocalModel
+from tasks.models.sampling import RowSampler
+
+logger = logging.getLogger("vitalfew")
+
+PLAIN: dict[str, Any] = {
+    "do_sample": False, "num_beams": 1, "repetition_penalty": 1.0, "no_repeat_ngram_size": 0, "min_length": 0,
+    "encoder_no_repeat_ngram_size": 0, "length_penalty": 1.0, "early_stopping": False,
+}  # fmt: skip
+"""Generation without what a model's own generation_config.json may turn on."""
+
+
+class Transformers(Engine):
+    """A language model of Hugging Face, a name or a directory, on PyTorch. Loaded by the first answer."""
+
+    class Options(LocalOptions, Batching):
+        """A causal or sequence-to-sequence model."""
+
+    version: ClassVar[str] = "1"
+
+    def __init__(self, options: Options, section: str, length: str = "max_tokens") -> None:
+        """`section`, and what it calls max_tokens (`length`): for messages."""
+        self.options = options
+        self.local = LocalModel(options, section, length)
+        self.adapter = adapter_of(options.adapter, section)
+        self.device = choose_device(options.device)
+        self.dtype = choose_dtype(options.precision, self.device)
+        self.uses_gpu = self.device.type == "cuda"
+        # On a CPU one model uses all cores: a copy of the weights for each of them is more than most machines hold.
+        self.workers = None if self.uses_gpu else 1
+        self.batch_tokens = options.batch_tokens or (65_536 if self.uses_gpu else 8192)
+
+    def identity(self) -> dict[str, Any]:
+        return {
+            "class": type(self).__name__,
+            "version": self.version,
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "device": self.device.type,
+            "batch_tokens": self.batch_tokens,
+            "files": self.local.files(),
+            **({"adapter": self.adapter.files()} if self.adapter else {}),
+        }
+
+    @property
+    def vocabulary(self) -> Container[str]:
+        return self.local.tokenizer.get_vocab()
+
+    def complete(self, prompts: Sequence[str], probe: Probe | None = None, tick: Tick = no_tick) -> list[Completion]:
+        probed = self.local.probe_ids(probe) if probe else {}
+        ids = self.local.encode(prompts)
+        answers: dict[int, Completion] = {}
+        for row, tokens in enumerate(ids):
+            if refusal := self.local.refusal(len(tokens)):
+                answers[row] = failed(refusal, len(tokens))
+        tick(len(answers), 0)
+        todo = [row for row in range(len(ids)) if row not in answers]
+        lengths = [len(ids[row]) + self.options.max_tokens for row in todo]
+        counts = [len(tokens) for tokens in ids]
+        model = self.model if todo else None  # a model that cannot be loaded is no error of a prompt
+        for batch in batches(lengths, self.batch_tokens):
+            rows = [todo[place] for place in batch]
+            assert model is not None
+
+            def run(some: Sequence[int]) -> list[Completion]:
+                seeds = [sampling_seed(self.options.seed, prompts[row]) for row in some]
+                return self._batch([ids[row] for row in some], seeds, probe, probed)
+
+            done = in_halves(run, rows, counts)
+            answers |= zip(rows, done, strict=True)
+            tick(len(done), sum(answer.prompt_tokens + answer.completion_tokens for answer in done))
+        return [answers[row] for row in range(len(prompts))]
+
+    def _batch(
+        self, ids: Sequence[list[int]], seeds: Sequence[int], probe: Probe | None, probed: dict[str, int]
+    ) -> list[Completion]:
+        """Answers of a batch; its seconds are shared out by tokens."""
+        sampler = RowSampler(self.options.temperature, seeds, self.device, sorted(set(probed.values())))
+        start = time.perf_counter()
+        with all_cores(), torch.inference_mode():
+            inputs = self._padded(ids)
+            output = self.model.generate(**inputs, generation_config=self._settings, logits_processor=[sampler])
+        seconds = time.perf_counter() - start
+        skip = 1 if self.local.is_seq2seq else inputs["input_ids"].shape[1]  # the decoder's start, or the prompts
+        completions = [self._until_end(row) for row in output[:, skip:].tolist()]
+        share = seconds / sum(len(prompt) + len(tokens) for prompt, tokens in zip(ids, completions, strict=True))
+        answers = []
+        for row, (prompt, tokens) in enumerate(zip(ids, completions, strict=True)):
+            places = probe.places(probed, tokens) if probe else {}
+            answers.append(
+                self._completion(
+                    len(prompt),
+                    tokens,
+                    sampler.logprob(row, len(tokens)),
+                    share * (len(prompt) + len(tokens)),
+                    sampler.probabilities(row, places, probed),
+                )
+            )
+        return answers
+
+    def _completion(
+        self, prompt_tokens: int, tokens: list[int], logprob: float, seconds: float, probabilities: dict[str, float]
+    ) -> Completion:
+        if logprob != logprob:
+            return failed(
+                f"the model gave NaN; --set {self.local.section}.precision=fp32 may help", prompt_tokens, seconds
+            )
+        return Completion(
+            text=self.local.decode(tokens),
+            prompt_tokens=prompt_tokens,
+            completion_tokens=len(tokens),
+            seconds=seconds,
+            logprob=logprob,
+            finish_reason="stop" if tokens[-1] in self._ends else "length",
+            probabilities=probabilities,
+        )
+
+    def _padded(self, ids: Sequence[list[int]]) -> dict[str, Tensor]:
+        """input_ids and attention_mask, int64 (n, longest). A causal model goes on at the right end of each row."""
+        longest = max(map(len, ids))
+        tokens = torch.full((len(ids), longest), self._padding, dtype=torch.long)
+        mask = torch.zeros_like(tokens)
+        for row, prompt in enumerate(ids):
+            place = slice(0, len(prompt)) if self.local.is_seq2seq else slice(longest - len(prompt), longest)
+            tokens[row, place] = torch.tensor(prompt)
+            mask[row, place] = 1
+        return {"input_ids": tokens.to(self.device), "attention_mask": mask.to(self.device)}
+
+    def _until_end(self, tokens: list[int]) -> list[int]:
+        """Up to and with the first end token; what follows is padding."""
+        end = next((place for place, token in enumerate(tokens) if token in self._ends), len(tokens))
+        return tokens[: end + 1]
+
+    @cached_property
+    def _ends(self) -> set[int]:
+        stated = self.model.generation_config.eos_token_id
+        ends = {stated} if isinstance(stated, int) else set(stated or ())
+        return ends | ({self.local.tokenizer.eos_token_id} - {None})
+
+    @property
+    def _padding(self) -> int:
+        padding = self.local.tokenizer.pad_token_id
+        return int(padding if padding is not None else min(self._ends, default=0))
+
+    @cached_property
+    def _settings(self) -> GenerationConfig:
+        return GenerationConfig(
+            **PLAIN,
+            max_new_tokens=self.options.max_tokens,
+            eos_token_id=sorted(self._ends) or None,
+            pad_token_id=self._padding,
+        )
+
+    @cached_property
+    def model(self) -> Any:
+        """A PreTrainedModel. Raises EngineUnavailable where it generates no text, or not all weights are there."""
+        require_device(self.device, self.dtype, self.local.section)
+        kind: Any = AutoModelForSeq2SeqLM if self.local.is_seq2seq else AutoModelForCausalLM
+        try:
+            model, report = kind.from_pretrained(
+                self.local.directory,
+                dtype=self.dtype,
+                use_safetensors=True,
+                trust_remote_code=False,
+                local_files_only=True,
+                output_loading_info=True,
+            )
+        except (OSError, ValueError) as error:
+            reason = (str(error).splitlines() or ["?"])[0]
+            raise EngineUnavailable(f"{self.local.directory}: not a model that generates text: {reason}") from None
+        if missing := sorted(report["missing_keys"]):
+            raise EngineUnavailable(
+                f"{self.local.directory}: {len(missing)} weights of {type(model).__name__} are missing "
+                f"({missing[0]}, …); random numbers would stand in for them"
+            )
+        model = model.to(self.device).eval()
+        return self.adapter.merged(model).eval() if self.adapter else model
+
+
+@contextmanager
+def all_cores() -> Iterator[None]:
+    """PyTorch's threads on all cores of this process (Ray gives a worker one), and as they were afterwards."""
+    before = torch.get_num_threads()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    torch.set_num_threads(cores)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
