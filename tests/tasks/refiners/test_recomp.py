@@ -16,7 +16,7 @@ from configs.loading import ConfigError
 from flows.cli.main import app
 from tasks.models.engines.base import Completion, EngineUnavailable, failed
 from tasks.models.seq2seq import RewritingFailed
-from tasks.refine import RefineConfig as RefineStage
+from tasks.refine import Refine
 from tasks.refiners.base import Hit
 from tasks.refiners.cut import Cut
 from tasks.refiners.recomp import Recomp
@@ -256,12 +256,12 @@ def test_the_stage_travels_without_its_model(store: Path, t5: Path) -> None:
     names = find_index(store, "test").artifacts
     passages = Artifact(store, *names["passages"].split("/"))
     chosen = RefineConfig(refiner="recomp", model=str(t5))
-    stage = RefineStage(store, passages, passages, passages, chosen)
+    stage = Refine(store, passages, passages, passages, chosen)
     assert "refiner" not in stage.__getstate__()
     again = pickle.loads(pickle.dumps(stage))
     assert again.artifact == stage.artifact
     assert again.refiner is stage.refiner  # kept in this process
     assert (stage.workers, stage.num_gpus) == (1, 0.0)
-    same = RefineStage(store, passages, passages, passages, chosen.model_copy(update={"refiner": "cut"}))
-    plain = RefineStage(store, passages, passages, passages, RefineConfig())
+    same = Refine(store, passages, passages, passages, chosen.model_copy(update={"refiner": "cut"}))
+    plain = Refine(store, passages, passages, passages, RefineConfig())
     assert same.artifact == plain.artifact != stage.artifact  # a model is of no account to `cut`
