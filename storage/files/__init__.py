@@ -8,9 +8,8 @@ A store is a directory of this machine. Another kind of store changes modules of
 """
 
 from storage.files.arrays import read_array, read_arrays, write_array, write_arrays
-from storage.files.leftovers import is_leftover, left_behind, process_exists, remove_leftovers
+from storage.files.leftovers import left_behind, process_exists, remove_leftovers
 from storage.files.local import (
-    Status,
     absolute,
     checksum,
     exists,
@@ -32,7 +31,6 @@ from storage.files.local import (
 from storage.files.locks import is_locked, locked
 from storage.files.records import DamagedRecord, Record, read_json, read_record, write_json
 from storage.files.tables import (
-    ROW_GROUP,
     open_table,
     read_arrow,
     read_schema,
@@ -44,11 +42,9 @@ from storage.files.tables import (
 from storage.files.writing import NotWritten, flush, write_atomically, write_bytes, write_text
 
 __all__ = [
-    "ROW_GROUP",
     "DamagedRecord",
     "NotWritten",
     "Record",
-    "Status",
     "absolute",
     "checksum",
     "exists",
@@ -58,7 +54,6 @@ __all__ = [
     "free_bytes",
     "is_folder",
     "is_inside",
-    "is_leftover",
     "is_locked",
     "is_writable",
     "left_behind",

@@ -15,6 +15,8 @@ import pytest
 
 from storage import files
 from storage.files import DamagedRecord, NotWritten
+from storage.files.leftovers import is_leftover
+from storage.files.tables import ROW_GROUP
 
 PYTHON = [sys.executable, "-c"]
 LONG_AGO = 1_000_000_000
@@ -42,7 +44,7 @@ files.write_atomically(Path({str(target)!r}), write)
     assert subprocess.run([*PYTHON, script]).returncode == -signal.SIGKILL
     assert files.read_text(target) == "before"
     (leftover,) = (path for path in tmp_path.iterdir() if path != target)
-    assert files.is_leftover(leftover)
+    assert is_leftover(leftover)
     assert [*files.left_behind(tmp_path, timedelta(days=7))] == [(leftover, 4)]
     files.remove_leftovers(tmp_path)
     assert names(tmp_path) == ["file"]
@@ -110,7 +112,7 @@ def test_tables(tmp_path: Path) -> None:
     assert files.read_tables([place, place], ["id"]).num_rows == 20_000
     assert files.read_schema(place).names == ["id", "text"]
     with files.open_table(place) as file:
-        assert [file.metadata.row_group(n).num_rows for n in range(3)] == [files.ROW_GROUP, files.ROW_GROUP, 1808]
+        assert [file.metadata.row_group(n).num_rows for n in range(3)] == [ROW_GROUP, ROW_GROUP, 1808]
     files.write_arrow(tmp_path / "table.arrow", table)
     assert files.read_arrow(tmp_path / "table.arrow").equals(table)
 
