@@ -105,7 +105,7 @@ def test_sampling_does_not_depend_on_the_batch(started: Vllm, llama: Path) -> No
     together = warm.complete(TEXTS)
     assert content(together) == content([warm.complete([text])[0] for text in TEXTS])
     # More tokens than the engine takes in by one step.
-    many = [*(f"{number} " + "The mill still stands. " * 30 for number in range(80))]
+    many = [f"{number} " + "The mill still stands. " * 30 for number in range(80)]
     answers = warm.complete(many)
     assert sum(each.prompt_tokens for each in answers) > 8192
     assert content(answers[::16]) == content([warm.complete([each])[0] for each in many[::16]])
@@ -180,18 +180,16 @@ def test_what_cannot_be_is_named(tmp_path: Path, llama: Path, started: Vllm) -> 
 
 def test_reflection_tokens_are_read_as_transformers_reads_them(tmp_path: Path) -> None:
     model = tiny_models.llama(tmp_path / "selfrag", chat=False, tokens=TOKENS)
-    settings = {"max_tokens": 40}
-    asked = REFLECTING
-    engine = vllm(model, **settings)
+    engine = vllm(model, max_tokens=40)
     try:
-        found = engine.complete(asked, JUDGEMENTS)
-        due = transformers(model, **settings).complete(asked, JUDGEMENTS)
+        found = engine.complete(REFLECTING, JUDGEMENTS)
+        due = transformers(model, max_tokens=40).complete(REFLECTING, JUDGEMENTS)
         assert sum(len(each.probabilities) > 0 for each in found) > 2
         assert [each.completion_tokens for each in found] == [each.completion_tokens for each in due]
         for one, other in zip(found, due, strict=True):
             assert freed(one.text) == freed(other.text)
             assert dict(one.probabilities) == pytest.approx(dict(other.probabilities), rel=1e-3)
-        on_demand = engine.complete(asked, ON_DEMAND)
+        on_demand = engine.complete(REFLECTING, ON_DEMAND)
         assert all(0 < sum(each.probabilities.values()) < 1 for each in on_demand)
     finally:
         engine.close()
@@ -235,9 +233,9 @@ def test_a_served_model_answers_as_the_engine_does(
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     settings = {"model": "tiny", "base_url": served, "max_tokens": 12}
     for temperature in (0.0, 1.0):
-        engine = openai(**settings, temperature=temperature)
+        server = openai(**settings, temperature=temperature)
         engine = sharing(started, llama, temperature=temperature)
-        assert_alike(engine.complete(TEXTS), engine.complete(TEXTS))
+        assert_alike(server.complete(TEXTS), engine.complete(TEXTS))
     greedy = openai(**settings, temperature=0.0)
     assert_alike(greedy.complete(TEXTS, PROBE), started.complete(TEXTS, PROBE))
     first, long, last = greedy.complete(["hills", "mill " * 400, "sea"])
