@@ -58,12 +58,12 @@ class OrderlyRunner(Runner):
 
 def serve_deployments(store: Path, ready: Path, own: Path | None) -> None:
     """Serve every flow until SIGTERM, which cancels the runs that work. `ready` is written when all can be started."""
-    made = deployments(store, own)
+    served = deployments(store, own)
     with get_client(sync_client=True) as client:
         _await(client)
     # What is missed while nothing serves is not made up for: a schedule is paused until this serves again.
     runner = OrderlyRunner(name=TAG, limit=AT_ONCE, pause_on_shutdown=True)
-    identifiers = [runner.add_deployment(deployment) for deployment in made]
+    identifiers = [runner.add_deployment(deployment) for deployment in served]
     _settle_lost_runs(identifiers)
     ready.touch()
     asyncio.run(runner.start())
@@ -92,14 +92,14 @@ def deployments(store: Path, own: Path | None = None) -> list[RunnerDeployment]:
 
 
 def _deployment(flow: Flow[..., Any], given: dict[str, Any], schedules: list[Any] | None = None) -> RunnerDeployment:
-    made = flow.to_deployment(
+    deployment = flow.to_deployment(
         flow.name,
         parameters={"parameters": given} if given else {},
         schedules=schedules,
         tags=[TAG],
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
-    return cast(RunnerDeployment, made)  # not awaitable: no event loop runs here
+    return cast(RunnerDeployment, deployment)  # not awaitable: no event loop runs here
 
 
 def _reencoding(flow: Flow[..., Any], store: Path, own: Path | None) -> RunnerDeployment:

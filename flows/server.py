@@ -82,12 +82,12 @@ def service(store: Path, port: int, corpora: Path | None = None) -> Iterator["Se
             where = f" at {other.address} (process {other.pid})" if other else ""
             raise ConfigError(f"`vitalfew ui` of {store} runs already{where}; stop it there with Ctrl-C")
         _check_port(port)
-        made = Service(store, folder, port, corpora)
+        processes = Service(store, folder, port, corpora)
         try:
-            made.start()
-            yield made
+            processes.start()
+            yield processes
         finally:
-            made.stop()
+            processes.stop()
 
 
 def _check_port(port: int) -> None:

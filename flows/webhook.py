@@ -1,4 +1,4 @@
-"""Tells whoever wants to know that a run has failed: a POST of JSON to the URL in VITALFEW_WEBHOOK."""
+"""Reports a failed run: a POST of JSON to the URL in VITALFEW_WEBHOOK."""
 
 import json
 import logging
@@ -15,14 +15,14 @@ SECONDS = 10.0
 
 
 def tell(flow: Any, flow_run: Any, state: Any) -> None:
-    """A hook of flows, for a state that is final: what failed, with which parameters, and why.
+    """A hook of flows for a final state: report what failed, with which parameters, and why.
 
-    The URL is often a secret, and is told to nobody; a webhook that does not answer fails no run.
+    The URL is often a secret and is never logged. A webhook that does not answer does not fail the run.
     """
     url = os.environ.get(WEBHOOK)
     if not url:
         return
-    told = {
+    report = {
         "flow": flow.name,
         "run": flow_run.name,
         "run_id": str(flow_run.id),
@@ -30,10 +30,10 @@ def tell(flow: Any, flow_run: Any, state: Any) -> None:
         "message": state.message or "",
         "parameters": flow_run.parameters,
     }
-    body = json.dumps(told, default=str).encode()
+    body = json.dumps(report, default=str).encode()
     try:
         with urlopen(Request(url, body, {"Content-Type": "application/json"}), timeout=SECONDS):
-            logger.info("The webhook was told: %s is %s", flow_run.name, state.name)
+            logger.info("Sent to the webhook: %s is %s", flow_run.name, state.name)
     except (OSError, ValueError, HTTPException) as error:
         status = f" {error.code}" if isinstance(error, HTTPError) else ""
-        logger.warning("The webhook in %s was not told: %s%s", WEBHOOK, type(error).__name__, status)
+        logger.warning("The webhook in %s did not get the report: %s%s", WEBHOOK, type(error).__name__, status)

@@ -13,13 +13,13 @@ from flows.cli.terminal import DEFAULT_STORE, StoreOption, explained_errors, out
 def compare(
     run_a: Annotated[str, typer.Argument(metavar="RUN_A", help="RUN or RUN:METHOD; a run's id or an experiment.")],
     run_b: Annotated[str, typer.Argument(metavar="RUN_B", help="The same; the differences are B minus A.")],
-    metric: Annotated[str | None, typer.Option("--metric", help="What the listed questions differ most in.")] = None,
+    metric: Annotated[str | None, typer.Option("--metric", help="List the questions that differ most in it.")] = None,
     questions: Annotated[int, typer.Option("--questions", min=0, help="Questions to list in each direction.")] = 5,
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """Compare two evaluations question by question: differences with intervals, and the questions behind them.
 
-    Two runs are compared in the methods that both have by one name; two methods of a run are named.
+    Two runs are compared in the methods that both have under the same name; name two methods to compare them.
 
         vitalfew compare quickstart:"naive RAG" quickstart:ParetoRAG --metric f1
     """
@@ -39,11 +39,11 @@ def _show(pair: Any, table: Any, metric: str, questions: int, path: Path) -> Non
     from tasks.reports.statistics.bootstrap import MIN_QUESTIONS
 
     out.print(f"\n[bold]A[/] {escape(pair.a.label)}\n[bold]B[/] {escape(pair.b.label)}", soft_wrap=True)
-    asked = f"{len(pair.ids):,} shared of {len(pair.a.scores.ids):,} and {len(pair.b.scores.ids):,} questions"
-    out.print(f"{asked}; differences are B minus A\n")
+    shared = f"{len(pair.ids):,} shared of {len(pair.a.scores.ids):,} and {len(pair.b.scores.ids):,} questions"
+    out.print(f"{shared}; differences are B minus A\n")
     out.print(_differences(pair))
     if len(pair.ids) < MIN_QUESTIONS:
-        out.print(f"Too few questions for intervals: {len(pair.ids)}, and they take {MIN_QUESTIONS}.")
+        out.print(f"Too few questions for intervals: {len(pair.ids)}; intervals need {MIN_QUESTIONS}.")
     for heading, rows in _extremes(table, metric, questions):
         if rows:
             out.print(f"\n[bold]{heading} {escape(metric)}[/]")
@@ -52,7 +52,7 @@ def _show(pair: Any, table: Any, metric: str, questions: int, path: Path) -> Non
 
 
 def _differences(pair: Any) -> Table:
-    """All of it where the terminal is wide; else without what can be told from the rest."""
+    """Show every column if the terminal is wide, else only those that do not follow from the others."""
     from tasks.reports.shown.columns import DIFFERENCE_HEADS, difference_cells, figure
 
     narrow = {"p", "effect", "questions", "higher", "lower"} if out.width < 110 else set()
@@ -70,7 +70,7 @@ def _differences(pair: Any) -> Table:
 
 
 def _extremes(table: Any, metric: str, number: int) -> list[tuple[str, list[dict[str, Any]]]]:
-    """The questions where B is furthest above and below A, in the order of their ids where they are equal."""
+    """Return the questions where B is furthest above and below A; equal differences keep the order of ids."""
     rows = [row for row in table.to_pylist() if None not in (row[f"a.{metric}"], row[f"b.{metric}"])]
 
     def by(row: dict[str, Any]) -> float:

@@ -22,10 +22,10 @@ def costs(
     ] = "",
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
-    """What was paid: by stage and model, by day, by run; and beside it what was quoted.
+    """Show what runs cost, by stage and model, by day and by run, and compare it with the quote.
 
-    Prices are those of configs/prices.yaml on the day of the work. What was spent on artifacts that were removed since
-    is in it. The same with SQL: FROM spending(), FROM quoted(), and the table `costs`, a row per shard.
+    Prices are those of configs/prices.yaml on the day of the work. Costs of artifacts that were removed later are
+    included. The same with SQL: FROM spending(), FROM quoted(), and the table `costs`, a row per shard.
 
         vitalfew costs quickstart
     """
@@ -52,11 +52,11 @@ def _spending(connection: duckdb.DuckDBPyConnection, run: str, by: str, order: s
 def _nothing(run: str) -> str:
     if run:
         return f"no run {run!r} has paid for anything in this store; `vitalfew runs` lists them"
-    return "nothing was paid for in this store yet; `vitalfew index DATASET --name NAME` is where it begins"
+    return "nothing was paid for in this store yet; begin with `vitalfew index DATASET --name NAME`"
 
 
 def _paid(keys: tuple[str, ...], rows: list[tuple[Any, ...]], total: bool = False) -> Table:
-    """Measures of a GPU are left out where there was none. `rows`: keys, then the measures."""
+    """Make a table of costs, without the GPU columns if no GPU was used. A row has the keys, then the measures."""
     measured = [[value or 0 for value in row[len(keys) :]] for row in rows]
     kept = [place for place, head in enumerate(_HEADS) if "GPU" not in head or any(row[place] for row in measured)]
     table = Table(*keys, box=None, header_style="bold", pad_edge=False, show_footer=total)
@@ -66,8 +66,8 @@ def _paid(keys: tuple[str, ...], rows: list[tuple[Any, ...]], total: bool = Fals
     if total:
         table.columns[0].footer = "together"
     for row, values in zip(rows, measured, strict=True):
-        named = (escape("" if key is None else str(key)) for key in row[: len(keys)])
-        table.add_row(*named, *(_figure(place, values[place]) for place in kept))
+        cells = (escape("" if key is None else str(key)) for key in row[: len(keys)])
+        table.add_row(*cells, *(_figure(place, values[place]) for place in kept))
     return table
 
 
@@ -79,7 +79,7 @@ def _figure(place: int, value: float) -> str:
 
 
 def _quoted(connection: duckdb.DuckDBPyConnection, run: str) -> None:
-    pairs = ", ".join(f"q.quoted_{name}, q.{name}" for name in _QUOTED.values())  # the divisor stands behind both
+    pairs = ", ".join(f"q.quoted_{name}, q.{name}" for name in _QUOTED.values())  # both keep a divisor
     rows = connection.execute(f"SELECT q.stage, {pairs} FROM quoted(?) AS q", [run]).fetchall()
     if not rows:
         return
@@ -94,6 +94,6 @@ def _quoted(connection: duckdb.DuckDBPyConnection, run: str) -> None:
 
 
 def _short(value: float | None) -> str:
-    if value is None:  # the size of what was removed since
+    if value is None:  # the size of an artifact that was removed later
         return "gone"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}" if value >= 100 else f"{value:.2g}"

@@ -10,14 +10,14 @@ from flows.cli.operations import Check, operations
 
 
 def checkup(store: Path) -> list[Check]:
-    """Every check, in the order in which things go wrong."""
+    """Return every check, in the order in which things go wrong."""
     machine = [_python(), *_libraries(), *_models(), _arithmetic(), _punkt(), _disk(store)]
     return [*machine, *_store(store), _ray(), *operations(store)]
 
 
 def _python() -> Check:
     fine = sys.version_info >= (3, 11)
-    return Check("Python", fine, sys.version.split()[0] + ("" if fine else "; 3.11 or newer is due"))
+    return Check("Python", fine, sys.version.split()[0] + ("" if fine else "; it must be 3.11 or newer"))
 
 
 def _libraries() -> list[Check]:
@@ -38,13 +38,13 @@ def _libraries() -> list[Check]:
 
 
 def _models() -> list[Check]:
-    """The weights of every encoder that has a model of its own; `minilm` is the default, the others may be missing."""
+    """Check the weights of every encoder with its own model; only those of the default, `minilm`, are required."""
     from configs.schema import EncodeConfig
     from tasks.registry import METHODS, resolve
 
     checks = []
     for name in METHODS["encoder"]:
-        if name == "huggingface":  # whatever model a run names
+        if name == "huggingface":  # a run names its model
             continue
         encoder = resolve("encoder", name)(EncodeConfig(encoder=name))
         try:
@@ -59,15 +59,15 @@ def _arithmetic() -> Check:
     from tasks.models.device import native_bf16
 
     fast = native_bf16()
-    found = "bf16, native" if fast else "float32: this machine has no native bf16, encoding is 3 to 4 times slower"
-    return Check("arithmetic", fast, found, needed=False)
+    arithmetic = "bf16, native" if fast else "float32: this machine has no native bf16, encoding is 3 to 4 times slower"
+    return Check("arithmetic", fast, arithmetic, needed=False)
 
 
 def _ray() -> Check:
-    """A cluster that is named has to answer; else every run starts a Ray of its own."""
+    """Check that a named cluster answers; without one, every run starts its own Ray."""
     address = os.environ.get("RAY_ADDRESS", "")
     if not address:
-        return Check("Ray", True, f"each run starts its own, {os.cpu_count()} cores (RAY_ADDRESS names a cluster)")
+        return Check("Ray", True, f"every run starts its own, {os.cpu_count()} cores (RAY_ADDRESS names a cluster)")
     host, _, port = address.rpartition("//")[2].partition(":")
     try:
         with socket.create_connection((host, int(port)), timeout=2):

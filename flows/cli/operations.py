@@ -1,4 +1,4 @@
-"""What `vitalfew doctor` looks at of Prefect: server, work pool and worker, corpora, webhook."""
+"""What `vitalfew doctor` checks about Prefect: server, work pool and worker, corpora, webhook."""
 
 import json
 import os
@@ -14,7 +14,7 @@ POOL = "vitalfew"
 
 @dataclass(frozen=True)
 class Check:
-    """One finding; `needed` is False for what is only nice to have."""
+    """The result of one check; `needed` is False if a run can do without it."""
 
     what: str
     fine: bool
@@ -23,13 +23,13 @@ class Check:
 
 
 def operations(store: Path) -> list[Check]:
-    """Only what was set up has to be in order: a run needs neither a server nor a pool."""
+    """Check only what the user has set up: a run needs neither a server nor a pool."""
     from flows.server import answers, running
 
     service, elsewhere = running(store), os.environ.get("PREFECT_API_URL", "").removesuffix("/api")
     address = service.address if service else elsewhere
     if not address:
-        remedy = "none runs, each run starts its own; `vitalfew ui` starts one with the UI and the schedules"
+        remedy = "none runs, so every run starts its own; `vitalfew ui` starts one with the UI and the schedules"
         return [Check("Prefect server", False, remedy, needed=False), *_corpora(store), *_webhook()]
     if not answers(address):
         remedy = "start `vitalfew ui` again" if service else "start it, or unset PREFECT_API_URL"
@@ -38,17 +38,17 @@ def operations(store: Path) -> list[Check]:
 
 
 def _pool(address: str) -> list[Check]:
-    """The work pool of prefect.yaml and its workers, for schedules that are to outlive a process."""
+    """Check the work pool of prefect.yaml and its workers, for schedules that outlive `vitalfew ui`."""
     try:
         _ask(f"{address}/api/work_pools/{POOL}")
     except HTTPError as error:
-        remedy = f"`prefect work-pool create {POOL} --type process` where runs are to outlive `vitalfew ui`"
-        found = f"no work pool {POOL}; {remedy}" if error.code == 404 else f"work pool {POOL}: {error}"
-        return [Check("work pool", False, found, needed=False)]
+        remedy = f"`prefect work-pool create {POOL} --type process` if runs must outlive `vitalfew ui`"
+        message = f"no work pool {POOL}; {remedy}" if error.code == 404 else f"work pool {POOL}: {error}"
+        return [Check("work pool", False, message, needed=False)]
     workers = _ask(f"{address}/api/work_pools/{POOL}/workers/filter", {})
     online = sorted(worker["name"] for worker in workers if worker["status"] == "ONLINE")
-    found = ", ".join(online) or f"none works; prefect worker start --pool {POOL}"
-    return [Check("work pool", True, POOL), Check("worker", bool(online), found, needed=False)]
+    message = ", ".join(online) or f"none is online; prefect worker start --pool {POOL}"
+    return [Check("work pool", True, POOL), Check("worker", bool(online), message, needed=False)]
 
 
 def _ask(url: str, body: Any = None) -> Any:
@@ -58,7 +58,7 @@ def _ask(url: str, body: Any = None) -> Any:
 
 
 def _corpora(store: Path) -> list[Check]:
-    """Every corpus's file, with when it is re-encoded."""
+    """Check the file of every corpus and say when the corpus is re-encoded."""
     from configs.loading import ConfigError
     from flows.pipelines.corpora import corpora, find_corpus
 
@@ -73,7 +73,7 @@ def _corpora(store: Path) -> list[Check]:
 
 
 def _webhook() -> list[Check]:
-    """Its host alone: the rest of the URL is often a secret."""
+    """Check the webhook and show only its host: the rest of the URL is often a secret."""
     from flows.webhook import WEBHOOK
 
     url = os.environ.get(WEBHOOK)
@@ -81,4 +81,4 @@ def _webhook() -> list[Check]:
         return []
     parts = urlsplit(url)
     fine = parts.scheme in ("http", "https") and bool(parts.hostname)
-    return [Check("webhook", fine, f"{parts.hostname}" if fine else f"{WEBHOOK} is no http(s) URL")]
+    return [Check("webhook", fine, f"{parts.hostname}" if fine else f"{WEBHOOK} is not an http(s) URL")]

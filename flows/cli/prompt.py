@@ -26,13 +26,13 @@ from tasks.reports.shown.text import printable
 MOST_ROWS = 1000
 """Rows that a table at the prompt shows."""
 
-HELP = r"""A statement ends with ; and may take several lines. Tab completes, the arrow keys bring back what was asked.
+HELP = r"""A statement ends with ; and may take several lines. Tab completes, the arrow keys recall earlier statements.
 \d        tables and macros          \d NAME   columns of a table, a macro's example
 \q        leave (Ctrl-D as well)     Ctrl-C    clear the line, stop a query"""
 
 
 def prompt(store: Path, format: str) -> None:
-    """Ask for statements and answer them until the user leaves; what one refuses does not end it."""
+    """Ask for statements and answer them until the user leaves; an error does not end the prompt."""
     session: PromptSession[str] = PromptSession(
         history=history(),
         completer=CatalogCompleter(),
@@ -57,7 +57,7 @@ def prompt(store: Path, format: str) -> None:
 
 
 def answer(store: Path, text: str, format: str) -> None:
-    """One statement or command of the prompt."""
+    """Answer one statement or command of the prompt; print an error of it."""
     try:
         if text.startswith("\\"):
             _command(store, text)
@@ -80,7 +80,7 @@ def _command(store: Path, text: str) -> None:
 
 
 def history() -> History:
-    """In $XDG_STATE_HOME, or ~/.local/state; of this session alone where nothing can be written there."""
+    """Return the history in $XDG_STATE_HOME or ~/.local/state; of this session only if that is not writable."""
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     path = state / "vitalfew" / "sql_history"
     try:
@@ -92,7 +92,7 @@ def history() -> History:
 
 
 def _bindings() -> KeyBindings:
-    """Enter ends what is a whole statement or a command, and else begins another line."""
+    """Bind Enter: it ends a whole statement or a command, and otherwise begins another line."""
     bindings = KeyBindings()
 
     @bindings.add("enter", filter=Condition(lambda: True))
@@ -107,13 +107,13 @@ def _bindings() -> KeyBindings:
 
 
 def is_whole(text: str) -> bool:
-    """Whether what was typed so far can be answered: nothing, a command, or a statement up to its semicolon."""
+    """Return whether the text can be answered: it is empty, a command, or a statement with its semicolon."""
     typed = text.strip()
     return not typed or typed.startswith("\\") or typed in ("quit", "exit") or _ends(typed)
 
 
 def _ends(typed: str) -> bool:
-    """Whether the last token is a semicolon, outside of texts and comments."""
+    """Return whether the last token is a semicolon, outside strings and comments."""
     if not typed.endswith(";"):
         return False
     kinds = [(place, kind) for place, kind in duckdb.tokenize(typed)]
@@ -121,12 +121,12 @@ def _ends(typed: str) -> bool:
 
 
 class CatalogCompleter(Completer):
-    """Tables, columns, macros and SQL's keywords; behind `table.` that table's columns alone."""
+    """Completes tables, columns, macros and SQL keywords; after `table.`, only that table's columns."""
 
     def __init__(self) -> None:
         with without_rows() as connection:
-            found = connection.sql("SELECT DISTINCT upper(keyword_name) FROM duckdb_keywords() ORDER BY 1").fetchall()
-        self._keywords = [keyword for (keyword,) in found]
+            rows = connection.sql("SELECT DISTINCT upper(keyword_name) FROM duckdb_keywords() ORDER BY 1").fetchall()
+        self._keywords = [keyword for (keyword,) in rows]
         self._columns: dict[str, str] = {}
         for table in ROWS:
             for name, column in columns(table).items():

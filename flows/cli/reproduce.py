@@ -1,4 +1,4 @@
-"""From the stored configuration of a run back to the command that gave it."""
+"""Turns the stored configuration of a run back into the command that started it."""
 
 import json
 import shlex
@@ -12,7 +12,7 @@ from configs.schema import IndexCorpus
 
 
 def changed_settings(config: Mapping[str, Any]) -> list[str]:
-    """`key.path=value` of every setting of an index that is not the default, as `--set` takes them."""
+    """Return `key.path=value` for every setting of an index that differs from its default, as `--set` takes it."""
     return [*_changed(config, IndexCorpus, "")]
 
 
@@ -28,7 +28,7 @@ def _changed(config: Mapping[str, Any], model: type[BaseModel], prefix: str) -> 
 
 
 def index_command(config: Mapping[str, Any], store: Path) -> str:
-    """`vitalfew index …`, ready for a shell: what it finds whole it does not do again."""
+    """Return `vitalfew index …`, quoted for a shell; the command does not repeat finished work."""
     words = ["vitalfew", "index", *config["datasets"], "--name", config["name"], "--store", str(store)]
     if config.get("runner") == "serial":
         words += ["--runner", "serial"]

@@ -17,13 +17,15 @@ def significance(
     as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
     lower_is_better: Annotated[bool, typer.Option("--lower-is-better", help="Rank the smallest figure first.")] = False,
     control: Annotated[
-        str | None, typer.Option("--control", metavar="METHOD", help="Compare with this one; default: the best ranked.")
+        str | None,
+        typer.Option("--control", metavar="METHOD", help="Compare with this one; default: the best ranked."),
     ] = None,
     alpha: Annotated[float, typer.Option("--alpha", help="Level of significance, between 0 and 1.")] = 0.05,
 ) -> None:
-    """Tell which methods differ over several datasets: Quade's test, average rankings, Li's procedure.
+    """Show which methods differ over several datasets: Quade's test, average rankings, Li's procedure.
 
-    Methods in rows, the first column their names; datasets in columns, one figure of the same unit in each cell.
+    A row is a method, named in the first column; the other columns are datasets, with one figure of the same unit a
+    cell.
 
         vitalfew significance table.csv --control "Naive RAG"
     """
@@ -31,29 +33,29 @@ def significance(
         from tasks.reports.significance import conclusion, read_scores
         from tasks.reports.significance import significance as test
 
-        found = test(read_scores(table), not lower_is_better, control, alpha)
+        result = test(read_scores(table), not lower_is_better, control, alpha)
         if as_json:
-            print(json.dumps(found.as_json(), ensure_ascii=False, indent=1, allow_nan=False))
+            print(json.dumps(result.as_json(), ensure_ascii=False, indent=1, allow_nan=False))
             return
-        out.print(_shown(found))
+        out.print(_shown(result))
         rule = f"significant: Quade's p and p (Li) are at most {alpha:g}"
-        out.print(f"\nEach against {escape(one_line(found.control))}; {rule}.", soft_wrap=True)
-        for sentence in conclusion(found):
+        out.print(f"\nEvery method against {escape(one_line(result.control))}; {rule}.", soft_wrap=True)
+        for sentence in conclusion(result):
             out.print(escape(sentence), soft_wrap=True, highlight=False)
 
 
-def _shown(found: Any) -> Table:
+def _shown(result: Any) -> Table:
     shown = Table(box=None, header_style="bold", pad_edge=False)
     shown.add_column("method", overflow="fold")
     for column in ("mean", "mean\nrank", "Quade\nranking", "z", "p", "p (Li)"):
         shown.add_column(column, justify="right", vertical="bottom", no_wrap=True)
     shown.add_column("verdict", vertical="bottom", no_wrap=True)
-    for each in sorted(found.methods, key=lambda each: each.ranking):
-        name = escape(one_line(each.method))
-        figures = (f"{each.mean:.4g}", f"{each.mean_rank:.2f}", f"{each.ranking:.2f}")
-        if each.z is None:
+    for method in sorted(result.methods, key=lambda method: method.ranking):
+        name = escape(one_line(method.method))
+        figures = (f"{method.mean:.4g}", f"{method.mean_rank:.2f}", f"{method.ranking:.2f}")
+        if method.z is None:
             shown.add_row(name, *figures, "", "", "", "control")
         else:
-            verdict = "significant" if each.significant else "not shown"
-            shown.add_row(name, *figures, *(f"{v:.4f}" for v in (each.z, each.p, each.p_li)), verdict)
+            verdict = "significant" if method.significant else "not shown"
+            shown.add_row(name, *figures, *(f"{value:.4f}" for value in (method.z, method.p, method.p_li)), verdict)
     return shown

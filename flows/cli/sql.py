@@ -35,8 +35,8 @@ def sql(
 
         vitalfew sql "SELECT stage, sum(wall_seconds), sum(tokens) FROM costs GROUP BY 1"
 
-    Without a query it opens a prompt with history and completion, or reads the query from standard input where that is
-    no terminal. Tables, columns and macros: `vitalfew tables`.
+    Without a query it opens a prompt with history and completion, or reads the query from standard input if that is not
+    a terminal. Tables, columns and macros: `vitalfew tables`.
     """
     with explained_errors():
         from storage.catalog.database import connect
@@ -45,7 +45,7 @@ def sql(
         if query is None and sys.stdin.isatty():
             from flows.cli.prompt import prompt
 
-            connect(store).close()  # that there is none is told at once
+            connect(store).close()  # reports a missing store at once
             prompt(store, format.value)
         else:
             show.rows(out, run_query(store, sys.stdin.read() if query is None else query), format.value)
@@ -53,15 +53,15 @@ def sql(
 
 def tables(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="A table, view or macro: all about it.")
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="A table, view or macro to describe.")
     ] = None,
-    macros: Annotated[bool, typer.Option("--macros", help="The macros, with an example each.")] = False,
+    macros: Annotated[bool, typer.Option("--macros", help="The macros, with an example for every one.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="Every column of every table.")] = False,
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """Document the tables, views and macros of the catalog: every column with its type, unit and meaning.
 
-    Needs no store; where there is one, it says how many rows of each it holds.
+    Needs no store; if there is one, it also counts the rows of every table.
 
         vitalfew tables hits
     """
@@ -74,7 +74,7 @@ def tables(
 
 
 def document(store: Path, names: list[str]) -> None:
-    """Print what these tables and macros are, or without names which there are. Raises UnknownName."""
+    """Describe these tables and macros, or list all if no names are given. Raises UnknownName."""
     from storage import files
     from storage.catalog.database import connect, without_rows
     from storage.catalog.macros import MACROS
@@ -107,7 +107,7 @@ def _overview(connection: duckdb.DuckDBPyConnection, store: Path, there: bool) -
         shown.add_row(name, *([_rows(connection, name)] if there else []), row)
     out.print(shown)
     out.print(f"\nMacros (`vitalfew tables --macros`): {', '.join(macro.name for macro in MACROS)}")
-    about = f"Rows are those of {store}" if there else f"There is no store at {store}: no rows are counted"
+    about = f"Rows are those of {store}" if there else f"There is no store at {store}, so no rows are counted"
     out.print(f"{escape(about)}. Columns: vitalfew tables NAME, or --all", soft_wrap=True)
 
 

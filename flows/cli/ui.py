@@ -25,8 +25,8 @@ def ui(
 ) -> None:
     """Start runs, look at them and schedule them in a browser, on this machine alone; Ctrl-C stops all of it.
 
-    Serves Prefect's UI with every flow. A corpus is re-encoded by itself where its file says when (`cron`). Database
-    and logs lie in $PREFECT_HOME, or in `.prefect` in the store.
+    Serves Prefect's UI with every flow. A corpus whose file has a `cron` is re-encoded at those times. The
+    database and the logs are in $PREFECT_HOME, or in `.prefect` in the store.
 
         vitalfew ui --store store
     """
@@ -43,27 +43,27 @@ def ui(
             with ExitStack() as stack:
                 with err.status("Starting Prefect's server …"):
                     running = stack.enter_context(service(store, port, corpora))
-                _told(running.address, running.folder, scheduled)
+                _announce(running.address, running.folder, scheduled)
                 while True:
                     running.check()
                     time.sleep(1)
         except KeyboardInterrupt:
-            err.print("Stopped. Runs that worked are cancelled; finished shards are kept.")
+            err.print("Stopped. Active runs are cancelled; finished shards are kept.")
         except ServiceEnded as error:
             err.print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
             raise typer.Exit(1) from None
 
 
-def _told(address: str, folder: Path, scheduled: dict[str, str]) -> None:
+def _announce(address: str, folder: Path, scheduled: dict[str, str]) -> None:
     out.print(f"Ready: {address}/deployments  (Ctrl-C stops it and its runs)", soft_wrap=True)
     for name, cron in scheduled.items():
-        out.print(f"Corpus {escape(name)} is re-encoded by itself: {escape(cron)}", soft_wrap=True)
-    out.print(f"Runs of the command line show there too after  export PREFECT_API_URL={address}/api", soft_wrap=True)
+        out.print(f"Corpus {escape(name)} is re-encoded automatically: {escape(cron)}", soft_wrap=True)
+    out.print(f"Runs of the command line appear there too after  export PREFECT_API_URL={address}/api", soft_wrap=True)
     out.print(f"Database and logs: {escape(str(folder))}", soft_wrap=True)
     sys.stdout.flush()
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, signal.SIG_IGN)  # all is being stopped already
+    for handled in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(handled, signal.SIG_IGN)  # the service is being stopped already
     raise KeyboardInterrupt
