@@ -126,7 +126,7 @@ def test_datasets_that_all_agree_leave_an_infinite_f(tmp_path: Path) -> None:
         ("m,a\nx,1\ny,2\n", ["columns 'm', 'a'", "at least 2 datasets"]),
         ("m,a,b\nx,1,2\nx,1,3\n", ["line 3 names the method 'x' a second time"]),
         ("m,a,b\n,1,2\ny,1,3\n", ["line 2 names no method"]),
-        ("m,a,b\nx,1\ny,1,3\n", ["line 2 cannot be read", "2 fields where 3 are due"]),
+        ("m,a,b\nx,1\ny,1,3\n", ["line 2 cannot be read", "2 fields instead of 3"]),
         ("m,a,a\nx,1,2\ny,1,3\n", ["'a' twice"]),
         ("", ["is empty (0 bytes)"]),
     ],
