@@ -34,6 +34,13 @@ def show_report(store: Path, run: Run) -> None:
     logger.info("Report: %s", page)
 
 
+def show_figures(recipe: str, figures: Sequence[Mapping[str, Any]]) -> None:
+    """What a training measured on what was held out."""
+    create_table_artifact(
+        [{**row} for row in figures], key=f"figures-{_key(recipe)}", description="Measured on what was held out"
+    )
+
+
 def show_costs(
     store: Path, manifests: Iterable[Manifest], reused: set[str], methods: Mapping[str, Sequence[str]] | None = None
 ) -> None:

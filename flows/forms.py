@@ -1,7 +1,7 @@
 """What a person fills in to start a run in Prefect's UI: few fields, with drop-downs of what there is.
 
-The names in the drop-downs are those of the registry and of configs/experiments. A method of one's own ("module:Class")
-goes into `more`, as it goes to `--set`.
+The names in the drop-downs are those of the registry, of configs/experiments and of configs/recipes. A method of one's
+own ("module:Class") goes into `more`, as it goes to `--set`.
 """
 
 from dataclasses import dataclass
@@ -14,21 +14,27 @@ from pydantic_core import CoreSchema, core_schema
 from configs.evaluation import Evaluate, Experiment
 from configs.loading import ConfigError, build, merged, parse_assignments
 from configs.schema import Config, ContextMode, IndexCorpus, IndexType, Layout, Place
-from flows.pipelines.experiments import evaluation, find, names
+from configs.training import TrainModel
+from flows.pipelines import experiments
+from flows.pipelines import train as recipes
+from flows.pipelines.experiments import evaluation, find
 from tasks.registry import METHODS, UnknownName
 
 
 @dataclass(frozen=True)
 class OneOf:
-    """Marks a text that is one of the registry's names of a kind, or an experiment's: a drop-down in a form."""
+    """Marks a text that is one of the registry's names of a kind, an experiment's, or a recipe's (or its file): a
+    drop-down in a form."""
 
     kind: str
 
     def known(self) -> list[str]:
-        return names() if self.kind == "experiment" else sorted(METHODS[self.kind])
+        named = {"experiment": experiments.names, "recipe": recipes.names}
+        return named[self.kind]() if self.kind in named else sorted(METHODS[self.kind])
 
     def check(self, value: str | None) -> str | None:
-        if value is not None and value not in self.known():
+        is_file = self.kind == "recipe" and Path(value or "").suffix in (".yaml", ".yml")
+        if value is not None and not is_file and value not in self.known():
             raise UnknownName(self.kind, value, self.known())
         return value
 
@@ -108,7 +114,7 @@ class EvaluateForm(Form):
         """What was chosen for something that no method does would be passed over in silence."""
         for field, section in (("critic", "critique"), ("selector", "select")):
             if getattr(self, field) and not any(getattr(method, section) for method in made.methods):
-                several = ", ".join(name for name in names() if _does(name, section))
+                several = ", ".join(name for name in experiments.names() if _does(name, section))
                 raise ConfigError(f"{field}: no method of {self.experiment} has candidates to judge; try {several}")
 
 
@@ -133,7 +139,7 @@ class IndexForm(Form):
         """The parameters of `index_corpus`. Raises ConfigError that names the setting."""
         given = {
             "name": self.name,
-            "datasets": [f"{source.format}:{source.path}" for source in self.sources],
+            "datasets": _specifications(self.sources),
             "encode": {"encoder": self.encoder, "context": self.context},
             "split": {"splitter": self.splitter},
             "index": {"type": self.type, "layout": self.layout, "alpha": self.alpha},
@@ -141,6 +147,29 @@ class IndexForm(Form):
             **self.model_dump(include={*Place.model_fields}),
         }
         return build(IndexCorpus, given, parse_assignments(self.more))
+
+
+class TrainForm(Form):
+    """A model that is to be trained by a recipe."""
+
+    recipe: Annotated[str, OneOf("recipe")] = Field(description="The trainer and its settings.")
+    datasets: tuple[Source, ...] = Field(min_length=1, description="Data sets with the questions to learn from.")
+    passages: tuple[Source, ...] = Field((), description="More passages to learn from: distractors.")
+    out: Path | None = Field(None, description="Directory that the finished model is copied to, with its card.")
+    more: tuple[str, ...] = MORE
+
+    def training(self) -> TrainModel:
+        """The parameters of `train`. Raises ConfigError that names the setting, UnknownName."""
+        given = {
+            "datasets": _specifications(self.datasets),
+            "passages": _specifications(self.passages),
+            **self.model_dump(include={*Place.model_fields, "out"}),
+        }
+        return recipes.training(self.recipe, parse_assignments(self.more), given)
+
+
+def _specifications(sources: tuple[Source, ...]) -> list[str]:
+    return [f"{source.format}:{source.path}" for source in sources]
 
 
 class ReEncode(Form):

@@ -77,7 +77,7 @@ def deployments(store: Path, own: Path | None = None) -> list[RunnerDeployment]:
     from flows.evaluate import evaluate, evaluate_experiment
     from flows.index_corpus import index_corpus, index_datasets
     from flows.re_encode import re_encode
-    from flows.train import train_critic, train_reader
+    from flows.train import train
 
     place = {"store": str(store)}
     return [
@@ -86,8 +86,7 @@ def deployments(store: Path, own: Path | None = None) -> list[RunnerDeployment]:
         _reencoding(re_encode, store, own),
         _deployment(evaluate, place),
         _deployment(index_corpus, place),
-        _deployment(train_reader, {}),
-        _deployment(train_critic, {}),
+        _deployment(train, place),
     ]
 
 

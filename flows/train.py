@@ -1,33 +1,28 @@
-"""The flows `train-reader` and `train-critic`: questions and passages → trained weights, on Prefect."""
+"""The flow `train`: load → train by a recipe, on Prefect and Ray."""
 
-from typing import TYPE_CHECKING
+from contextlib import nullcontext
 
 from prefect import flow
 
-from configs.training import TrainCritic, TrainReader
-from flows.pipelines.progress import StageProgress
-
-if TYPE_CHECKING:
-    from tasks.trainers.quality import Quality
-
-
-@flow(name="train-reader", validate_parameters=True, persist_result=False)
-def train_reader(parameters: TrainReader) -> "list[Quality]":
-    """Train the reader and measure it on held-out articles; a run that was killed goes on from its checkpoint."""
-    from tasks.trainers.reader import train_reader as work  # heavy
-
-    with StageProgress("train") as progress:
-        return work(parameters, progress.add, progress.expect)
+from configs.training import TrainModel
+from flows.artifacts import show_costs, show_figures
+from flows.execute import on_ray
+from flows.forms import TrainForm
+from flows.pipelines import train as training
+from flows.ray_pool import ray_cluster
 
 
-if TYPE_CHECKING:
-    from tasks.trainers.discrimination import Discrimination
+@flow(name="train", flow_run_name="{parameters.recipe}", validate_parameters=True, persist_result=False)
+def train(parameters: TrainForm) -> training.Trained:
+    """Train a model by a recipe and measure it on what it has not seen; a run that was killed goes on from its
+    checkpoint."""
+    return train_and_show(parameters.training())
 
 
-@flow(name="train-critic", validate_parameters=True, persist_result=False)
-def train_critic(parameters: TrainCritic) -> "list[Discrimination]":
-    """Train the critic and measure it on held-out articles; a run that was killed goes on from its checkpoint."""
-    from tasks.trainers.critic import train_critic as work  # heavy
-
-    with StageProgress("train") as progress:
-        return work(parameters, progress.add, progress.expect)
+def train_and_show(parameters: TrainModel) -> training.Trained:
+    """What the form and the command do."""
+    with nullcontext() if training.is_trained(parameters) else ray_cluster(parameters):
+        trained = training.train(parameters, on_ray(parameters.workers))
+    show_costs(parameters.store, trained.manifests, trained.reused)
+    show_figures(parameters.recipe, trained.figures)
+    return trained

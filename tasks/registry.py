@@ -77,6 +77,10 @@ METHODS: dict[str, dict[str, str]] = {
         "pareto_ideal": "tasks.selectors.pareto_ideal:ParetoIdeal",
         "geometric_mean": "tasks.selectors.geometric_mean:GeometricMean",
     },
+    "trainer": {
+        "reader": "tasks.trainers.reader:ReaderTrainer",
+        "critic": "tasks.trainers.critic:CriticTrainer",
+    },
     "metric": {
         "accuracy": "tasks.metrics.answers:Accuracy",
         "exact_match": "tasks.metrics.answers:ExactMatch",
@@ -138,8 +142,8 @@ def options_type(section: SectionT) -> type[SectionT]:
 def with_options(section: SectionT, path: str) -> SectionT:
     """A section as the `Options` of the method that it names: validated, defaults filled in.
 
-    `path`: of the section in the settings, for messages. Raises UnknownName, and ConfigError that names every key that
-    the method does not have, and which method has it.
+    `path`: of the section in the settings, for messages; '' where they are nothing else. Raises UnknownName, and
+    ConfigError that names every key that the method does not have, and which method has it.
     """
     options = options_type(section)
     try:
@@ -181,10 +185,11 @@ def secrets(section: Section, path: str) -> dict[str, str]:
 
 def _elsewhere(section: Section, path: str, setting: str) -> str:
     """Where a setting is that this method does not have: moved, or another method's; '' where nobody has it."""
+    key = ".".join(filter(None, (path, setting)))
     if setting in section.moved:
-        return f"{path}.{setting} has moved: {section.moved[setting]}"
+        return f"{key} has moved: {section.moved[setting]}"
     owners = [name for name in sorted(METHODS[section.kind]) if setting in _own_settings(section, name)]
-    return f"{path}.{setting} is a setting of {section.kind} {', '.join(owners)}" if owners else ""
+    return f"{key} is a setting of {section.kind} {', '.join(owners)}" if owners else ""
 
 
 def _own_settings(section: Section, name: str) -> set[str]:

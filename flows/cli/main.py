@@ -10,7 +10,6 @@ from rich.table import Table
 from configs.evaluation import Evaluate
 from configs.loading import build
 from configs.schema import IndexCorpus, Search
-from configs.training import TrainCritic, TrainReader
 from flows.cli import compare as compare_cli
 from flows.cli import costs as costs_cli
 from flows.cli import evaluate as evaluation_cli
@@ -171,8 +170,7 @@ app.command()(significance_cli.significance)
 app.command()(ui_cli.ui)
 
 
-app.command(name="train-reader", epilog=show.settings_help(TrainReader))(training_cli.train_reader)
-app.command(name="train-critic", epilog=show.settings_help(TrainCritic))(training_cli.train_critic)
+app.command(epilog=training_cli.settings_help())(training_cli.train)
 
 
 app.command()(sql_cli.sql)

@@ -4,10 +4,10 @@ import csv
 import inspect
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import duckdb
 from pydantic import BaseModel
@@ -223,29 +223,23 @@ def _rows(out: Console, relation: duckdb.DuckDBPyRelation, format: str, most: in
     print("\n]")
 
 
-def trained_reader(out: Console, directory: Path, figures: Sequence[Any]) -> None:
-    """How good a reader is on the held-out articles, and how it is used."""
+def trained(out: Console, artifact: str, figures: Sequence[Mapping[str, Any]], headings: Mapping[str, str]) -> None:
+    """What a training measured on what was held out. `headings`: of figures whose name does not say what they are."""
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("contexts", "questions", "exact match %", "F1 %", "tokens a question"):
-        table.add_column(column, justify="right")
-    for each in figures:
-        row = (f"{each.questions:,}", f"{each.exact_match:.1f}", f"{each.f1:.1f}", f"{each.prompt_tokens:,.0f}")
-        table.add_row(str(each.contexts), *row)
+    for name, value in figures[0].items():
+        justify: Literal["left", "right"] = "left" if isinstance(value, str) else "right"
+        table.add_column(headings.get(name, name.replace("_", " ")), justify=justify)
+    for row in figures:
+        table.add_row(*map(_figure, row.values()))
     out.print(table)
-    out.print(f"The reader is in {escape(str(directory))}:  --set generate.model={escape(str(directory))}")
+    out.print(f"Measured on what was held out. Artifact: {escape(artifact)}", soft_wrap=True)
 
 
-def trained_critic(out: Console, directory: Path, figures: Sequence[Any]) -> None:
-    """How well a critic tells candidates of the held-out articles apart, and how it is used."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("contexts", "aspect", "among", "candidates", "positive %", "AUC", "95 %"):
-        table.add_column(column, justify="left" if column in ("contexts", "aspect", "among") else "right")
-    for each in figures:
-        named = f"{each.unit}s", each.aspect, each.among
-        share, interval = f"{100 * each.positive:.0f}", f"{each.low:.3f}-{each.high:.3f}"
-        table.add_row(*named, f"{each.candidates:,}", share, f"{each.auc:.3f}", interval)
-    out.print(table)
-    out.print(f"The critic is in {escape(str(directory))}:  --set critique.model={escape(str(directory))}")
+def _figure(value: Any) -> str:
+    """A figure as it is read; a number with three decimals at most."""
+    if isinstance(value, float):
+        return f"{value:,.3f}".rstrip("0").rstrip(".")
+    return f"{value:,}" if isinstance(value, int) else escape(printable(str(value)))
 
 
 def _cell(value: Any) -> str:

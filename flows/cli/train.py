@@ -1,65 +1,121 @@
-"""The commands `train-reader` and `train-critic`."""
+"""The command `train`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
-from configs.loading import build
-from configs.training import TrainCritic, TrainReader
 from flows.cli import show
-from flows.cli.terminal import ConfigOption, SetOption, VerboseOption, explained_errors, layers, out, prepare
+from flows.cli.terminal import (
+    DEFAULT_STORE,
+    Runner,
+    RunnerOption,
+    SetOption,
+    StoreOption,
+    VerboseOption,
+    WorkersOption,
+    end_at_once_on_interrupt,
+    explained_errors,
+    out,
+    prepare,
+)
 
 DatasetsArgument = Annotated[
-    list[str], typer.Argument(metavar="DATASET", help="Questions with their answers' spans, as squad has them.")
+    list[str], typer.Argument(metavar="DATASET", help="Questions to learn from: FORMAT:PATH?option=value.")
 ]
-DirectoryOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where weights, card and checkpoint go.")]
+DirectoryOption = Annotated[
+    Path | None, typer.Option("--out", metavar="DIR", help="Copy the finished model there, with its card.")
+]
 PassagesOption = Annotated[
     list[str] | None, typer.Option("--passages", metavar="DATASET", help="More passages to learn from. Repeatable.")
 ]
 
 
-def train_reader(
+def train(
+    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe of configs/recipes, or FILE.yaml.")],
     datasets: DatasetsArgument,
-    directory: DirectoryOption,
+    directory: DirectoryOption = None,
     passages: PassagesOption = None,
-    config: ConfigOption = None,
+    store: StoreOption = DEFAULT_STORE,
     assignments: SetOption = None,
+    workers: WorkersOption = None,
+    runner: RunnerOption = None,
     verbose: VerboseOption = False,
 ) -> None:
-    """Train the embedded generator, `reader`, and measure it on articles that it has not seen.
+    """Train a model by a recipe, and measure it on what it has not seen.
 
-    After a kill the same command goes on from its checkpoint. Use the result as --set generate.model=DIR.
+    After a kill the same command goes on from its checkpoint. What is trained already is not trained again: the command
+    then shows its figures, and copies it to --out DIR.
 
-        vitalfew train-reader squad:dev-v1.1.json --out reader
+        vitalfew train reader squad:dev-v1.1.json --out my-reader
+        vitalfew train critic squad:dev-v1.1.json --set reader=my-reader --out my-critic
     """
     prepare(verbose)
     with explained_errors():
-        given = {"datasets": datasets, "out": directory, "passages": passages}
-        parameters = build(TrainReader, *layers(config, assignments, **given))
-        from flows.train import train_reader as flow
+        from tasks.registry import resolve
 
-        show.trained_reader(out, parameters.out, flow.fn(parameters))  # in this process: one task needs no server
+        form = _form(recipe, datasets, passages or [], directory, store, assignments or [], workers)
+        parameters = form.training()
+        trained = _run(form, parameters, runner)
+        trainer = resolve("trainer", parameters.train.trainer)
+        show.trained(out, trained.artifact, trained.figures, trainer.headings)
+        if len(trained.reused) == len(trained.manifests):
+            out.print("Nothing to do: it was trained already.")
+        if directory:
+            shown = escape(str(directory))
+            out.print(f"The model is in {shown}:  --set {trainer.use}={shown}", soft_wrap=True)
+        else:
+            out.print("To use it, the same command with --out DIR copies it to a directory.")
 
 
-def train_critic(
-    datasets: DatasetsArgument,
-    directory: DirectoryOption,
-    passages: PassagesOption = None,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
-    verbose: VerboseOption = False,
-) -> None:
-    """Train the embedded critic, beginning from a reader, and measure it on articles that neither has seen.
+def _form(
+    recipe: str,
+    datasets: list[str],
+    passages: list[str],
+    directory: Path | None,
+    store: Path,
+    assignments: list[str],
+    workers: int | None,
+) -> Any:
+    """What a person would have filled in. Raises UnknownName, InputError."""
+    from flows.forms import Source, TrainForm
+    from flows.pipelines.train import find
+    from tasks.datasets.specification import parse_dataset
 
-    After a kill the same command goes on from its checkpoint. Use the result as --set critique.model=DIR.
+    find(recipe)
+    for specification in (*datasets, *passages):
+        parse_dataset(specification)
+    questions, more = (
+        tuple(Source(format=name, path=path) for name, _, path in (each.partition(":") for each in specifications))
+        for specifications in (datasets, passages)
+    )
+    place = {"store": store, "workers": workers, "out": directory and directory.absolute()}
+    return TrainForm(recipe=recipe, datasets=questions, passages=more, more=tuple(assignments), **place)
 
-        vitalfew train-critic squad:dev-v1.1.json --out critic
-    """
-    prepare(verbose)
-    with explained_errors():
-        given = {"datasets": datasets, "out": directory, "passages": passages}
-        parameters = build(TrainCritic, *layers(config, assignments, **given))
-        from flows.train import train_critic as flow
 
-        show.trained_critic(out, parameters.out, flow.fn(parameters))
+def _run(form: Any, parameters: Any, runner: Runner | None) -> Any:
+    from flows.pipelines.index_corpus import run_serially
+    from flows.pipelines.train import is_trained
+    from flows.pipelines.train import train as train_plainly
+
+    # Asked before a server and workers are started: a wrong name or a missing file is told at once.
+    if is_trained(parameters) or (runner or parameters.runner) == Runner.serial:
+        return train_plainly(parameters, run_serially)
+    from flows.server import check_server
+    from flows.train import train as flow
+
+    check_server()
+    end_at_once_on_interrupt(parameters.store)
+    return flow(form)
+
+
+def settings_help() -> str:
+    """Recipes, and every setting that all trainers have, for the command's help."""
+    from configs.training import TrainConfig
+
+    lines = ["[b]Settings[/b] (--set) of every trainer; `vitalfew methods` lists the trainers:"]
+    for key, field in TrainConfig.model_fields.items():
+        default = "" if field.is_required() else f" = {escape(str(field.default))}"
+        lines.append(f"[cyan]{key}[/cyan]{default}  {escape(field.description or '')}")
+    return "\n\n".join(lines)

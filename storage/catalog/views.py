@@ -164,6 +164,8 @@ def _sql_type(kind: pa.DataType) -> str:
     """The type that DuckDB reads a Parquet column of this Arrow type as."""
     if pa.types.is_struct(kind):
         return f"STRUCT({', '.join(f'{_name(field.name)} {_sql_type(field.type)}' for field in kind)})"
+    if pa.types.is_map(kind):
+        return f"MAP({_sql_type(kind.key_type)}, {_sql_type(kind.item_type)})"
     if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
         return f"{_sql_type(kind.value_type)}[]"
     if pa.types.is_timestamp(kind):

@@ -3,7 +3,7 @@
 An artifact is *referred to*, and kept by `store gc`, when
 
 - an index's name stands for it; of the completed runs of such a name, `keep_runs` keep theirs, the latest one included;
-- of the completed evaluations of an experiment, it is among the latest `keep_runs`;
+- of the completed evaluations of an experiment, or trainings by a recipe, it is among the latest `keep_runs`;
 - a run that is running makes or uses it, or a process holds its lock. A run on another machine cannot be looked at:
   it is believed until nothing of it has been written for SILENCE;
 - a run that did not complete would go on from it: one that no completed run of its name has followed, for
@@ -29,6 +29,8 @@ SILENCE = timedelta(days=7)
 HOMES = ("manifest.json", "stage.json", "done", "lock")
 """What the directory of an artifact's first table has, and those of its other tables have not."""
 _OTHERS = {"costs", "indexes", "reports", "runs", "sources"}
+_KEPT_FLOWS = ("evaluate", "train")
+"""Flows whose latest completed runs refer to their artifacts; those of an index do through its name."""
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 
 
@@ -171,7 +173,7 @@ def references(store: Path, policy: Policy) -> dict[str, str]:
 def _run_reason(store: Path, run: Run, recorded: list[Run], policy: Policy) -> str | None:
     if run.state == "completed":
         alike = [other for other in recorded if _same_kind(other, run) and other.state == "completed"]
-        kept = run.flow == "evaluate" and run in alike[max(0, len(alike) - policy.keep_runs) :]
+        kept = run.flow in _KEPT_FLOWS and run in alike[max(0, len(alike) - policy.keep_runs) :]
         return f"run {run.run_id} is among the last {policy.keep_runs} of {run.name}" if kept else None
     if run.state == "running" and not _is_silent(store, run):
         return f"run {run.run_id} is running on {run.host}"
@@ -204,7 +206,9 @@ def _refer_to_index(store: Path, name: str, recorded: list[Run], policy: Policy,
         index = runs.find_index(store, name)
     except DamagedRecord as error:
         raise UnknownReferences(f"{error}, or give it up with `vitalfew store rm {name}`") from error
-    completed = [run for run in recorded if run.flow != "evaluate" and run.name == name and run.state == "completed"]
+    completed = [
+        run for run in recorded if run.flow not in _KEPT_FLOWS and run.name == name and run.state == "completed"
+    ]
     for run in completed[max(0, len(completed) - policy.keep_runs) :]:
         for artifact in run.fingerprints:
             reasons.setdefault(artifact, f"run {run.run_id} is among the last {policy.keep_runs} of {name}")

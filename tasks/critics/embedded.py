@@ -8,7 +8,7 @@ answer with the help of the context, as a small model knows little else.
 
 A long context is read in overlapping windows, and the best of them counts. Of an answer the first `MAX_ANSWER` tokens
 are read. Where the answer is empty, ISSUP and ISUSE are 0; where the context is, all three are. Trained by
-`vitalfew train-critic`.
+`vitalfew train critic`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -71,7 +71,7 @@ class Embedded:
         try:
             self.weights = Weights.at(
                 self.directory,
-                "leave critique.model out for the embedded critic, or name what `vitalfew train-critic --out` wrote",
+                "leave critique.model out for the embedded critic, or name what `vitalfew train critic --out` wrote",
             )
         except (FileNotFoundError, KeyError) as error:
             raise CriticUnavailable(f"embedded: {error}") from error

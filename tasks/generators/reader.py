@@ -6,7 +6,7 @@ answerability logits; P(span | context) ∝ exp(start + end) over spans of at mo
 and end as independent, and chooses the context before the span). A long context is read in overlapping windows, each a
 context of its own. Without a context there is no answer.
 
-The rendered prompt plays no part. Trained by `vitalfew train-reader`.
+The rendered prompt plays no part. Trained by `vitalfew train reader`.
 """
 
 import dataclasses
@@ -75,7 +75,7 @@ class Reader(Generator):
         try:
             self.weights = Weights.at(
                 self.directory,
-                "leave generate.model out for the embedded reader, or name what `vitalfew train-reader --out` wrote",
+                "leave generate.model out for the embedded reader, or name what `vitalfew train reader --out` wrote",
             )
         except (FileNotFoundError, KeyError) as error:
             raise EngineUnavailable(f"reader: {error}") from error

@@ -5,19 +5,20 @@ types and the head are trained as they are. Their weights lie in a directory: `A
 names the encoder that they are laid over.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Self
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from transformers import AutoModel, AutoTokenizer
 
-from storage.files import read_json, write_atomically, write_json
+from storage.files import read_json
 from tasks.models.files import UnsupportedModel, digests, minilm_directory
 from tasks.models.windows import SIZE, Batch
 
@@ -131,11 +132,10 @@ def widened(types: Tensor, count: int) -> Tensor:
     return types[torch.arange(count).clamp(max=len(types) - 1)]
 
 
-def write_weights(directory: Path, model: TunedEncoder, base: str) -> None:
-    """Weights as float16 and what they are to be laid over."""
-    tensors = {name: each.detach().half().contiguous().cpu() for name, each in model.trained().items()}
-    write_json(directory / SETTINGS, {"base": base})
-    write_atomically(directory / ADAPTER, lambda temporary: save_file(tensors, temporary))
+def weight_files(model: TunedEncoder, base: str) -> dict[str, bytes]:
+    """The files of a directory of trained weights: float16, and what they are to be laid over."""
+    tensors = {name: weight.detach().half().contiguous().cpu() for name, weight in model.trained().items()}
+    return {SETTINGS: f"{json.dumps({'base': base}, indent=1)}\n".encode(), ADAPTER: save(tensors)}
 
 
 def base_directory(base: str) -> Path:

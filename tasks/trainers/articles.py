@@ -1,4 +1,4 @@
-"""What the reader learns from: passages split into sentences, and questions with the spans of their answers."""
+"""Questions with the spans of their answers, and their passages split into sentences: for reader and critic."""
 
 import random
 import re
@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from storage.ids import passage_id
-from tasks.datasets.base import InputError, Passage, Question, Record
+from tasks.datasets.base import InputError, Passage, Question, Record, Span
 from tasks.splitters.punkt import Punkt
+from tasks.trainers.base import Tables
 
 SAMPLE_CHARS = 2_000_000
 """What the sentence splitter is trained on, at most."""
@@ -51,28 +52,31 @@ class Material:
         return self.without({text.article for text in self.passages.values()} - set(articles))
 
 
-def read_material(records: Iterable[Record], more: Iterable[Record] = ()) -> Material:
-    """The passages and answerable questions of `records`, and the passages of `more`.
+def records_of(tables: Tables) -> Iterator[Record]:
+    """The records that rows of `passages` and `questions` were made of."""
+    for row in tables.passages.to_pylist():
+        yield Passage(row["title"], row["text"], row["source_id"])
+    for row in tables.questions.to_pylist():
+        facts = tuple(Span(**fact) for fact in row["supporting_facts"])
+        yield Question(row["text"], tuple(row["answers"]), tuple(row["gold_passages"]), facts, row["source_id"])
 
-    Raises InputError where no question has an answer in its passage.
-    """
-    found: dict[int, Passage] = {}
+
+def read_material(records: Iterable[Record]) -> Material:
+    """The passages, and the questions that have an answer in one. Raises InputError where there is none."""
+    passages: dict[int, Passage] = {}
     questions: list[Question] = []
     for record in records:
         if isinstance(record, Passage):
-            found.setdefault(passage_id(record.text), record)
+            passages.setdefault(passage_id(record.text), record)
         elif isinstance(record, Question):
             questions.append(record)
-    for record in more:
-        if isinstance(record, Passage):
-            found.setdefault(passage_id(record.text), record)
-    asked = [made for question in questions for made in _asked(question, found)]
+    asked = [asked for question in questions for asked in _asked(question, passages)]
     if not asked:
         raise InputError(
             "no question has its answer marked in its passage: reader and critic learn from datasets like squad, "
             "whose supporting facts are spans of passages"
         )
-    return Material(_split(found), asked)
+    return Material(_split(passages), asked)
 
 
 def _asked(question: Question, passages: dict[int, Passage]) -> Iterator[Asked]:

@@ -11,21 +11,17 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-import torch
 from tokenizers import Tokenizer
-from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits
 
 from configs.evaluation import ScoreConfig
 from tasks.critics.base import Candidate
-from tasks.critics.embedded import CriticModel, judged_windows
+from tasks.critics.embedded import judged_windows
 from tasks.generators.base import Generator, Prompt
 from tasks.metrics.answers import F1, normalise
-from tasks.models.windows import Batch, Window
+from tasks.models.windows import Window
 from tasks.trainers.articles import Asked, Material, contains_answer
 from tasks.trainers.cloze import CANDIDATE
 from tasks.trainers.examples import Example, Sampler
-from tasks.trainers.steps import Learner
 
 RIGHT = 0.5
 """Token F1 with a gold answer from which an answer is right."""
@@ -148,11 +144,3 @@ def aspects(tokenizer: Tokenizer, judgements: Sequence[LabelledCandidate]) -> li
         if len(parts) == 1 or not each.relevant
         for window in parts
     ]
-
-
-class AspectLearner(Learner[CriticModel, Aspects]):
-    """Cross entropy of each aspect."""
-
-    def loss(self, rows: Sequence[Aspects], batch: Batch) -> Tensor:
-        labels = torch.tensor([row.labels for row in rows], dtype=torch.float32, device=self.device)
-        return binary_cross_entropy_with_logits(self.model(batch), labels, reduction="sum")

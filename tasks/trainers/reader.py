@@ -1,25 +1,38 @@
-"""train_reader: questions with answers marked in their passages → the weights of `reader` and their card.
+"""`reader`: questions with answers marked in their passages → the weights of the generator `reader`.
 
-One pass over clozes, then `epochs` over the questions.
+One pass over clozes, where they are wanted, then the passes over the questions. Learnt is, for windows that have the
+answer, the marginal likelihood of the gold starts and ends, as a question has several gold answers (Clark & Gardner,
+2018, arXiv 1710.10723, section 3.2); and for every window the cross entropy of whether it has it. DPR (section 6.1)
+instead sets a question's contexts against each other in one softmax; judged one by one, they can be put into batches of
+like length.
 """
 
 import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any, ClassVar
 
 import torch
+from pydantic import ConfigDict, Field
+from tokenizers import Encoding, Tokenizer
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
 
-from configs.training import TrainReader
+from configs.section import ModelName
 from tasks.generators.reader import Reader
+from tasks.models.files import digests
 from tasks.models.reader_model import ReaderModel
 from tasks.models.tuned import base_directory, read_tokenizer
-from tasks.stage import Progress
-from tasks.trainers.articles import Material
-from tasks.trainers.card import write_card
+from tasks.models.windows import Batch, Window, encoded, windows
+from tasks.trainers.articles import CharSpan, Material
+from tasks.trainers.base import Finished, Tick
+from tasks.trainers.bert import DROPOUT, ArticleOptions, BertTrainer
+from tasks.trainers.card import again_section, card_files, data_section
 from tasks.trainers.cloze import clozes
-from tasks.trainers.examples import Sampler
+from tasks.trainers.examples import Example, Sampler
 from tasks.trainers.quality import Quality, measure, sample
-from tasks.trainers.spans import Labelled, SpanLearner, labelled
-from tasks.trainers.training import DROPOUT, Expect, Training
 
 logger = logging.getLogger("vitalfew")
 
@@ -28,67 +41,154 @@ CARD_QUESTIONS = 500
 """Questions that are asked with several contexts; all are asked with their gold passage alone."""
 
 
-class ReaderTraining(Training[ReaderModel, Labelled]):
-    """The training of a reader."""
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A window and the positions of the first and last token of each answer in it; none: it has no answer."""
 
-    def __init__(self, parameters: TrainReader) -> None:
-        super().__init__(parameters)
-        self.parameters, self.base = parameters, parameters.base
-        asked = [clozes(self.learnt, parameters.clozes, parameters.seed)] if parameters.clozes else []
-        materials = [Material(self.learnt.passages, some) for some in asked] + [self.learnt]
-        self.samplers = [Sampler(material, parameters.negatives, parameters.seed) for material in materials]
-        self.passes = len(asked) + parameters.epochs
+    window: Window
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+
+
+class ReaderTrainer(BertTrainer[ReaderModel, Labelled]):
+    """The extractive reader: where answers stand in contexts, and whether they do."""
+
+    class Options(ArticleOptions):
+        model_config = ConfigDict(extra="forbid")
+
+        learning_rate: float = Field(8e-4, gt=0, description="Its peak, after a linear rise; then it falls to 0.")
+        base: ModelName = Field("minilm", description="The encoder to start from: minilm, or a BERT's directory.")
+        clozes: int = Field(0, ge=0, description="Cloze questions per passage, learnt from before the first pass.")
+        rank: int = Field(64, ge=1, description="Of the low-rank updates.")
+
+    use: ClassVar[str] = "generate.model"
+    headings: ClassVar[dict[str, str]] = {
+        "exact_match": "exact match %",
+        "f1": "F1 %",
+        "prompt_tokens": "tokens a question",
+    }
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self.base = options.base
+
+    @property
+    def passes(self) -> int:
+        return self.options.epochs + bool(self.options.clozes)
+
+    def begun_from(self) -> dict[str, Any]:
+        directory = base_directory(self.base)
+        return digests([directory], directory)
+
+    def network(self) -> ReaderModel:
         base = base_directory(self.base)
-        torch.manual_seed(parameters.seed)
-        model = ReaderModel(base, self.dtype, DROPOUT)
-        model.prepare_for_training(parameters.rank)
         self.tokenizer = read_tokenizer(base)
-        self.learner = SpanLearner(model.to(self.device), self.tokenizer, parameters.learning_rate, parameters.seed)
+        model = ReaderModel(base, self.dtype, DROPOUT)
+        model.prepare_for_training(self.options.rank)
+        return model
+
+    @cached_property
+    def samplers(self) -> list[Sampler]:
+        """Of the pass over clozes, where there is one, and of the others."""
+        options = self.options
+        questions = clozes(self.learnt, options.clozes, options.seed) if options.clozes else []
+        materials = [Material(self.learnt.passages, questions)] * bool(options.clozes) + [self.learnt]
+        return [Sampler(material, options.negatives, options.seed) for material in materials]
 
     def rows(self, epoch: int) -> list[Labelled]:
         sampler = self.samplers[min(epoch, len(self.samplers) - 1)]
         return labelled(self.tokenizer, (example for _, example in sampler.examples(epoch)))
 
+    def losses(self, rows: Sequence[Labelled], batch: Batch) -> dict[str, Tensor]:
+        start, end, answerable = self.model(batch)
+        has_answer = torch.tensor([float(bool(row.starts)) for row in rows], device=self.device)
+        losses = {"answerable": binary_cross_entropy_with_logits(answerable, has_answer, reduction="sum")}
+        known = [number for number, row in enumerate(rows) if row.starts]
+        losses["span"] = torch.zeros((), device=self.device)
+        for logits, gold in ((start, [rows[n].starts for n in known]), (end, [rows[n].ends for n in known])):
+            if known:
+                losses["span"] = losses["span"] - marginal(logits[known], gold).sum() / 2
+        return losses
+
     def quality(self, directory: Path) -> float:
-        """F1 in percent."""
-        choosing = self.whole.of(self.choosing)
-        asked = sample(choosing.questions, self.parameters.check_questions, self.parameters.seed)
-        found = measure(self.reader(directory), Material(choosing.passages, asked), CHOOSING_CONTEXTS)
-        logger.info("pass %d of %d: EM %.1f, F1 %.1f", self.position.epoch + 1, self.passes, *found.scores)
-        return found.f1
+        """F1 in percent, with two distractors."""
+        choosing = self.whole.of(self.split.choosing)
+        asked = sample(choosing.questions, self.options.check_questions, self.options.seed)
+        quality = measure(self.reader(directory), Material(choosing.passages, asked), CHOOSING_CONTEXTS)
+        logger.info("choosing articles: EM %.1f, F1 %.1f", *quality.scores)
+        return quality.f1
 
     def reader(self, directory: Path) -> Reader:
-        options = Reader.Options(
-            model=str(directory), device=self.parameters.device, precision=self.parameters.precision
+        options = self.options
+        return self.for_inference(
+            Reader(Reader.Options(model=str(directory), device=options.device, precision=options.precision))
         )
-        reader = Reader(options)
-        reader.model.requires_grad_(False)  # loaded here, because that leaves it one thread
-        torch.set_num_threads(self.threads)
-        return reader
 
-    def finish(self, progress: Progress, expect: Expect) -> list[Quality]:
-        """Measure the best weights on the held-out articles, and write their card."""
-        held_out = self.whole.of(self.held_out)
-        some = sample(held_out.questions, CARD_QUESTIONS, self.parameters.seed)
-        every = [Material(held_out.passages, held_out.questions), Material(self.whole.passages, some)]
-        expect(sum(len(each.questions) for each in every))
-        reader = self.reader(self.out)
+    def finish(self, directory: Path, tick: Tick) -> Finished:
+        held_out = self.whole.of(self.split.held_out)
+        some = sample(held_out.questions, CARD_QUESTIONS, self.options.seed)
+        materials = [Material(held_out.passages, held_out.questions), Material(self.whole.passages, some)]
+        reader = self.reader(directory)
         figures = [
-            measure(reader, material, contexts, progress)
-            for material, contexts in zip(every, CARD_CONTEXTS, strict=True)
+            measure(reader, material, contexts, tick)
+            for material, contexts in zip(materials, CARD_CONTEXTS, strict=True)
         ]
-        write_card(self.out, self.parameters, self.whole, (self.held_out, self.choosing), figures)
-        return figures
+        rows = [asdict(quality) for quality in figures]
+        return Finished(rows, card_files(self.options, self.precision, self.split, rows, self._card(figures)))
+
+    def _card(self, figures: Sequence[Quality]) -> str:
+        options = self.options
+        rows = "\n".join(
+            f"| {'the gold passage' if row.contexts == 1 else f'the gold passage and {row.contexts - 1} distractors'} "
+            f"| {row.questions:,} | {row.exact_match:.1f} | {row.f1:.1f} | {row.prompt_tokens:,.0f} |"
+            for row in figures
+        )
+        drawn = "distractors and cloze questions" if options.clozes else "distractors"
+        return f"""# A reader
+
+An extractive reader: low-rank updates (rank {options.rank}, float16) over the encoder `{self.base}`, and a
+head for start, end and answerability. `adapter.safetensors` has the weights, `tasks/generators/reader.py` says how they
+are used.
+
+{data_section(self.sources, self.whole, self.split, options.seed, drawn)}
+
+## Quality on the held-out articles
+SQuAD's normalisation, percent. Distractors: the passages without the answer that BM25 ranks highest for the question,
+among all {len(self.whole.passages):,}.
+
+| contexts | questions | exact match | F1 | tokens a question |
+|---|---|---|---|---|
+{rows}
+
+{again_section(self.sources)}
+"""
 
 
-def train_reader(
-    parameters: TrainReader, progress: Progress = lambda r, t: None, expect: Expect = int
-) -> list[Quality]:
-    """Train, choose, measure on what was held out, and write weights and card to `parameters.out`.
+def labelled(tokenizer: Tokenizer, examples: Iterable[Example]) -> list[Labelled]:
+    """The windows of examples, with their answers' tokens."""
+    examples = list(examples)
+    encodings = encoded(tokenizer, [text for example in examples for text in (example.question, example.context)])
+    rows = []
+    for example in examples:
+        context = encodings[example.context]
+        spans = [tokens for span in example.spans if (tokens := token_span(context, span))]
+        for window in windows(tokenizer, encodings[example.question], context):
+            inside = [(first, last) for first, last in spans if window.start <= first and last < window.stop]
+            starts = sorted({window.position(first) for first, _ in inside})
+            ends = sorted({window.position(last) for _, last in inside})
+            rows.append(Labelled(window, tuple(starts), tuple(ends)))
+    return rows
 
-    `expect` is told before each pass how many rows `progress` will count. Raises InputError and ConfigError.
-    """
-    training = ReaderTraining(parameters)
-    training.resume()
-    training.run(progress, expect)
-    return training.finish(progress, expect)
+
+def token_span(context: Encoding, span: CharSpan) -> tuple[int, int] | None:
+    """The first and last token of a character range."""
+    first, last = context.char_to_token(span[0]), context.char_to_token(span[1] - 1)
+    return None if first is None or last is None else (first, last)
+
+
+def marginal(logits: Tensor, gold: Sequence[tuple[int, ...]]) -> Tensor:
+    """Logarithm of the probability of all gold positions of each row together: float32 (n, longest) → (n,)."""
+    right = torch.zeros(logits.shape, dtype=torch.bool, device=logits.device)
+    for row, positions in enumerate(gold):
+        right[row, list(positions)] = True
+    return logits.log_softmax(-1).masked_fill(~right, -torch.inf).logsumexp(-1)

@@ -1,4 +1,4 @@
-"""The critic `embedded`: its mechanics on a tiny random model, its training, and the weights that come with it."""
+"""The critic `embedded`: its mechanics on a tiny random model, and the weights that come with it."""
 
 import itertools
 import json
@@ -10,29 +10,25 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from typer.testing import CliRunner
 
 from configs.loading import ConfigError
-from configs.training import TrainCritic, TrainReader
-from flows.cli.main import app
 from tasks.critics.base import Candidate, CriticUnavailable, Judgement
 from tasks.critics.embedded import CriticModel, Embedded, embedded, judged_windows
 from tasks.datasets.specification import parse_dataset
 from tasks.generators.reader import Reader
 from tasks.models.files import UnsupportedModel
 from tasks.models.reader_model import ReaderModel
-from tasks.models.tuned import ADAPTER, SETTINGS, write_weights
+from tasks.models.tuned import ADAPTER, SETTINGS
 from tasks.models.windows import ANSWER, MAX_ANSWER, MAX_QUESTION, SHARED, SIZE, encoded, padded, windows
 from tasks.trainers.articles import Asked, Material, Text, contains_answer, read_material
-from tasks.trainers.card import FIGURES, HELD_OUT
-from tasks.trainers.critic import CriticTraining, train_critic
+from storage.weights import FIGURES
+from tasks.trainers.card import HELD_OUT
 from tasks.trainers.discrimination import auc, candidates, discrimination, interval
 from tasks.trainers.judgements import JudgementSampler, aspects, is_right, without_answers
 from tasks.trainers.quality import sample
-from tasks.trainers.reader import train_reader
-from tasks.trainers.training import CHECKPOINT
 from tests.support.real_data import real_data
 from tests.support.tiny_models import bert
+from tests.support.training import write_weights
 from tests.support.towns import towns
 
 QUESTION = "Who built the mill of Velmar?"
@@ -149,7 +145,7 @@ def test_an_over_long_question_is_an_error_row_and_its_neighbours_are_judged(cri
 
 def test_its_identity_follows_the_weights(directory: Path, critic: Embedded, tmp_path: Path) -> None:
     other = Embedded(Embedded.Options(model=str(critic_of(tmp_path, seed=4)), precision="fp32", device="cpu"))
-    assert critic.identity() == Embedded(critic.options).identity()
+    assert critic.identity() == Embedded(critic.config).identity()
     assert other.identity()["files"][ADAPTER] != critic.identity()["files"][ADAPTER]
     assert {ADAPTER, SETTINGS} < set(critic.identity()["files"])
 
@@ -179,173 +175,6 @@ def test_a_critic_begins_where_its_reader_ended(tmp_path: Path) -> None:
     with torch.no_grad():
         answerable = reader(batch)[2]
         assert torch.allclose(critic(batch), answerable.unsqueeze(-1).expand(-1, 3), atol=1e-5)
-
-
-# Training
-
-LESSONS = 400
-
-
-@pytest.fixture(scope="module")
-def reader_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A reader that has hardly learnt the towns."""
-    directory = tmp_path_factory.mktemp("towns")
-    given = _given(towns(directory / "towns.json"), directory / "reader")
-    train_reader(TrainReader(**given, base=str(bert(directory / "base", 256)), epochs=1, rank=16))
-    return directory
-
-
-def _given(squad: Path, out: Path) -> dict[str, object]:
-    sizes = {"held_out": 1, "choosing": 1, "batch_tokens": 256, "precision": "fp32", "threads": 1}
-    return {"datasets": (f"squad:{squad}",), "out": out, **sizes}
-
-
-@pytest.fixture
-def parameters(reader_directory: Path, tmp_path: Path) -> TrainCritic:
-    given = _given(reader_directory / "towns.json", tmp_path / "out")
-    return TrainCritic(**given, reader=reader_directory / "reader", learning_rate=1e-2)
-
-
-def test_training_learns_its_candidates_by_heart(parameters: TrainCritic) -> None:
-    training = CriticTraining(parameters)
-    judgements = training.sampler.judgements(0)
-    rows = aspects(training.tokenizer, judgements)
-    losses = [training.learner.step(rows, len(rows), 0.3, number) for number in range(LESSONS)]
-    assert losses[-1] < losses[0] / 2
-    write_weights(parameters.out, training.learner.model, training.base)
-    found = discrimination(training.critic(parameters.out), "both", judgements, resamples=0)
-    assert min(each.auc for each in found) > 0.95
-
-
-def test_weights_come_with_a_card_figures_and_what_was_held_out(parameters: TrainCritic) -> None:
-    figures = train_critic(parameters.model_copy(update={"epochs": 1}))
-    assert [(each.unit, each.aspect, each.among) for each in figures] == [
-        (unit, aspect, among)
-        for unit in ("sentence", "passage")
-        for aspect, among in (("isrel", "all"), ("issup", "all"), ("isuse", "all"), ("issup", "relevant"))
-    ]
-    assert {file.name for file in parameters.out.iterdir()} == {
-        *(ADAPTER, SETTINGS, CHECKPOINT, HELD_OUT, FIGURES, "README.md")
-    }
-    card = (parameters.out / "README.md").read_text()
-    assert "8 questions of 4 articles" in card
-    assert "vitalfew train-critic squad:towns.json --out DIR --set" in card
-    Embedded(Embedded.Options(model=str(parameters.out))).critique([Candidate(QUESTION, CONTEXT, ANSWER_TEXT)])
-
-
-class Interrupted(Exception):
-    """What ends a training in the middle."""
-
-
-def _interrupt(after: int) -> Callable[[int, int], None]:
-    calls = itertools.count(1)
-
-    def progress(rows: int, tokens: int) -> None:
-        if next(calls) == after:
-            raise Interrupted
-
-    return progress
-
-
-def test_an_interrupted_training_comes_to_the_same_weights(
-    parameters: TrainCritic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tasks.trainers.training.SAVE_EVERY", 2)
-    train_critic(parameters)
-    broken = parameters.model_copy(update={"out": tmp_path / "broken"})
-    for after in (4, 6):
-        with pytest.raises(Interrupted):
-            train_critic(broken, _interrupt(after))
-        assert (broken.out / CHECKPOINT).exists()
-    train_critic(broken)
-    for name in (ADAPTER, "README.md", FIGURES):
-        assert (broken.out / name).read_bytes() == (parameters.out / name).read_bytes()
-
-
-def test_a_reader_that_has_seen_what_is_held_out_is_refused(parameters: TrainCritic) -> None:
-    with pytest.raises(ConfigError, match=r"may have learnt from '.*', which the critic holds out"):
-        CriticTraining(parameters.model_copy(update={"held_out": 2}))
-
-
-def test_the_command_trains_and_says_how_the_critic_is_used(parameters: TrainCritic) -> None:
-    names = "held_out", "choosing", "precision", "threads", "reader"
-    options = [f"--set={name}={getattr(parameters, name)}" for name in names]
-    command = ["train-critic", *parameters.datasets, "--out", str(parameters.out), *options]
-    found = CliRunner().invoke(app, [*command, "--set=epochs=1"])
-    assert found.exit_code == 0, found.output
-    assert "critique.model=" in found.output
-    refused = CliRunner().invoke(app, [*command, "--set=epochs=2"])
-    assert refused.exit_code == 1
-    assert "other settings or data" in " ".join(refused.output.split())
-
-
-# Judgements
-
-
-class Echo:
-    """A reader that points at a text's first word."""
-
-    def generate(self, prompts, tick=None):  # type: ignore[no-untyped-def]
-        from tasks.models.engines.base import Completion
-
-        return [Completion(prompt.contexts[0].split()[0], 1, 1, 0.0) for prompt in prompts]
-
-
-def test_judgements_are_true(tmp_path: Path) -> None:
-    records = (record for _, record in parse_dataset(f"squad:{towns(tmp_path / 'towns.json')}")[1].records())
-    material = read_material(records)
-    sampler = JudgementSampler(material, 2.0, 1, Echo())  # type: ignore[arg-type]
-    golds = {asked.question: asked.answers for asked in material.questions[1::2]}
-    made = [each for epoch in range(8) for each in sampler.judgements(epoch) if each.candidate.question in golds]
-    for each in made:
-        answers = golds[each.candidate.question]
-        assert each.candidate.answer
-        assert each.relevant == contains_answer(each.candidate.context, answers)
-        assert each.useful == (each.candidate.answer in answers)
-        assert each.supported == (each.relevant and each.useful)
-    kinds = {(each.relevant, each.supported, each.useful) for each in made}
-    assert kinds == {(True, True, True), (True, False, False), (False, False, True), (False, False, False)}
-    assert sampler.judgements(3) == sampler.judgements(3) != sampler.judgements(4)
-
-
-def test_an_answer_is_right_by_half_of_its_words() -> None:
-    assert is_right("the Ada Norrin", ["Ada Norrin", "Norrin"])
-    assert is_right("by Ada Norrin of Kessin", ["Ada Norrin"])
-    assert not is_right("Norrin who was born in Kessin", ["Ada Norrin"])
-    assert not is_right("", ["Ada"])
-    assert not is_right("the", ["the"])
-    assert without_answers("Ada Norrin met ada.", ["Ada", "Ada Norrin"]) == " met ."
-
-
-# Quality
-
-
-def test_candidates_are_the_readers_answers_to_what_bm25_finds() -> None:
-    texts = ("Ada Norrin built the mill. It burnt.", "The mill of Kessin was built by Tomas Rell.", "Ada Norrin sang.")
-    sentences = ((0, 26), (27, 36)), ((0, len(texts[1])),), ((0, len(texts[2])),)
-    passages = {number: Text(str(number), text, sentences[number]) for number, text in enumerate(texts)}
-    material = Material(passages, [Asked("Who built the mill?", ("Ada Norrin",), 0, ((0, 10),))])
-    found = candidates(material, material.questions, "sentence", Echo())  # type: ignore[arg-type]
-    by_context = {each.candidate.context: (each.relevant, each.supported, each.useful) for each in found}
-    assert by_context == {
-        "Ada Norrin built the mill.": (True, True, True),
-        "It burnt.": (False, False, False),
-        texts[1]: (False, False, False),
-        texts[2]: (False, True, True),
-    }
-
-
-def test_auc_is_the_share_of_pairs_in_the_right_order() -> None:
-    draw = np.random.default_rng(1)
-    truth, scores = draw.random(60) < 0.3, draw.integers(0, 8, 60) / 8
-    pairs = [(right, wrong) for right in scores[truth] for wrong in scores[~truth]]
-    expected = sum((right > wrong) + 0.5 * (right == wrong) for right, wrong in pairs) / len(pairs)
-    assert auc(truth, scores) == pytest.approx(expected)
-    assert np.isnan(auc(np.ones(3, bool), np.ones(3)))
-    low, high = interval(truth, scores, np.arange(60) // 3)
-    assert low < expected < high
-    assert (low, high) == interval(truth, scores, np.arange(60) // 3)
-    assert np.isnan(interval(truth[:0], scores[:0], np.arange(0))).all()
 
 
 # The weights that come with the project

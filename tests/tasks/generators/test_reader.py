@@ -1,4 +1,4 @@
-"""The generator `reader`: its mechanics on a tiny random model, its training, and the weights that come with it."""
+"""The generator `reader`: its mechanics on a tiny random model, and the weights that come with it."""
 
 import itertools
 import json
@@ -11,11 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
-from typer.testing import CliRunner
 
 from configs.loading import ConfigError
-from configs.training import TrainReader
-from flows.cli.main import app
 from tasks.datasets.base import InputError
 from tasks.datasets.specification import parse_dataset
 from tasks.generators.base import Prompt
@@ -23,17 +20,17 @@ from tasks.generators.reader import Reader, best_spans, embedded
 from tasks.models.engines.base import EngineUnavailable
 from tasks.models.files import UnsupportedModel
 from tasks.models.reader_model import ReaderModel
-from tasks.models.tuned import ADAPTER, SETTINGS, write_weights
+from tasks.models.tuned import ADAPTER, SETTINGS
 from tasks.models.windows import MAX_QUESTION, OVERLAP, SIZE, encoded, padded, ranges, windows
 from tasks.trainers.articles import Asked, Material, Text, contains_answer, read_material, split_articles
-from tasks.trainers.card import FIGURES, HELD_OUT
+from storage.weights import FIGURES
+from tasks.trainers.card import HELD_OUT
 from tasks.trainers.cloze import clozes
 from tasks.trainers.examples import Sampler
 from tasks.trainers.quality import measure, sample
-from tasks.trainers.reader import ReaderTraining, train_reader
-from tasks.trainers.training import CHECKPOINT
 from tests.support.real_data import real_data
 from tests.support.tiny_models import bert
+from tests.support.training import write_weights
 from tests.support.towns import towns
 
 CONTEXTS = (
@@ -282,152 +279,6 @@ def test_merged_weights_are_the_trained_ones(tmp_path: Path) -> None:
 def test_an_encoder_that_is_too_short_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedModel, match="128 positions"):
         ReaderModel(bert(tmp_path), torch.float32)
-
-
-# Training
-
-
-@pytest.fixture
-def squad(tmp_path: Path) -> Path:
-    return towns(tmp_path / "towns.json")
-
-
-@pytest.fixture
-def parameters(squad: Path, tmp_path: Path) -> TrainReader:
-    return TrainReader(
-        datasets=(f"squad:{squad}",),
-        out=tmp_path / "out",
-        base=str(bert(tmp_path / "base", 256)),
-        held_out=1,
-        choosing=1,
-        epochs=120,
-        clozes=0,
-        negatives=1.0,
-        batch_tokens=256,
-        rank=16,
-        learning_rate=1e-2,
-        precision="fp32",
-        threads=1,
-    )
-
-
-def test_training_learns_its_questions_by_heart(parameters: TrainReader) -> None:
-    training = ReaderTraining(parameters.model_copy(update={"epochs": 240}))
-    training.run(lambda rows, tokens: None, int)
-    last = parameters.out / "last"
-    write_weights(last, training.learner.model, parameters.base)
-    learnt = training.whole.without([*training.held_out, *training.choosing])
-    assert measure(training.reader(last), learnt, 1).f1 > 90
-
-
-def test_weights_come_with_a_card_figures_and_what_was_held_out(parameters: TrainReader) -> None:
-    figures = train_reader(parameters.model_copy(update={"epochs": 1}))
-    assert [each.contexts for each in figures] == [1, 10]
-    assert len((parameters.out / HELD_OUT).read_text().splitlines()) == 1
-    card = (parameters.out / "README.md").read_text()
-    assert "8 questions of 4 articles" in card
-    assert "--set held_out=1" in card
-    assert {file.name for file in parameters.out.iterdir()} == {
-        *(ADAPTER, SETTINGS, CHECKPOINT, HELD_OUT, FIGURES, "README.md")
-    }
-
-
-def test_the_command_trains_and_says_how_the_reader_is_used(parameters: TrainReader) -> None:
-    options = [f"--set={name}={getattr(parameters, name)}" for name in ("base", "held_out", "choosing", "precision")]
-    command = ["train-reader", *parameters.datasets, "--out", str(parameters.out), *options]
-    found = CliRunner().invoke(app, [*command, "--set=epochs=1", "--set=rank=4", "--set=threads=1"])
-    assert found.exit_code == 0, found.output
-    assert "exact match %" in found.output
-    assert Reader(Reader.Options(model=str(parameters.out))).generate([Prompt("", QUESTION, CONTEXTS)])[0].text
-    refused = CliRunner().invoke(app, [*command, "--set=epochs=2"])
-    assert refused.exit_code == 1
-    assert "other settings or data" in " ".join(refused.output.split())
-
-
-class Interrupted(Exception):
-    """What ends a training in the middle."""
-
-
-def test_an_interrupted_training_comes_to_the_same_weights(
-    parameters: TrainReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tasks.trainers.training.SAVE_EVERY", 3)
-    short = parameters.model_copy(update={"epochs": 4, "clozes": 1})
-    train_reader(short)
-    broken = short.model_copy(update={"out": tmp_path / "broken"})
-    for after in (5, 7):
-        with pytest.raises(Interrupted):
-            train_reader(broken, _interrupt(after))
-        assert (broken.out / CHECKPOINT).exists()
-    train_reader(broken)
-    assert (broken.out / ADAPTER).read_bytes() == (short.out / ADAPTER).read_bytes()
-    assert (broken.out / "README.md").read_bytes() == (short.out / "README.md").read_bytes()
-
-
-def _interrupt(after: int) -> Callable[[int, int], None]:
-    calls = itertools.count(1)
-
-    def progress(rows: int, tokens: int) -> None:
-        if next(calls) == after:
-            raise Interrupted
-
-    return progress
-
-
-def test_a_checkpoint_of_another_training_is_refused(parameters: TrainReader) -> None:
-    with pytest.raises(Interrupted):
-        train_reader(parameters.model_copy(update={"epochs": 1}), _interrupt(2))
-    ReaderTraining(parameters).save()
-    with pytest.raises(ConfigError, match="other settings or data"):
-        train_reader(parameters.model_copy(update={"rank": 8}))
-
-
-def test_articles_are_split_by_title_alone() -> None:
-    def material(titles: list[str]) -> Material:
-        passages = {number: Text(title, "x", ((0, 1),)) for number, title in enumerate(titles)}
-        return Material(passages, [Asked("?", ("x",), number, ((0, 1),)) for number in passages])
-
-    titles = [f"article {number}" for number in range(20)]
-    held_out, choosing = split_articles(material(titles), 5, 3, 100)
-    assert (held_out, choosing) == split_articles(material(titles[::-1]), 5, 3, 100)
-    assert (held_out, choosing) != split_articles(material(titles), 5, 3, 101)
-    assert not set(held_out) & set(choosing)
-    with pytest.raises(InputError, match="none is left"):
-        split_articles(material(titles), 15, 5, 100)
-
-
-def test_questions_whose_answers_are_nowhere_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "nq.jsonl"
-    path.write_text('{"question": "who", "answer": ["Ada"]}\n')
-    records = [record for _, record in parse_dataset(f"nq_open:{path}")[1].records()]
-    with pytest.raises(InputError, match="no question has its answer marked"):
-        read_material(records)
-
-
-def test_examples_have_their_answer_and_distractors_have_none(squad: Path) -> None:
-    material = read_material(record for _, record in parse_dataset(f"squad:{squad}")[1].records())
-    sampler = Sampler(material, 2.0, seed=1)
-    answers = {asked.question: asked.answers for asked in material.questions[1::2]}
-    found = [example for epoch in range(5) for _, example in sampler.examples(epoch) if example.question in answers]
-    for example in found:
-        if example.spans:
-            assert {example.context[start:end] for start, end in example.spans} <= set(answers[example.question])
-        else:
-            assert not contains_answer(example.context, answers[example.question])
-    assert {bool(example.spans) for example in found} == {True, False}
-    assert list(sampler.examples(3)) == list(Sampler(material, 2.0, seed=1).examples(3))
-    assert list(sampler.examples(3)) != list(sampler.examples(4))
-
-
-def test_clozes_ask_for_a_name_or_number_of_their_passage(squad: Path) -> None:
-    material = read_material(record for _, record in parse_dataset(f"squad:{squad}")[1].records())
-    made = clozes(material, 2, seed=1)
-    assert made
-    for asked in made:
-        ((start, end),) = asked.spans
-        assert material.passages[asked.passage].text[start:end] == asked.answers[0]
-        assert asked.question.endswith("?")
-    assert made == clozes(material, 2, seed=1)
 
 
 # The weights that come with the project

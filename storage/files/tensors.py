@@ -1,0 +1,36 @@
+"""Tensors as files (safetensors), with a few words about them. Not part of the package's own names: it needs PyTorch."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from storage.files.local import local
+from storage.files.records import DamagedRecord
+from storage.files.writing import write_atomically
+
+_NOTES = "notes"
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Any) -> None:
+    """`notes`: as JSON has them. Raises NotWritten."""
+    whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    write_atomically(path, lambda temporary: save_file(whole, temporary, {_NOTES: json.dumps(notes)}))
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """By name, on the CPU. Raises FileNotFoundError."""
+    return load_file(local(path))
+
+
+def read_notes(path: Path) -> Any:
+    """What `write_tensors` was told of them. Raises FileNotFoundError, and DamagedRecord."""
+    try:
+        with safe_open(local(path), "pt") as file:
+            return json.loads(file.metadata()[_NOTES])
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise DamagedRecord(f"{path} is damaged: {error}") from error

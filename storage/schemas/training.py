@@ -1,0 +1,24 @@
+"""The tables of training: its steps."""
+
+import pyarrow as pa
+
+from storage.schemas.fields import column
+
+TRAINING_STEPS = pa.schema(
+    [
+        column("stage", pa.string(), "trainer that took the step"),
+        column("step", pa.int32(), "number of the step in the whole training, from 1"),
+        column("epoch", pa.int32(), "pass over the material, from 1"),
+        column("rows", pa.int32(), "examples that the step learnt from", unit="rows"),
+        column("tokens", pa.int64(), "tokens that it read, padding apart", unit="tokens"),
+        column("seconds", pa.float64(), "elapsed time of the step", unit="seconds"),
+        column("lr", pa.float64(), "learning rate"),
+        column("losses", pa.map_(pa.string(), pa.field("value", pa.float64(), False)), "losses and rates by name"),
+        column(
+            "quality",
+            pa.float64(),
+            "of the weights on the part that chooses among passes, where a pass ends with this step",
+            nullable=True,
+        ),
+    ]
+)

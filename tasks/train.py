@@ -1,0 +1,263 @@
+"""train: questions and passages → the steps of a training, and the weights it comes to.
+
+A shard is a pass over the material; the last one measures the best weights and writes them with their card. Within a
+pass there are checkpoints, so that a training that was killed goes on from the latest one. Every pass begins from the
+checkpoint of the one before, read from its file, whether or not the same process made it: so a training comes to the
+same bytes, however often it was killed.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from configs.loading import ConfigError
+from configs.training import TrainConfig
+from storage import files, schemas
+from storage.artifacts import Artifact, Manifest
+from storage.files.tensors import read_notes, read_tensors, write_tensors
+from storage.weights import WEIGHTS
+from tasks.registry import make, with_options
+from tasks.stage import Progress, ShardResult, Stage
+from tasks.trainers.base import State, Tables, Trainer
+
+CHECKPOINT = "checkpoint.safetensors"
+
+
+@dataclass
+class Position:
+    """Where a training stands: the pass (from 0), the batch in it, the steps taken, whether the pass is finished, and
+    the pass that left the best weights so far."""
+
+    epoch: int = 0
+    batch: int = 0
+    step: int = 0
+    finished: bool = False
+    best: int = -1
+    quality: float = 0.0
+
+
+class Train(Stage):
+    """Stage `train` over the questions of a load artifact, and the passages of that and of another."""
+
+    name: ClassVar[str] = "train"
+    table: ClassVar[str] = "training_steps"
+    workers = 1
+
+    def __init__(self, store: Path, questions: Artifact, passages: Artifact | None, config: TrainConfig) -> None:
+        """Raises UnknownName, ConfigError, and what the trainer raises of its settings."""
+        options = with_options(config, "")
+        self.trainer: Trainer[Any] = make(options, "")
+        inputs = {"questions": questions} | ({"passages": passages} if passages else {})
+        super().__init__(store, inputs, options)
+        self.num_gpus = 1.0 if self.trainer.uses_gpu else 0.0
+
+    config: TrainConfig
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A worker makes its own: networks do not travel.
+        return {name: value for name, value in vars(self).items() if name != "trainer"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.trainer = make(self.config, "")
+
+    def config_identity(self) -> dict[str, Any]:
+        return self.config.identity()
+
+    def method_identity(self) -> dict[str, Any]:
+        return self.trainer.identity()
+
+    @property
+    def staging(self) -> Path:
+        return self.artifact.directory / "staging"
+
+    def shards(self) -> list[int]:
+        """One for each pass, and the last for the figures."""
+        return list(range(self.trainer.passes + 1))
+
+    def total_rows(self) -> int:
+        """Questions, once for each shard: what a pass makes of them is known when it begins."""
+        return self._questions() * (self.trainer.passes + 1)
+
+    def _questions(self) -> int:
+        return self.inputs["questions"].completed().rows["questions"]
+
+    def pending(self) -> list[int]:
+        """From the first shard that has to be done on; from the very first where its checkpoint is gone."""
+        first = next((shard for shard in self.shards() if self.artifact.record(shard) is None), self.trainer.passes + 1)
+        if first <= self.trainer.passes and not self._leads_to(self._position(), first):
+            first = 0
+        return list(range(first, self.trainer.passes + 1))
+
+    @staticmethod
+    def _leads_to(position: Position | None, shard: int) -> bool:
+        """Whether a shard can begin, or go on, from a checkpoint."""
+        if position is None:
+            return shard == 0
+        return position.epoch == shard or (position.epoch == shard - 1 and position.finished)
+
+    def open(self) -> None:
+        self.trainer.open(self._tables())
+        if self.pending()[:1] == [0] and not self._leads_to(self._position(), 0):
+            files.remove_tree(self.staging)
+        if self._position() is None:
+            self._save(Position(), [])
+
+    def _tables(self) -> Tables:
+        """Questions and passages, each id once, the questions' own passages first. Raises ConfigError."""
+        questions = self._read("questions", "questions")
+        if not questions.num_rows:
+            raise ConfigError("no questions to learn from: name data sets that have some (see `vitalfew datasets`)")
+        passages = [self._read(role, "passages") for role in ("questions", "passages") if role in self.inputs]
+        return Tables(questions, pa.concat_tables(passages))
+
+    def _read(self, role: str, table: str) -> pa.Table:
+        artifact = self.inputs[role]
+        shards = [record.shard for record in artifact.completed().shards]
+        return pa.concat_tables([artifact.read(shard, table) for shard in shards])
+
+    def work(self, shard: int, progress: Progress) -> ShardResult:
+        position, rows = self._restore()
+        if shard == self.trainer.passes:
+            return self._measured(position, progress)
+        if position.finished and position.epoch == shard - 1:
+            position = Position(shard, 0, position.step, False, position.best, position.quality)
+            rows = []
+        if not position.finished:
+            self._learn(position, rows, _Share(self._questions(), progress))
+        return ShardResult(
+            sum(row["rows"] for row in rows),
+            {self.table: pa.Table.from_pylist(rows, schemas.TRAINING_STEPS)},
+            tokens=sum(row["tokens"] for row in rows),
+        )
+
+    def _learn(self, position: Position, rows: list[dict[str, Any]], share: "_Share") -> None:
+        """What is left of a pass; `rows` of `training_steps` are added to."""
+        batches = [] if self._spent(position) else self.trainer.batches(position.epoch)
+        for number, batch in enumerate(batches):
+            if self._spent(position):
+                break
+            tokens = 0
+            if number >= position.batch:
+                rows.append(self._step(batch, position, (position.epoch + number / len(batches)) / self.trainer.passes))
+                tokens = rows[-1]["tokens"]
+                if position.step % self.config.checkpoint_every == 0:
+                    self._save(position, rows)
+            share.reach((number + 1) / len(batches), tokens)
+        if batches:
+            self._choose(position, rows)
+        position.finished = True
+        self._save(position, rows)
+        share.reach(1.0)
+
+    def _spent(self, position: Position) -> bool:
+        """Whether the steps that were allowed are taken."""
+        return self.config.steps is not None and position.step >= self.config.steps
+
+    def _step(self, batch: Any, position: Position, done: float) -> dict[str, Any]:
+        """Take a step and return its row; `done`: share of all passes."""
+        began = time.perf_counter()
+        if self.config.steps:
+            done = max(done, position.step / self.config.steps)
+        step = self.trainer.step(batch, position.step, done)
+        position.batch, position.step = position.batch + 1, position.step + 1
+        return {
+            "stage": self.config.trainer,
+            "step": position.step,
+            "epoch": position.epoch + 1,
+            "rows": step.rows,
+            "tokens": step.tokens,
+            "seconds": time.perf_counter() - began,
+            "lr": step.lr,
+            "losses": list(step.losses.items()),
+            "quality": None,
+        }
+
+    def _choose(self, position: Position, rows: list[dict[str, Any]]) -> None:
+        """Keep the weights of this pass if they are as good as any before."""
+        directory = self._pass(position.epoch)
+        for name, content in self.trainer.weights().items():
+            files.write_bytes(directory / name, content)
+        quality = self.trainer.quality(files.local(directory))
+        if rows:
+            rows[-1]["quality"] = quality
+        if position.best < 0 or quality >= position.quality:
+            position.best, position.quality = position.epoch, quality
+
+    def _pass(self, epoch: int) -> Path:
+        """Where the weights lie that a pass left."""
+        return self.staging / f"pass-{epoch:05d}"
+
+    def _measured(self, position: Position, progress: Progress) -> ShardResult:
+        """Figures, card and weights of the best pass. Their files are part of the artifact."""
+        if position.best < 0:
+            raise ConfigError(f"trainer {self.config.trainer} made no example of these data sets: nothing was learnt")
+        best = self._pass(position.best)
+        tokens = 0
+
+        def tick(rows: int, read: int) -> None:
+            nonlocal tokens
+            tokens += read
+            progress(0, read)
+
+        finished = self.trainer.finish(files.local(best), tick)
+        contents = {**{path.name: files.read_bytes(path) for path in files.find(best)}, **finished.files}
+        written = []
+        for name, content in sorted(contents.items()):
+            path = self.artifact.directory / WEIGHTS / name
+            files.write_bytes(path, content)
+            written.append(self.artifact.describe(path, WEIGHTS, 0))
+        progress(self._questions(), 0)
+        return ShardResult(0, files=written, tokens=tokens)
+
+    def _save(self, position: Position, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write the checkpoint, and remove the weights of passes that it does not name."""
+        state = self.trainer.state()
+        notes = {"position": asdict(position), "rows": rows, "trainer": state.notes}
+        write_tensors(self.staging / CHECKPOINT, state.tensors, notes)
+        for directory in files.find(self.staging, "pass-*") if position.finished else ():
+            if directory != self._pass(position.best):
+                files.remove_tree(directory)
+
+    def _restore(self) -> tuple[Position, list[dict[str, Any]]]:
+        """Go back to the checkpoint: where it stands, and the rows of its pass up to there."""
+        path = self.staging / CHECKPOINT
+        notes = read_notes(path)
+        self.trainer.restore(State(read_tensors(path), notes["trainer"]))
+        rows = [{**row, "losses": [(name, value) for name, value in row["losses"]]} for row in notes["rows"]]
+        return Position(**notes["position"]), rows
+
+    def _position(self) -> Position | None:
+        """Where the checkpoint stands; None where there is none that can be read, or its best weights are gone."""
+        try:
+            position = Position(**read_notes(self.staging / CHECKPOINT)["position"])
+        except (FileNotFoundError, files.DamagedRecord):
+            return None
+        return position if position.best < 0 or files.is_folder(self._pass(position.best)) else None
+
+    def manifest(self) -> Manifest | None:
+        manifest = super().manifest()
+        if manifest and files.exists(self.staging):  # killed between the manifest and the removal
+            files.remove_tree(self.staging)
+        return manifest
+
+    def finish(self) -> Manifest:
+        manifest = super().finish()
+        files.remove_tree(self.staging)
+        return manifest
+
+
+class _Share:
+    """Tells `Progress` of a share of some rows, in whole rows."""
+
+    def __init__(self, rows: int, progress: Progress) -> None:
+        self.rows, self.progress, self.reached = rows, progress, 0
+
+    def reach(self, share: float, tokens: int = 0) -> None:
+        reached = int(self.rows * share)
+        self.progress(reached - self.reached, tokens)
+        self.reached = reached

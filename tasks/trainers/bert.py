@@ -1,0 +1,160 @@
+"""What reader and critic share as learners: a BERT with low-rank updates reads windows of a question and a context.
+
+The questions are those of articles. Some articles are held out altogether, for the figures; some tell which pass left
+the best weights; the others are learnt from. Some of the question's tokens are masked, so that no single one is relied
+on.
+"""
+
+import os
+import random
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+import torch
+from pydantic import Field
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from configs.training import TrainConfig
+from tasks.models.batches import batches
+from tasks.models.device import DTYPES, choose_device, choose_dtype, require_device
+from tasks.models.tuned import TunedEncoder, weight_files
+from tasks.models.windows import QUESTION, Batch, Window, padded, special
+from tasks.trainers.articles import read_material, records_of, split_articles
+from tasks.trainers.base import State, Step, Tables, Trainer
+from tasks.trainers.card import Split
+from tasks.trainers.updates import Updates
+
+DROPOUT = 0.1
+MASKED = 0.1
+"""Share of the question's tokens that are masked."""
+
+
+class ArticleOptions(TrainConfig):
+    """What can be set of both."""
+
+    epochs: int = Field(3, ge=1, description="Passes over the questions.")
+    held_out: int = Field(12, ge=1, description="Articles that are kept out of training altogether, for the card.")
+    choosing: int = Field(3, ge=1, description="Articles, of the others, that tell which weights are best.")
+    negatives: float = Field(0.5, ge=0, description="Contexts without the answer per question and pass, on average.")
+    batch_tokens: int = Field(1536, ge=256, description="Tokens of a step, padding included.")
+    check_questions: int = Field(300, ge=1, description="Questions asked after every pass, to choose the best weights.")
+
+
+class Row(Protocol):
+    """A window and what is to be learnt from it."""
+
+    @property
+    def window(self) -> Window: ...
+
+
+RowT = TypeVar("RowT", bound=Row)
+ModelT = TypeVar("ModelT", bound=TunedEncoder)
+
+
+class BertTrainer(Trainer[Sequence[RowT]], Generic[ModelT, RowT]):
+    """`base`: the name of the encoder that the weights are laid over, which a subclass sets with its constructor."""
+
+    base: str
+    tokenizer: Tokenizer
+
+    def __init__(self, options: Any) -> None:
+        super().__init__(options)
+        self.device = choose_device(options.device)
+        self.dtype = choose_dtype(options.precision, self.device)
+        self.uses_gpu = self.device.type == "cuda"
+        self.precision = next(name for name, dtype in DTYPES.items() if dtype == self.dtype)
+        self.threads = options.threads or os.cpu_count() or 1
+
+    @abstractmethod
+    def begun_from(self) -> dict[str, Any]:
+        """Checksums of the weights that it begins from."""
+
+    @abstractmethod
+    def network(self) -> ModelT:
+        """The network, ready to be trained."""
+
+    @abstractmethod
+    def rows(self, epoch: int) -> list[RowT]:
+        """What a pass learns from."""
+
+    @abstractmethod
+    def losses(self, rows: Sequence[RowT], batch: Batch) -> Mapping[str, Tensor]:
+        """By name, each summed over the rows; `batch`: their windows. What is minimised is their sum."""
+
+    def identity(self) -> dict[str, Any]:
+        return {
+            "class": type(self).__name__,
+            "version": self.version,
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "device": self.device.type,
+            "begins_from": self.begun_from(),
+        }
+
+    def open(self, tables: Tables) -> None:
+        require_device(self.device, self.dtype, "train")
+        self.whole = read_material(records_of(tables))
+        asked, others = set(tables.questions["source"].to_pylist()), set(tables.passages["source"].to_pylist())
+        self.sources = sorted(asked), sorted(others - asked)
+        options = self.options
+        self.split = Split(*split_articles(self.whole, options.held_out, options.choosing, options.seed))
+        self.learnt = self.whole.without([*self.split.held_out, *self.split.choosing])
+        self.check()
+        torch.manual_seed(options.seed)
+        self.model: ModelT = self.network().to(self.device)
+        self.padding, self.mask = special(self.tokenizer, "[PAD]"), special(self.tokenizer, "[MASK]")
+        self.updates = Updates(self.model.trained(), options.learning_rate)
+
+    def check(self) -> None:
+        """Raise ConfigError where this split does not do."""
+
+    def batches(self, epoch: int) -> Sequence[Sequence[RowT]]:
+        rows = self.rows(epoch)
+        torch.set_num_threads(self.threads)
+        steps = shuffled_batches(rows, self.options.batch_tokens, random.Random(f"{self.options.seed}/{epoch}/batches"))
+        self.rows_per_step = len(rows) / max(1, len(steps))
+        return steps
+
+    def step(self, batch: Sequence[RowT], number: int, done: float) -> Step:
+        """One optimiser step; every row of a pass counts alike, however many are in its batch."""
+        torch.manual_seed(self.options.seed * 1_000_003 + number)
+        self.model.train()
+        losses = self.losses(batch, self._masked(batch))
+        total = torch.stack([*losses.values()]).sum()
+        rate = self.updates.apply(total / self.rows_per_step, done)
+        values = {name: loss.item() / len(batch) for name, loss in {**losses, "loss": total}.items()}
+        return Step(len(batch), sum(len(row.window.ids) for row in batch), rate, values)
+
+    def _masked(self, rows: Sequence[RowT]) -> Batch:
+        """The rows' windows with some of the questions' tokens masked."""
+        batch = padded([row.window for row in rows], self.padding, self.device)
+        question = (batch.types == QUESTION) & (batch.mask == 1)
+        hidden = question & (torch.rand(batch.ids.shape, device=self.device) < MASKED)
+        hidden[:, 0] = False  # [CLS]
+        batch.ids.masked_fill_(hidden, self.mask)
+        return batch
+
+    def state(self) -> State:
+        return State(self.updates.tensors())
+
+    def restore(self, state: State) -> None:
+        self.updates.restore(state.tensors)
+
+    def weights(self) -> dict[str, bytes]:
+        return weight_files(self.model, self.base)
+
+    def for_inference(self, method: Any) -> Any:
+        """A reader or critic with its model loaded, which leaves this process one thread, and its threads back."""
+        method.model.requires_grad_(False)
+        torch.set_num_threads(self.threads)
+        return method
+
+
+def shuffled_batches(rows: Sequence[RowT], budget: int, draw: random.Random) -> list[list[RowT]]:
+    """Rows of like length together, else in random order."""
+    mixed = draw.sample(rows, len(rows))
+    alike = batches([len(row.window.ids) for row in mixed], budget)
+    steps = [[mixed[number] for number in numbers] for numbers in alike]
+    draw.shuffle(steps)
+    return steps

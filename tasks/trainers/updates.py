@@ -1,0 +1,54 @@
+"""Updates of a network's weights, whichever network: AdamW with warm-up, decay and clipped gradients.
+
+Loshchilov & Hutter, 2019 (arXiv 1711.05101). The learning rate rises in a line over the first `WARM_UP` of the training
+and falls in a line to 0.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+WARM_UP = 0.05
+"""Share of the training in which the learning rate rises."""
+WEIGHT_DECAY = 0.01
+CLIP = 1.0
+"""Norm of the gradient, at most."""
+
+
+class Updates:
+    """The optimiser of `trained` parameters, by name."""
+
+    def __init__(self, trained: Mapping[str, nn.Parameter], learning_rate: float) -> None:
+        self.trained, self.peak = trained, learning_rate
+        self.optimizer = torch.optim.AdamW(trained.values(), learning_rate, weight_decay=WEIGHT_DECAY, fused=True)
+
+    def apply(self, loss: Tensor, done: float) -> float:
+        """Take one step down the gradient of a loss; `done`: share of the training. Returns the learning rate."""
+        rate = self.peak * min(done / WARM_UP, (1 - done) / (1 - WARM_UP))
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.trained.values(), CLIP)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return rate
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Parameters, and their moments under `parameter|moment`."""
+        tensors = {name: parameter.detach() for name, parameter in self.trained.items()}
+        for name, parameter in self.trained.items():
+            tensors |= {f"{name}|{key}": value for key, value in self.optimizer.state[parameter].items()}
+        return tensors
+
+    @torch.no_grad()
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take over what `tensors` gave, and forget the moments that there were."""
+        self.optimizer.state.clear()
+        for name, tensor in tensors.items():
+            parameter, _, key = name.partition("|")
+            if key:
+                owner = self.trained[parameter]
+                self.optimizer.state[owner][key] = tensor.to(owner.device)
+            else:
+                self.trained[name].copy_(tensor)

@@ -1,0 +1,107 @@
+"""`vitalfew train`: a recipe and data sets → a run, an artifact, and a model in a directory."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from configs.loading import ConfigError, read_yaml
+from flows.cli.main import app
+from flows.forms import TrainForm
+from flows.pipelines.train import FOLDER, find, names, training
+from storage.runs import read_runs
+from storage.upkeep.inventory import Policy
+from storage.upkeep.removal import plan
+from tasks.generators.reader import Reader
+from tasks.models.weights import shipped
+from tasks.registry import UnknownName, with_options
+from tests.support.indexing import sql
+from tests.support.tiny_models import bert
+from tests.support.towns import towns
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("place")
+    towns(folder / "towns.json")
+    (folder / "more.jsonl").write_text('{"title": "Wool", "text": "Wool is sold in Kessin. It was dear in 1742."}\n')
+    settings = "held_out: 1\nchoosing: 1\nprecision: fp32\nthreads: 1\n"
+    reader = f"trainer: reader\nbase: {bert(folder / 'base', 256)}\nrank: 4\nepochs: 2\n"
+    (folder / "mine.yaml").write_text(f"about: a small reader\n{reader}{settings}")
+    (folder / "judge.yaml").write_text(f"trainer: critic\nreader: {folder / 'reader'}\n{settings}")
+    return folder
+
+
+def train(place: Path, recipe: str, *options: object) -> Result:
+    given = ["train", str(place / recipe), f"squad:{place / 'towns.json'}", "--store", str(place / "store")]
+    return CliRunner().invoke(app, [*given, "--runner", "serial", *map(str, options)])
+
+
+def test_the_command_trains_exports_and_says_how_the_model_is_used(place: Path) -> None:
+    more = "--passages", f"jsonl:{place / 'more.jsonl'}"
+    first = train(place, "mine.yaml", *more, "--set", "epochs=1")
+    assert first.exit_code == 0, first.output
+    assert "exact match %" in first.output
+    again = train(place, "mine.yaml", *more, "--set", "epochs=1", "--out", place / "reader")
+    assert again.exit_code == 0, again.output
+    assert "Nothing to do" in again.output
+    assert f"generate.model={place / 'reader'}" in again.output.replace("\n", "")
+    assert Reader(Reader.Options(model=str(place / "reader"))).identity()
+    assert "5 passages that" in (place / "reader" / "README.md").read_text()
+    runs = read_runs(place / "store")
+    assert [(run.flow, run.name, run.state) for run in runs] == [("train", "mine", "completed")] * 2
+    assert sql(place / "store", "SELECT count(*) > 0, max(losses['loss']) > 0 FROM training_steps") == [(True, True)]
+    stages = sql(place / "store", "SELECT stage, count(*) FROM artifacts GROUP BY ALL ORDER BY ALL")
+    assert stages == [("load", 2), ("train", 1)]
+    assert not [removal for removal in plan(place / "store", Policy()).removals if removal.kind == "artifact"]
+    critic = train(place, "judge.yaml", "--set", "steps=2", "--out", place / "critic")
+    assert critic.exit_code == 0, critic.output
+    assert "critique.model=" in critic.output
+    recipe = train(place, "reader/recipe.yaml", *more)  # what was exported trains the same again
+    assert "Nothing to do" in recipe.output
+
+
+@pytest.mark.parametrize(
+    ("recipe", "options", "message"),
+    [
+        ("mine.yaml", ["--set", "epoch=1"], "unknown setting 'epoch' (did you mean 'epochs'?)"),
+        ("mine.yaml", ["--set", "held_out=9"], "none is left to learn from"),
+        ("none.yaml", [], "no such configuration file"),
+        ("mine.yaml", ["--passages", "jsonl:nowhere.jsonl"], "nowhere.jsonl"),
+        ("mine.yaml", ["--passages", "josnl:x"], "did you mean 'jsonl'?"),
+    ],
+)
+def test_what_a_user_can_mend_is_one_message(place: Path, recipe: str, options: list[str], message: str) -> None:
+    result = train(place, recipe, *options)
+    assert result.exit_code == 1
+    assert message in " ".join(result.output.split())
+    assert "Traceback" not in result.output
+
+
+def test_every_recipe_is_what_the_shipped_weights_were_trained_with() -> None:
+    assert names() == ["critic", "reader"]
+    for name in names():
+        parameters = training(name, {"datasets": ["squad:x.json"]})
+        options = with_options(parameters.train, "").model_dump()
+        settings = read_yaml(shipped(name) / "figures.json")["settings"]
+        same = set(options) - {"trainer", "threads", "checkpoint_every"}
+        assert {key: options[key] for key in same} == {key: settings[key] for key in same}
+        assert read_yaml(FOLDER / f"{name}.yaml")["about"]
+
+
+def test_recipes_are_found_by_name_or_file(tmp_path: Path) -> None:
+    with pytest.raises(UnknownName, match=r"unknown recipe 'raeder'.*did you mean 'reader'"):
+        find("raeder")
+    (tmp_path / "empty.yaml").write_text("epochs: 1\n")
+    with pytest.raises(ConfigError, match="a recipe names its trainer"):
+        find(str(tmp_path / "empty.yaml"))
+
+
+def test_a_form_becomes_a_training() -> None:
+    sources = [{"format": "squad", "path": "dev.json"}]
+    given = {"recipe": "reader", "datasets": sources, "passages": sources, "more": ["epochs=1", "load.max_chars=99"]}
+    made = TrainForm.model_validate(given).training()
+    assert (made.recipe, made.datasets, made.passages) == ("reader", ("squad:dev.json",), ("squad:dev.json",))
+    assert (made.train.epochs, made.load.max_chars) == (1, 99)
+    assert with_options(made.train, "").rank == 64
+    assert TrainForm.model_json_schema()["properties"]["recipe"]["enum"] == names()

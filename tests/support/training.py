@@ -1,0 +1,122 @@
+"""Short ways for tests to train something small."""
+
+import os
+import signal
+from collections import Counter
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from pydantic import ConfigDict
+
+from configs.schema import LoadConfig
+from configs.training import TrainConfig
+from tasks.load import Load
+from tasks.models.tuned import TunedEncoder, weight_files
+from tasks.train import Train
+from tasks.trainers.base import Finished, State, Step, Tables, Trainer
+from tasks.trainers.reader import ReaderTrainer
+from tasks.trainers.updates import Updates
+
+SMALL: dict[str, Any] = {"held_out": 1, "choosing": 1, "batch_tokens": 256, "precision": "fp32", "threads": 1}
+"""For the articles of tests/support/towns.py."""
+
+
+def train_stage(store: Path, squad: Path, **settings: Any) -> Train:
+    """The stage `train` over a file of SQuAD's, which is loaded. None leaves a setting of SMALL out."""
+    load = Load(store, (f"squad:{squad}",), LoadConfig())
+    load.run("test")
+    given = {name: value for name, value in {**SMALL, **settings}.items() if value is not None}
+    return Train(store, load.artifact, None, TrainConfig(**given))
+
+
+def opened(store: Path, squad: Path, **settings: Any) -> Any:
+    """A trainer that is ready to learn."""
+    stage = train_stage(store, squad, **settings)
+    stage.open()
+    return stage.trainer
+
+
+def write_weights(directory: Path, model: TunedEncoder, base: str) -> None:
+    """A directory of weights as inference reads it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, content in weight_files(model, base).items():
+        (directory / name).write_bytes(content)
+
+
+class Interrupted(Exception):
+    """What ends a training in the middle."""
+
+
+class Mortal(ReaderTrainer):
+    """A reader's trainer that a test can end at a moment: `FATE` is "step:3", "quality:2" or "finish:1" (counted in
+    this process), with "kill:" before it for a kill -9. Nobody catches that, and nothing is flushed."""
+
+    def step(self, batch: Any, number: int, done: float) -> Any:
+        self._meet("step")
+        return super().step(batch, number, done)
+
+    def quality(self, directory: Path) -> float:
+        self._meet("quality")
+        return super().quality(directory)
+
+    def finish(self, directory: Path, tick: Any) -> Any:
+        self._meet("finish")
+        return super().finish(directory, tick)
+
+    def _meet(self, moment: str) -> None:
+        self.moments[moment] += 1
+        fate = os.environ.get("FATE", "")
+        if fate.removeprefix("kill:") == f"{moment}:{self.moments[moment]}":
+            if fate.startswith("kill:"):
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise Interrupted
+
+    @cached_property
+    def moments(self) -> Counter[str]:
+        return Counter()
+
+
+class Line(Trainer[list[int]]):
+    """No BERT: a straight line through the lengths of questions."""
+
+    class Options(TrainConfig):
+        model_config = ConfigDict(extra="forbid")
+
+        size: int = 3
+
+    use: ClassVar[str] = "nothing"
+
+    def identity(self) -> dict[str, Any]:
+        return {"class": "Line"}
+
+    def open(self, tables: Tables) -> None:
+        self.lengths = [len(text) for text in tables.questions["text"].to_pylist()]
+        torch.manual_seed(self.options.seed)
+        self.line = torch.nn.Linear(1, 1)
+        self.updates = Updates(dict(self.line.named_parameters()), self.options.learning_rate)
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        return [self.lengths[start : start + self.options.size] for start in range(0, len(self.lengths), 3)]
+
+    def step(self, batch: list[int], number: int, done: float) -> Step:
+        loss = (self.line(torch.tensor(batch).float()[:, None]) ** 2).mean()
+        rate = self.updates.apply(loss, done)
+        return Step(len(batch), sum(batch), rate, {"square": loss.item()})
+
+    def state(self) -> State:
+        return State(self.updates.tensors(), {"seen": 1})
+
+    def restore(self, state: State) -> None:
+        assert state.notes == {"seen": 1}
+        self.updates.restore(state.tensors)
+
+    def weights(self) -> dict[str, bytes]:
+        return {"line.txt": repr([parameter.tolist() for parameter in self.line.parameters()]).encode()}
+
+    def quality(self, directory: Path) -> float:
+        return -len((directory / "line.txt").read_text())
+
+    def finish(self, directory: Path, tick: Any) -> Finished:
+        return Finished([{"length": len((directory / "line.txt").read_text())}], {"figures.json": b'{"figures": []}'})

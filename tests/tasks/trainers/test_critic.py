@@ -1,0 +1,171 @@
+"""The trainer `critic`: what it learns from, that it learns, and what it leaves."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from configs.loading import ConfigError
+from storage.weights import FIGURES, export
+from tasks.critics.base import Candidate
+from tasks.critics.embedded import Embedded
+from tasks.datasets.specification import parse_dataset
+from tasks.models.tuned import ADAPTER, SETTINGS
+from tasks.trainers.articles import Asked, Material, Text, contains_answer, read_material
+from tasks.trainers.card import HELD_OUT, RECIPE
+from tasks.trainers.critic import CriticTrainer
+from tasks.trainers.discrimination import auc, candidates, discrimination, interval
+from tasks.trainers.judgements import JudgementSampler, aspects, is_right, without_answers
+from tests.support.tiny_models import bert
+from tests.support.towns import towns
+from tests.support.training import Interrupted, opened, train_stage, write_weights
+
+LESSONS = 400
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of questions, and a reader that has hardly learnt them."""
+    folder = tmp_path_factory.mktemp("towns")
+    squad = towns(folder / "towns.json")
+    given = {"trainer": "reader", "base": str(bert(folder / "base", 256)), "epochs": 1, "rank": 16}
+    stage = train_stage(folder / "store", squad, **given)
+    stage.run("test")
+    export(stage.artifact, folder / "reader")
+    return folder
+
+
+@pytest.fixture
+def settings(place: Path) -> dict[str, object]:
+    return {"trainer": "critic", "reader": str(place / "reader"), "learning_rate": 1e-2}
+
+
+def test_training_learns_its_candidates_by_heart(settings: dict[str, object], place: Path, tmp_path: Path) -> None:
+    trainer = opened(tmp_path / "store", place / "towns.json", **settings)
+    judgements = trainer.sampler.judgements(0)
+    rows = aspects(trainer.tokenizer, judgements)
+    trainer.rows_per_step = len(rows)
+    losses = [trainer.step(rows, number, 0.3).losses["loss"] for number in range(LESSONS)]
+    assert losses[-1] < losses[0] / 2
+    write_weights(tmp_path / "out", trainer.model, trainer.base)
+    measured = discrimination(trainer.critic(tmp_path / "out"), "both", judgements, resamples=0)
+    assert min(row.auc for row in measured) > 0.95
+
+
+def test_weights_come_with_a_card_figures_and_what_was_held_out(
+    settings: dict[str, object], place: Path, tmp_path: Path
+) -> None:
+    stage = train_stage(tmp_path / "store", place / "towns.json", epochs=1, **settings)
+    stage.run("test")
+    out = stage.artifact.directory / "weights"
+    figures = json.loads((out / FIGURES).read_text())["figures"]
+    assert [(row["unit"], row["aspect"], row["among"]) for row in figures] == [
+        (unit, aspect, among)
+        for unit in ("sentence", "passage")
+        for aspect, among in (("isrel", "all"), ("issup", "all"), ("isuse", "all"), ("issup", "relevant"))
+    ]
+    assert {file.name for file in out.iterdir()} == {ADAPTER, SETTINGS, HELD_OUT, FIGURES, "README.md", RECIPE}
+    card = (out / "README.md").read_text()
+    assert "8 questions of 4 articles" in card
+    assert "vitalfew train recipe.yaml squad:towns.json --out DIR" in card
+    judged = Candidate("Who built the mill?", "The mill was built by Ada Norrin.", "Ada Norrin")
+    Embedded(Embedded.Options(model=str(out))).critique([judged])
+
+
+def test_an_interrupted_training_comes_to_the_same_weights(
+    settings: dict[str, object], place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {**settings, "epochs": 2, "checkpoint_every": 2}
+    whole = train_stage(tmp_path / "whole", place / "towns.json", **given)
+    whole.run("test")
+    broken = train_stage(tmp_path / "broken", place / "towns.json", **given)
+    step, calls = CriticTrainer.step, []
+
+    def interrupted(self, *arguments):  # type: ignore[no-untyped-def]
+        calls.append(arguments)
+        if len(calls) in (4, 7):
+            raise Interrupted
+        return step(self, *arguments)
+
+    monkeypatch.setattr(CriticTrainer, "step", interrupted)
+    for _ in range(2):
+        with pytest.raises(Interrupted):
+            broken.run("test")
+    broken.run("test")
+    for path in (whole.artifact.directory / "weights").iterdir():
+        assert (broken.artifact.directory / "weights" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_a_reader_that_has_seen_what_is_held_out_is_refused(
+    settings: dict[str, object], place: Path, tmp_path: Path
+) -> None:
+    stage = train_stage(tmp_path / "store", place / "towns.json", **settings, held_out=2)
+    with pytest.raises(ConfigError, match=r"may have learnt from '.*', which the critic holds out"):
+        stage.run("test")
+
+
+class Echo:
+    """A reader that points at a text's first word."""
+
+    def generate(self, prompts, tick=None):  # type: ignore[no-untyped-def]
+        from tasks.models.engines.base import Completion
+
+        return [Completion(prompt.contexts[0].split()[0], 1, 1, 0.0) for prompt in prompts]
+
+
+def test_judgements_are_true(tmp_path: Path) -> None:
+    records = (record for _, record in parse_dataset(f"squad:{towns(tmp_path / 'towns.json')}")[1].records())
+    material = read_material(records)
+    sampler = JudgementSampler(material, 2.0, 1, Echo())  # type: ignore[arg-type]
+    golds = {asked.question: asked.answers for asked in material.questions[1::2]}
+    made = [each for epoch in range(8) for each in sampler.judgements(epoch) if each.judged.question in golds]
+    for each in made:
+        answers = golds[each.judged.question]
+        assert each.judged.answer
+        assert each.relevant == contains_answer(each.judged.context, answers)
+        assert each.useful == (each.judged.answer in answers)
+        assert each.supported == (each.relevant and each.useful)
+    kinds = {(each.relevant, each.supported, each.useful) for each in made}
+    assert kinds == {(True, True, True), (True, False, False), (False, False, True), (False, False, False)}
+    assert sampler.judgements(3) == sampler.judgements(3) != sampler.judgements(4)
+
+
+def test_an_answer_is_right_by_half_of_its_words() -> None:
+    assert is_right("the Ada Norrin", ["Ada Norrin", "Norrin"])
+    assert is_right("by Ada Norrin of Kessin", ["Ada Norrin"])
+    assert not is_right("Norrin who was born in Kessin", ["Ada Norrin"])
+    assert not is_right("", ["Ada"])
+    assert not is_right("the", ["the"])
+    assert without_answers("Ada Norrin met ada.", ["Ada", "Ada Norrin"]) == " met ."
+
+
+# Quality
+
+
+def test_candidates_are_the_readers_answers_to_what_bm25_finds() -> None:
+    texts = ("Ada Norrin built the mill. It burnt.", "The mill of Kessin was built by Tomas Rell.", "Ada Norrin sang.")
+    sentences = ((0, 26), (27, 36)), ((0, len(texts[1])),), ((0, len(texts[2])),)
+    passages = {number: Text(str(number), text, sentences[number]) for number, text in enumerate(texts)}
+    material = Material(passages, [Asked("Who built the mill?", ("Ada Norrin",), 0, ((0, 10),))])
+    found = candidates(material, material.questions, "sentence", Echo())  # type: ignore[arg-type]
+    by_context = {each.judged.context: (each.relevant, each.supported, each.useful) for each in found}
+    assert by_context == {
+        "Ada Norrin built the mill.": (True, True, True),
+        "It burnt.": (False, False, False),
+        texts[1]: (False, False, False),
+        texts[2]: (False, True, True),
+    }
+
+
+def test_auc_is_the_share_of_pairs_in_the_right_order() -> None:
+    draw = np.random.default_rng(1)
+    truth, scores = draw.random(60) < 0.3, draw.integers(0, 8, 60) / 8
+    pairs = [(right, wrong) for right in scores[truth] for wrong in scores[~truth]]
+    expected = sum((right > wrong) + 0.5 * (right == wrong) for right, wrong in pairs) / len(pairs)
+    assert auc(truth, scores) == pytest.approx(expected)
+    assert np.isnan(auc(np.ones(3, bool), np.ones(3)))
+    low, high = interval(truth, scores, np.arange(60) // 3)
+    assert low < expected < high
+    assert (low, high) == interval(truth, scores, np.arange(60) // 3)
+    assert np.isnan(interval(truth[:0], scores[:0], np.arange(0))).all()

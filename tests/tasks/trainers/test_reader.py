@@ -1,0 +1,106 @@
+"""The trainer `reader`: what it learns from, that it learns, and what it leaves."""
+
+from pathlib import Path
+
+import pytest
+
+from tasks.datasets.base import InputError
+from tasks.datasets.specification import parse_dataset
+from tasks.generators.base import Prompt
+from tasks.generators.reader import Reader
+from tasks.models.tuned import ADAPTER, SETTINGS
+from tasks.train import Train
+from tasks.trainers.articles import Asked, Material, Text, contains_answer, read_material, split_articles
+from tasks.trainers.card import HELD_OUT, RECIPE
+from tasks.trainers.cloze import clozes
+from tasks.trainers.examples import Sampler
+from tasks.trainers.quality import measure
+from tests.support.tiny_models import bert
+from tests.support.towns import towns
+from tests.support.training import opened, train_stage, write_weights
+
+
+@pytest.fixture
+def squad(tmp_path: Path) -> Path:
+    return towns(tmp_path / "towns.json")
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> dict[str, object]:
+    base = str(bert(tmp_path / "base", 256))
+    return {"trainer": "reader", "base": base, "negatives": 1.0, "rank": 16, "learning_rate": 1e-2}
+
+
+def test_training_learns_its_questions_by_heart(settings: dict[str, object], squad: Path, tmp_path: Path) -> None:
+    trainer = opened(tmp_path / "store", squad, epochs=240, **settings)
+    number = 0
+    for epoch in range(240):
+        for batch in trainer.batches(epoch):
+            trainer.step(batch, number, epoch / 240)
+            number += 1
+    write_weights(tmp_path / "last", trainer.model, trainer.base)
+    assert measure(trainer.reader(tmp_path / "last"), trainer.learnt, 1).f1 > 90
+
+
+def test_weights_come_with_a_card_figures_and_what_was_held_out(
+    settings: dict[str, object], squad: Path, tmp_path: Path
+) -> None:
+    stage: Train = train_stage(tmp_path / "store", squad, epochs=1, **settings)
+    stage.run("test")
+    out = stage.artifact.directory / "weights"
+    assert {file.name for file in out.iterdir()} == {ADAPTER, SETTINGS, HELD_OUT, "figures.json", "README.md", RECIPE}
+    assert len((out / HELD_OUT).read_text().splitlines()) == 1
+    card = (out / "README.md").read_text()
+    assert "8 questions of 4 articles" in card
+    assert "vitalfew train recipe.yaml squad:towns.json --out DIR" in card
+    assert "held_out: 1\n" in (out / RECIPE).read_text()
+    question, context = "When was the mill built?", "The mill was built in 1742."
+    assert Reader(Reader.Options(model=str(out))).generate([Prompt("", question, (context,))])[0].text
+
+
+def test_articles_are_split_by_title_alone() -> None:
+    def material(titles: list[str]) -> Material:
+        passages = {number: Text(title, "x", ((0, 1),)) for number, title in enumerate(titles)}
+        return Material(passages, [Asked("?", ("x",), number, ((0, 1),)) for number in passages])
+
+    titles = [f"article {number}" for number in range(20)]
+    held_out, choosing = split_articles(material(titles), 5, 3, 100)
+    assert (held_out, choosing) == split_articles(material(titles[::-1]), 5, 3, 100)
+    assert (held_out, choosing) != split_articles(material(titles), 5, 3, 101)
+    assert not set(held_out) & set(choosing)
+    with pytest.raises(InputError, match="none is left"):
+        split_articles(material(titles), 15, 5, 100)
+
+
+def test_questions_whose_answers_are_nowhere_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "nq.jsonl"
+    path.write_text('{"question": "who", "answer": ["Ada"]}\n')
+    records = [record for _, record in parse_dataset(f"nq_open:{path}")[1].records()]
+    with pytest.raises(InputError, match="no question has its answer marked"):
+        read_material(records)
+
+
+def test_examples_have_their_answer_and_distractors_have_none(squad: Path) -> None:
+    material = read_material(record for _, record in parse_dataset(f"squad:{squad}")[1].records())
+    sampler = Sampler(material, 2.0, seed=1)
+    answers = {asked.question: asked.answers for asked in material.questions[1::2]}
+    found = [example for epoch in range(5) for _, example in sampler.examples(epoch) if example.question in answers]
+    for example in found:
+        if example.spans:
+            assert {example.context[start:end] for start, end in example.spans} <= set(answers[example.question])
+        else:
+            assert not contains_answer(example.context, answers[example.question])
+    assert {bool(example.spans) for example in found} == {True, False}
+    assert list(sampler.examples(3)) == list(Sampler(material, 2.0, seed=1).examples(3))
+    assert list(sampler.examples(3)) != list(sampler.examples(4))
+
+
+def test_clozes_ask_for_a_name_or_number_of_their_passage(squad: Path) -> None:
+    material = read_material(record for _, record in parse_dataset(f"squad:{squad}")[1].records())
+    made = clozes(material, 2, seed=1)
+    assert made
+    for asked in made:
+        ((start, end),) = asked.spans
+        assert material.passages[asked.passage].text[start:end] == asked.answers[0]
+        assert asked.question.endswith("?")
+    assert made == clozes(material, 2, seed=1)
