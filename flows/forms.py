@@ -15,8 +15,7 @@ from configs.evaluation import Evaluate, Experiment
 from configs.loading import ConfigError, build, merged, parse_assignments
 from configs.schema import Config, ContextMode, IndexCorpus, IndexType, Layout, Place
 from configs.training import TrainModel
-from flows.pipelines import experiments
-from flows.pipelines import train as recipes
+from flows.pipelines import experiments, recipes
 from flows.pipelines.experiments import evaluation, find
 from tasks.registry import METHODS, UnknownName
 

@@ -18,7 +18,6 @@ from configs.loading import ConfigError
 from configs.training import TrainConfig
 from storage import files, schemas
 from storage.artifacts import Artifact, Manifest
-from storage.files.tensors import read_notes, read_tensors, write_tensors
 from storage.weights import WEIGHTS
 from tasks.registry import make, with_options
 from tasks.stage import Progress, ShardResult, Stage
@@ -101,7 +100,7 @@ class Train(Stage):
         return position.epoch == shard or (position.epoch == shard - 1 and position.finished)
 
     def open(self) -> None:
-        self.trainer.open(self._tables())
+        self.trainer.begin(self._tables())
         if self.pending()[:1] == [0] and not self._leads_to(self._position(), 0):
             files.remove_tree(self.staging)
         if self._position() is None:
@@ -218,7 +217,7 @@ class Train(Stage):
         """Write the checkpoint, and remove the weights of passes that it does not name."""
         state = self.trainer.state()
         notes = {"position": asdict(position), "rows": rows, "trainer": state.notes}
-        write_tensors(self.staging / CHECKPOINT, state.tensors, notes)
+        files.write_tensors(self.staging / CHECKPOINT, state.tensors, notes)
         for directory in files.find(self.staging, "pass-*") if position.finished else ():
             if directory != self._pass(position.best):
                 files.remove_tree(directory)
@@ -226,15 +225,15 @@ class Train(Stage):
     def _restore(self) -> tuple[Position, list[dict[str, Any]]]:
         """Go back to the checkpoint: where it stands, and the rows of its pass up to there."""
         path = self.staging / CHECKPOINT
-        notes = read_notes(path)
-        self.trainer.restore(State(read_tensors(path), notes["trainer"]))
+        notes = files.read_notes(path)
+        self.trainer.restore(State(files.read_tensors(path), notes["trainer"]))
         rows = [{**row, "losses": [(name, value) for name, value in row["losses"]]} for row in notes["rows"]]
         return Position(**notes["position"]), rows
 
     def _position(self) -> Position | None:
         """Where the checkpoint stands; None where there is none that can be read, or its best weights are gone."""
         try:
-            position = Position(**read_notes(self.staging / CHECKPOINT)["position"])
+            position = Position(**files.read_notes(self.staging / CHECKPOINT)["position"])
         except (FileNotFoundError, files.DamagedRecord):
             return None
         return position if position.best < 0 or files.is_folder(self._pass(position.best)) else None

@@ -80,7 +80,7 @@ def _form(
 ) -> Any:
     """What a person would have filled in. Raises UnknownName, InputError."""
     from flows.forms import Source, TrainForm
-    from flows.pipelines.train import find
+    from flows.pipelines.recipes import find
     from tasks.datasets.specification import parse_dataset
 
     find(recipe)

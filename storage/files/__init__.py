@@ -39,6 +39,7 @@ from storage.files.tables import (
     write_arrow,
     write_table,
 )
+from storage.files.tensors import read_notes, read_tensors, write_tensors
 from storage.files.writing import NotWritten, flush, write_atomically, write_bytes, write_text
 
 __all__ = [
@@ -67,10 +68,12 @@ __all__ = [
     "read_arrow",
     "read_bytes",
     "read_json",
+    "read_notes",
     "read_record",
     "read_schema",
     "read_table",
     "read_tables",
+    "read_tensors",
     "read_text",
     "remove",
     "remove_leftovers",
@@ -84,5 +87,6 @@ __all__ = [
     "write_bytes",
     "write_json",
     "write_table",
+    "write_tensors",
     "write_text",
 ]

@@ -61,7 +61,7 @@ class Finished:
 class Trainer(ABC, Generic[BatchT]):
     """A class that has `Options`, a TrainConfig with what can be set of it besides, and is made of an instance of them.
 
-    Making one is cheap, so that names and settings are checked before anything runs; `open` gets it ready to learn.
+    Making one is cheap, so that names and settings are checked before anything runs; `begin` gets it ready to learn.
     """
 
     Options: ClassVar[type[TrainConfig]]
@@ -89,7 +89,7 @@ class Trainer(ABC, Generic[BatchT]):
         return epochs
 
     @abstractmethod
-    def open(self, tables: Tables) -> None:
+    def begin(self, tables: Tables) -> None:
         """Get ready to learn from these rows. Raises InputError and ConfigError where they cannot be learnt from."""
 
     @abstractmethod

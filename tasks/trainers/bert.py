@@ -92,7 +92,7 @@ class BertTrainer(Trainer[Sequence[RowT]], Generic[ModelT, RowT]):
             "begins_from": self.begun_from(),
         }
 
-    def open(self, tables: Tables) -> None:
+    def begin(self, tables: Tables) -> None:
         require_device(self.device, self.dtype, "train")
         self.whole = read_material(records_of(tables))
         asked, others = set(tables.questions["source"].to_pylist()), set(tables.passages["source"].to_pylist())

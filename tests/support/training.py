@@ -91,7 +91,7 @@ class Line(Trainer[list[int]]):
     def identity(self) -> dict[str, Any]:
         return {"class": "Line"}
 
-    def open(self, tables: Tables) -> None:
+    def begin(self, tables: Tables) -> None:
         self.lengths = [len(text) for text in tables.questions["text"].to_pylist()]
         torch.manual_seed(self.options.seed)
         self.line = torch.nn.Linear(1, 1)

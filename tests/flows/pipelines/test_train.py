@@ -8,7 +8,7 @@ from typer.testing import CliRunner, Result
 from configs.loading import ConfigError, read_yaml
 from flows.cli.main import app
 from flows.forms import TrainForm
-from flows.pipelines.train import FOLDER, find, names, training
+from flows.pipelines.recipes import FOLDER, find, names, training
 from storage.runs import read_runs
 from storage.upkeep.inventory import Policy
 from storage.upkeep.removal import plan

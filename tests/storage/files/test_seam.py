@@ -19,6 +19,7 @@ NO_STORE = {
     "tasks/reports/significance.py": "the user's table of scores",
     "flows/pipelines/corpora.py": "configs/corpora and the user's own",
     "flows/pipelines/experiments.py": "configs/experiments and the user's own",
+    "flows/pipelines/recipes.py": "configs/recipes and the user's own",
     "flows/cli/prompt.py": "the history of the user's queries, in the user's home",
     "flows/serve.py": "what Prefect's processes say to each other, in their home",
 }

@@ -1,0 +1,41 @@
+"""Recipes: a trainer with its settings, by the name of a file in configs/recipes or as a file of one's own."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from configs.loading import ConfigError, build, merged, read_yaml
+from configs.training import TrainModel
+from tasks.registry import UnknownName
+
+FOLDER = Path(__file__).parents[2] / "configs" / "recipes"
+_OF_THE_FLOW = set(TrainModel.model_fields) - {"recipe", "train"}
+
+
+def names() -> list[str]:
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def find(recipe: str) -> tuple[str, dict[str, Any]]:
+    """A recipe's name and settings: one of configs/recipes, or a file. Raises UnknownName, ConfigError."""
+    path = Path(recipe)
+    if path.suffix not in (".yaml", ".yml"):
+        if recipe not in names():
+            raise UnknownName("recipe", recipe, names())
+        path = FOLDER / f"{recipe}.yaml"
+    settings = read_yaml(path)
+    settings.pop("about", None)
+    if "trainer" not in settings:
+        raise ConfigError(f"{path}: a recipe names its trainer, for example trainer: reader")
+    return path.stem, settings
+
+
+def training(recipe: str, *layers: Mapping[str, Any]) -> TrainModel:
+    """The parameters of the flow. Later layers win; what in them is no parameter of the flow is one of the trainer's
+    settings, as everything in a recipe is. Raises UnknownName, ConfigError."""
+    name, settings = find(recipe)
+    flow: dict[str, Any] = {"recipe": name}
+    for layer in layers:
+        flow = merged(flow, {key: value for key, value in layer.items() if key in _OF_THE_FLOW})
+        settings = merged(settings, {key: value for key, value in layer.items() if key not in _OF_THE_FLOW})
+    return build(TrainModel, {**flow, "train": settings})
