@@ -26,7 +26,7 @@ from tasks.trainers.base import Finished, Tick
 from tasks.trainers.bert import DROPOUT, ArticleOptions, BertTrainer
 from tasks.trainers.card import HELD_OUT, again_section, card_files, data_section
 from tasks.trainers.discrimination import ASPECTS, RETRIEVED, UNITS, Discrimination, candidates, discrimination
-from tasks.trainers.judgements import RIGHT, Aspects, LabelledCandidate, JudgementSampler, aspects
+from tasks.trainers.judgements import RIGHT, Aspects, JudgementSampler, LabelledCandidate, aspects
 from tasks.trainers.quality import sample
 
 logger = logging.getLogger("vitalfew")

@@ -1,17 +1,14 @@
 """The critic `embedded`: its mechanics on a tiny random model, and the weights that come with it."""
 
-import itertools
 import json
 import random
-from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from configs.loading import ConfigError
+from storage.weights import FIGURES
 from tasks.critics.base import Candidate, CriticUnavailable, Judgement
 from tasks.critics.embedded import CriticModel, Embedded, embedded, judged_windows
 from tasks.datasets.specification import parse_dataset
@@ -20,16 +17,13 @@ from tasks.models.files import UnsupportedModel
 from tasks.models.reader_model import ReaderModel
 from tasks.models.tuned import ADAPTER, SETTINGS
 from tasks.models.windows import ANSWER, MAX_ANSWER, MAX_QUESTION, SHARED, SIZE, encoded, padded, windows
-from tasks.trainers.articles import Asked, Material, Text, contains_answer, read_material
-from storage.weights import FIGURES
+from tasks.trainers.articles import read_material
 from tasks.trainers.card import HELD_OUT
-from tasks.trainers.discrimination import auc, candidates, discrimination, interval
-from tasks.trainers.judgements import JudgementSampler, aspects, is_right, without_answers
+from tasks.trainers.discrimination import candidates, discrimination
 from tasks.trainers.quality import sample
 from tests.support.real_data import real_data
 from tests.support.tiny_models import bert
 from tests.support.training import write_weights
-from tests.support.towns import towns
 
 QUESTION = "Who built the mill of Velmar?"
 CONTEXT = "The mill of Velmar was built in 1742 by Ada Norrin. It burnt down twice."

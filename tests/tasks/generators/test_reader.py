@@ -3,7 +3,6 @@
 import itertools
 import json
 import random
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from configs.loading import ConfigError
-from tasks.datasets.base import InputError
+from storage.weights import FIGURES
 from tasks.datasets.specification import parse_dataset
 from tasks.generators.base import Prompt
 from tasks.generators.reader import Reader, best_spans, embedded
@@ -22,16 +20,12 @@ from tasks.models.files import UnsupportedModel
 from tasks.models.reader_model import ReaderModel
 from tasks.models.tuned import ADAPTER, SETTINGS
 from tasks.models.windows import MAX_QUESTION, OVERLAP, SIZE, encoded, padded, ranges, windows
-from tasks.trainers.articles import Asked, Material, Text, contains_answer, read_material, split_articles
-from storage.weights import FIGURES
+from tasks.trainers.articles import Material, read_material
 from tasks.trainers.card import HELD_OUT
-from tasks.trainers.cloze import clozes
-from tasks.trainers.examples import Sampler
 from tasks.trainers.quality import measure, sample
 from tests.support.real_data import real_data
 from tests.support.tiny_models import bert
 from tests.support.training import write_weights
-from tests.support.towns import towns
 
 CONTEXTS = (
     "The mill of Velmar was built in 1742 by Ada Norrin. It burnt down twice.",
