@@ -119,12 +119,12 @@ def test_judgements_are_true(tmp_path: Path) -> None:
     material = read_material(records)
     sampler = JudgementSampler(material, 2.0, 1, Echo())  # type: ignore[arg-type]
     golds = {asked.question: asked.answers for asked in material.questions[1::2]}
-    made = [each for epoch in range(8) for each in sampler.judgements(epoch) if each.judged.question in golds]
+    made = [each for epoch in range(8) for each in sampler.judgements(epoch) if each.candidate.question in golds]
     for each in made:
-        answers = golds[each.judged.question]
-        assert each.judged.answer
-        assert each.relevant == contains_answer(each.judged.context, answers)
-        assert each.useful == (each.judged.answer in answers)
+        answers = golds[each.candidate.question]
+        assert each.candidate.answer
+        assert each.relevant == contains_answer(each.candidate.context, answers)
+        assert each.useful == (each.candidate.answer in answers)
         assert each.supported == (each.relevant and each.useful)
     kinds = {(each.relevant, each.supported, each.useful) for each in made}
     assert kinds == {(True, True, True), (True, False, False), (False, False, True), (False, False, False)}
@@ -149,7 +149,7 @@ def test_candidates_are_the_readers_answers_to_what_bm25_finds() -> None:
     passages = {number: Text(str(number), text, sentences[number]) for number, text in enumerate(texts)}
     material = Material(passages, [Asked("Who built the mill?", ("Ada Norrin",), 0, ((0, 10),))])
     found = candidates(material, material.questions, "sentence", Echo())  # type: ignore[arg-type]
-    by_context = {each.judged.context: (each.relevant, each.supported, each.useful) for each in found}
+    by_context = {each.candidate.context: (each.relevant, each.supported, each.useful) for each in found}
     assert by_context == {
         "Ada Norrin built the mill.": (True, True, True),
         "It burnt.": (False, False, False),
