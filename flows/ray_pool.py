@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -35,14 +35,17 @@ def ray_cluster(execution: Execution) -> Iterator[None]:
         yield
         return
     local = {} if "RAY_ADDRESS" in os.environ else _local_ray(execution)
-    try:
-        # In a thread of its own, because in the main one Ray puts its handler of SIGTERM in the place of Prefect's: a
-        # run that is cancelled would be taken for one that crashed, and a cancellation during the start would be lost.
-        with ThreadPoolExecutor(1) as starter:
-            starter.submit(ray.init, log_to_driver=False, logging_level=logging.ERROR, **local).result()
-        yield
-    finally:
-        ray.shutdown()
+    # In a thread of its own, because in the main one Ray puts its handler of SIGTERM in the place of Prefect's: a run
+    # that is cancelled would be taken for one that crashed, and a cancellation during the start would be lost. The
+    # thread lives as long as the cluster, because Linux kills Ray's processes when the thread that started them ends.
+    with ThreadPoolExecutor(1) as starter:
+        started = starter.submit(ray.init, log_to_driver=False, logging_level=logging.ERROR, **local)
+        try:
+            started.result()
+            yield
+        finally:
+            wait([started])  # what still starts cannot be shut down
+            ray.shutdown()
 
 
 def _local_ray(execution: Execution) -> dict[str, Any]:
