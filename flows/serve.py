@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from prefect import get_client
 from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter
@@ -48,12 +48,27 @@ def serve_api() -> None:
 
 
 class OrderlyRunner(Runner):
-    """Ends as it is meant to: the handler of Prefect 3.7.7 makes a coroutine that nobody awaits, and cancels no run."""
+    """Ends as it is meant to: the handler of Prefect 3.7.7 makes a coroutine that nobody awaits, and cancels no run.
+
+    Writes the file `ready` when runs can be started, and be cancelled.
+    """
+
+    def __init__(self, ready: Path, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.ready = ready
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        self.ready.touch()
+        return self
 
     def handle_sigterm(self, *args: Any, **kwargs: Any) -> None:
         """Cancel the runs that work, and end."""
-        loop = asyncio.get_running_loop()
-        loop.call_soon_threadsafe(lambda: loop.create_task(self.astop()))
+        if self.started:
+            loop = asyncio.get_running_loop()
+            loop.call_soon_threadsafe(lambda: loop.create_task(self.astop()))
+        elif not self.stopping:  # it does not serve yet
+            sys.exit(0)
 
 
 def serve_deployments(store: Path, ready: Path, own: Path | None) -> None:
@@ -62,10 +77,9 @@ def serve_deployments(store: Path, ready: Path, own: Path | None) -> None:
     with get_client(sync_client=True) as client:
         _await(client)
     # What is missed while nothing serves is not made up for: a schedule is paused until this serves again.
-    runner = OrderlyRunner(name=TAG, limit=AT_ONCE, pause_on_shutdown=True)
+    runner = OrderlyRunner(ready, name=TAG, limit=AT_ONCE, pause_on_shutdown=True)
     identifiers = [runner.add_deployment(deployment) for deployment in served]
     _settle_lost_runs(identifiers)
-    ready.touch()
     asyncio.run(runner.start())
 
 

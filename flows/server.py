@@ -20,8 +20,9 @@ from storage import files
 
 HOST = "127.0.0.1"
 PATIENCE = 120.0
-GRACE = {"runner": 12.0, "server": 4.0}
-"""Seconds that a process has to end by itself: the runner tells the server which runs it cancelled."""
+GRACE = {"runner": 40.0, "server": 4.0}
+"""Seconds that a process has to end by itself: the runner gives its runs 30, and tells the server what became of them.
+"""
 
 
 class ServiceEnded(RuntimeError):
@@ -147,9 +148,11 @@ class Service:
         family = [child for process in self.processes.values() for child in _family(process.pid)]
         for name in ("runner", "server"):
             if process := self.processes.get(name):
+                # Without a server the runner would call for it in vain, and cancel nothing.
+                patience = GRACE[name] if self.processes["server"].poll() is None else 0.0
                 process.terminate()
                 with suppress(subprocess.TimeoutExpired):
-                    process.wait(GRACE[name])
+                    process.wait(patience)
         for process in self.processes.values():
             family += [child for child in _family(process.pid) if child not in family]
         for child in family:
