@@ -127,11 +127,16 @@ class EndlessEncoder(HashEncoder):
             time.sleep(1)
 
 
-class SlowEncoder(HashEncoder):
-    """Takes its time over every batch: its run can be met in the middle of it."""
+class HeldEncoder(HashEncoder):
+    """Halts after its first texts while the file that VITALFEW_TEST_HOLD names is there, and writes "held" into that:
+    a run can be met in the middle of it, however slow the machine is."""
 
     def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
-        time.sleep(0.5)
+        hold = Path(os.environ.get("VITALFEW_TEST_HOLD") or "/nowhere")
+        if len(self.encoded) > 200 and hold.exists():
+            hold.write_text("held")
+            while hold.exists():
+                time.sleep(0.1)
         return super().encode(texts, tick)
 
 

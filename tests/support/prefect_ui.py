@@ -2,12 +2,14 @@
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -21,10 +23,12 @@ FINAL = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
 
 def free_port() -> int:
-    with socket.socket() as trial:
-        trial.bind(("127.0.0.1", 0))
-        port: int = trial.getsockname()[1]
-        return port
+    """Below those that the kernel gives to connections, one of which could take it before it is used."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as trial, suppress(OSError):
+            trial.bind(("127.0.0.1", port))
+            return port
 
 
 class Ui:
@@ -59,6 +63,10 @@ class Ui:
             raise AssertionError(self.process.communicate()[1])
         return time.monotonic() - began
 
+    def works(self) -> bool:
+        """Whether it was started and has not ended."""
+        return hasattr(self, "process") and self.process.poll() is None
+
     def family(self) -> list[psutil.Process]:
         return psutil.Process(self.process.pid).children(recursive=True)
 
@@ -69,8 +77,39 @@ class Ui:
         """What it says, and the processes that are left of it."""
         family = self.family()
         self.process.send_signal(number)
-        told = self.process.communicate(timeout=60)[1]
-        return told, psutil.wait_procs(family, timeout=3)[1]
+        told = self.process.communicate(timeout=90)[1]
+        return told, psutil.wait_procs(family, timeout=10)[1]
+
+    def kill(self) -> None:
+        """End it and all that it started, whatever they are at."""
+        family = [*self.family(), psutil.Process(self.process.pid)]
+        for process in family:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        self.process.communicate(timeout=30)
+        psutil.wait_procs(family, timeout=30)
+
+    def settle(self) -> None:
+        """Cancel what is at work, and wait until nothing is: neither a run nor a process of one.
+
+        What cannot be cancelled is killed with all the rest, for the next test to start anew; raises AssertionError.
+        """
+        runner = next(process for process in self.family() if "runner" in process.cmdline())
+
+        def settled() -> bool:
+            left = self.unfinished()
+            for run in left:
+                if run["state_type"] == "RUNNING":
+                    self.cancel(run["id"])
+                elif run["state_name"] == "Scheduled":
+                    self.call(f"/flow_runs/{run['id']}", method="DELETE")
+            return not left and not runner.children()
+
+        try:
+            wait(settled, 120, lambda: f"{self.unfinished()} {runner.children()} {self.log('runner')}")
+        except BaseException:
+            self.kill()
+            raise
 
     def call(self, path: str, body: Any = None, method: str | None = None) -> Any:
         """The answer of the REST interface. Raises HTTPError."""
@@ -106,17 +145,30 @@ class Ui:
         found: list[Any] = self.call("/flow_runs/filter", {"flows": {"name": {"any_": [flow]}}})
         return found
 
-    def working(self, flow: str) -> list[Any]:
-        """Its runs that are not at their end, nor waiting for their time."""
-        return [run for run in self.runs(flow) if run["state_type"] in ("RUNNING", "PENDING", "CANCELLING")]
+    def unfinished(self) -> list[Any]:
+        """Every run that is not at its end."""
+        asked = {"flow_runs": {"state": {"type": {"not_any_": list(FINAL)}}}}
+        found: list[Any] = self.call("/flow_runs/filter", asked)
+        return found
+
+    def cancel(self, run: str) -> None:
+        self.call(f"/flow_runs/{run}/set_state", {"state": {"type": "CANCELLING"}})
 
     def state(self, run: str) -> Any:
         return self.call(f"/flow_runs/{run}")["state"]
 
-    def ended(self, run: str, seconds: float = 90) -> Any:
-        """A run's last state."""
+    def ended(self, run: str, seconds: float = 120) -> Any:
+        """A run's last state, when it has come to it."""
         wait(lambda: self.state(run)["type"] in FINAL, seconds, lambda: f"{self.state(run)} {self.log('runner')}")
         return self.state(run)
+
+    def begun(self, run: str) -> None:
+        """Wait until a run is at work."""
+        wait(lambda: self.state(run)["type"] == "RUNNING", 120, lambda: f"{self.state(run)} {self.log('runner')}")
+
+    def logged(self, run: str, line: str) -> None:
+        """Wait for a line of a run's log: Prefect sends them a while after they were written."""
+        wait(lambda: line in self.logs(run), 30, lambda: self.logs(run))
 
     def artifacts(self, run: str) -> list[Any]:
         found: list[Any] = self.call("/artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run]}}})
