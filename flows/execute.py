@@ -5,13 +5,18 @@ is known from the store, and from nothing else.
 """
 
 import logging
-from collections.abc import Sequence
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 from uuid import UUID
 
 from prefect import task
 from prefect.artifacts import create_progress_artifact, create_table_artifact, update_progress_artifact
 from prefect.cache_policies import NO_CACHE
+from prefect.exceptions import TerminationSignal
 
 from flows.pipelines.index_corpus import Execute
 from flows.pipelines.progress import StageProgress
@@ -22,6 +27,20 @@ from tasks.stage import Stage
 logger = logging.getLogger("vitalfew")
 if logger.level == logging.NOTSET:  # a process of Prefect's, whose runs show what this logger says
     logger.setLevel(logging.INFO)
+
+
+def _hear_again(
+    lost: "sys.UnraisableHookArgs", told: Callable[["sys.UnraisableHookArgs"], Any] = sys.unraisablehook
+) -> None:
+    """What Prefect's handler of SIGTERM raises comes to nothing where it finds a destructor at work: Python lets none
+    raise anything, and the run would go on until it is killed. So the signal is sent again."""
+    if isinstance(lost.exc_value, TerminationSignal):
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    else:
+        told(lost)
+
+
+sys.unraisablehook = _hear_again
 
 
 def _is_transient(task: Any, run: Any, state: Any) -> bool:

@@ -6,6 +6,7 @@ import signal
 import socket
 import sqlite3
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -62,7 +63,9 @@ def served(tmp_path_factory: pytest.TempPathFactory, hook: ChatServer, hold: Pat
     source = passages(folder / "towns.jsonl", 60)
     corpus(folder, "towns", f"datasets: ['jsonl:{source}']", *fake, "cron: '0 3 * * *'")
     for name, dataset in (("slow", SLOW), ("lost", LOST)):
-        corpus(folder, name, f"datasets: ['{dataset}']", *fake[::2], "encode: {encoder: 'tests.support.fakes:HeldEncoder'}")
+        corpus(
+            folder, name, f"datasets: ['{dataset}']", *fake[::2], "encode: {encoder: 'tests.support.fakes:HeldEncoder'}"
+        )
     corpus(folder, "gone", "datasets: ['jsonl:/nowhere/gone.jsonl']", *fake)
     made = Ui(
         folder / "store",
@@ -147,6 +150,30 @@ def test_two_runs_never_overlap_and_a_cancelled_one_is_cancelled(ui: Ui, hold: P
     assert {"load", "split"} <= again.reused
     (encoded,) = [manifest for manifest in again.manifests if manifest.stage == "encode"]
     assert {shard.run_id for shard in encoded.shards} == {record.run_id, again.run.run_id}
+
+
+def test_a_cancellation_within_a_destructor_is_heard() -> None:
+    """Python lets no destructor raise: what Prefect's handler of SIGTERM raises there would be lost."""
+    script = """
+import os, signal, time
+from prefect.exceptions import TerminationSignal
+from prefect.utilities.engine import capture_sigterm
+import flows.stages
+
+class Last:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+with capture_sigterm():
+    try:
+        Last()
+        print("it went on", flush=True)
+        time.sleep(60)
+    except TerminationSignal:
+        print("heard", flush=True)
+"""
+    told = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert told.stdout.splitlines() == ["it went on", "heard"], told.stderr
 
 
 def test_a_run_that_fails_is_tried_again_and_then_tells(ui: Ui, hook: ChatServer) -> None:
