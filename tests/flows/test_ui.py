@@ -62,10 +62,9 @@ def served(tmp_path_factory: pytest.TempPathFactory, hook: ChatServer, hold: Pat
     fake = ["workers: 1", "encode: {encoder: 'tests.support.fakes:HashEncoder'}", "load: {shard_passages: 20}"]
     source = passages(folder / "towns.jsonl", 60)
     corpus(folder, "towns", f"datasets: ['jsonl:{source}']", *fake, "cron: '0 3 * * *'")
+    held = "encode: {encoder: 'tests.support.fakes:HeldEncoder'}"
     for name, dataset in (("slow", SLOW), ("lost", LOST)):
-        corpus(
-            folder, name, f"datasets: ['{dataset}']", *fake[::2], "encode: {encoder: 'tests.support.fakes:HeldEncoder'}"
-        )
+        corpus(folder, name, f"datasets: ['{dataset}']", *fake[::2], held)
     corpus(folder, "gone", "datasets: ['jsonl:/nowhere/gone.jsonl']", *fake)
     made = Ui(
         folder / "store",
@@ -158,7 +157,7 @@ def test_a_cancellation_within_a_destructor_is_heard() -> None:
 import os, signal, time
 from prefect.exceptions import TerminationSignal
 from prefect.utilities.engine import capture_sigterm
-import flows.stages
+import flows.execute
 
 class Last:
     def __del__(self):
