@@ -62,16 +62,17 @@ class Workers:
     them use is loaded once."""
 
     def __init__(self, limit: int | None) -> None:
-        remote: Any = ray.remote
         self.limit = limit
         self.num_gpus = 0.0
-        self.counter = remote(num_cpus=0)(Counter).remote()
+        self.counter: Any = None
         self.actors: list[Any] = []
 
     def run(self, stage: Stage, run_id: str, progress: "StageProgress") -> Manifest:
         """Do a stage and return its manifest. What an actor raises is raised here as it was."""
         if manifest := stage.manifest():
-            return manifest
+            return manifest  # without an actor, for which Ray would start by itself where all is there and nothing did
+        remote: Any = ray.remote
+        self.counter = self.counter or remote(num_cpus=0)(Counter).remote()
         limit = most_workers(stage, self.limit, ray.cluster_resources())
         try:
             self._grow(stage, 1)

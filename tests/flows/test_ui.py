@@ -105,7 +105,12 @@ def test_a_schedule_fires_and_an_unchanged_corpus_is_left_alone(ui: Ui) -> None:
         wait(begun, 120, lambda: ui.log("server") + ui.log("runner"))
     finally:
         ui.call(path, {"active": False}, "PATCH")
-    wait(lambda: not ui.unfinished(), 180, lambda: f"{ui.unfinished()} {ui.log('runner')}")
+
+    def stopped() -> bool:
+        ui.drop_waiting()
+        return not ui.unfinished()
+
+    wait(stopped, 180, lambda: f"{ui.unfinished()} {ui.log('runner')}")
     # It may have fired more than once before it was stopped: one run works, others find it at work, or all done.
     scheduled = [run for run in ui.runs("re-encode") if run["auto_scheduled"]]
     assert {run["state_type"] for run in scheduled} == {"COMPLETED"}
@@ -118,6 +123,7 @@ def test_a_schedule_fires_and_an_unchanged_corpus_is_left_alone(ui: Ui) -> None:
     assert [row["stage"] for row in json.loads(table["data"])] == ["load", "split", "encode", "index"]
     ui.logged(first, "encode: done")
     assert ui.ended(ui.run("re-encode", corpus="towns"))["message"] == "Unchanged: nothing to do."
+    assert "Started a local Ray instance" not in ui.log("runner")  # by itself, with settings that are not ours
 
 
 def halted(ui: Ui, corpus: str, hold: Path) -> str:

@@ -97,12 +97,11 @@ class Ui:
         runner = next(process for process in self.family() if "runner" in process.cmdline())
 
         def settled() -> bool:
+            self.drop_waiting()
             left = self.unfinished()
             for run in left:
                 if run["state_type"] == "RUNNING":
                     self.cancel(run["id"])
-                elif run["state_name"] == "Scheduled":
-                    self.call(f"/flow_runs/{run['id']}", method="DELETE")
             return not left and not runner.children()
 
         try:
@@ -150,6 +149,12 @@ class Ui:
         asked = {"flow_runs": {"state": {"type": {"not_any_": list(FINAL)}}}}
         found: list[Any] = self.call("/flow_runs/filter", asked)
         return found
+
+    def drop_waiting(self) -> None:
+        """Delete the runs that wait for their time or for room."""
+        for run in self.unfinished():
+            if run["state_name"] in ("Scheduled", "Late"):
+                self.call(f"/flow_runs/{run['id']}", method="DELETE")
 
     def cancel(self, run: str) -> None:
         self.call(f"/flow_runs/{run}/set_state", {"state": {"type": "CANCELLING"}})
