@@ -14,8 +14,8 @@ from storage.quotes import find
 from storage.runs import Run
 from tasks.report import read_report, write_report
 from tasks.reports.plots.drawing import data_uri
+from tasks.reports.plots.list import drawn
 from tasks.reports.shown.markdown import markdown_report
-from tasks.reports.shown.page import drawn
 
 logger = logging.getLogger("vitalfew")
 

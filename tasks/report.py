@@ -7,15 +7,14 @@ from pathlib import Path
 from configs.evaluation import Evaluate
 from configs.paper import paper_of
 from storage import files
-from storage.runs import Run, read_runs
+from storage.runs import Run
 from tasks.reports.contents import Asked, Report
 from tasks.reports.examples import choice, context_map
 from tasks.reports.indexes import index_results, models
-from tasks.reports.methods import NoReport, method_results, read_manifest
+from tasks.reports.methods import method_results
+from tasks.reports.runs import read_manifest
 from tasks.reports.shown.page import page
 from tasks.reports.shown.tables import csv_bytes, long_table, wide_table
-
-LATEST = "latest"
 
 
 @dataclass(frozen=True)
@@ -26,29 +25,6 @@ class Files:
     csv: Path
     parquet: Path
     scores: Path
-
-
-def find_run(store: Path, name: str) -> Run:
-    """The evaluation by its id or the beginning of it, else the latest of that experiment, or of all ("latest").
-
-    Raises NoReport where there is none, or it did not complete.
-    """
-    runs = [run for run in read_runs(store) if run.flow == "evaluate"]
-    found = [run for run in runs if run.run_id.startswith(name)]
-    found = found or [run for run in runs if run.name == name or name == LATEST]
-    complete = [run for run in found if run.state == "completed"]
-    if complete:
-        return complete[-1]
-    if found:
-        last = found[-1]
-        told = f" ({last.error})" if last.error else ""
-        raise NoReport(
-            f"run {last.run_id} of {last.name} is {last.state}{told}; the same `vitalfew evaluate` goes on with it"
-        )
-    known = ", ".join(f"{run.run_id} ({run.name})" for run in runs[-5:])
-    raise NoReport(
-        f"no evaluation {name!r} in {store}; " + (f"the latest: {known}" if known else "run `vitalfew evaluate`")
-    )
 
 
 def read_report(store: Path, run: Run) -> Report:

@@ -6,7 +6,7 @@ time; a metric of the whole corpus (MAUVE) needs all cases, of which questions, 
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import date, datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -25,7 +25,7 @@ from storage.costs import charge, model_name
 from storage.ids import shard_of
 from storage.indexes.units import table_of
 from tasks.datasets.base import Span
-from tasks.metrics.base import Answer, Case, Context, Hit, Metric, Summary
+from tasks.metrics.base import Answer, Case, Column, Context, Metric, RankedUnit, Summary
 from tasks.registry import resolve
 from tasks.stage import Progress, ShardResult, Stage
 
@@ -38,6 +38,7 @@ class Score(Stage):
 
     name: ClassVar[str] = "score"
     table: ClassVar[str] = "scores"
+    version: ClassVar[str] = "2"  # since 2, `summaries` say heading, unit, direction and needs
 
     def __init__(
         self,
@@ -51,7 +52,7 @@ class Score(Stage):
         self.metrics = make_metrics(config)
         self.corpus = dict(corpus)
         super().__init__(
-            store, {"asked": asked, **results, **{table_of(unit): each for unit, each in corpus.items()}}, config
+            store, {"asked": asked, **results, **{table_of(unit): units for unit, units in corpus.items()}}, config
         )
 
     config: ScoreConfig
@@ -95,8 +96,8 @@ class Score(Stage):
         cases = []
         for row in asked:
             key = row["question_id"]
-            found = None if hits is None else [_hit(each) for each in hits.get(key, [])]
-            contexts = None if evidence is None else [self._context(each) for each in evidence.get(key, [])]
+            ranked = None if hits is None else tuple(_ranked(hit) for hit in hits.get(key, []))
+            contexts = None if evidence is None else tuple(self._context(context) for context in evidence.get(key, []))
             unit: Unit | None = hits[key][0]["unit"] if hits and key in hits else None
             cases.append(
                 Case(
@@ -104,8 +105,8 @@ class Score(Stage):
                     answers=tuple(row["answers"]),
                     gold_passages=tuple(row["gold_passages"]),
                     supporting_facts=tuple(Span(**span) for span in row["supporting_facts"]),
-                    hits=None if found is None else tuple(found),
-                    contexts=None if contexts is None else tuple(contexts),
+                    hits=ranked,
+                    contexts=contexts,
                     units=self._sizes[unit] if unit else 0,
                     **answered.get(key, {}),
                 )
@@ -115,17 +116,17 @@ class Score(Stage):
     def _answered(self, shard: int) -> dict[int, dict[str, Any]]:
         """By question, what a case tells of its answers; nothing where nobody was asked."""
         candidates, answers = self._rows("candidates", shard), self._rows("answers", shard)
-        found: dict[int, dict[str, Any]] = {}
+        answered: dict[int, dict[str, Any]] = {}
         for key, rows in (candidates or {}).items():
             every = [self._answer(row) for row in rows]
             taken = [row["candidate"] for row in answers[key]] if answers else [0]
             selected = [every[number] for number in taken]
-            found[key] = {
+            answered[key] = {
                 "answer": _at_the_cost_of(every, selected[0]),
                 "selected": tuple(selected),
                 "candidates": tuple(every),
             }
-        return found
+        return answered
 
     def _rows(self, table: str, shard: int) -> Rows | None:
         if table not in self.inputs:
@@ -141,7 +142,7 @@ class Score(Stage):
 
     @cached_property
     def _shards(self) -> int:
-        """Of the sentences: ranges of passage ids, each sorted by them."""
+        """Of the sentences: ranges of passage ids, sorted by them."""
         return len(self.corpus["sentence"].completed().shards)
 
     def _context(self, row: dict[str, Any]) -> Context:
@@ -184,12 +185,12 @@ class Score(Stage):
 def _at_the_cost_of(candidates: Sequence[Answer], answer: Answer) -> Answer:
     """An answer with the tokens, the time and the money that all candidates took."""
     names = ("prompt_tokens", "completion_tokens", "seconds", "usd")
-    return replace(answer, **{name: sum(getattr(each, name) for each in candidates) for name in names})
+    return replace(answer, **{name: sum(getattr(candidate, name) for candidate in candidates) for name in names})
 
 
-def _hit(row: dict[str, Any]) -> Hit:
+def _ranked(row: dict[str, Any]) -> RankedUnit:
     span = Span(row["passage_id"], row["start"], row["end"])
-    return Hit(row["rank"], row["unit_id"], span, row["score"], row["text"])
+    return RankedUnit(row["rank"], row["unit_id"], span, row["score"], row["text"])
 
 
 @lru_cache(64)
@@ -211,30 +212,41 @@ def make_metrics(config: ScoreConfig) -> dict[str, Metric]:
     metrics: dict[str, Metric] = {name: resolve("metric", name)(config) for name in config.metrics}
     owners: dict[str, str] = {}
     for name, metric in metrics.items():
-        for column in metric.score([]):
-            if owners.setdefault(column, name) != name:
-                raise ConfigError(f"score.metrics: {owners[column]} and {name} both give {column!r}; leave one out")
+        if not hasattr(metric, "columns"):
+            raise ConfigError(
+                f"score.metrics: {name} does not say what its columns are; give it a method `columns` that returns "
+                "tasks.metrics.base.Column(name, heading, unit, direction, needs) for every one"
+            )
+        for column in metric.columns():
+            if owners.setdefault(column.name, name) != name:
+                raise ConfigError(
+                    f"score.metrics: {owners[column.name]} and {name} both give {column.name!r}; leave one out"
+                )
     return metrics
 
 
 def metrics_identity(metrics: Metrics) -> dict[str, Any]:
-    """What the numbers depend on besides the cases: each metric's version and columns (k, the features of MAUVE)."""
-    return {name: {"version": metric.version, "columns": [*metric.score([])]} for name, metric in metrics.items()}
+    """What the tables depend on besides the cases: every metric's version and columns (k, the features of MAUVE)."""
+    return {
+        name: {"version": metric.version, "columns": [asdict(column) for column in metric.columns()]}
+        for name, metric in metrics.items()
+    }
 
 
 def score_cases(metrics: Metrics, question_ids: Sequence[int], cases: Sequence[Case]) -> pa.Table:
     """Rows of `scores`, metric by metric. A question that gives no ground for a metric has no row of it.
 
-    Raises ValueError where a metric gives other columns than it told, another number of values than there are cases, or
-    one that is no number.
+    Raises ValueError where a metric gives other columns than it declares, another number of values than there are
+    cases, or one that is no number.
     """
     tables = [schemas.SCORES.empty_table()]
     for name, metric in metrics.items():
         if not metric.corpus:
             values = metric.score(cases)
-            if values.keys() != (told := metric.score([])).keys():
-                raise ValueError(f"the metric {name} gave {[*values]}, but without cases {[*told]}")
-            tables += [_rows(name, column, question_ids, values[column]) for column in told]
+            declared = [column.name for column in metric.columns()]
+            if values.keys() != set(declared):
+                raise ValueError(f"the metric {name} gave {[*values]}, but declares {declared}")
+            tables += [_rows(name, column, question_ids, values[column]) for column in declared]
     return pa.concat_tables(tables).combine_chunks()
 
 
@@ -254,19 +266,21 @@ def summarise(metrics: Metrics, scores: pa.Table, questions: int, cases: Sequenc
     `scores`: the rows of all `questions` (their number); `cases`: all of them, where a metric is of the whole corpus.
     Means do not depend on the order of the rows (sums are exact).
     """
-    found: dict[str, Summary] = {}
+    rows: list[dict[str, Any]] = []
     for metric in metrics.values():
-        if not metric.corpus:
-            found |= {column: _mean(scores, column, questions) for column in metric.score([])}
-        elif len(cases) != questions:
+        if metric.corpus and len(cases) != questions:
             raise ValueError(f"{type(metric).__name__} is of all answers: {len(cases)} cases for {questions} questions")
-        else:
-            found |= metric.summary(cases)
-    rows = [
-        {"metric": column, "value": value, "questions": questions, "left_out": left_out}
-        for column, (value, left_out) in found.items()
-    ]
+        of_all = metric.summary(cases) if metric.corpus else {}
+        for column in metric.columns():
+            summary = of_all[column.name] if metric.corpus else _mean(scores, column.name, questions)
+            rows.append(_summary_row(column, summary, questions))
     return pa.Table.from_pylist(rows, schema=schemas.SUMMARIES)
+
+
+def _summary_row(column: Column, summary: Summary, questions: int) -> dict[str, Any]:
+    declared = asdict(column)
+    figures = {"value": summary.value, "questions": questions, "left_out": summary.left_out}
+    return {"metric": declared.pop("name"), **figures, **declared}
 
 
 def _mean(scores: pa.Table, column: str, questions: int) -> Summary:

@@ -47,7 +47,7 @@ def _show(pair: Any, table: Any, metric: str, questions: int, path: Path) -> Non
     for heading, rows in _extremes(table, metric, questions):
         if rows:
             out.print(f"\n[bold]{heading} {escape(metric)}[/]")
-            out.print(_questions(rows, metric))
+            out.print(_questions(rows, metric, pair.a.columns[metric].unit))
     out.print(f"\nEvery question:  {escape(str(path))}, and .parquet beside it", soft_wrap=True)
 
 
@@ -62,8 +62,9 @@ def _differences(pair: Any) -> Table:
     for head in ("A", "B", *heads[1:]):
         shown.add_column(head.replace(" (", "\n("), justify="right", no_wrap=True)
     for metric, difference in pair.differences.items():
-        cells = dict(zip(DIFFERENCE_HEADS, difference_cells(metric, difference), strict=True))
-        means = [figure(metric, pair.mean(side, metric)) for side in (pair.a, pair.b)]
+        column = pair.a.columns[metric]
+        cells = dict(zip(DIFFERENCE_HEADS, difference_cells(column.heading, difference), strict=True))
+        means = [figure(pair.mean(side, metric), column.unit) for side in (pair.a, pair.b)]
         texts = [f"[bold]{text}[/]" if bold else text for text, bold in (cells[head] for head in heads[1:])]
         shown.add_row(cells[heads[0]][0], *means, *texts)
     return shown
@@ -81,7 +82,7 @@ def _extremes(table: Any, metric: str, number: int) -> list[tuple[str, list[dict
     return [("B higher in", higher), ("B lower in", lower)]
 
 
-def _questions(rows: list[dict[str, Any]], metric: str) -> Table:
+def _questions(rows: list[dict[str, Any]], metric: str, unit: str) -> Table:
     from tasks.reports.shown.columns import figure
     from tasks.reports.shown.text import one_line, shortened
 
@@ -92,7 +93,7 @@ def _questions(rows: list[dict[str, Any]], metric: str) -> Table:
     for row in rows:
         gold = " | ".join(row["gold_answers"])
         answers = [
-            f"{shortened(one_line(row[f'{side}.answer'] or ''), 80)} ({figure(metric, row[f'{side}.{metric}'])})"
+            f"{shortened(one_line(row[f'{side}.answer'] or ''), 80)} ({figure(row[f'{side}.{metric}'], unit)})"
             for side in "ab"
         ]
         cells = [one_line(row["question"]), shortened(one_line(gold), 80), *answers]

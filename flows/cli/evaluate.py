@@ -77,7 +77,8 @@ def report(
     vitalfew report quickstart
     """
     with explained_errors():
-        from tasks.report import find_run, read_report
+        from tasks.report import read_report
+        from tasks.reports.runs import find_run
 
         _show(store, read_report(store, find_run(store, run)))
 

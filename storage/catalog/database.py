@@ -64,7 +64,7 @@ def is_stale(store: Path) -> bool:
                 return True
             listed = connection.sql("SELECT table_name || '/' || fingerprint FROM artifacts").fetchall()
             return not all(files.exists(store / name / "manifest.json") for (name,) in listed)  # some were removed
-    except duckdb.Error:  # written by another version, or damaged: it holds nothing that cannot be made again
+    except duckdb.Error:  # written by another version, or damaged: it holds nothing that cannot be written again
         return True
 
 

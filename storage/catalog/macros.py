@@ -1,19 +1,10 @@
 """The catalog's macros: the questions that people ask of a store, as tables with parameters.
 
-A `run` is given by the beginning of its id, or by the name of its experiment or index; '' is every run. Macros are made
-on the catalog's views, which stand for tables that hold nothing yet as well: they answer on any store.
+A `run` is given by the beginning of its id, or by the name of its experiment or index; '' is every run. Macros read
+the catalog's views, which stand for tables that hold nothing yet as well: they answer on any store.
 """
 
 from dataclasses import dataclass
-
-LOWER_IS_BETTER = (
-    "prompt_tokens", "completion_tokens", "seconds", "usd", "contexts", "context_tokens", "first_rank",
-    "first_rank_missing",
-)  # fmt: skip
-"""Columns of metrics that are better the lower; a test compares them with the metrics' own word."""
-
-NEITHER = ("set_size", "set_distinct", "set_right")
-"""Columns of metrics that are neither better high nor low."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,36 +22,34 @@ class Macro:
         return f"{self.name}({self.parameters})"
 
 
-def _sql(names: tuple[str, ...]) -> str:
-    return ", ".join(f"'{name}'" for name in names)
-
-
 def _named(column: str) -> str:
     """Whether a run's id is one that the parameter `run` means."""
     named = "SELECT runs.run_id FROM runs WHERE runs.name = run"
     return f"(run = '' OR starts_with({column}, run) OR {column} IN ({named}))"
 
 
-_GOODNESS = f"CASE WHEN {{metric}} IN ({_sql(LOWER_IS_BETTER)}) THEN -{{value}} ELSE {{value}} END"
+# Summaries of an older version do not say which way a metric is better: NULL, and left out.
+_GOODNESS = "CASE s.direction WHEN 'lower' THEN -{value} ELSE {value} END"
+_DIRECTED = "s.direction IN ('higher', 'lower')"
 
 _BEST = f"""
 SELECT s.metric, s.value, m.method, m.experiment, m.run_id, s.questions, s.left_out, s.fingerprint
 FROM summaries AS s JOIN methods AS m ON m.fingerprint = s.fingerprint AND m.table_name = 'scores'
-WHERE s.value IS NOT NULL AND s.metric NOT IN ({_sql(NEITHER)}) AND {_named("m.run_id")}
+WHERE s.value IS NOT NULL AND {_DIRECTED} AND {_named("m.run_id")}
 QUALIFY row_number() OVER (
-    PARTITION BY s.metric ORDER BY {_GOODNESS.format(metric="s.metric", value="s.value")} DESC, m.run_id DESC, m.method
+    PARTITION BY s.metric ORDER BY {_GOODNESS.format(value="s.value")} DESC, m.run_id DESC, m.method
 ) <= n
-ORDER BY s.metric, {_GOODNESS.format(metric="s.metric", value="s.value")} DESC
+ORDER BY s.metric, {_GOODNESS.format(value="s.value")} DESC
 """
 
 # The answer is the one that was chosen first; where nothing was chosen, the first candidate.
 _WORST = f"""
 WITH scored AS (
-    SELECT s.value, s.question_id, m.run_id, m.method,
-        {_GOODNESS.format(metric="s.metric", value="s.value")} AS goodness
-    FROM scores AS s JOIN methods AS m ON m.fingerprint = s.fingerprint AND m.table_name = 'scores'
-    WHERE s.metric = of_metric AND {_named("m.run_id")} AND (of_method = '' OR m.method = of_method)
-    ORDER BY goodness, m.run_id, m.method, s.question_id LIMIT n
+    SELECT q.value, q.question_id, m.run_id, m.method, {_GOODNESS.format(value="q.value")} AS goodness
+    FROM scores AS q JOIN summaries AS s ON s.fingerprint = q.fingerprint AND s.metric = q.metric
+        JOIN methods AS m ON m.fingerprint = q.fingerprint AND m.table_name = 'scores'
+    WHERE q.metric = of_metric AND {_DIRECTED} AND {_named("m.run_id")} AND (of_method = '' OR m.method = of_method)
+    ORDER BY goodness, m.run_id, m.method, q.question_id LIMIT n
 ), answered AS (
     SELECT m.run_id, m.method, a.question_id, a.text, a.error
     FROM answers AS a JOIN methods AS m ON m.fingerprint = a.fingerprint AND m.table_name = 'answers'
@@ -135,7 +124,7 @@ ORDER BY (SELECT min(c.started) FROM costs AS c WHERE c.fingerprint = l.fingerpr
 def _nearest(given: str, condition: str) -> str:
     # Vectors of another width are of another encoder. Lists take any width, and are as fast as arrays.
     return f"""
-WITH given AS ({given}), found AS (
+WITH given AS ({given}), neighbour AS (
     SELECT v.id, v.fingerprint,
         list_cosine_similarity(v.vector::FLOAT[], (SELECT given.vector FROM given)) AS similarity
     FROM vectors AS v
@@ -143,10 +132,10 @@ WITH given AS ({given}), found AS (
     ORDER BY similarity DESC, v.id LIMIT n
 ), texts AS (
     SELECT s.sentence_id, any_value(s.text) AS text, any_value(s.passage_id) AS passage_id
-    FROM sentences AS s WHERE s.sentence_id IN (SELECT found.id FROM found) GROUP BY s.sentence_id
+    FROM sentences AS s WHERE s.sentence_id IN (SELECT neighbour.id FROM neighbour) GROUP BY s.sentence_id
 )
-SELECT found.similarity, texts.text, found.id AS sentence_id, texts.passage_id, found.fingerprint
-FROM found LEFT JOIN texts ON texts.sentence_id = found.id ORDER BY found.similarity DESC, found.id
+SELECT neighbour.similarity, texts.text, neighbour.id AS sentence_id, texts.passage_id, neighbour.fingerprint
+FROM neighbour LEFT JOIN texts ON texts.sentence_id = neighbour.id ORDER BY neighbour.similarity DESC, neighbour.id
 """
 
 
@@ -161,12 +150,15 @@ _OF_TEXT = """
 MACROS = (
     Macro(
         "best", "run := '', n := 1",
-        "the best method of all runs (of one) by each metric; read `questions` beside it: runs may have asked others",
+        "the best method of all runs (of one) by every metric, in the direction that the metric declares "
+        "(summaries of an older version do not say, and are left out); read `questions` beside it: runs may have asked "
+        "others",
         "SELECT metric, value, method, run_id FROM best()", _BEST,
     ),
     Macro(
         "worst", "run := '', of_method := '', of_metric := 'f1', n := 10",
-        "the questions that did worst by a metric, with gold answers and the answer given",
+        "the questions that did worst by a metric, with gold answers and the answer given; scores of an older version, "
+        "which does not say what is worse, are left out",
         "SELECT value, question, gold, answer, method FROM worst(of_metric := 'accuracy', n := 5)", _WORST,
     ),
     Macro(

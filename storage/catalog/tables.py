@@ -12,7 +12,7 @@ ROWS = {
     "questions": "a question of a data set",
     "vectors": "the vector of a sentence, of its context or of a passage",
     "index_quality": "recall and size of an index at one search effort",
-    "neighbours": "a neighbour that a sample query found in a shard of an index",
+    "neighbours": "a neighbour of a sample query in a shard of an index",
     "terms": "a term of BM25 in a shard",
     "asked": "a question that an evaluation asks",
     "question_vectors": "the vector of a question",
@@ -44,7 +44,7 @@ _WITHOUT = {"runs": ("fingerprint", "run_id"), "methods": ("fingerprint", "run_i
 _ARTIFACTS = {
     "fingerprint": ("the artifact", ""),
     "table_name": ("its first table", ""),
-    "stage": ("stage that made it", ""),
+    "stage": ("stage that wrote it", ""),
     "run_id": ("run that completed it", ""),
     "completed": ("when it was complete", ""),
     "bytes": ("size of all its files", "bytes"),
@@ -66,7 +66,7 @@ class Column:
 def columns(table: str) -> dict[str, Column]:
     """The columns of a table or view of the catalog, by name. Raises KeyError where there is no such table."""
     if table == "artifacts":
-        return {name: Column(*said) for name, said in _ARTIFACTS.items()}
+        return {name: Column(*column) for name, column in _ARTIFACTS.items()}
     if table == "ledger":
         return _ledger()
     own = {field.name: _column(field) for field in schemas.TABLES[table]}
@@ -77,11 +77,13 @@ def columns(table: str) -> dict[str, Column]:
 def _ledger() -> dict[str, Column]:
     quoted = columns("quotes")
     measures = {name: quoted[name] for name in quoted if quoted[name].unit} | {"workers": quoted["workers"]}
-    expected = {f"quoted_{name}": Column(f"quoted: {each.about}", each.unit) for name, each in measures.items()}
-    true = {name: Column(f"truth: {each.about}", each.unit) for name, each in measures.items() if name != "workers"}
+    expected = {f"quoted_{name}": Column(f"quoted: {column.about}", column.unit) for name, column in measures.items()}
+    true = {
+        name: Column(f"truth: {column.about}", column.unit) for name, column in measures.items() if name != "workers"
+    }
     return {"stage": quoted["stage"], **expected, **true, "fingerprint": Column("the artifact")}
 
 
 def _column(field: pa.Field) -> Column:
-    said = {key.decode(): value.decode() for key, value in field.metadata.items()}
-    return Column(said["about"], said["unit"])
+    metadata = {key.decode(): value.decode() for key, value in field.metadata.items()}
+    return Column(metadata["about"], metadata["unit"])

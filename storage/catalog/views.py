@@ -1,4 +1,4 @@
-"""The catalog's tables, views, macros and their comments, made of a store's manifests and records of runs."""
+"""The catalog's tables, views, macros and their comments, from a store's manifests and records of runs."""
 
 import json
 import logging
@@ -19,11 +19,11 @@ logger = logging.getLogger("vitalfew")
 OWN_RUNS = ("costs", "quotes")
 """Tables that are no part of an artifact but speak of one: they outlive it."""
 
-GROWN = ("candidates", "costs")
+GROWN = ("candidates", "costs", "summaries")
 """Tables that have got columns which files of an older version lack. To join columns by name, every file is opened."""
 
 # Quote and truth side by side, a row per artifact that was quoted. A stage's elapsed time is that from the beginning
-# of its first shard to the end of its last one, in each of the runs that worked on it.
+# of its first shard to the end of its last one, in every run that worked on it.
 LEDGER = """
 CREATE VIEW ledger AS
 WITH spans AS (
@@ -50,7 +50,7 @@ FROM quotes JOIN truth USING (fingerprint) LEFT JOIN artifacts USING (fingerprin
 
 
 LAYOUT = fingerprint(
-    columns={table: {name: each.comment for name, each in tables.columns(table).items()} for table in tables.ROWS},
+    columns={table: {name: column.comment for name, column in tables.columns(table).items()} for table in tables.ROWS},
     rows=tables.ROWS,
     ledger=LEDGER,
     macros=[asdict(macro) for macro in MACROS],
@@ -74,8 +74,8 @@ def fill(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
                 paths[file.table].append(str(root / file.path))
         last = max(manifest.shards, key=lambda record: record.cost.started)
         size = sum(file.bytes for file in manifest.files())
-        made = (last.run_id, manifest.completed)
-        artifacts.append((artifact.fingerprint, artifact.table, manifest.stage, *made, size))
+        completed = (last.run_id, manifest.completed)
+        artifacts.append((artifact.fingerprint, artifact.table, manifest.stage, *completed, size))
     connection.execute("CREATE TABLE place AS SELECT ? AS root, ? AS layout", [str(root), LAYOUT])
     connection.execute(
         "CREATE TABLE artifacts (fingerprint VARCHAR, table_name VARCHAR, stage VARCHAR, run_id VARCHAR, "
@@ -150,9 +150,9 @@ def _select(table: str, paths: list[str]) -> str:
     if not paths:
         return f"{none}{'' if table in OWN_RUNS else ', NULL::VARCHAR AS run_id'} WHERE false"
     listed = ", ".join(map(quoted, sorted(paths)))
-    made = "split_part(filename, '/', -2) AS fingerprint"
+    directory = "split_part(filename, '/', -2) AS fingerprint"
     files = f"read_parquet([{listed}], filename = true, union_by_name = {table in GROWN})"
-    rows = f"SELECT * EXCLUDE (filename), {made} FROM {files}"
+    rows = f"SELECT * EXCLUDE (filename), {directory} FROM {files}"
     if table in GROWN:  # all files may lack a column
         rows = f"({none} WHERE false UNION ALL BY NAME {rows})"
     if table in OWN_RUNS:

@@ -97,10 +97,15 @@ SUMMARIES = pa.schema(
         column(
             "value",
             pa.float64(),
-            "mean over the questions it can be told of, or its value for all together; none: it can be told of none",
+            "mean over the questions that give ground for it, or its value for all together; none: no question does",
             nullable=True,
         ),
         column("questions", pa.int32(), "questions that went in"),
         column("left_out", pa.int32(), "questions that gave no ground for it"),
+        column("heading", pa.string(), "the metric's name for people"),
+        column("unit", pa.string(), "unit of its values"),
+        column("direction", pa.string(), "higher, lower or neither: which values are better; none: an older version"),
+        column("needs", list_of(pa.string()), "what a question has to have, else it is left out"),
+        column("detail", pa.bool_(), "whether reports show it only where they show every metric"),
     ]
 )

@@ -17,24 +17,36 @@ Candidates with an error are no part of the n: no selector takes them. Right is 
 from collections.abc import Sequence
 from dataclasses import replace
 from math import comb
-from typing import ClassVar
 
 from configs.evaluation import ScoreConfig
-from tasks.metrics.answers import Accuracy, ExactMatch, normalise
-from tasks.metrics.base import Answer, Case, Metric, PerQuestion, Values, judged
+from tasks.metrics.answers import JUDGED, Accuracy, ExactMatch, normalise
+from tasks.metrics.base import ANSWER, Answer, Case, Column, Metric, PerQuestion, Values, judged
 from tasks.metrics.choice import Choice
 
 RIGHT: dict[str, type[Metric]] = {"accuracy": Accuracy, "exact_match": ExactMatch, "choice": Choice}
+SET = (
+    Column("set_any", "set any", needs=JUDGED),
+    Column("set_drawn", "set drawn", needs=JUDGED),
+    Column("random_set_any", "random set any", needs=JUDGED),
+    Column("first_random_any", "first random any", needs=JUDGED),
+    Column("oracle", "oracle", needs=JUDGED),
+)
+SIZES = (
+    Column("set_size", "set size", "answers", "neither", (ANSWER,)),
+    Column("set_distinct", "set distinct", "answers", "neither", (ANSWER,)),
+    Column("set_right", "set right", "answers", "neither", JUDGED),
+)
 
 
 class AnswerSet(PerQuestion):
     """A set of answers: any right, one drawn right, any right in a random set of its size, any candidate right."""
 
-    columns: ClassVar[tuple[str, ...]] = ("set_any", "set_drawn", "random_set_any", "first_random_any", "oracle")
+    def columns(self) -> tuple[Column, ...]:
+        return SET
 
     def score(self, cases: Sequence[Case]) -> Values:
-        found = [self._case(*each) for each in rights(self.config, cases)]
-        return {column: [each[place] if each else None for each in found] for place, column in enumerate(self.columns)}
+        rows = [self._case(*judgement) for judgement in rights(self.config, cases)]
+        return {column.name: [row[place] if row else None for row in rows] for place, column in enumerate(SET)}
 
     def _case(self, selected: list[bool], candidates: list[bool]) -> tuple[float, ...] | None:
         if not selected:
@@ -48,16 +60,16 @@ class AnswerSet(PerQuestion):
 class SetSize(PerQuestion):
     """Answers in the set, different ones among them, and right ones."""
 
-    columns: ClassVar[tuple[str, ...]] = ("set_size", "set_distinct", "set_right")
-    higher_is_better: ClassVar[bool | None] = None
+    def columns(self) -> tuple[Column, ...]:
+        return SIZES
 
     def score(self, cases: Sequence[Case]) -> Values:
         sizes: list[tuple[float | None, ...]] = []
         for case, (selected, _) in zip(cases, rights(self.config, cases), strict=True):
-            answers = [normalise(each.text) for each in case.selected if not each.error]
+            answers = [normalise(answer.text) for answer in case.selected if not answer.error]
             right = float(sum(selected)) if selected else None
             sizes.append((float(len(answers)), float(len(set(answers))), right) if answers else (None, None, None))
-        return {column: [each[place] for each in sizes] for place, column in enumerate(self.columns)}
+        return {column.name: [row[place] for row in sizes] for place, column in enumerate(SIZES)}
 
 
 def any_right(size: int, every: int, right: int) -> float:
@@ -66,17 +78,20 @@ def any_right(size: int, every: int, right: int) -> float:
 
 
 def rights(config: ScoreConfig, cases: Sequence[Case]) -> list[tuple[list[bool], list[bool]]]:
-    """For each case, which selected answers and which candidates are right; those with an error have no place, and a
+    """For every case, which selected answers and which candidates are right; those with an error have no place, and a
     case that cannot be judged has two empty lists."""
     metric: Metric = RIGHT[config.right_by](config)
-    (column,) = metric.score([])
+    (column,) = metric.columns()
     sides = [(_good(case, case.selected), _good(case, case.candidates)) for case in cases]
-    each_alone = [
-        replace(case, answer=each) for case, both in zip(cases, sides, strict=True) for side in both for each in side
+    single = [
+        replace(case, answer=answer)
+        for case, both in zip(cases, sides, strict=True)
+        for side in both
+        for answer in side
     ]
-    values = iter(metric.score(each_alone)[column])
+    values = iter(metric.score(single)[column.name])
     return [([next(values) == 1 for _ in one], [next(values) == 1 for _ in other]) for one, other in sides]
 
 
 def _good(case: Case, answers: Sequence[Answer]) -> list[Answer]:
-    return [] if judged(case) is None else [each for each in answers if not each.error]
+    return [] if judged(case) is None else [answer for answer in answers if not answer.error]

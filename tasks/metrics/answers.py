@@ -13,8 +13,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar
 
-from tasks.metrics.base import Case, PerQuestion, Values, judged
+from tasks.metrics.base import ANSWER, GOLD_ANSWERS, Case, Column, PerQuestion, Values, judged
 
+JUDGED = (ANSWER, GOLD_ANSWERS)
+"""What every metric of an answer's correctness needs."""
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 
@@ -27,10 +29,13 @@ def normalise(text: str) -> str:
 class _BestOfGold(PerQuestion):
     """A number from 0 to 1 for an output and a gold answer, the greatest over the gold answers."""
 
-    column: ClassVar[str]
+    column: ClassVar[Column]
+
+    def columns(self) -> tuple[Column]:
+        return (self.column,)
 
     def score(self, cases: Sequence[Case]) -> Values:
-        return {self.column: [self._best(case) for case in cases]}
+        return {self.column.name: [self._best(case) for case in cases]}
 
     def _best(self, case: Case) -> float | None:
         output = judged(case)
@@ -51,7 +56,7 @@ class Accuracy(_BestOfGold):
     "Mayor". So accuracy is never below exact match, for answers within the limit.
     """
 
-    column: ClassVar[str] = "accuracy"
+    column: ClassVar = Column("accuracy", "accuracy", needs=JUDGED)
 
     def match(self, output: str, normalised: str, gold: str) -> float:
         return float(len(output.split()) <= self.config.max_words and f" {gold} " in f" {normalised} ")
@@ -60,7 +65,7 @@ class Accuracy(_BestOfGold):
 class ExactMatch(_BestOfGold):
     """Whether the normalised output is a normalised gold answer (SQuAD)."""
 
-    column: ClassVar[str] = "exact_match"
+    column: ClassVar = Column("exact_match", "exact match", needs=JUDGED)
 
     def match(self, output: str, normalised: str, gold: str) -> float:
         return float(normalised == gold)
@@ -69,10 +74,10 @@ class ExactMatch(_BestOfGold):
 class F1(_BestOfGold):
     """Harmonic mean of precision and recall of the output's words, repetitions counted (SQuAD)."""
 
-    column: ClassVar[str] = "f1"
+    column: ClassVar = Column("f1", "F1", needs=JUDGED)
 
     def match(self, output: str, normalised: str, gold: str) -> float:
-        found, due = normalised.split(), gold.split()
-        if not found or not due:
-            return float(found == due)
-        return 2 * (Counter(found) & Counter(due)).total() / (len(found) + len(due))
+        given, due = normalised.split(), gold.split()
+        if not given or not due:
+            return float(given == due)
+        return 2 * (Counter(given) & Counter(due)).total() / (len(given) + len(due))

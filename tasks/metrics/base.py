@@ -1,4 +1,4 @@
-"""The contract of a metric: cases in, one number or none for each case out, under one or several column names.
+"""The contract of a metric: cases in, one number or none for every case out, under one or several columns.
 
 A case is a question with all that became of it. A metric that a case gives no ground for (no gold answers, nothing
 retrieved, no answer) returns None for it: such a case is left out of the mean, and the report says how many were.
@@ -6,14 +6,41 @@ retrieved, no answer) returns None for it: such a case is left out of the mean, 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, Literal, NamedTuple, Protocol
 
 from configs.evaluation import ScoreConfig
 from tasks.datasets.base import Span
 
+Direction = Literal["higher", "lower", "neither"]
+"""Which values of a metric are the better ones."""
+
+SCALE = "0 to 1"
+"""The unit of shares, probabilities and other numbers between 0 and 1."""
+
+ANSWER, GOLD_ANSWERS, GOLD_PASSAGES = "an answer", "gold answers", "gold passages"
+SUPPORTING_FACTS, HITS, CONTEXTS = "supporting facts", "hits", "contexts"
+"""What a question may need for a metric, as messages name it; a metric of one's own may need something else."""
+
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class Column:
+    """One column of a metric: what a report, a plot and SQL say of it.
+
+    `name`: in the tables ("passage_recall@5"); `heading`: for people; `unit`: of its values; `direction`: the better
+    values, None in summaries of an older version, which do not say; `needs`: what a question has to have, else it is
+    left out; `detail`: reports show it only where they show every metric.
+    """
+
+    name: str
+    heading: str
+    unit: str = SCALE
+    direction: Direction | None = "higher"
+    needs: tuple[str, ...] = ()
+    detail: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RankedUnit:
     """A retrieved unit: a whole passage, or the sentence that `span` is."""
 
     rank: int
@@ -57,7 +84,7 @@ class Case:
     answers: tuple[str, ...]
     gold_passages: tuple[int, ...]
     supporting_facts: tuple[Span, ...]
-    hits: tuple[Hit, ...] | None = None
+    hits: tuple[RankedUnit, ...] | None = None
     contexts: tuple[Context, ...] | None = None
     answer: Answer | None = None
     units: int = 0
@@ -66,7 +93,7 @@ class Case:
 
 
 Values = Mapping[str, Sequence[float | None]]
-"""By column name ("f1", "passage_recall@5"), a value or None for each case, in their order."""
+"""By column name ("f1", "passage_recall@5"), a value or None for every case, in their order."""
 
 
 class Summary(NamedTuple):
@@ -91,12 +118,15 @@ class Metric(Protocol):
 
     version: ClassVar[str]
     corpus: ClassVar[bool]
-    higher_is_better: ClassVar[bool | None]
 
     def __init__(self, config: ScoreConfig) -> None: ...
 
+    def columns(self) -> Sequence[Column]:
+        """What it gives, in the order of the report; the same whatever the cases."""
+        ...
+
     def score(self, cases: Sequence[Case]) -> Values:
-        """Every column, whatever the cases (so that no cases tell the columns); None throughout where `corpus`."""
+        """The values of every column, whatever the cases; None throughout where `corpus`."""
         ...
 
     def summary(self, cases: Sequence[Case]) -> Mapping[str, Summary]:
@@ -109,7 +139,6 @@ class PerQuestion:
 
     version: ClassVar[str] = "1"
     corpus: ClassVar[bool] = False
-    higher_is_better: ClassVar[bool | None] = True
 
     def __init__(self, config: ScoreConfig) -> None:
         self.config = config

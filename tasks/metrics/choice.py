@@ -12,8 +12,8 @@ A question without gold answers, or one of whose options none is a gold answer, 
 import re
 from collections.abc import Mapping, Sequence
 
-from tasks.metrics.answers import normalise
-from tasks.metrics.base import Case, PerQuestion, Values, judged
+from tasks.metrics.answers import JUDGED, normalise
+from tasks.metrics.base import Case, Column, PerQuestion, Values, judged
 
 VERDICTS = ("true", "false", "mixture", "unproven")
 _OPTION = re.compile(r"^([A-Z]|\d{1,2}): (.+)$", re.MULTILINE)
@@ -26,6 +26,9 @@ _NEGATED = re.compile(r"\b(?:not true|isn'?t true|untrue|incorrect)\b", re.IGNOR
 class Choice(PerQuestion):
     """Whether the option or verdict that an answer names is the right one (ARC, PubHealth)."""
 
+    def columns(self) -> tuple[Column]:
+        return (Column("choice", "choice", needs=JUDGED),)
+
     def score(self, cases: Sequence[Case]) -> Values:
         return {"choice": [self._right(case) for case in cases]}
 
@@ -34,15 +37,15 @@ class Choice(PerQuestion):
         if output is None:
             return None
         choices = options(case.question)
-        gold = {normalise(each) for each in case.answers}
+        gold = {normalise(answer) for answer in case.answers}
         right = {label for label, text in choices.items() if normalise(text) in gold}
         return float(chosen(output, choices) in right) if right else None
 
 
 def options(question: str) -> dict[str, str]:
     """Label → text of a question's options; of a claim, the verdicts by themselves."""
-    found = {label: text.strip() for label, text in _OPTION.findall(question)}
-    return found or {verdict: verdict for verdict in VERDICTS}
+    lines = {label: text.strip() for label, text in _OPTION.findall(question)}
+    return lines or {verdict: verdict for verdict in VERDICTS}
 
 
 def chosen(output: str, choices: Mapping[str, str]) -> str | None:

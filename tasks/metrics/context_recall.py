@@ -7,11 +7,14 @@ rewritten, or the index holds no sentences) is left out. One whose contexts are 
 
 from collections.abc import Sequence
 
-from tasks.metrics.base import Case, PerQuestion, Values
+from tasks.metrics.base import CONTEXTS, GOLD_PASSAGES, Case, Column, PerQuestion, Values
 
 
 class ContextRecall(PerQuestion):
     """The share of the gold passages that a context of the prompt comes from."""
+
+    def columns(self) -> tuple[Column]:
+        return (Column("context_recall", "context recall", needs=(CONTEXTS, GOLD_PASSAGES)),)
 
     def score(self, cases: Sequence[Case]) -> Values:
         return {"context_recall": [_recall(case) for case in cases]}
@@ -20,5 +23,5 @@ class ContextRecall(PerQuestion):
 def _recall(case: Case) -> float | None:
     if not case.gold_passages or case.contexts is None or not all(context.spans for context in case.contexts):
         return None
-    found = {span.passage_id for context in case.contexts for span in context.spans}
-    return sum(passage in found for passage in case.gold_passages) / len(case.gold_passages)
+    sources = {span.passage_id for context in case.contexts for span in context.spans}
+    return sum(passage in sources for passage in case.gold_passages) / len(case.gold_passages)

@@ -3,25 +3,23 @@
 A unit is correct when a gold answer's tokens stand in its text in a row, as in DPR's top-k retrieval accuracy
 (Karpukhin et al., 2020, arXiv 2004.04906, section 5.1): tokens are runs of letters and digits, and every other sign by
 itself, in lower case and one Unicode form. Articles and punctuation count, unlike in answers: gold answers are quoted
-from passages, and "1990" has to be found in "1990–95".
+from passages, and "1990" has to match in "1990–95".
 
-A question without gold answers, or without retrieval, is left out. One that retrieval found nothing for counts as a
-miss.
+A question without gold answers, or without retrieval, is left out. One that has no hit counts as a miss.
 """
 
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import ClassVar
 
-from tasks.metrics.base import Case, PerQuestion, Values
+from tasks.metrics.base import GOLD_ANSWERS, HITS, SCALE, Case, Column, PerQuestion, Values
 
 MISSING = -1.0
 _TOKENS = re.compile(r"\w+|[^\w\s]")
 
 
 def _tokens(text: str) -> str:
-    """Its tokens, each between blanks: a run of them is a substring."""
+    """Its tokens between blanks: a run of them is a substring."""
     return f" {' '.join(_TOKENS.findall(unicodedata.normalize('NFC', text).lower()))} "
 
 
@@ -40,6 +38,13 @@ def first_correct(case: Case) -> int | None:
 class AnswerRecall(PerQuestion):
     """Whether one of the first k units contains a gold answer. Its mean is DPR's top-k retrieval accuracy."""
 
+    def columns(self) -> list[Column]:
+        needs = (HITS, GOLD_ANSWERS)
+        return [
+            Column(f"answer_recall@{k}", f"answer recall@{k}", needs=needs, detail=True)
+            for k in dict.fromkeys(self.config.k)
+        ]
+
     def score(self, cases: Sequence[Case]) -> Values:
         ranks = [first_correct(case) for case in cases]
         return {
@@ -55,7 +60,12 @@ class FirstRank(PerQuestion):
     missed, so it is to be read beside this share.
     """
 
-    higher_is_better: ClassVar[bool | None] = False
+    def columns(self) -> tuple[Column, Column]:
+        needs = (HITS, GOLD_ANSWERS)
+        return (
+            Column("first_rank", "first rank", "% of units", "lower", needs),
+            Column("first_rank_missing", "first rank missing", SCALE, "lower", needs),
+        )
 
     def score(self, cases: Sequence[Case]) -> Values:
         percents = [_percent(case) for case in cases]

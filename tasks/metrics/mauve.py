@@ -28,7 +28,8 @@ from storage.indexes.faiss_types import one_thread
 from tasks.encoders.huggingface import HuggingFace
 from tasks.encoders.minilm import MiniLM
 from tasks.encoders.transformer import TransformerEncoder
-from tasks.metrics.base import Case, Summary, Values, judged
+from tasks.metrics.answers import JUDGED
+from tasks.metrics.base import Case, Column, Summary, Values, judged
 from tasks.models.files import find_model
 
 LEAST = 20
@@ -43,7 +44,6 @@ class Mauve:
 
     version: ClassVar[str] = "1"
     corpus: ClassVar[bool] = True
-    higher_is_better: ClassVar[bool | None] = True
 
     def __init__(self, config: ScoreConfig) -> None:
         """Raises ConfigError without `mauve-text`, FileNotFoundError where `score.mauve_model` is not there."""
@@ -59,6 +59,9 @@ class Mauve:
     @property
     def column(self) -> str:
         return f"mauve_{self.features}"
+
+    def columns(self) -> tuple[Column]:
+        return (Column(self.column, f"MAUVE {self.features}", needs=JUDGED),)
 
     @cached_property
     def encoder(self) -> TransformerEncoder:

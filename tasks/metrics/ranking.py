@@ -1,11 +1,11 @@
 """Gold passages among the hits: recall@k, reciprocal rank and nDCG@k, by `ir-measures` (which computes with trec_eval).
 
-A gold passage is relevant (1), every other one is not (0). Ranks count units, whatever they are: a passage is found at
-its first unit; a further sentence of it takes a place and gains nothing, so several sentences of one passage count
+A gold passage is relevant (1), every other one is not (0). Ranks count units, whatever they are: a passage has the rank
+of its first unit; a further sentence of it takes a place and gains nothing, so several sentences of one passage count
 once. The ideal ranking of nDCG has all gold passages, as far as k reaches, at the top.
 
-A question without gold passages, or without retrieval, is left out. One that retrieval found nothing for has 0; so has
-a k beyond the last hit nothing to add: recall@30 of ten hits is their recall@10.
+A question without gold passages, or without retrieval, is left out. One that has no hit has 0; a k beyond the last hit
+adds nothing: recall@30 of ten hits is their recall@10.
 """
 
 from collections.abc import Sequence
@@ -14,33 +14,36 @@ from typing import Any
 import ir_measures
 from ir_measures import RR, R, nDCG
 
-from tasks.metrics.base import Case, Hit, PerQuestion, Values
+from tasks.metrics.base import GOLD_PASSAGES, HITS, Case, Column, PerQuestion, RankedUnit, Values
 
 
 class _OfGoldPassages(PerQuestion):
     """Measures of ir-measures."""
 
-    def measures(self) -> dict[str, Any]:
-        """By column name, what ir-measures computes."""
+    def measures(self) -> list[tuple[str, str, Any]]:
+        """Column name, heading, and what ir-measures computes."""
         raise NotImplementedError
 
+    def columns(self) -> list[Column]:
+        return [Column(name, heading, needs=(HITS, GOLD_PASSAGES)) for name, heading, _ in self.measures()]
+
     def score(self, cases: Sequence[Case]) -> Values:
-        measures = self.measures()
+        measures = {name: measure for name, _, measure in self.measures()}
         relevant: dict[str, dict[str, int]] = {}
         ranked: dict[str, dict[str, float]] = {}
         for number, case in enumerate(cases):
             if case.gold_passages and case.hits is not None:
                 relevant[str(number)] = {str(passage): 1 for passage in case.gold_passages}
                 ranked[str(number)] = _ranked(case.hits)
-        found = ir_measures.iter_calc(list(measures.values()), relevant, ranked) if relevant else ()
-        values = {(each.measure, each.query_id): float(each.value) for each in found}
+        metrics = ir_measures.iter_calc(list(measures.values()), relevant, ranked) if relevant else ()
+        values = {(metric.measure, metric.query_id): float(metric.value) for metric in metrics}
         return {
             column: [values.get((measure, str(number))) for number in range(len(cases))]
             for column, measure in measures.items()
         }
 
 
-def _ranked(hits: Sequence[Hit]) -> dict[str, float]:
+def _ranked(hits: Sequence[RankedUnit]) -> dict[str, float]:
     """Places as scores, best first. A passage's further units get names that no relevant one has."""
     names: dict[str, float] = {}
     for place, hit in enumerate(hits, 1):
@@ -52,19 +55,19 @@ def _ranked(hits: Sequence[Hit]) -> dict[str, float]:
 class PassageRecall(_OfGoldPassages):
     """recall@k: the share of the gold passages that the first k units come from."""
 
-    def measures(self) -> dict[str, Any]:
-        return {f"passage_recall@{k}": R @ k for k in self.config.k}
+    def measures(self) -> list[tuple[str, str, Any]]:
+        return [(f"passage_recall@{k}", f"passage recall@{k}", R @ k) for k in dict.fromkeys(self.config.k)]
 
 
 class MRR(_OfGoldPassages):
-    """Reciprocal rank of the first unit of a gold passage; 0 where none is found. Its mean is the MRR."""
+    """Reciprocal rank of the first unit of a gold passage; 0 where there is none. Its mean is the MRR."""
 
-    def measures(self) -> dict[str, Any]:
-        return {"mrr": RR}
+    def measures(self) -> list[tuple[str, str, Any]]:
+        return [("mrr", "MRR", RR)]
 
 
 class NDCG(_OfGoldPassages):
     """nDCG@k with binary relevance: gains 1 / log2(rank + 1), over those of the ideal ranking."""
 
-    def measures(self) -> dict[str, Any]:
-        return {f"ndcg@{k}": nDCG @ k for k in self.config.k}
+    def measures(self) -> list[tuple[str, str, Any]]:
+        return [(f"ndcg@{k}", f"nDCG@{k}", nDCG @ k) for k in dict.fromkeys(self.config.k)]

@@ -4,8 +4,8 @@ Lin, "ROUGE: A Package for Automatic Evaluation of Summaries", 2004, section 3. 
 of a–z and 0–9, not stemmed (the default of the package and of Hugging Face's `evaluate`). A gold answer in another
 script has no such word and no answer could match it, so it is passed over, and a question with no other is left out.
 
-ROUGE-LSum compares sentence with sentence and wants each on its own line. They are found with Punkt's rules and this
-project's English abbreviations alone: nothing is trained, so a text has the same score in every corpus.
+ROUGE-LSum compares sentence with sentence and wants every one on its own line. They are split with Punkt's rules and
+this project's English abbreviations alone: nothing is trained, so a text has the same score in every corpus.
 """
 
 from collections.abc import Sequence
@@ -13,10 +13,15 @@ from functools import cached_property
 from typing import Any
 
 from configs.evaluation import ScoreConfig
-from tasks.metrics.base import Case, PerQuestion, Values, judged
+from tasks.metrics.answers import JUDGED
+from tasks.metrics.base import Case, Column, PerQuestion, Values, judged
 from tasks.splitters.punkt import ABBREVIATIONS, STARTERS, Punkt
 
-_COLUMNS = {"rougeL": "rouge_l", "rougeLsum": "rouge_lsum"}
+_COLUMNS = {
+    "rougeL": Column("rouge_l", "ROUGE-L", needs=JUDGED),
+    "rougeLsum": Column("rouge_lsum", "ROUGE-LSum", needs=JUDGED),
+}
+"""By what `rouge-score` calls it."""
 
 
 class Rouge(PerQuestion):
@@ -46,19 +51,22 @@ class Rouge(PerQuestion):
 
         return RougeScorer(list(_COLUMNS), tokenizer=self._tokenizer)
 
+    def columns(self) -> list[Column]:
+        return [*_COLUMNS.values()]
+
     def score(self, cases: Sequence[Case]) -> Values:
         scores = [self._scores(case) for case in cases]
-        return {column: [each.get(column) for each in scores] for column in _COLUMNS.values()}
+        return {column.name: [values.get(kind) for values in scores] for kind, column in _COLUMNS.items()}
 
     def _scores(self, case: Case) -> dict[str, float]:
-        """By column; empty without ground."""
+        """By kind; empty without ground."""
         output = judged(case)
         gold = [self._lines(answer) for answer in case.answers if self._tokenizer.tokenize(answer)]
         if output is None or not gold:
             return {}
         best = self._scorer.score_multi(gold, self._lines(output))
-        return {column: float(best[kind].fmeasure) for kind, column in _COLUMNS.items()}
+        return {kind: float(best[kind].fmeasure) for kind in _COLUMNS}
 
     def _lines(self, text: str) -> str:
-        """Each sentence on its own line."""
+        """Every sentence on its own line."""
         return "\n".join(text[start:end].strip() for start, end in self.splitter.split(text))

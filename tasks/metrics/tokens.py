@@ -5,26 +5,37 @@ answer was asked for.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar
 
-from tasks.metrics.base import Case, PerQuestion, Values
+from tasks.metrics.base import ANSWER, CONTEXTS, Case, Column, PerQuestion, Values
 
-_OF_ANSWER = ("prompt_tokens", "completion_tokens", "seconds", "usd")
+_TOKENS = (
+    Column("prompt_tokens", "prompt tokens", "tokens", "lower", (ANSWER,)),
+    Column("completion_tokens", "completion tokens", "tokens", "lower", (ANSWER,)),
+)
+_CONTEXTS = (
+    Column("context_tokens", "context tokens", "tokens", "lower", (CONTEXTS,)),
+    Column("contexts", "contexts", "contexts", "lower", (CONTEXTS,)),
+)
+_PRICE = (
+    Column("seconds", "seconds", "s", "lower", (ANSWER,)),
+    Column("usd", "USD", "USD", "lower", (ANSWER,)),
+)
 
 
 class Tokens(PerQuestion):
     """Prompt and completion tokens as the model counts them, contexts and their words and punctuation marks, seconds,
     USD."""
 
-    higher_is_better: ClassVar[bool | None] = False
+    def columns(self) -> tuple[Column, ...]:
+        return (*_TOKENS, *_CONTEXTS, *_PRICE)
 
     def score(self, cases: Sequence[Case]) -> Values:
-        columns: dict[str, list[float | None]] = {
-            name: [None if case.answer is None else float(getattr(case.answer, name)) for case in cases]
-            for name in _OF_ANSWER
+        of_answer: dict[str, list[float | None]] = {
+            column.name: [None if case.answer is None else float(getattr(case.answer, column.name)) for case in cases]
+            for column in (*_TOKENS, *_PRICE)
         }
         contexts = [None if case.contexts is None else float(len(case.contexts)) for case in cases]
-        return {**columns, "contexts": contexts, "context_tokens": [_tokens(case) for case in cases]}
+        return {**of_answer, "contexts": contexts, "context_tokens": [_tokens(case) for case in cases]}
 
 
 def _tokens(case: Case) -> float | None:

@@ -1,6 +1,6 @@
 """Useful information: the share of the evidence's sentences that are supporting facts (ParetoRAG, table 2).
 
-The evidence's sentences are the spans of its contexts, one a sentence, each counted once however often it is repeated.
+The evidence's sentences are the spans of its contexts, one a sentence, counted once however often it is repeated.
 The splitter and the dataset may cut a passage differently, so a sentence is a supporting fact when the two share more
 than half the characters of the shorter one: half a fact counts, and so does a sentence that holds a fact and more; the
 blank between two sentences, or a stray word, does not.
@@ -15,11 +15,18 @@ or a whole passage of which only propositions are known) is left out.
 from collections.abc import Sequence
 
 from tasks.datasets.base import Span
-from tasks.metrics.base import Case, PerQuestion, Values
+from tasks.metrics.base import CONTEXTS, SUPPORTING_FACTS, Case, Column, PerQuestion, Values
 
 
 class UsefulInformation(PerQuestion):
     """Share of the evidence's sentences that are supporting facts, 0 to 1."""
+
+    def columns(self) -> tuple[Column, Column]:
+        needs = (CONTEXTS, SUPPORTING_FACTS)
+        return (
+            Column("useful_information", "useful information", needs=needs),
+            Column("useful_information_bound", "useful information bound", needs=needs, detail=True),
+        )
 
     def score(self, cases: Sequence[Case]) -> Values:
         pairs = [_share(case) for case in cases]

@@ -13,23 +13,25 @@ from configs.evaluation import Evaluate
 from storage import files
 from storage.artifacts import Manifest
 from storage.runs import Run
-from tasks import score as scoring
-from tasks.report import find_run
-from tasks.reports.methods import Group, NoReport, groups, read_manifest
+from tasks.metrics.base import Column
+from tasks.reports.methods import Group, groups
 from tasks.reports.question_scores import QuestionScores, read_question_scores
+from tasks.reports.runs import NoReport, find_run, read_manifest
 from tasks.reports.shown.tables import csv_bytes
 from tasks.reports.statistics.paired import Difference, corrected, paired_bootstrap
+from tasks.reports.summaries import columns_of, read_summaries
 
 ALL = "all"
 
 
 @dataclass(frozen=True)
 class Side:
-    """A method of a run (all seeds of it), with its scores."""
+    """A method of a run (all seeds of it), with its scores; `columns`: what its metrics declare of themselves."""
 
     run: Run
     group: Group
     scores: QuestionScores
+    columns: dict[str, Column]
 
     @property
     def label(self) -> str:
@@ -59,13 +61,13 @@ def compare(store: Path, first: str, second: str) -> list[Compared]:
     Raises NoReport where there is nothing to compare, with the reason.
     """
     sides = list(_pairs(_Named(store, first), _Named(store, second)))
-    found = [_compared(store, a, b) for a, b in sides]
-    metrics = dict.fromkeys(metric for each in found for metric in each.differences)
+    pairs = [_compared(store, a, b) for a, b in sides]
+    metrics = dict.fromkeys(metric for pair in pairs for metric in pair.differences)
     for metric in metrics:
-        having = [each for each in found if metric in each.differences]
-        for each, difference in zip(having, corrected([each.differences[metric] for each in having]), strict=True):
-            each.differences[metric] = difference
-    return found
+        having = [pair for pair in pairs if metric in pair.differences]
+        for pair, difference in zip(having, corrected([pair.differences[metric] for pair in having]), strict=True):
+            pair.differences[metric] = difference
+    return pairs
 
 
 class _Named:
@@ -101,7 +103,7 @@ def _pairs(a: _Named, b: _Named) -> Iterator[tuple[tuple[_Named, Group], tuple[_
 
 
 def _compared(store: Path, a: tuple[_Named, Group], b: tuple[_Named, Group]) -> Compared:
-    sides = [_side(store, *each) for each in (a, b)]
+    sides = [_side(store, *named) for named in (a, b)]
     ids = np.intersect1d(sides[0].scores.ids, sides[1].scores.ids, assume_unique=True)
     if not len(ids):
         raise NoReport(
@@ -111,15 +113,16 @@ def _compared(store: Path, a: tuple[_Named, Group], b: tuple[_Named, Group]) -> 
         )
     shared = [metric for metric in sides[0].scores.values if metric in sides[1].scores.values]
     differences = paired_bootstrap(*(np.stack([side.scores.of(m, ids) for m in shared]) for side in sides))
-    found = {metric: each for metric, each in zip(shared, differences, strict=True) if each.questions}
-    return Compared(sides[0], sides[1], ids, found)
+    known = {metric: difference for metric, difference in zip(shared, differences, strict=True) if difference.questions}
+    return Compared(sides[0], sides[1], ids, known)
 
 
 def _side(store: Path, named: _Named, group: Group) -> Side:
     artifacts = [named.run.methods[method.name] for method in group.methods]
     asked = read_manifest(store, artifacts[0]["asked"])
-    scores = [read_manifest(store, each["scores"]) for each in artifacts]
-    return Side(named.run, group, read_question_scores(store, asked, scores))
+    scores = [read_manifest(store, names["scores"]) for names in artifacts]
+    columns = columns_of([read_summaries(store, manifest) for manifest in scores])
+    return Side(named.run, group, read_question_scores(store, asked, scores), columns)
 
 
 def _asked(parameters: Evaluate, side: Side) -> str:
@@ -140,16 +143,8 @@ def main_metric(compared: Sequence[Compared], wanted: str | None) -> str:
     return wanted
 
 
-def higher_is_better(compared: Compared, metric: str) -> bool | None:
-    config = Evaluate.model_validate(compared.a.run.config).score
-    for each in scoring.make_metrics(config).values():
-        if metric in each.score([]):
-            return each.higher_is_better
-    return None
-
-
 def question_table(store: Path, compared: Compared) -> pa.Table:
-    """A row for each shared question: its text, gold answers, both answers, and every metric as `a.METRIC`,
+    """A row for every shared question: its text, gold answers, both answers, and every metric as `a.METRIC`,
     `b.METRIC`. Of several seeds the answer is the first's."""
     asked = _rows(store, compared.a, "asked")
     keys = [int(key) for key in compared.ids]
@@ -169,7 +164,7 @@ def question_table(store: Path, compared: Compared) -> pa.Table:
 
 
 def _rows(store: Path, side: Side, table: str) -> dict[int, dict[str, Any]]:
-    """The first row of each question; none where the method has no such table."""
+    """The first row of every question; none where the method has no such table."""
     artifacts = side.run.methods[side.group.methods[0].name]
     if table not in artifacts:
         return {}

@@ -1,4 +1,4 @@
-"""What a report is made of: an experiment's methods with their figures and costs, read from the store by the verb.
+"""What a report consists of: an experiment's methods with their figures and costs, read from the store by the verb.
 
 Every output (terminal, Markdown, Parquet, CSV, HTML) is a pure function of a `Report`: all show the same figures.
 """
@@ -10,12 +10,16 @@ from datetime import datetime
 from typing import Any
 
 from configs.paper import Paper
+from tasks.metrics.base import Column
 from tasks.reports.shown.text import one_line
 from tasks.reports.statistics.paired import Difference
+from tasks.reports.summaries import undeclared
 
-STAGE_SECONDS, STAGE_USD = "stage_seconds", "stage_usd"
-"""Measures made from the costs: of all stages together, per question, those included that another run paid."""
-INDEX_SECONDS, INDEX_USD = "index_seconds", "index_usd"
+STAGE_SECONDS = Column("stage_seconds", "seconds, all stages", "s", "lower")
+STAGE_USD = Column("stage_usd", "USD, all stages", "USD", "lower")
+"""Measures that come from the costs: of all stages together, per question, those included that another run paid."""
+INDEX_SECONDS = Column("index_seconds", "index seconds", "s", "lower", detail=True)
+INDEX_USD = Column("index_usd", "index USD", "USD", "lower", detail=True)
 """Of the method's index, from source files to FAISS; none where it holds vectors that another index paid for."""
 
 
@@ -23,15 +27,15 @@ INDEX_SECONDS, INDEX_USD = "index_seconds", "index_usd"
 class Summary:
     """A metric over all questions. `value`: the mean, or None where no question could be scored.
 
-    `questions`: it is the mean of; `left_out`: gave no ground for it; `higher_is_better`: None where neither is; `low`,
-    `high`: the ends of a 95 % interval around `value`, where there are questions enough for one; `spread`: between the
-    highest and the lowest of several seeds.
+    `column`: what the metric declares of itself; `questions`: it is the mean of; `left_out`: gave no ground for it;
+    `low`, `high`: the ends of a 95 % interval around `value`, where there are questions enough for one; `spread`:
+    between the highest and the lowest of several seeds.
     """
 
+    column: Column
     value: float | None
     questions: int
     left_out: int = 0
-    higher_is_better: bool | None = True
     low: float | None = None
     high: float | None = None
     spread: float | None = None
@@ -137,12 +141,13 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class ContextMap:
-    """A question and its hits, best first, as vectors of the index; `kept`: places of those that MMR keeps."""
+    """A question and its hits, best first, as vectors of the index; `kept`: places of those that `refiner` keeps."""
 
     question: str
     documents: tuple[tuple[float, ...], ...]
     query: tuple[float, ...]
     kept: tuple[int, ...]
+    refiner: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,22 +184,28 @@ class Report:
         return self.methods[places[0]].label if len(places) == 1 else "its baseline"
 
     def _index(self, method: MethodResult) -> dict[str, Summary]:
-        index = next((each for each in self.indexes if method.name in each.used_by and not each.copied), None)
-        found = {INDEX_SECONDS: index.wall_seconds, INDEX_USD: index.usd} if index else {}
-        return {metric: Summary(value, 0, higher_is_better=False) for metric, value in found.items()}
+        own = next((index for index in self.indexes if method.name in index.used_by and not index.copied), None)
+        values = ((INDEX_SECONDS, own.wall_seconds), (INDEX_USD, own.usd)) if own else ()
+        return {column.name: Summary(column, value, 0) for column, value in values}
 
     def metrics(self) -> list[str]:
         """Every metric of any method, in the order in which they first come."""
         return [*dict.fromkeys(metric for method in self.methods for metric in self.measures(method))]
 
     def values(self, metric: str) -> list[float | None]:
-        """The metric's value for each method."""
-        found = [self.measures(method).get(metric) for method in self.methods]
-        return [summary.value if summary else None for summary in found]
+        """The metric's value for every method."""
+        return [summary.value if summary else None for summary in self._of(metric)]
 
-    def higher_is_better(self, metric: str) -> bool | None:
-        found = (self.measures(method).get(metric) for method in self.methods)
-        return next((summary.higher_is_better for summary in found if summary), None)
+    def column(self, metric: str) -> Column:
+        """What the metric declares of itself."""
+        return next((summary.column for summary in self._of(metric) if summary), undeclared(metric))
+
+    def has(self, metric: str) -> bool:
+        """Whether any method has a value for it."""
+        return any(value is not None for value in self.values(metric))
+
+    def _of(self, metric: str) -> list[Summary | None]:
+        return [self.measures(method).get(metric) for method in self.methods]
 
     def settings(self) -> list[str]:
         """Every setting of any method, in the order in which they first come."""
@@ -203,14 +214,14 @@ class Report:
 
 def _per_question(costs: tuple[StageCost, ...], questions: int) -> Iterator[tuple[str, Summary]]:
     if costs and questions:
-        for metric, total in (
+        for column, total in (
             (STAGE_SECONDS, sum(cost.wall_seconds for cost in costs)),
             (STAGE_USD, sum(cost.usd for cost in costs)),
         ):
-            yield metric, Summary(total / questions, questions, higher_is_better=False)
+            yield column.name, Summary(column, total / questions, questions)
 
 
 def _finite(summary: Summary) -> Summary:
     if summary.value is None or math.isfinite(summary.value):
         return summary
-    return Summary(None, summary.questions, summary.left_out, summary.higher_is_better)
+    return Summary(summary.column, None, summary.questions, summary.left_out)

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from tasks.reports.contents import BestAlpha, MethodResult
-from tasks.reports.plots.sweep import alpha_of, families
+from tasks.reports.families import alpha_of, families
 from tasks.reports.question_scores import QuestionScores
 from tasks.reports.statistics.bootstrap import best_row
 from tasks.reports.statistics.paired import Difference, corrected, paired_bootstrap
 
 
 def opponents(settings: Sequence[Mapping[str, Any]], baselines: Sequence[int]) -> list[int | None]:
-    """For each method the place of the baseline that it is compared with; None for the baselines themselves.
+    """For every method the place of the baseline that it is compared with; None for the baselines themselves.
 
     Where a grid made several of the baseline it is the one that has most settings in common with the method: top-k 20
     against top-k 20. Only settings in which baselines differ count; of equals, the first.
@@ -32,30 +32,30 @@ def opponents(settings: Sequence[Mapping[str, Any]], baselines: Sequence[int]) -
 def differences(
     scores: Sequence[QuestionScores], against: Sequence[int | None], columns: Sequence[str]
 ) -> list[dict[str, Difference]]:
-    """For each method its differences to its baseline, metric by metric; Holm's correction is over the methods."""
-    found: list[dict[str, Difference]] = [{} for _ in scores]
+    """For every method its differences to its baseline, metric by metric; Holm's correction is over the methods."""
+    of_methods: list[dict[str, Difference]] = [{} for _ in scores]
     pairs = [(place, other) for place, other in enumerate(against) if other is not None]
     ids = scores[0].ids
     for column in columns if pairs else ():
         values = np.stack([scores[place].of(column, ids) for place, _ in pairs])
         baselines = np.stack([scores[other].of(column, ids) for _, other in pairs])
         compared = corrected(paired_bootstrap(baselines, values))
-        for (place, _), each in zip(pairs, compared, strict=True):
-            if each.questions:
-                found[place][column] = each
-    return found
+        for (place, _), difference in zip(pairs, compared, strict=True):
+            if difference.questions:
+                of_methods[place][column] = difference
+    return of_methods
 
 
 def best_alphas(results: Sequence[MethodResult], scores: Sequence[QuestionScores]) -> Iterator[BestAlpha]:
     """For every metric that is better the higher, of every family of three and more that differ in alpha alone."""
     names, family = families(results)
     for number, name in enumerate(names):
-        members = [place for place, each in enumerate(family) if each == number]
+        members = [place for place, own in enumerate(family) if own == number]
         alphas = [alpha for place in members if (alpha := alpha_of(results[place])) is not None]
         if len(alphas) < 3 or len(alphas) < len(members):
             continue
         for column, summary in results[members[0]].summaries.items():
             values = np.stack([scores[place].of(column, scores[place].ids) for place in members])
-            if summary.higher_is_better and (best := best_row(values)):
+            if summary.column.direction == "higher" and (best := best_row(values)):
                 low, high = alphas[best.low], alphas[best.high]
                 yield BestAlpha(column, name, alphas[best.row], min(low, high), max(low, high))

@@ -1,5 +1,5 @@
-"""One question of an evaluation to look at: its candidates as the critic saw them and what each selector took, and its
-hits as vectors with what MMR kept. Read from the first shard of an evaluation."""
+"""One question of an evaluation to look at: its candidates as the critic saw them and what the selectors took, and its
+hits as vectors with what a refiner kept of them. Read from the first shard of an evaluation."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +13,7 @@ from storage.ids import shard_of
 from storage.indexes.units import Units
 from storage.runs import Run
 from tasks.reports.contents import Choice, ContextMap
+from tasks.reports.runs import read_manifest
 from tasks.selectors.base import Critiqued, front
 
 Rows = list[dict[str, Any]]
@@ -26,7 +27,7 @@ def choice(store: Path, run: Run, methods: Sequence[Method]) -> Choice | None:
             families.setdefault(run.methods[method.name]["critiques"], []).append(method.name)
     if not families:
         return None
-    critiques, names = max(families.items(), key=lambda each: len(each[1]))
+    critiques, names = max(families.items(), key=lambda family: len(family[1]))
     judged = _by_question(row for row in _rows(store, critiques) if not row["error"])
     taken = {name: _by_question(_rows(store, run.methods[name]["answers"])) for name in names}
     chosen = {
@@ -35,34 +36,36 @@ def choice(store: Path, run: Run, methods: Sequence[Method]) -> Choice | None:
     }
     if not chosen:
         return None
-    question = max(chosen, key=lambda each: (len(set(chosen[each].values())), len(judged[each])))
+    question = max(chosen, key=lambda number: (len(set(chosen[number].values())), len(judged[number])))
     rows = judged[question]
     asked = {row["question_id"]: row["text"] for row in _rows(store, run.methods[names[0]]["asked"])}
     return Choice(
         question=asked[question],
         candidates=tuple(row["candidate"] for row in rows),
         points=tuple((row["utility_f1"], row["isrel"]) for row in rows),
-        on_front=tuple(bool(each) for each in _front(rows)),
+        on_front=tuple(map(bool, _front(rows))),
         chosen=chosen[question],
     )
 
 
 def context_map(store: Path, run: Run, methods: Sequence[Method]) -> ContextMap | None:
-    """Of the first method that keeps some of its hits by MMR on the index's vectors, the first question that it leaves
-    a better hit out of than one that it keeps; else the first one."""
-    own = [each for each in methods if each.retrieve and each.refine.text != "passage"]  # a hit for each context
-    mmr = [each for each in own if each.refine.refiner == "mmr" and each.refine.vectors == "index"]
-    if not mmr:
+    """Of the first method whose refiner keeps some of its hits by the index's vectors, the first question that it
+    leaves a better hit out of than one that it keeps; else the first one."""
+    # A context that is a whole passage is no hit; a refiner that chooses by vectors has those of the questions.
+    with_hits = [method for method in methods if method.retrieve and method.refine.text != "passage"]
+    evidences = {method.name: read_manifest(store, run.methods[method.name]["evidence"]) for method in with_hits}
+    method = next((method for method in with_hits if "question_vectors" in evidences[method.name].inputs), None)
+    if method is None:
         return None
-    artifacts = run.methods[mmr[0].name]
+    artifacts, inputs = run.methods[method.name], evidences[method.name].inputs
     hits, evidence = (_by_question(_rows(store, artifacts[table])) for table in ("hits", "evidence"))
     kept = {question: _kept(hits[question], rows) for question, rows in evidence.items()}
     if not kept:
         return None
-    question = next((each for each, places in kept.items() if max(places, default=0) >= len(places)), next(iter(kept)))
-    inputs = Artifact(store, *artifacts["evidence"].split("/")).completed().inputs
+    left_out = (number for number, places in kept.items() if max(places, default=0) >= len(places))
+    question = next(left_out, next(iter(kept)))
     used = {role: Artifact(store, *name.split("/")) for role, name in inputs.items()}
-    if any(each.recorded_manifest() is None for each in used.values()):  # the index was removed since
+    if any(artifact.recorded_manifest() is None for artifact in used.values()):  # the index was removed since
         return None
     asked = _rows(store, artifacts["asked"])
     number = [row["question_id"] for row in asked].index(question)
@@ -71,20 +74,20 @@ def context_map(store: Path, run: Run, methods: Sequence[Method]) -> ContextMap 
         documents=_vectors(used, hits[question]),
         query=tuple(_rows(store, inputs["question_vectors"])[number]["vector"]),
         kept=tuple(kept[question]),
+        refiner=method.refine.refiner,
     )
 
 
-def _rows(store: Path, artifact: str) -> Rows:
-    found = Artifact(store, *artifact.split("/"))
-    shard = found.completed().shards[0].shard
-    return found.read(shard).to_pylist()
+def _rows(store: Path, name: str) -> Rows:
+    artifact = Artifact(store, *name.split("/"))
+    return artifact.read(artifact.completed().shards[0].shard).to_pylist()
 
 
 def _by_question(rows: Iterator[dict[str, Any]] | Rows) -> dict[int, Rows]:
-    found: dict[int, Rows] = {}
+    by_question: dict[int, Rows] = {}
     for row in rows:
-        found.setdefault(row["question_id"], []).append(row)
-    return found
+        by_question.setdefault(row["question_id"], []).append(row)
+    return by_question
 
 
 def _front(rows: Rows) -> np.ndarray:
@@ -107,5 +110,5 @@ def _vectors(used: Mapping[str, Artifact], hits: Rows) -> tuple[tuple[float, ...
     passages = np.array([row["passage_id"] for row in hits], np.int64)
     shards = shard_of(passages, len(used["passages"].completed().shards))
     ids = np.array([row["unit_id"] for row in hits], np.int64)
-    found = Units(used, "passage").vectors(hits[0]["unit"], shards, ids)
-    return tuple(tuple(map(float, vector)) for vector in found)
+    vectors = Units(used, "passage").vectors(hits[0]["unit"], shards, ids)
+    return tuple(tuple(map(float, vector)) for vector in vectors)

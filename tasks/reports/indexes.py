@@ -8,9 +8,9 @@ from configs.evaluation import Method
 from storage.artifacts import Manifest
 from storage.runs import NamedIndex, find_index
 from tasks.reports.contents import IndexResult
-from tasks.reports.methods import read_manifest
+from tasks.reports.runs import read_manifest
 
-TOLD = ("encoder", "context", "units")
+SHOWN = ("encoder", "context", "units")
 
 
 def index_results(store: Path, methods: Sequence[Method]) -> tuple[IndexResult, ...]:
@@ -21,11 +21,11 @@ def index_results(store: Path, methods: Sequence[Method]) -> tuple[IndexResult, 
 
 
 def models(store: Path, methods: Sequence[Method]) -> tuple[str, ...]:
-    """The encoders and generators that took part, each once."""
+    """The encoders and generators that took part, every one once."""
     encoders = [find_index(store, method.index).config["encode"] for method in methods if method.index]
-    named = [_named("encoder", each["encoder"], each["model"]) for each in encoders]
-    answering = [method.generate for method in methods if method.generate]
-    named += [_named("generator", section.generator, getattr(section, "model", None)) for section in answering]
+    named = [_named("encoder", settings["encoder"], settings["model"]) for settings in encoders]
+    generators = [method.generate for method in methods if method.generate]
+    named += [_named("generator", section.generator, getattr(section, "model", None)) for section in generators]
     return tuple(dict.fromkeys(named))
 
 
@@ -35,7 +35,9 @@ def _named(role: str, name: str, model: str | None) -> str:
 
 def _result(store: Path, index: NamedIndex, used_by: tuple[str, ...]) -> IndexResult:
     manifests = {role: read_manifest(store, artifact) for role, artifact in index.artifacts.items()}
-    records = [record for each in manifests.values() for record in [each.preparation, *each.shards] if record]
+    records = [
+        record for manifest in manifests.values() for record in [manifest.preparation, *manifest.shards] if record
+    ]
     return IndexResult(
         name=index.name,
         settings=_settings(index.config),
@@ -46,7 +48,7 @@ def _result(store: Path, index: NamedIndex, used_by: tuple[str, ...]) -> IndexRe
         cpu_seconds=sum(record.cost.cpu_seconds for record in records),
         usd=sum(record.cost.usd for record in records),
         peak_memory_bytes=max(record.cost.peak_memory_bytes for record in records),
-        disk_bytes=sum(file.bytes for each in manifests.values() for file in each.files()),
+        disk_bytes=sum(file.bytes for manifest in manifests.values() for file in manifest.files()),
         copied=sum(record.notes.get("reused", 0) for record in manifests["vectors"].shards),
         used_by=used_by,
     )
@@ -57,8 +59,8 @@ def _rows(manifests: dict[str, Manifest], table: str) -> int:
 
 
 def _settings(config: dict[str, Any]) -> str:
-    told = [f"{key}={_text(config['encode'][key])}" for key in TOLD]
-    return ", ".join([f"splitter={config['split']['splitter']}", *told, f"type={config['index']['type']}"])
+    settings = [f"{key}={_text(config['encode'][key])}" for key in SHOWN]
+    return ", ".join([f"splitter={config['split']['splitter']}", *settings, f"type={config['index']['type']}"])
 
 
 def _text(value: Any) -> str:

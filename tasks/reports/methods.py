@@ -1,4 +1,4 @@
-"""What each method of an evaluation came to, read from the store: means with intervals, differences to the baseline,
+"""What the methods of an evaluation came to, read from the store: means with intervals, differences to the baseline,
 errors and costs. Methods that differ in their seed alone are one, their mean."""
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,23 +12,19 @@ import pyarrow.compute as pc
 
 from configs.evaluation import Evaluate, Method
 from storage import files
-from storage.artifacts import Artifact, Manifest
+from storage.artifacts import Manifest
 from storage.runs import Run
-from tasks import score as scoring
-from tasks.metrics.base import Metric
 from tasks.metrics.correct_units import MISSING
 from tasks.models.engines.base import EngineOptions
 from tasks.reports.contents import BestAlpha, MethodResult, StageCost, Summary
 from tasks.reports.differences import best_alphas, differences, opponents
 from tasks.reports.question_scores import QuestionScores, read_question_scores
+from tasks.reports.runs import read_manifest
 from tasks.reports.statistics.bootstrap import mean_interval
+from tasks.reports.summaries import read_summaries
 
 FIRST_ERRORS = 3
 RANK = "first_rank"
-
-
-class NoReport(ValueError):
-    """There is nothing to report on: the message says what there is."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +41,10 @@ class Group:
 
 def groups(methods: Sequence[Method]) -> list[Group]:
     """In the order in which they first come."""
-    found: dict[str, list[Method]] = {}
+    alike: dict[str, list[Method]] = {}
     for method in methods:
-        found.setdefault(repr(_but_for_seed(method)), []).append(method)
-    return [Group(_shared_name(each), tuple(each)) for each in found.values()]
+        alike.setdefault(repr(_but_for_seed(method)), []).append(method)
+    return [Group(_shared_name(members), tuple(members)) for members in alike.values()]
 
 
 def _but_for_seed(method: Method) -> dict[str, Any]:
@@ -74,105 +70,82 @@ def _shared_name(methods: Sequence[Method]) -> str:
 def method_results(
     store: Path, run: Run, parameters: Evaluate
 ) -> tuple[tuple[MethodResult, ...], tuple[BestAlpha, ...]]:
-    """A result for each group of methods, and the best alpha of every sweep. Raises NoReport where an artifact was
+    """A result for every group of methods, and the best alpha of every sweep. Raises NoReport where an artifact was
     removed since."""
-    found = groups(parameters.methods)
-    settings = differing({group.name: group.methods[0] for group in found})
-    metrics = {
-        column: metric for metric in scoring.make_metrics(parameters.score).values() for column in metric.score([])
-    }
-    scores = [_question_scores(store, run, group) for group in found]
-    against = opponents([*settings.values()], _baselines(found, parameters))
-    compared = differences(scores, against, [column for column, metric in metrics.items() if not metric.corpus])
-    results = tuple(
-        replace(
-            _result(store, run, group, settings[group.name], metrics, scores[number]),
-            differences=compared[number],
-            against=against[number],
-        )
-        for number, group in enumerate(found)
+    rows = groups(parameters.methods)
+    settings = differing({group.name: group.methods[0] for group in rows})
+    results = [_result(store, run, group, settings[group.name]) for group in rows]
+    scores = [question_scores for _, question_scores in results]
+    against = opponents([*settings.values()], _baselines(rows, parameters))
+    # A metric of all answers together has no question's score, and so no difference.
+    metrics = dict.fromkeys(metric for result, _ in results for metric in result.summaries)
+    compared = differences(scores, against, [*metrics])
+    methods = tuple(
+        replace(result, differences=compared[number], against=against[number])
+        for number, (result, _) in enumerate(results)
     )
-    return results, tuple(best_alphas(results, scores))
+    return methods, tuple(best_alphas(methods, scores))
 
 
-def _baselines(found: Sequence[Group], parameters: Evaluate) -> list[int]:
-    """The places of the baseline among the groups; several where a grid made several of it."""
-    return [place for place, group in enumerate(found) if any(parameters.is_baseline(m) for m in group.methods)]
+def _baselines(rows: Sequence[Group], parameters: Evaluate) -> list[int]:
+    """The places of the baseline among the groups; several where a grid has several of it."""
+    return [place for place, group in enumerate(rows) if any(parameters.is_baseline(m) for m in group.methods)]
 
 
 def _question_scores(store: Path, run: Run, group: Group) -> QuestionScores:
     artifacts = [run.methods[method.name] for method in group.methods]
     asked = read_manifest(store, artifacts[0]["asked"])
-    return read_question_scores(store, asked, [read_manifest(store, each["scores"]) for each in artifacts])
+    return read_question_scores(store, asked, [read_manifest(store, names["scores"]) for names in artifacts])
 
 
-def _result(
-    store: Path,
-    run: Run,
-    group: Group,
-    settings: dict[str, Any],
-    metrics: Mapping[str, Metric],
-    scores: QuestionScores,
-) -> MethodResult:
+def _result(store: Path, run: Run, group: Group, settings: dict[str, Any]) -> tuple[MethodResult, QuestionScores]:
+    """The method, its baseline apart, and its scores question by question."""
     artifacts = [run.methods[method.name] for method in group.methods]
-    tables = {table: list(dict.fromkeys(each[table] for each in artifacts)) for table in artifacts[0]}
+    tables = {table: list(dict.fromkeys(names[table] for names in artifacts)) for table in artifacts[0]}
     manifests = {
-        table: [read_manifest(store, name) for name in each] for table, each in tables.items() if table != "passages"
+        table: [read_manifest(store, name) for name in names] for table, names in tables.items() if table != "passages"
     }
-    errors = [
-        error for each in manifests.get("answers") or manifests.get("candidates", []) for error in _errors(store, each)
-    ]
+    answered = manifests.get("answers") or manifests.get("candidates", [])
+    errors = [error for manifest in answered for error in _errors(store, manifest)]
+    scores = _question_scores(store, run, group)
     ranks = scores.values.get(RANK, np.empty(0))
-    return MethodResult(
+    result = MethodResult(
         name=group.name,
         settings=settings,
-        summaries=_summaries(store, manifests["scores"], metrics, scores),
-        costs=tuple(_cost(table, each, run) for table, each in manifests.items()),
+        summaries=_summaries(store, manifests["scores"], scores),
+        costs=tuple(_cost(table, of_seeds, run) for table, of_seeds in manifests.items()),
         error_rows=len(errors) // len(group.methods),
         errors=tuple(dict.fromkeys(errors))[:FIRST_ERRORS],
-        fingerprints={table: each[0].partition("/")[2] for table, each in [*tables.items(), _summaries_of(tables)]},
+        fingerprints={table: names[0].partition("/")[2] for table, names in [*tables.items(), _summaries_of(tables)]},
         ranks=tuple(np.where(ranks == MISSING, np.inf, ranks)[~np.isnan(ranks)]),
         seeds=group.seeds if len(group.methods) > 1 else (),
     )
+    return result, scores
 
 
 def _summaries_of(tables: Mapping[str, list[str]]) -> tuple[str, list[str]]:
     return "summaries", tables["scores"]
 
 
-def read_manifest(store: Path, name: str) -> Manifest:
-    """Raises NoReport where the artifact was removed since."""
-    try:
-        return Artifact(store, *name.split("/")).completed()
-    except FileNotFoundError:
-        raise NoReport(f"{name} was removed since; the same `vitalfew evaluate` makes it again") from None
-
-
-def _summaries(
-    store: Path, manifests: Sequence[Manifest], metrics: Mapping[str, Metric], scores: QuestionScores
-) -> dict[str, Summary]:
+def _summaries(store: Path, manifests: Sequence[Manifest], scores: QuestionScores) -> dict[str, Summary]:
     """The recorded means, over seeds where there are several, with intervals from the single questions."""
-    seeds = [_recorded(store, manifest) for manifest in manifests]
+    seeds = [read_summaries(store, manifest) for manifest in manifests]
     known = scores.values
     intervals = dict(zip(known, mean_interval(np.stack([*known.values()])), strict=True)) if known else {}
-    found = {}
-    for column, row in seeds[0].items():
-        values = [value for seed in seeds if (value := seed[column]["value"]) is not None]
-        metric, interval = metrics.get(column), intervals.get(column)
-        found[column] = Summary(
+    summaries = {}
+    for metric, row in seeds[0].items():
+        values = [value for seed in seeds if (value := seed[metric].value) is not None]
+        interval = intervals.get(metric)
+        summaries[metric] = Summary(
+            row.column,
             fmean(values) if values else None,
-            row["questions"] - row["left_out"],
-            row["left_out"],
-            metric.higher_is_better if metric else None,
+            row.questions - row.left_out,
+            row.left_out,
             interval.low if interval else None,
             interval.high if interval else None,
             max(values) - min(values) if len(values) > 1 else None,
         )
-    return found
-
-
-def _recorded(store: Path, manifest: Manifest) -> dict[str, dict[str, Any]]:
-    return {row["metric"]: row for row in manifest.read(store, "summaries").to_pylist()}
+    return summaries
 
 
 def _errors(store: Path, candidates: Manifest) -> Iterator[str]:
@@ -185,7 +158,7 @@ def _errors(store: Path, candidates: Manifest) -> Iterator[str]:
 
 def _cost(table: str, manifests: Sequence[Manifest], run: Run) -> StageCost:
     """Of one stage; of several seeds the mean."""
-    records = [record for each in manifests for record in [each.preparation, *each.shards] if record]
+    records = [record for manifest in manifests for record in [manifest.preparation, *manifest.shards] if record]
     seeds = len(manifests)
     return StageCost(
         stage=manifests[0].stage,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from configs.paper import Figure, Ours, Repeated
 from tasks.reports.contents import Report, Summary
-from tasks.reports.shown.columns import UNITS, figure
+from tasks.reports.shown.columns import SMALL_UNITS, figure
 from tasks.reports.shown.notes import asked
 from tasks.reports.statistics.paired import Difference
 
@@ -25,15 +25,15 @@ HEADS = ("paper", "ours", "95 % interval", "claim", "where")
 
 
 def beside(report: Report) -> list[Beside]:
-    """A row for each printed figure; '–' where this run has no counterpart."""
-    return [_row(report, each) for each in _repeated(report).figures]
+    """A row for every printed figure; '–' where this run has no counterpart."""
+    return [_row(report, printed) for printed in _repeated(report).figures]
 
 
 def conditions(report: Report) -> list[str]:
     """What has to be known to read the table: questions, corpus, models, deviations."""
     if report.paper is None:
         return []
-    corpus = "; ".join(f"{each.passages:,} passages ({each.name})" for each in report.indexes)
+    corpus = "; ".join(f"{index.passages:,} passages ({index.name})" for index in report.indexes)
     lines = [f"Ours: {asked(report)}. Corpus: {corpus or 'none'}. Models: {', '.join(report.models) or 'none'}."]
     if report.asked.seed is not None:
         lines.append("The questions are a sample, and so are the figures.")
@@ -43,21 +43,22 @@ def conditions(report: Report) -> list[str]:
 
 
 def _repeated(report: Report) -> Repeated:
-    found = report.paper.experiments.get(report.experiment) if report.paper else None
-    return found or Repeated()
+    repeated = report.paper.experiments.get(report.experiment) if report.paper else None
+    return repeated or Repeated()
 
 
-def _row(report: Report, each: Figure) -> Beside:
-    value, difference = _ours(report, each.ours)
+def _row(report: Report, row: Figure) -> Beside:
+    value, difference = _ours(report, row.ours)
+    unit = report.column(row.ours.metric).unit
     low, high = (difference.low, difference.high) if difference else (None, None)
     interval = "–" if low is None or high is None else f"{low:+.3f} to {high:+.3f}"
     return Beside(
-        each.what,
-        each.source,
-        _text(each, each.printed),
-        _text(each, value),
+        row.what,
+        row.source,
+        _text(row, row.printed, unit),
+        _text(row, value, unit),
         interval,
-        _verdict(each, value, low, high),
+        _verdict(row, value, low, high),
     )
 
 
@@ -67,7 +68,7 @@ def _ours(report: Report, ours: Ours) -> tuple[float | None, Difference | None]:
     method, other = methods.get(ours.method), methods.get(ours.minus or ours.over or ours.method)
     if not method or not other:
         return None, None
-    value, reference = (_value(report.measures(each).get(ours.metric)) for each in (method, other))
+    value, reference = (_value(report.measures(side).get(ours.metric)) for side in (method, other))
     if value is None or reference is None:
         return None, None
     if ours.over:
@@ -82,22 +83,21 @@ def _value(summary: Summary | None) -> float | None:
     return summary.value if summary else None
 
 
-def _text(each: Figure, value: float | None) -> str:
+def _text(row: Figure, value: float | None, unit: str) -> str:
     if value is None:
         return "–"
-    if each.ours.over:
+    if row.ours.over:
         return f"{value:.2f} ×"
-    name = each.ours.metric.partition("@")[0]
-    return f"{value:+.3f}" if each.ours.minus and name not in UNITS else figure(each.ours.metric, value)
+    return f"{value:+.3f}" if row.ours.minus and unit not in SMALL_UNITS else figure(value, unit)
 
 
-def _verdict(each: Figure, value: float | None, low: float | None, high: float | None) -> str:
+def _verdict(row: Figure, value: float | None, low: float | None, high: float | None) -> str:
     """Of a claim: with an interval it may be open."""
-    if each.claim is None or each.printed is None or value is None:
+    if row.claim is None or row.printed is None or value is None:
         return ""
-    worst, best = (low, high) if each.claim == "at_least" else (high, low)
-    sign = 1 if each.claim == "at_least" else -1
-    goal = sign * each.printed
+    worst, best = (low, high) if row.claim == "at_least" else (high, low)
+    sign = 1 if row.claim == "at_least" else -1
+    goal = sign * row.printed
     if sign * (value if worst is None else worst) >= goal:
         return "holds"
     if sign * (value if best is None else best) < goal:

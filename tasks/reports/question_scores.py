@@ -32,7 +32,7 @@ class QuestionScores:
 def read_question_scores(store: Path, asked: Manifest, scores: Sequence[Manifest]) -> QuestionScores:
     """Of one method, or the means over several seeds of it (over those that scored the question)."""
     ids = np.sort(asked.read(store, "asked", ["question_id"])["question_id"].to_numpy())
-    tables = [each.read(store, "scores") for each in scores]
+    tables = [manifest.read(store, "scores") for manifest in scores]
     metrics = dict.fromkeys(metric for table in tables for metric in pc.unique(table["metric"]).to_pylist())
     return QuestionScores(ids, {metric: _mean([_values(table, metric, ids) for table in tables]) for metric in metrics})
 

@@ -79,14 +79,14 @@ def significance(
     others = [row for row in range(len(scores.methods)) if row != chosen]
     p_values = {row: float(two_sided(z[row])) for row in others}
     adjusted, threshold = li(list(p_values.values()), alpha)
-    found = dict(zip(others, adjusted, strict=True))
+    p_by_row = dict(zip(others, adjusted, strict=True))
 
     def compared(row: int) -> Compared:
         mean, mean_rank = float(np.mean(scores.values[row])), float(test.ranks[row].mean())
         own = (scores.methods[row], mean, mean_rank, float(test.rankings[row]))
         if row == chosen:
             return Compared(*own)
-        return Compared(*own, float(z[row]), p_values[row], found[row], max(test.p, found[row]) <= alpha)
+        return Compared(*own, float(z[row]), p_values[row], p_by_row[row], max(test.p, p_by_row[row]) <= alpha)
 
     return Significance(
         scores.datasets,
@@ -102,28 +102,28 @@ def significance(
     )
 
 
-def conclusion(found: Significance) -> Iterator[str]:
+def conclusion(test: Significance) -> Iterator[str]:
     """What is significant, in plain sentences."""
-    f = "infinite" if found.f is None else f"{found.f:.2f}"
-    test = f"F = {f} with {found.degrees[0]} and {found.degrees[1]} degrees of freedom, p = {found.p:.4g}"
-    if found.p > found.alpha:
-        yield f"Quade's test finds no difference among the methods ({test}): all of it may be chance."
+    f = "infinite" if test.f is None else f"{test.f:.2f}"
+    statistic = f"F = {f} with {test.degrees[0]} and {test.degrees[1]} degrees of freedom, p = {test.p:.4g}"
+    if test.p > test.alpha:
+        yield f"Quade's test finds no difference among the methods ({statistic}): all of it may be chance."
         return
-    yield f"Quade's test: the methods are not all alike ({test})."
-    control = one_line(found.control)
-    different = [each for each in found.methods if each.significant]
-    behind = [one_line(each.method) for each in different if each.z and each.z > 0]
-    ahead = [one_line(each.method) for each in different if each.z and each.z < 0]
+    yield f"Quade's test: the methods are not all alike ({statistic})."
+    control = one_line(test.control)
+    different = [method for method in test.methods if method.significant]
+    behind = [one_line(method.method) for method in different if method.z and method.z > 0]
+    ahead = [one_line(method.method) for method in different if method.z and method.z < 0]
     if behind:
         yield f"Li's procedure: {control} is significantly better than {listed(behind, 10)}."
     if ahead:
         yield f"Li's procedure: {control} is significantly worse than {listed(ahead, 10)}."
     if not different:
-        yield f"Li's procedure: no method differs significantly from {control} (no p is at most {found.threshold:.4g})."
-    if found.smallest_p > found.threshold:
+        yield f"Li's procedure: no method differs significantly from {control} (no p is at most {test.threshold:.4g})."
+    if test.smallest_p > test.threshold:
         yield (
-            f"Of {len(found.methods)} methods on {len(found.datasets)} datasets even one that is last everywhere has "
-            f"p = {found.smallest_p:.4g} against one that is first everywhere: it takes more datasets."
+            f"Of {len(test.methods)} methods on {len(test.datasets)} datasets even one that is last everywhere has "
+            f"p = {test.smallest_p:.4g} against one that is first everywhere: it takes more datasets."
         )
 
 
@@ -137,7 +137,7 @@ def read_scores(path: Path) -> Scores:
         method = str(row[names[0]] if row[names[0]] is not None else "").strip()
         if not method or method in methods:
             fault = f"names the method {method!r} a second time" if method else "names no method"
-            raise InputError(f"{path}: {place} {fault} in its first column. Each row needs a name of its own")
+            raise InputError(f"{path}: {place} {fault} in its first column. Every row needs a name of its own")
         methods[method] = tuple(
             _figure(row[name], f"{path}: {place} ({method}), column {name!r}") for name in names[1:]
         )

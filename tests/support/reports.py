@@ -4,8 +4,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from configs.evaluation import ScoreConfig
+from tasks.metrics.base import Column
+from tasks.registry import METHODS, resolve
 from tasks.reports.contents import Asked, MethodResult, Report, StageCost, Summary
 
+METRICS = (name for name in METHODS["metric"] if name != "mauve")
+COLUMNS = {column.name: column for name in METRICS for column in resolve("metric", name)(ScoreConfig()).columns()}
+"""What the metrics declare, by column; MAUVE's is named after a model."""
 ASKED = Asked(1000, "squad:train-v1.1.json", "len(answers) > 0", 100)
 
 
@@ -17,16 +23,16 @@ def report(*methods: MethodResult, asked: Asked = ASKED, experiment: str = "quic
 
 
 def summaries(questions: int = 1000, left_out: int = 0, **values: float | None) -> dict[str, Summary]:
-    """By metric; `recall_5` stands for passage_recall@5."""
-    lower = ("prompt_tokens", "completion_tokens", "seconds", "usd")
+    """By metric; `recall_5` stands for passage_recall@5; a name that no metric has is one of the user's own."""
+    named = {name.replace("recall_", "passage_recall@"): value for name, value in values.items()}
     return {
-        name.replace("recall_", "passage_recall@"): Summary(
+        name: Summary(
+            COLUMNS.get(name, Column(name, name)),
             value,
             0 if value is None else questions - left_out,
             questions if value is None else left_out,
-            None if name == "contexts" else name not in lower,
         )
-        for name, value in values.items()
+        for name, value in named.items()
     }
 
 
@@ -140,7 +146,7 @@ def nothing_scored() -> Report:
 
 
 def no_questions() -> Report:
-    nothing = {"accuracy": Summary(None, 0), "prompt_tokens": Summary(None, 0)}
+    nothing = summaries(0, accuracy=None, prompt_tokens=None)
     return report(MethodResult("a", {}, nothing, costs()), asked=Asked(0, "jsonl:empty.jsonl"))
 
 

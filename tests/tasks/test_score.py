@@ -10,7 +10,7 @@ from configs.evaluation import ScoreConfig
 from configs.loading import ConfigError
 from storage import schemas
 from tasks import score as scoring
-from tasks.metrics.base import Answer, Case, PerQuestion, Summary, Values
+from tasks.metrics.base import Answer, Case, Column, PerQuestion, Summary, Values
 from tasks.registry import UnknownName
 
 NAMES = ("exact_match", "f1", "passage_recall", "tokens")
@@ -23,12 +23,18 @@ def case(output: str, *gold: str) -> Case:
 class Clash(PerQuestion):
     """Calls itself f1, too."""
 
+    def columns(self) -> tuple[Column]:
+        return (Column("f1", "another F1"),)
+
     def score(self, cases: Sequence[Case]) -> Values:
         return {"f1": [0.0 for _ in cases]}
 
 
 class NoNumber(PerQuestion):
     """Gives NaN."""
+
+    def columns(self) -> tuple[Column]:
+        return (Column("nan", "no number"),)
 
     def score(self, cases: Sequence[Case]) -> Values:
         return {"nan": [float("nan") for _ in cases]}
@@ -37,12 +43,18 @@ class NoNumber(PerQuestion):
 class TooFew(PerQuestion):
     """Forgets what gives no ground."""
 
+    def columns(self) -> tuple[Column]:
+        return (Column("few", "few"),)
+
     def score(self, cases: Sequence[Case]) -> Values:
         return {"few": [1.0 for each in cases if each.answers]}
 
 
 class Wavering(PerQuestion):
     """Has columns that depend on the cases."""
+
+    def columns(self) -> tuple[Column, ...]:
+        return ()
 
     def score(self, cases: Sequence[Case]) -> Values:
         return {each.question: [1.0] for each in cases}
@@ -53,12 +65,19 @@ class Longest(PerQuestion):
 
     corpus = True
 
+    def columns(self) -> tuple[Column]:
+        return (Column("longest", "longest answer", "characters", "lower", ("an answer",)),)
+
     def score(self, cases: Sequence[Case]) -> Values:
         return {"longest": [None] * len(cases)}
 
     def summary(self, cases: Sequence[Case]) -> Mapping[str, Summary]:
         lengths = [len(each.answer.text) for each in cases if each.answer]
         return {"longest": Summary(float(max(lengths)), len(cases) - len(lengths))}
+
+
+class Silent(PerQuestion):
+    """Does not say what its columns are."""
 
 
 CASES = [case("Ada", "Ada"), case("the Ada lamp", "Ada"), case("Bob", "Ada"), case("Eve")]
@@ -74,9 +93,14 @@ def test_rows_and_means() -> None:
     assert summaries.schema == schemas.SUMMARIES
     rows = {row.pop("metric"): row for row in summaries.to_pylist()}
     assert list(rows)[:3] == ["exact_match", "f1", "passage_recall@5"]
-    assert rows["f1"] == {"value": pytest.approx((1 + 2 / 3) / 3), "questions": 4, "left_out": 1}
-    assert rows["passage_recall@5"] == {"value": None, "questions": 4, "left_out": 4}
-    assert rows["prompt_tokens"] == {"value": 10, "questions": 4, "left_out": 0}
+    assert rows["f1"] == {
+        "value": pytest.approx((1 + 2 / 3) / 3), "questions": 4, "left_out": 1, "heading": "F1", "unit": "0 to 1",
+        "direction": "higher", "needs": ["an answer", "gold answers"], "detail": False,
+    }  # fmt: skip
+    figures = ("value", "questions", "left_out")
+    assert [rows["passage_recall@5"][name] for name in figures] == [None, 4, 4]
+    assert [rows["prompt_tokens"][name] for name in figures] == [10, 4, 0]
+    assert [rows["prompt_tokens"][name] for name in ("unit", "direction")] == ["tokens", "lower"]
 
 
 def test_shards_in_any_order_have_the_same_means() -> None:
@@ -96,7 +120,10 @@ def test_a_metric_of_the_whole_corpus() -> None:
     scores = scoring.score_cases(metrics, [4, 5, 6, 7], CASES)
     assert set(scores["metric"].to_pylist()) == {"f1"}
     last = scoring.summarise(metrics, scores, 4, CASES).to_pylist()[-1]
-    assert last == {"metric": "longest", "value": 12, "questions": 4, "left_out": 0}
+    assert last == {
+        "metric": "longest", "value": 12, "questions": 4, "left_out": 0, "heading": "longest answer",
+        "unit": "characters", "direction": "lower", "needs": ["an answer"], "detail": False,
+    }  # fmt: skip
     with pytest.raises(ValueError, match="2 cases for 4 questions"):
         scoring.summarise(metrics, scores, 4, CASES[:2])
 
@@ -110,17 +137,22 @@ def test_no_questions() -> None:
 
 def test_identity_tells_versions_and_columns() -> None:
     metrics = scoring.make_metrics(ScoreConfig(metrics=("ndcg", "f1"), k=(3, 9)))
-    assert scoring.metrics_identity(metrics) == {
-        "ndcg": {"version": "1", "columns": ["ndcg@3", "ndcg@9"]},
-        "f1": {"version": "1", "columns": ["f1"]},
-    }
+    identity = scoring.metrics_identity(metrics)
+    assert {name: metric["version"] for name, metric in identity.items()} == {"ndcg": "1", "f1": "1"}
+    assert [column["name"] for column in identity["ndcg"]["columns"]] == ["ndcg@3", "ndcg@9"]
+    needs = ("an answer", "gold answers")
+    assert identity["f1"]["columns"] == [
+        {"name": "f1", "heading": "F1", "unit": "0 to 1", "direction": "higher", "needs": needs, "detail": False}
+    ]
 
 
 def test_metrics_that_cannot_be_used() -> None:
     with pytest.raises(UnknownName, match="did you mean 'accuracy'"):
         scoring.make_metrics(ScoreConfig(metrics=("acuracy",)))
-    with pytest.raises(ConfigError, match=r"f1 and tests\.test_scoring:Clash both give 'f1'"):
+    with pytest.raises(ConfigError, match=r"f1 and tests\.tasks\.test_score:Clash both give 'f1'"):
         scoring.make_metrics(ScoreConfig(metrics=("f1", "tests.tasks.test_score:Clash")))
+    with pytest.raises(ConfigError, match="Silent does not say what its columns are; give it a method `columns`"):
+        scoring.make_metrics(ScoreConfig(metrics=("tests.tasks.test_score:Silent",)))
     with pytest.raises(ValueError, match="NoNumber gave nan"):
         scoring.score_cases(
             scoring.make_metrics(ScoreConfig(metrics=("tests.tasks.test_score:NoNumber",))), [1], CASES[:1]
@@ -129,7 +161,7 @@ def test_metrics_that_cannot_be_used() -> None:
         scoring.score_cases(
             scoring.make_metrics(ScoreConfig(metrics=("tests.tasks.test_score:TooFew",))), [1, 2, 3, 4], CASES
         )
-    with pytest.raises(ValueError, match=r"gave \['Who\?'\], but without cases \[\]"):
+    with pytest.raises(ValueError, match=r"gave \['Who\?'\], but declares \[\]"):
         scoring.score_cases(
             scoring.make_metrics(ScoreConfig(metrics=("tests.tasks.test_score:Wavering",))), [1], CASES[:1]
         )

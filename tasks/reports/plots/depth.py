@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tasks.reports.contents import MethodResult, Report, Summary
+from tasks.reports.families import family_names
 from tasks.reports.plots.drawing import COLOURS, HATCHES, INK, Plot, axes_grid, ground, legend, svg
-from tasks.reports.plots.sweep import family_names
-from tasks.reports.shown.columns import figure, heading, quality_metric
+from tasks.reports.shown.columns import figure, quality_metric
 
 KEY = "retrieve.top_k"
 _RECALL = "answer_recall"
@@ -15,15 +15,16 @@ Bars = Mapping[str, Mapping[int, Summary]]
 
 
 def by_depth(report: Report) -> Plot | None:
-    """The quality metric, and the answer recall at each method's own k, as bars by top-k; None unless some methods
+    """The quality metric, and the answer recall at every method's own k, as bars by top-k; None unless some methods
     differ in top-k alone."""
     quality = quality_metric(report)
     families = _families(report)
-    panels = {heading(quality): _bars(report, families, lambda _: quality)} if quality else {}
+    panels = {report.column(quality).heading: _bars(report, families, lambda _: quality)} if quality else {}
     recall = _bars(report, families, lambda k: f"{_RECALL}@{k}")
     if quality and not quality.startswith(_RECALL) and any(recall.values()):
-        panels[f"{heading(_RECALL)}@k"] = recall
-    panels = {name: bars for name, bars in panels.items() if any(len(each) > 1 for each in bars.values())}
+        summary = next(summary for of_depth in recall.values() for summary in of_depth.values())
+        panels[f"{summary.column.heading.partition('@')[0]}@k"] = recall
+    panels = {name: bars for name, bars in panels.items() if any(len(of_depth) > 1 for of_depth in bars.values())}
     if not panels:
         return None
     title = "By the number of units"
@@ -35,8 +36,8 @@ def by_depth(report: Report) -> Plot | None:
             place.set_title(name)
             place.set_xlabel("units passed on (top-k)")
         legend(drawing, handles, [name or "all" for name in families])
-        told = " ".join(_told(name, bars) for name, bars in panels.items())
-        element = svg(drawing, "depth", title, told)
+        words = " ".join(_in_words(name, bars) for name, bars in panels.items())
+        element = svg(drawing, "depth", title, words)
     return Plot(title, "Means over the questions with 95 % intervals.", element)
 
 
@@ -46,10 +47,10 @@ def _families(report: Report) -> dict[str, list[MethodResult]]:
     rests = [{key: value for key, value in method.settings.items() if key != KEY} for method in methods]
     groups = [*{repr(rest): rest for rest in rests}.values()]
     names = family_names(groups)
-    found: dict[str, list[MethodResult]] = {name: [] for name in names}
+    families: dict[str, list[MethodResult]] = {name: [] for name in names}
     for method, rest in zip(methods, rests, strict=True):
-        found[names[groups.index(rest)]].append(method)
-    return found
+        families[names[groups.index(rest)]].append(method)
+    return families
 
 
 def _bars(report: Report, families: Mapping[str, Sequence[MethodResult]], metric: Any) -> Bars:
@@ -64,13 +65,13 @@ def _bars(report: Report, families: Mapping[str, Sequence[MethodResult]], metric
 
 
 def _draw(axes: Any, bars: Bars) -> list[Any]:
-    depths = sorted({depth for each in bars.values() for depth in each})
+    depths = sorted({depth for of_depth in bars.values() for depth in of_depth})
     width = 0.8 / len(bars)
     handles = []
-    for kind, each in enumerate(bars.values()):
-        places = [depths.index(depth) + (kind + 0.5) * width - 0.4 for depth in each]
-        values = [summary.value or 0.0 for summary in each.values()]
-        ends = [[abs(end - value) for value, end in _ends(each, lower)] for lower in (True, False)]
+    for kind, of_depth in enumerate(bars.values()):
+        places = [depths.index(depth) + (kind + 0.5) * width - 0.4 for depth in of_depth]
+        values = [summary.value or 0.0 for summary in of_depth.values()]
+        ends = [[abs(end - value) for value, end in _ends(of_depth, lower)] for lower in (True, False)]
         looks = {"color": COLOURS[kind % len(COLOURS)], "hatch": HATCHES[kind % len(HATCHES)], "edgecolor": INK}
         handles.append(axes.bar(places, values, width, linewidth=0.7, **looks))
         axes.errorbar(places, values, ends, fmt="none", ecolor=INK, elinewidth=1, capsize=2)
@@ -79,16 +80,16 @@ def _draw(axes: Any, bars: Bars) -> list[Any]:
     return handles
 
 
-def _ends(each: Mapping[int, Summary], lower: bool) -> list[tuple[float, float]]:
-    """Each value with the lower or upper end of its interval; the value itself where it has none."""
-    values = [(summary.value or 0.0, summary.low if lower else summary.high) for summary in each.values()]
+def _ends(of_depth: Mapping[int, Summary], lower: bool) -> list[tuple[float, float]]:
+    """Every value with the lower or upper end of its interval; the value itself where it has none."""
+    values = [(summary.value or 0.0, summary.low if lower else summary.high) for summary in of_depth.values()]
     return [(value, value if end is None else end) for value, end in values]
 
 
-def _told(name: str, bars: Bars) -> str:
+def _in_words(name: str, bars: Bars) -> str:
     lines = [
-        f"{family or name} {', '.join(f'{figure(name, found.value)} at {depth}' for depth, found in each.items())}"
-        for family, each in bars.items()
-        if each
+        f"{family or name} {', '.join(f'{figure(own.value, own.column.unit)} at {k}' for k, own in row.items())}"
+        for family, row in bars.items()
+        if row
     ]
     return f"{name}: {'; '.join(lines)}."

@@ -14,6 +14,7 @@ from html import escape
 from io import StringIO
 from typing import Any
 
+from tasks.reports.contents import Report
 from tasks.reports.shown.text import shortened
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
@@ -23,6 +24,13 @@ COLOURS = ("#2E86C8", "#D08700", "#009E73", "#D55E00", "#8C6BB1", "#CC79A7")
 """Of middling lightness, to be seen on white and on black; after Okabe and Ito, whose colours most eyes tell apart."""
 INK = "#010203"
 """Stands for the colour of text until the SVG is written: no colour of matplotlib's own."""
+NAMED = 12
+"""With more methods than these, points are labelled with their numbers, and only the front with names."""
+QUESTION = 90
+"""Characters of a question in a caption, at most."""
+LABEL: dict[str, Any] = {"textcoords": "offset points", "fontsize": 8, "annotation_clip": False}
+"""The looks of a short text beside a point."""
+_NAME = 36
 _DPI = 72  # what an SVG is written with: a pixel is a point
 
 _STYLE = {
@@ -88,9 +96,14 @@ def legend(figure: Any, handles: Sequence[Any], names: Sequence[str]) -> None:
     short = [shortened(name, 60) for name in names]
     width = max(map(len, short)) * 5.5 + 40  # points, at about 5.5 a character
     columns = min(len(names), max(1, int(figure.get_figwidth() * 72 / width)))
-    made = figure.legend(handles, [" "] * len(names), loc="outside lower center", ncols=columns, handlelength=3)
-    for text, name in zip(made.get_texts(), short, strict=True):
+    box = figure.legend(handles, [" "] * len(names), loc="outside lower center", ncols=columns, handlelength=3)
+    for text, name in zip(box.get_texts(), short, strict=True):
         text.set_text(name)  # set here, because a legend leaves out names that begin with an underscore
+
+
+def numbered(report: Report, number: int, length: int = _NAME) -> str:
+    """A method's number in the tables and its name."""
+    return f"{number + 1} {shortened(report.methods[number].label, length)}"
 
 
 def svg(figure: Any, name: str, title: str, about: str) -> str:

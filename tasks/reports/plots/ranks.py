@@ -30,7 +30,7 @@ def rank_distribution(report: Report) -> Plot | None:
         axes.set_xlabel("rank in percent of the index's units (log scale)")
         axes.set_ylabel("share of questions")
         legend(drawing, handles, [method.label for method in methods])
-        element = svg(drawing, "ranks", title, " ".join(map(_told, methods)))
+        element = svg(drawing, "ranks", title, " ".join(map(_in_words, methods)))
     caption = (
         "Share of questions for which a gold answer stands in a unit of this rank or a better one. Where a line ends "
         "below 1, retrieval did not go deep enough for the rest, or no unit has the answer."
@@ -39,14 +39,14 @@ def rank_distribution(report: Report) -> Plot | None:
 
 
 def steps(ranks: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Distinct ranks, ascending (inf: not found, left out), and the share of all that are no larger."""
+    """Distinct ranks, ascending (inf: missing, left out), and the share of all that are no larger."""
     ordered = sorted(ranks)
     distinct = sorted({rank for rank in ordered if rank != inf})
     return distinct, [bisect_right(ordered, rank) / len(ordered) for rank in distinct]
 
 
-def _told(method: MethodResult) -> str:
-    found = sorted(rank for rank in method.ranks if rank != inf)
-    share = len(found) / len(method.ranks)
-    middle = f", half of these within {found[len(found) // 2]:.3g} %" if found else ""
-    return f"{method.label}: found for {share:.3f} of {len(method.ranks):,} questions{middle}."
+def _in_words(method: MethodResult) -> str:
+    known = sorted(rank for rank in method.ranks if rank != inf)
+    share = len(known) / len(method.ranks)
+    middle = f", half of these within {known[len(known) // 2]:.3g} %" if known else ""
+    return f"{method.label}: present for {share:.3f} of {len(method.ranks):,} questions{middle}."

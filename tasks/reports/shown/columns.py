@@ -1,41 +1,46 @@
-"""How metrics are shown: which by default, in what order, under which heading, with how many digits."""
+"""How metrics are shown: which by default, in what order, with how many digits. What they are, they say themselves."""
 
 from collections.abc import Sequence
 
-from tasks.reports.contents import INDEX_SECONDS, INDEX_USD, STAGE_SECONDS, STAGE_USD, Report
+from tasks.metrics.base import ANSWER, CONTEXTS, GOLD_ANSWERS, GOLD_PASSAGES, HITS, SUPPORTING_FACTS, Column
+from tasks.reports.contents import Report
 from tasks.reports.statistics.paired import Difference
 
-FIRST = ("accuracy", "exact_match", "f1")
-LAST = ("prompt_tokens", "context_tokens", "contexts", "seconds", "usd")
-HIDDEN = ("answer_recall", "completion_tokens", "useful_information_bound", INDEX_SECONDS, INDEX_USD)
-"""By default in the tables on the disk and in the page only."""
 DIFFERENCE_HEADS = ("metric", "difference", "95 % interval", "p", "p (Holm)", "effect", "questions", "higher", "lower")
-UNITS = {"seconds": "s", STAGE_SECONDS: "s", INDEX_SECONDS: "s", "usd": "USD", STAGE_USD: "USD", INDEX_USD: "USD"}
-QUALITY = ("accuracy", "f1", "exact_match", "rouge", "mauve", "useful_information", "passage_recall", "answer_recall")
+SMALL_UNITS, COUNTED_UNITS = ("s", "USD"), ("tokens", "contexts")
+"""Units whose values are shown with three significant digits, and with one decimal."""
 LEVEL = 0.05
 """Of significance: a smaller p, corrected, tells a method apart from the baseline."""
-HEADINGS = {
-    STAGE_SECONDS: "seconds, all stages",
-    STAGE_USD: "USD, all stages",
-    INDEX_SECONDS: "index seconds",
-    INDEX_USD: "index USD",
-    "usd": "USD",
-    "f1": "F1",
-}
+_GOLD = {GOLD_ANSWERS, GOLD_PASSAGES, SUPPORTING_FACTS}
 
 
 def default_columns(report: Report) -> list[str]:
-    """Quality, then retrieval, then cost; without what no method has a value for.
+    """Quality of answers, then the other metrics, then costs, without details and what no method has a value for.
 
-    Seconds and USD are the generator's own where it was measured, else those of all stages.
+    Of costs with the same unit the first alone: prompt tokens, or the contexts' without a generator; the generator's
+    own seconds and USD where they were measured, else those of all stages.
     """
-    known = [metric for metric in report.metrics() if any(value is not None for value in report.values(metric))]
-    hidden = {STAGE_SECONDS if "seconds" in known else "", STAGE_USD if "usd" in known else "", *HIDDEN}
-    hidden |= {"context_tokens"} if "prompt_tokens" in known else set()
-    shown = [metric for metric in known if metric.partition("@")[0] not in hidden]
-    last = (*LAST, STAGE_SECONDS, STAGE_USD)
-    middle = [metric for metric in shown if metric not in FIRST and metric not in last]
-    return [*(m for m in FIRST if m in shown), *middle, *(m for m in last if m in shown)]
+    shown = [column for column in _scored(report) if not column.detail]
+    of_unit = {column.unit: column for column in reversed(shown) if is_cost(column)}
+    costs = [column for column in shown if is_cost(column) and of_unit[column.unit] is column]
+    others = [column for column in shown if not is_cost(column)]
+    of_answers = [column for column in others if _of_answers(column)]
+    rest = [column for column in others if not _of_answers(column)]
+    return [column.name for column in (*of_answers, *rest, *costs)]
+
+
+def _scored(report: Report) -> list[Column]:
+    """Of every metric that any method has a value for, in the report's order."""
+    return [report.column(metric) for metric in report.metrics() if report.has(metric)]
+
+
+def is_cost(column: Column) -> bool:
+    """Better the lower, and known without gold answers: what a method takes."""
+    return column.direction == "lower" and not _GOLD & {*column.needs}
+
+
+def _of_answers(column: Column) -> bool:
+    return {ANSWER, GOLD_ANSWERS} <= {*column.needs}
 
 
 def chosen_columns(report: Report, columns: Sequence[str] | None) -> list[str]:
@@ -48,18 +53,18 @@ def chosen_columns(report: Report, columns: Sequence[str] | None) -> list[str]:
     return [*columns]
 
 
-def heading(metric: str) -> str:
-    return HEADINGS.get(metric, metric.replace("_", " "))
+def sentence_case(heading: str) -> str:
+    """A heading as the beginning of a title."""
+    return heading[0].upper() + heading[1:]
 
 
-def figure(metric: str, value: float | None) -> str:
-    """A value with the digits its metric deserves; '–' where there is none."""
-    name = metric.partition("@")[0]
+def figure(value: float | None, unit: str = "") -> str:
+    """A value with the digits its unit deserves; '–' where there is none."""
     if value is None:
         return "–"
-    if name in UNITS:
+    if unit in SMALL_UNITS:
         return significant(value)
-    if name == "contexts" or name.endswith("tokens"):
+    if unit in COUNTED_UNITS:
         return f"{value:,.1f}"
     return f"{value:.3f}" if abs(value) < 100 else f"{value:,.1f}"
 
@@ -74,43 +79,53 @@ def significant(value: float) -> str:
 
 def best(report: Report, metric: str) -> set[int]:
     """Positions of the methods with the best value, ties included; empty where there is nothing to choose."""
-    higher = report.higher_is_better(metric)
+    direction = report.column(metric).direction
     values = report.values(metric)
     known = [value for value in values if value is not None]
-    if higher is None or len(set(known)) < 2:
+    if direction not in ("higher", "lower") or len(set(known)) < 2:
         return set()
-    top = max(known) if higher else min(known)
+    top = max(known) if direction == "higher" else min(known)
     return {position for position, value in enumerate(values) if value == top}
 
 
 def not_told_apart(report: Report, metric: str) -> set[int]:
     """Positions of the methods whose difference to the baseline is not significant, or has too few questions."""
-    found = ((place, method.differences.get(metric)) for place, method in enumerate(report.methods))
-    return {place for place, each in found if each and (each.p_holm is None or each.p_holm >= LEVEL)}
+    compared = ((place, method.differences.get(metric)) for place, method in enumerate(report.methods))
+    return {place for place, other in compared if other and (other.p_holm is None or other.p_holm >= LEVEL)}
 
 
 def quality_metric(report: Report) -> str | None:
-    """What quality is measured with: accuracy if it was scored, else the next of `QUALITY`; of a recall the last k."""
-    return first_scored(report, QUALITY)
+    """What quality is measured with: the first metric, in the order of `score.metrics`, of answers; where none was
+    scored, of contexts, then of hits; then any other. Of several k the last."""
+    better_high = [column for column in _scored(report) if column.direction in ("higher", None) and not column.detail]
+    if not better_high:
+        return None
+    first = min(better_high, key=_stage)
+    family = first.name.partition("@")[0]
+    return [column.name for column in better_high if column.name.partition("@")[0] == family][-1]
 
 
-def first_scored(report: Report, names: Sequence[str]) -> str | None:
-    """The first metric that any method has a value for, by the beginnings of names; of several k the last."""
-    for name in names:
-        found = [metric for metric in report.metrics() if metric.startswith(name)]
-        if found := [metric for metric in found if any(value is not None for value in report.values(metric))]:
-            return found[-1] if "@" in found[-1] else found[0]
-    return None
+def _stage(column: Column) -> int:
+    """How far from the end of the dataflow the metric looks."""
+    needs = (ANSWER, CONTEXTS, HITS)
+    return next((place for place, need in enumerate(needs) if need in column.needs), len(needs))
 
 
-def difference_cells(metric: str, each: Difference) -> list[tuple[str, bool]]:
+def price_metric(report: Report) -> str | None:
+    """What quality is set against: the first cost, prompt tokens, else contexts, else the seconds of all stages."""
+    return next((column.name for column in _scored(report) if is_cost(column) and not column.detail), None)
+
+
+def difference_cells(heading: str, difference: Difference) -> list[tuple[str, bool]]:
     """Texts under `DIFFERENCE_HEADS`, and whether they are significant."""
-    told_apart = each.p_holm is not None and each.p_holm < LEVEL
-    interval = "too few" if each.low is None or each.high is None else f"{_signed(each.low)} to {_signed(each.high)}"
-    counts = (f"{each.questions:,}", f"{each.better:,}", f"{each.worse:,}")
-    effect = "–" if each.effect is None else f"{each.effect:+.2f}"
-    texts = (heading(metric), _signed(each.mean_difference), interval, _p(each.p), _p(each.p_holm), effect, *counts)
-    return [(text, told_apart and place in (1, 2, 4)) for place, text in enumerate(texts)]
+    apart = difference.p_holm is not None and difference.p_holm < LEVEL
+    low, high = difference.low, difference.high
+    interval = "too few" if low is None or high is None else f"{_signed(low)} to {_signed(high)}"
+    counts = (f"{difference.questions:,}", f"{difference.better:,}", f"{difference.worse:,}")
+    effect = "–" if difference.effect is None else f"{difference.effect:+.2f}"
+    p_values = (_p(difference.p), _p(difference.p_holm))
+    texts = (heading, _signed(difference.mean_difference), interval, *p_values, effect, *counts)
+    return [(text, apart and place in (1, 2, 4)) for place, text in enumerate(texts)]
 
 
 def _signed(value: float | None) -> str:

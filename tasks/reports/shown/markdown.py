@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from tasks.reports.contents import Report
-from tasks.reports.shown.columns import best, chosen_columns, figure, heading, not_told_apart
+from tasks.reports.shown.columns import best, chosen_columns, figure, not_told_apart
 from tasks.reports.shown.notes import asked, notes
 from tasks.reports.shown.text import one_line
 
@@ -12,21 +12,22 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#|!~$&])")
 
 
 def markdown_report(report: Report, columns: Sequence[str] | None = None) -> str:
-    """Title, table (the best of each column in bold) and notes. Raises ValueError for an unknown column."""
+    """Title, table (the best of a column in bold) and notes. Raises ValueError for an unknown column."""
     metrics = chosen_columns(report, columns)
+    declared = {metric: report.column(metric) for metric in metrics}
     lines = [
         f"# {_escaped(report.experiment)}",
         "",
         f"{_escaped(asked(report))} (run {_escaped(report.run_id)})",
         "",
-        _row(["method", *(_escaped(heading(metric)) for metric in metrics)]),
+        _row(["method", *(_escaped(declared[metric].heading) for metric in metrics)]),
         _row(["---", *("---:" for _ in metrics)]),
     ]
     marked = {metric: best(report, metric) for metric in metrics}
     alike = {metric: not_told_apart(report, metric) for metric in metrics}
     values = {metric: report.values(metric) for metric in metrics}
     for number, method in enumerate(report.methods):
-        cells = [figure(metric, values[metric][number]) for metric in metrics]
+        cells = [figure(values[metric][number], declared[metric].unit) for metric in metrics]
         cells = [f"**{cell}**" if number in marked[m] else cell for m, cell in zip(metrics, cells, strict=True)]
         cells = [f"{cell} ≈" if number in alike[m] else cell for m, cell in zip(metrics, cells, strict=True)]
         lines.append(_row([_escaped(method.label), *cells]))

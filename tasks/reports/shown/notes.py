@@ -3,23 +3,12 @@
 from collections import defaultdict
 
 from tasks.reports.contents import BestAlpha, MethodResult, Report, StageCost
-from tasks.reports.plots.answer_sets import gains
-from tasks.reports.shown.columns import heading, quality_metric, significant
+from tasks.reports.shown.answer_sets import gains
+from tasks.reports.shown.columns import quality_metric, significant
 from tasks.reports.shown.text import listed, one_line, shortened
 from tasks.reports.statistics.bootstrap import MIN_QUESTIONS
 from tasks.reports.statistics.power import questions_needed, visible_difference
 
-ANSWERED = ("accuracy", "exact_match", "choice", "f1", "rouge", "mauve")
-SETS = ("set_any", "set_drawn", "set_right", "random_set_any", "first_random_any", "oracle")
-_NEEDS = {
-    "an answer and gold answers": (*ANSWERED, *SETS),
-    "hits and gold answers": ("answer_recall",),
-    "hits and gold passages": ("passage_recall", "mrr", "ndcg", "first_rank"),
-    "contexts and gold passages": ("context_recall",),
-    "contexts and supporting facts": ("useful_information",),
-    "an answer": ("prompt_tokens", "completion_tokens", "seconds", "usd"),
-}
-"""What a question has to have for a metric, by the beginning of the metric's name."""
 _ERROR_LENGTH = 160
 _NAME_LENGTH = 60
 
@@ -31,25 +20,26 @@ def notes(report: Report) -> list[str]:
 
 def warnings(report: Report) -> list[str]:
     """What could not be scored and why; answers that failed, with their first messages."""
-    return [*_unscored(report), *_errors(report)]
+    return [*_undeclared(report), *_unscored(report), *_errors(report)]
 
 
 def statistics(report: Report) -> list[str]:
     """What the differences rest on, and how many questions a smaller one would take."""
     metric = quality_metric(report)
-    found = [method.differences[metric] for method in report.methods if metric and metric in method.differences]
-    lines = [*gains(report), *(_best(report, each) for each in report.best_alphas if each.metric == metric)]
+    differences = [method.differences[metric] for method in report.methods if metric and metric in method.differences]
+    lines = [*gains(report), *(_best(report, best) for best in report.best_alphas if best.metric == metric)]
     lines += [f"Means of {len(seeds)} seeds ({', '.join(map(str, seeds))})." for seeds in _seeds(report)]
-    if not metric or not found:
+    if not metric or not differences:
         return lines
-    questions = max(each.questions for each in found)
+    heading = report.column(metric).heading
+    questions = max(difference.questions for difference in differences)
     if questions < MIN_QUESTIONS:
         need = f"an interval takes {MIN_QUESTIONS} at least"
         return [
             *lines,
-            f"Too few questions to tell methods apart: {questions} with a value of {heading(metric)}, {need}.",
+            f"Too few questions to tell methods apart: {questions} with a value of {heading}, {need}.",
         ]
-    sd = max(each.sd or 0.0 for each in found)
+    sd = max(difference.sd or 0.0 for difference in differences)
     seen = visible_difference(sd, questions)
     lines.append(
         "Differences to the baseline: paired over questions; 95 % bootstrap intervals, sign-flip test, Holm's "
@@ -58,7 +48,7 @@ def statistics(report: Report) -> list[str]:
     if sd and seen:
         goal = 0.05 if seen > 0.05 else 0.02 if seen > 0.02 else 0.01
         lines.append(
-            f"{questions:,} questions show a difference of {seen:.3f} in {heading(metric)} four times in five; "
+            f"{questions:,} questions show a difference of {seen:.3f} in {heading} four times in five; "
             f"one of {goal:g} takes {questions_needed(sd, goal):,}."
         )
     return lines
@@ -67,8 +57,8 @@ def statistics(report: Report) -> list[str]:
 def _best(report: Report, best: BestAlpha) -> str:
     family = f" ({best.family})" if best.family else ""
     return (
-        f"{heading(best.metric)} is highest at alpha {best.alpha:g}{family}; in 95 % of resamples of the questions the "
-        f"best alpha lies between {best.low:g} and {best.high:g}."
+        f"{report.column(best.metric).heading} is highest at alpha {best.alpha:g}{family}; in 95 % of resamples of the "
+        f"questions the best alpha lies between {best.low:g} and {best.high:g}."
     )
 
 
@@ -89,6 +79,15 @@ def asked(report: Report) -> str:
     return ", ".join(parts)
 
 
+def _undeclared(report: Report) -> list[str]:
+    if all(report.column(metric).direction for metric in report.metrics()):
+        return []
+    return [
+        "An older version scored these answers and did not write down which way its metrics are better: no best one is "
+        "marked. The same `vitalfew evaluate` scores them again."
+    ]
+
+
 def _unscored(report: Report) -> list[str]:
     """Metrics with the same gap in the same methods share a line."""
     gaps: dict[str, dict[tuple[int, int], list[str]]] = defaultdict(lambda: defaultdict(list))
@@ -99,15 +98,17 @@ def _unscored(report: Report) -> list[str]:
                     shortened(method.label, _NAME_LENGTH)
                 )
     lines: dict[tuple[int, int, str, str], list[str]] = defaultdict(list)
-    for metric, found in gaps.items():
-        for (left_out, total), methods in found.items():
-            lines[left_out, total, _methods(methods, report), _needs(metric)].append(metric)
+    for metric, of_metric in gaps.items():
+        column = report.column(metric)
+        for (left_out, total), methods in of_metric.items():
+            names = (_methods(methods, report), " and ".join(column.needs))
+            lines[left_out, total, *names].append(column.heading)
     return [_gap(*gap, metrics) for gap, metrics in lines.items()]
 
 
-def _gap(left_out: int, total: int, methods: str, needs: str, metrics: list[str]) -> str:
-    parts = (metric.partition("@") for metric in metrics)
-    shown = [*dict.fromkeys(f"{heading(name)}{'@k' if at else ''}" for name, at, _ in parts)]
+def _gap(left_out: int, total: int, methods: str, needs: str, headings: list[str]) -> str:
+    parts = (heading.partition("@") for heading in headings)
+    shown = [*dict.fromkeys(f"{name}{'@k' if at else ''}" for name, at, _ in parts)]
     names = f"{listed(shown, 6)} ({methods})"
     wants = f": {'they need' if len(shown) > 1 else 'it needs'} {needs}" if needs else ""
     if left_out >= total:
@@ -119,10 +120,6 @@ def _name(method: MethodResult) -> str:
     return shortened(method.label, _NAME_LENGTH)
 
 
-def _needs(metric: str) -> str:
-    return next((needs for needs, names in _NEEDS.items() if metric.startswith(names)), "")
-
-
 def _methods(names: list[str], report: Report) -> str:
     if len(names) == len(report.methods):
         return "every method" if len(names) > 1 else names[0]
@@ -130,13 +127,13 @@ def _methods(names: list[str], report: Report) -> str:
 
 
 def _errors(report: Report) -> list[str]:
-    found = []
+    lines = []
     for method in report.methods:
         if method.error_rows:
             texts = "; ".join(shortened(one_line(text), _ERROR_LENGTH) for text in method.errors)
             count = f"{method.error_rows:,} of {report.asked.questions:,} questions got no answer"
-            found.append(f"{_name(method)}: {count}{f': {texts}' if texts else ''}.")
-    return found
+            lines.append(f"{_name(method)}: {count}{f': {texts}' if texts else ''}.")
+    return lines
 
 
 def paid(report: Report) -> list[str]:

@@ -21,8 +21,8 @@ class Query:
 def queries(report: Report) -> list[Query]:
     """Examples on the last method (against the baseline) and on the run; without a method's fingerprints on all."""
     at = "" if report.store == "store" else f" --store {shlex.quote(printable(report.store))}"
-    found = [*_answers(report), ("What this run paid, by stage", _paid(report.run_id))]
-    return [Query(about, f"vitalfew sql {_argument(sql)}{at}") for about, sql in found]
+    asked = [*_answers(report), ("What this run paid, by stage", _paid(report.run_id))]
+    return [Query(about, f"vitalfew sql {_argument(sql)}{at}") for about, sql in asked]
 
 
 def _answers(report: Report) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from tasks.reports.contents import Report
 from tasks.reports.papers import beside
-from tasks.reports.shown.columns import best, chosen_columns, figure, heading, not_told_apart
+from tasks.reports.shown.columns import best, chosen_columns, figure, not_told_apart
 from tasks.reports.shown.notes import asked, paid, statistics, warnings
 from tasks.reports.shown.text import one_line
 
@@ -43,7 +43,8 @@ def terminal_report(report: Report, width: int, columns: Sequence[str] | None = 
 def _cells(report: Report, metric: str) -> list[str]:
     """Figures with room for both marks in every column that has any."""
     marked, alike = best(report, metric), not_told_apart(report, metric)
-    values = [figure(metric, value) for value in report.values(metric)]
+    unit = report.column(metric).unit
+    values = [figure(value, unit) for value in report.values(metric)]
     second = " " if alike else ""
     return [
         f"{text}{_ALIKE if row in alike else second}{_MARK if row in marked else ' '}"
@@ -51,9 +52,9 @@ def _cells(report: Report, metric: str) -> list[str]:
     ]
 
 
-def _lines(metric: str) -> str:
+def _lines(report: Report, metric: str) -> str:
     """The heading with a word a line: figures are narrower than the names of their metrics."""
-    return heading(metric).replace(" ", "\n")
+    return report.column(metric).heading.replace(" ", "\n")
 
 
 def _name_width(report: Report, width: int) -> int:
@@ -66,7 +67,7 @@ def _blocks(report: Report, metrics: Sequence[str], width: int) -> Iterator[list
     block: list[str] = []
     left = free = width - _name_width(report, width)
     for metric in metrics:
-        words = [len(word) + 1 for word in _lines(metric).split("\n")]
+        words = [len(word) + 1 for word in _lines(report, metric).split("\n")]
         needed = _GAP + max([*words, *(len(cell) for cell in _cells(report, metric))])
         if block and needed > left:
             yield block
@@ -81,7 +82,7 @@ def _table(report: Report, metrics: Sequence[str], width: int) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, _GAP, 0, 0))
     table.add_column("method", vertical="bottom", max_width=_name_width(report, width), overflow="fold")
     for metric in metrics:
-        heads = Text("\n".join(f"{word} " for word in _lines(metric).split("\n")), justify="right")
+        heads = Text("\n".join(f"{word} " for word in _lines(report, metric).split("\n")), justify="right")
         table.add_column(heads, justify="right", vertical="bottom", no_wrap=True)
     columns = [_cells(report, metric) for metric in metrics]
     for row, method in enumerate(report.methods):
@@ -96,6 +97,6 @@ def _paper(report: Report) -> Table:
     table.add_column("paper and ours", overflow="fold")
     for head in ("paper", "ours", "95 % interval", "claim"):
         table.add_column(head, justify="right" if head != "claim" else "left", no_wrap=head != "claim")
-    for each in beside(report):
-        table.add_row(*map(Text, (each.what, each.printed, each.ours, each.interval, each.verdict)))
+    for row in beside(report):
+        table.add_row(*map(Text, (row.what, row.printed, row.ours, row.interval, row.verdict)))
     return table

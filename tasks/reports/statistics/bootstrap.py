@@ -112,7 +112,7 @@ def _resampled_means(
     means = []
     for rows in blocks(resamples, n):
         drawn = generator.integers(0, max(1, n), (rows, n))
-        times = np.stack([np.bincount(each, minlength=n) for each in drawn]).astype(np.float64)
+        times = np.stack([np.bincount(resample, minlength=n) for resample in drawn]).astype(np.float64)
         sums = times @ columns
         with np.errstate(invalid="ignore"):
             means.append(sums[:, :m] / sums[:, m:])

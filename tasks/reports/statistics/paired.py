@@ -67,7 +67,7 @@ def paired_bootstrap(
     intervals = mean_interval(differences, resamples=resamples, confidence=confidence, seed=seed)
     extreme = _extreme_flips(np.nan_to_num(differences), resamples, seed)
     p_values = (extreme + 1) / (resamples + 1)
-    return [_difference(*each) for each in zip(differences, intervals, p_values.tolist(), strict=True)]
+    return [_difference(*row) for row in zip(differences, intervals, p_values.tolist(), strict=True)]
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
@@ -87,9 +87,9 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def corrected(differences: Sequence[Difference]) -> list[Difference]:
-    """The same differences as one family of tests, each with its `p_holm`."""
-    adjusted = holm([each.p for each in differences])
-    return [replace(each, p_holm=p) for each, p in zip(differences, adjusted, strict=True)]
+    """The same differences as one family of tests, with their `p_holm`."""
+    adjusted = holm([difference.p for difference in differences])
+    return [replace(difference, p_holm=p) for difference, p in zip(differences, adjusted, strict=True)]
 
 
 def _difference(differences: NDArray[np.float64], interval: Interval, p: float) -> Difference:

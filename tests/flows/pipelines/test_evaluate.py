@@ -22,7 +22,8 @@ from storage.indexes.opened import IndexMismatch
 from storage.runs import IndexNotFound, read_runs
 from tasks.datasets.base import InputError
 from tasks.registry import UnknownName
-from tasks.report import NoReport, find_run, read_report, write_report
+from tasks.report import read_report, write_report
+from tasks.reports.runs import NoReport, find_run
 from tests.support.indexing import contents, index, sql
 
 ROOT = Path(__file__).parents[3]

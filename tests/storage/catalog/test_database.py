@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow.parquet as pq
 import pytest
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.completion import CompleteEvent
@@ -15,7 +16,6 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from typer.testing import CliRunner, Result
 
-from configs.evaluation import ScoreConfig
 from flows.cli import show
 from flows.cli.main import app
 from flows.cli.prompt import CatalogCompleter, history, is_whole, prompt
@@ -25,9 +25,8 @@ from flows.pipelines.experiments import evaluation
 from flows.pipelines.index_corpus import run_serially
 from flows.pipelines.quote.quote import plan
 from storage.catalog.database import CATALOG, build, connect, query, without_rows
-from storage.catalog.macros import LOWER_IS_BETTER, MACROS, NEITHER
+from storage.catalog.macros import MACROS
 from storage.catalog.tables import ROWS, columns
-from tasks.registry import METHODS, resolve
 from tests.support.indexing import index, parameters, sql
 
 CORPUS = "synthetic:passages=120,questions=60,seed=3"
@@ -121,25 +120,45 @@ def test_the_best_method_by_each_metric(store: Path) -> None:
     best = {metric: (value, method) for metric, value, method in sql(store, "SELECT metric, value, method FROM best()")}
     every = sql(
         store,
-        "SELECT metric, value, method FROM summaries AS s JOIN methods USING (fingerprint) WHERE value IS NOT NULL",
+        "SELECT metric, value, direction FROM summaries AS s JOIN methods USING (fingerprint) WHERE value IS NOT NULL",
     )
     for metric, (value, _) in best.items():
         values = [other for name, other, _ in every if name == metric]
-        assert value == (min(values) if metric in LOWER_IS_BETTER else max(values)), metric
+        (direction,) = {way for name, _, way in every if name == metric}
+        assert value == (min(values) if direction == "lower" else max(values)), metric
     assert best["prompt_tokens"][1] == "none"
-    assert set(best) == {metric for metric, _, _ in every}
+    assert set(best) == {metric for metric, _, direction in every if direction != "neither"}
     assert sql(store, "SELECT count(*) FROM best('trial', n := 3) WHERE metric = 'accuracy'") == [(3,)]
     assert sql(store, "SELECT * FROM best('another')") == []
 
 
-def test_the_macros_know_which_way_every_metric_points() -> None:
-    for name in METHODS["metric"]:
-        metric = resolve("metric", name)
-        if name == "mauve":
-            continue  # its column names the features it rests on; better the higher
-        for column in metric(ScoreConfig(metrics=(name,))).score([]):
-            told = None if column in NEITHER else column not in LOWER_IS_BETTER
-            assert told == metric.higher_is_better, column
+def test_summaries_say_what_a_metric_is(store: Path) -> None:
+    rows = sql(store, "SELECT DISTINCT metric, heading, unit, direction, needs, detail FROM summaries ORDER BY ALL")
+    assert ("f1", "F1", "0 to 1", "higher", ["an answer", "gold answers"], False) in rows
+    assert ("usd", "USD", "USD", "lower", ["an answer"], False) in rows
+    assert all(heading and unit and direction and needs for _, heading, unit, direction, needs, _ in rows)
+
+
+def test_a_store_that_was_scored_by_an_older_version_answers(store: Path, tmp_path: Path) -> None:
+    """Summaries had neither heading nor direction: they are read, and nothing is said to be best or worst."""
+    old = tmp_path / "old"
+    subprocess.run(["cp", "-a", str(store), str(old)], check=True)
+    (old / CATALOG).unlink(missing_ok=True)
+    files = sorted(old.glob("summaries/*/*.parquet"))
+    for file in files:
+        # An artifact of today with the bytes of then: its manifest names the size that the file has.
+        rows = pq.read_table(file).select(["metric", "value", "questions", "left_out"])
+        before = file.stat().st_size
+        pq.write_table(rows, file)
+        manifest = old / "scores" / file.parent.name / "manifest.json"
+        manifest.write_text(manifest.read_text().replace(f'"bytes": {before}', f'"bytes": {file.stat().st_size}'))
+    assert files
+    ((count, known),) = sql(old, "SELECT count(*), count(direction) FROM summaries")
+    assert count == sql(store, "SELECT count(*) FROM summaries")[0][0] > known == 0
+    assert sql(old, "SELECT * FROM best()") == sql(old, "SELECT * FROM worst()") == []
+    report = run("report", "trial", "--store", old)
+    assert report.exit_code == 0, report.output
+    assert "no best one is marked" in " ".join(report.output.split())
 
 
 def test_the_worst_questions_come_with_their_answers(store: Path) -> None:

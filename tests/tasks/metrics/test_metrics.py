@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -9,18 +10,30 @@ from hypothesis import strategies as st
 
 from configs.evaluation import ScoreConfig
 from tasks.datasets.base import Span
-from tasks.metrics.base import Answer, Case, Context, Hit
+from tasks.metrics.base import (
+    ANSWER,
+    CONTEXTS,
+    GOLD_ANSWERS,
+    GOLD_PASSAGES,
+    HITS,
+    SCALE,
+    SUPPORTING_FACTS,
+    Answer,
+    Case,
+    Context,
+    RankedUnit,
+)
 from tasks.registry import METHODS, resolve
 
 K = (1, 2, 3, 4, 10)
 PER_QUESTION = sorted(set(METHODS["metric"]) - {"mauve"})
 
 
-def hit(rank: int, passage: int = 1, text: str = "Some text.") -> Hit:
-    return Hit(rank, 100 * passage + rank, Span(passage, 0, len(text)), 1 / rank, text)
+def hit(rank: int, passage: int = 1, text: str = "Some text.") -> RankedUnit:
+    return RankedUnit(rank, 100 * passage + rank, Span(passage, 0, len(text)), 1 / rank, text)
 
 
-def found(*passages: int) -> tuple[Hit, ...]:
+def found(*passages: int) -> tuple[RankedUnit, ...]:
     return tuple(hit(rank, passage) for rank, passage in enumerate(passages, 1))
 
 
@@ -106,6 +119,42 @@ def test_rouge_knows_latin_letters_alone() -> None:
     assert values("rouge", answered("", "Ada"))["rouge_lsum"] == [0]
 
 
+@pytest.mark.parametrize("name", PER_QUESTION)
+def test_every_column_says_what_it_is(name: str) -> None:
+    metric = resolve("metric", name)(ScoreConfig(k=K))
+    columns = metric.columns()
+    assert [column.name for column in columns] == [*dict.fromkeys(column.name for column in columns)]
+    assert {column.name for column in columns} == metric.score([]).keys()
+    for column in columns:
+        assert column.heading, column
+        assert column.unit in {SCALE, "% of units", "tokens", "contexts", "answers", "s", "USD"}, column
+        assert column.direction in {"higher", "lower", "neither"}, column
+        assert {*column.needs} <= {ANSWER, CONTEXTS, GOLD_ANSWERS, GOLD_PASSAGES, HITS, SUPPORTING_FACTS}, column
+        assert column.needs, column
+
+
+@pytest.mark.parametrize("name", PER_QUESTION)
+def test_a_question_without_what_a_column_needs_is_left_out(name: str) -> None:
+    span = Span(1, 0, 10)
+    whole = Case(
+        "Who?", ("Some",), (1,), (span,), hits=found(1), contexts=(Context("Some text.", 3, (span,)),),
+        answer=Answer("Some", 9, 1, 0.1), units=9, selected=(Answer("Some", 9, 1, 0.1),),
+        candidates=(Answer("Some", 9, 1, 0.1),),
+    )  # fmt: skip
+    if name == "choice":
+        whole = replace(whole, question="Who?\nA: Some\nB: None")
+    without = {
+        ANSWER: {"answer": None, "selected": (), "candidates": ()}, CONTEXTS: {"contexts": None},
+        GOLD_ANSWERS: {"answers": ()}, GOLD_PASSAGES: {"gold_passages": ()}, HITS: {"hits": None},
+        SUPPORTING_FACTS: {"supporting_facts": ()},
+    }  # fmt: skip
+    for column in resolve("metric", name)(ScoreConfig(k=K)).columns():
+        assert values(name, whole)[column.name] != [None], column
+        for need, changes in without.items():
+            given = values(name, replace(whole, **changes))[column.name] != [None]
+            assert given == (need not in column.needs), (column, need)
+
+
 def test_no_ground_no_value() -> None:
     cases = [answered("Ada"), Case("Who?", ("Ada",), (1,), ()), answered("", "Ada", error="HTTP 500")]
     for name in ("accuracy", "exact_match", "f1", "rouge"):
@@ -137,7 +186,7 @@ def test_correct_units() -> None:
     texts = ["The mayor spoke.", "From 1990–95, O'Hara stayed in Cafe\u0301 Nord.", "Café"]
     hits = tuple(hit(rank, text=text) for rank, text in enumerate(texts, 1))
 
-    def ranks(*gold: str, hits: tuple[Hit, ...] = hits, units: int = 50) -> list[float | None]:
+    def ranks(*gold: str, hits: tuple[RankedUnit, ...] = hits, units: int = 50) -> list[float | None]:
         case = Case("Who?", gold, (), (), hits=hits, units=units)
         return [*values("first_rank", case)["first_rank"], *values("answer_recall", case)["answer_recall@2"]]
 

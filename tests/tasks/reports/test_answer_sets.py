@@ -1,7 +1,7 @@
 """What the report says of sets of answers."""
 
 from tasks.reports.contents import MethodResult
-from tasks.reports.plots.answer_sets import gains
+from tasks.reports.shown.answer_sets import gains
 from tasks.reports.shown.notes import notes
 from tests.support.reports import report, summaries
 

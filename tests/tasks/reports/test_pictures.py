@@ -17,12 +17,9 @@ from tasks.refiners.mmr import mmr
 from tasks.report import read_report, write_report
 from tasks.reports.contents import ContextMap, MethodResult, Report
 from tasks.reports.examples import choice, context_map
-from tasks.reports.plots.pictures import (
-    candidates_in_the_plane,
-    contexts_in_two_dimensions,
-    embedded,
-    with_and_without_mmr,
-)
+from tasks.reports.plots.candidates import candidates_in_the_plane
+from tasks.reports.plots.contexts import contexts_in_two_dimensions, embedded
+from tasks.reports.plots.refiners import quality_by_refiner
 from tests.support.indexing import index, sql
 from tests.support.reports import report, summaries
 
@@ -77,13 +74,14 @@ def test_the_map_shows_what_mmr_kept(made: tuple[Path, Evaluated, Report]) -> No
 def test_pictures_are_in_the_page(made: tuple[Path, Evaluated, Report]) -> None:
     store, _, found = made
     page = write_report(store, found).html.read_text()
-    for draw in (candidates_in_the_plane, contexts_in_two_dimensions, with_and_without_mmr):
+    for draw in (candidates_in_the_plane, contexts_in_two_dimensions, quality_by_refiner):
         plot = draw(found)
         assert plot is not None
         ET.fromstring(plot.svg)
         assert plot.title in page
-    described = with_and_without_mmr(found).svg  # type: ignore[union-attr]
-    assert described.count("without, ") == 2
+    described = quality_by_refiner(found).svg  # type: ignore[union-attr]
+    assert described.count("with cut, ") == described.count("with mmr") == 2
+    assert "What mmr keeps" in page
     assert "best:" in described
     assert "set:" in described
 
@@ -101,7 +99,7 @@ def test_a_removed_index_takes_its_picture_alone_with_it(made: tuple[Path, Evalu
 
 def test_there_is_nothing_to_draw_without_candidates_and_mmr() -> None:
     plain = report(MethodResult("plain", {}, summaries(accuracy=0.5)))
-    for draw in (candidates_in_the_plane, contexts_in_two_dimensions, with_and_without_mmr):
+    for draw in (candidates_in_the_plane, contexts_in_two_dimensions, quality_by_refiner):
         assert draw(plain) is None
-    two = ContextMap("Who?", ((1.0, 0.0), (0.0, 1.0)), (1.0, 1.0), (0,))
+    two = ContextMap("Who?", ((1.0, 0.0), (0.0, 1.0)), (1.0, 1.0), (0,), "mmr")
     assert contexts_in_two_dimensions(replace(plain, context_map=two)) is None  # two points are no map

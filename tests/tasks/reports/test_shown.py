@@ -25,18 +25,21 @@ from rich.console import Console
 
 from storage.catalog import database as catalog
 from tasks.reports.contents import MethodResult, Report, Summary
+from tasks.reports.families import families
+from tasks.reports.plots.alpha import panels, recall_by_alpha
+from tasks.reports.plots.cost import cost_by_stage
 from tasks.reports.plots.drawing import axes_grid, data_uri, ground
 from tasks.reports.plots.front import pareto_front
-from tasks.reports.plots.plots import plots
-from tasks.reports.plots.sweep import families, panels
-from tasks.reports.shown.columns import best, default_columns, figure, significant
-from tasks.reports.shown.labels import label_points
+from tasks.reports.plots.labels import label_points
+from tasks.reports.plots.quality import quality_by_price
+from tasks.reports.shown.columns import best, default_columns, figure, price_metric, quality_metric, significant
 from tasks.reports.shown.markdown import markdown_report
 from tasks.reports.shown.notes import paid, warnings
 from tasks.reports.shown.page import page
 from tasks.reports.shown.queries import queries
 from tasks.reports.shown.tables import LONG, csv_bytes, long_table, wide_table
 from tasks.reports.shown.terminal import terminal_report
+from tasks.reports.summaries import undeclared
 from tests.support import reports
 
 every = pytest.mark.parametrize("make", reports.ALL, ids=lambda make: make.__name__)
@@ -121,7 +124,8 @@ def test_the_front_is_what_nothing_dominates(points: list[tuple[int, int]]) -> N
     ],
 )
 def test_a_figure_has_the_digits_of_its_metric(metric: str, value: float | None, text: str) -> None:
-    assert figure(metric, value) == text
+    unit = reports.COLUMNS[metric].unit if metric in reports.COLUMNS else ""
+    assert figure(value, unit) == text
 
 
 @given(st.floats(1e-9, 1e9))
@@ -149,6 +153,23 @@ def test_a_metric_of_ones_own_is_a_column() -> None:
     assert default_columns(report) == ["f1", "faithfulness"]
 
 
+def test_quality_and_price_are_the_first_that_were_scored() -> None:
+    assert (quality_metric(reports.three()), price_metric(reports.three())) == ("accuracy", "prompt_tokens")
+    assert (quality_metric(reports.sweep()), price_metric(reports.sweep())) == ("passage_recall@10", "contexts")
+    own = reports.report(MethodResult("a", {}, reports.summaries(completion_tokens=3.0, faithfulness=0.5, f1=0.4)))
+    assert (quality_metric(own), price_metric(own)) == ("f1", "completion_tokens")
+    assert quality_metric(reports.nothing_scored()) is price_metric(reports.nothing_scored()) is None
+
+
+def test_what_an_older_version_scored_has_no_best_and_says_so() -> None:
+    summaries = [{"f1": Summary(undeclared("f1"), value, 3)} for value in (0.2, 0.4)]
+    report = reports.report(*(MethodResult(str(n), {}, each) for n, each in enumerate(summaries)))
+    assert best(report, "f1") == set()
+    assert default_columns(report) == ["f1"]
+    assert any("no best one is marked" in warning for warning in warnings(report))
+    assert "f1" in markdown_report(report)
+
+
 def test_the_best_is_the_lowest_of_a_cost_and_ties_share_it() -> None:
     figures = {"a": (1, 2), "b": (3, 1), "c": (3, 3)}
     report = reports.report(
@@ -157,11 +178,15 @@ def test_the_best_is_the_lowest_of_a_cost_and_ties_share_it() -> None:
     assert best(report, "f1") == {1, 2}
     assert best(report, "usd") == {1}
     assert best(reports.one(), "f1") == set()
-    assert best(reports.three(), "contexts") == set()  # neither more nor fewer of them are better
+    sizes = reports.report(*(MethodResult(str(n), {}, reports.summaries(set_size=n)) for n in (1.0, 2.0)))
+    assert best(sizes, "set_size") == set()  # neither more nor fewer of them are better
 
 
 def test_a_value_that_is_no_number_is_none() -> None:
-    report = reports.report(MethodResult("a", {}, {"f1": Summary(float("nan"), 3), "mauve": Summary(float("inf"), 3)}))
+    values = {"f1": float("nan"), "mauve": float("inf")}
+    report = reports.report(
+        MethodResult("a", {}, {name: Summary(undeclared(name), value, 3) for name, value in values.items()})
+    )
     assert report.values("f1") == report.values("mauve") == [None]
     assert long_table(report)["value"].null_count == 2
 
@@ -184,7 +209,7 @@ def test_a_narrow_terminal_shows_every_figure(width: int) -> None:
     for metric in default_columns(report):
         marked = best(report, metric)
         for row, value in enumerate(report.values(metric)):
-            assert f"{figure(metric, value)}{'*' if row in marked else ''}" in words
+            assert f"{figure(value, report.column(metric).unit)}{'*' if row in marked else ''}" in words
 
 
 def test_chosen_columns_and_an_unknown_one() -> None:
@@ -319,7 +344,7 @@ def test_the_page_has_the_figures_of_the_table() -> None:
     for metric in default_columns(report):
         marked = best(report, metric)
         for row, value in enumerate(report.values(metric)):
-            assert f"{figure(metric, value)}{'* (best)' if row in marked else ''}" in cells
+            assert f"{figure(value, report.column(metric).unit)}{'* (best)' if row in marked else ''}" in cells
 
 
 def test_the_same_report_gives_the_same_bytes_in_another_process() -> None:
@@ -337,7 +362,7 @@ def test_the_same_report_gives_the_same_bytes_in_another_process() -> None:
 @every
 def test_plots_are_xml_and_images(make: Callable[[], Report]) -> None:
     report = make()
-    for plot in (plots.quality_by_tokens(report), plots.recall_by_alpha(report), plots.cost_by_stage(report)):
+    for plot in (quality_by_price(report), recall_by_alpha(report), cost_by_stage(report)):
         if plot:
             assert ET.fromstring(plot.svg).tag == "{http://www.w3.org/2000/svg}svg"
             kind, _, encoded = data_uri(plot.svg).partition(",")
@@ -348,7 +373,7 @@ def test_plots_are_xml_and_images(make: Callable[[], Report]) -> None:
 
 
 def test_labels_of_a_plot_are_the_names() -> None:
-    plot = plots.quality_by_tokens(reports.strange_names())
+    plot = quality_by_price(reports.strange_names())
     assert plot is not None
     texts = [element.text for element in ET.fromstring(plot.svg).iter("{http://www.w3.org/2000/svg}text")]
     assert '4 _underscore id="x" url(#y) #010203' in texts
@@ -357,22 +382,22 @@ def test_labels_of_a_plot_are_the_names() -> None:
 
 def test_what_cannot_be_drawn_is_left_out() -> None:
     empty = reports.nothing_scored()
-    assert plots.quality_by_tokens(empty) is plots.recall_by_alpha(empty) is plots.cost_by_stage(empty) is None
-    assert plots.recall_by_alpha(reports.three()) is None  # nothing differs in alpha alone
-    plot = plots.quality_by_tokens(reports.errors_only())
+    assert quality_by_price(empty) is recall_by_alpha(empty) is cost_by_stage(empty) is None
+    assert recall_by_alpha(reports.three()) is None  # nothing differs in alpha alone
+    plot = quality_by_price(reports.errors_only())
     assert plot is not None
     assert "1 of 2 methods lack one of the two figures" in plot.caption
 
 
 def test_the_front_is_told_in_words() -> None:
-    plot = plots.quality_by_tokens(reports.three())
+    plot = quality_by_price(reports.three())
     assert plot is not None
     about = ET.fromstring(plot.svg)[1].text or ""
     assert re.findall(r"(\d) [^:]+: [\d.,]+ prompt tokens", about) == ["1", "3", "4"]
 
 
 def test_without_a_generator_quality_is_recall_against_contexts() -> None:
-    plot = plots.quality_by_tokens(reports.sweep())
+    plot = quality_by_price(reports.sweep())
     assert plot is not None
     assert plot.title == "Passage recall@10 against contexts"
 

@@ -17,8 +17,8 @@ _NAME = 60
 
 
 def gains(report: Report) -> list[str]:
-    """A sentence for each method that gives several answers, against its baseline."""
-    pairs = [(each, report.methods[each.against]) for each in report.methods if each.against is not None]
+    """A sentence for every method that gives several answers, against its baseline."""
+    pairs = [(own, report.methods[own.against]) for own in report.methods if own.against is not None]
     return [line for method, baseline in pairs if (line := _gain(report, method, baseline))]
 
 
@@ -27,20 +27,20 @@ def _gain(report: Report, method: MethodResult, against: MethodResult) -> str:
     single = report.measures(against).get(ANY)
     one = single.value if single else None
     values = {metric: summary.value for metric, summary in report.measures(method).items()}
-    found, drawn, size = (values.get(metric) for metric in (ANY, DRAWN, SIZE))
+    any_right, drawn, size = (values.get(metric) for metric in (ANY, DRAWN, SIZE))
     controls = [(name, value) for metric, name in CONTROLS.items() if (value := values.get(metric)) is not None]
-    if one is None or found is None or drawn is None or size is None or size <= 1:
+    if one is None or any_right is None or drawn is None or size is None or size <= 1:
         return ""
-    said = (
-        f"{shortened(method.label, _NAME)}: {size:.2f} answers a question, any of them right in {figure(ANY, found)}, "
-        f"one drawn from them in {figure(DRAWN, drawn)}, "
-        + ", ".join(f"any of {name} in {figure(ANY, value)}" for name, value in controls)
+    sentence = (
+        f"{shortened(method.label, _NAME)}: {size:.2f} answers a question, any of them right in {figure(any_right)}, "
+        f"one drawn from them in {figure(drawn)}, "
+        + ", ".join(f"any of {name} in {figure(value)}" for name, value in controls)
     )
-    gain = found - one
+    gain = any_right - one
     if gain <= 0:
-        return f"{said}: no gain over {baseline} ({figure(ANY, one)})."
+        return f"{sentence}: no gain over {baseline} ({figure(one)})."
     shares = [f"{name} {_share(value - one, gain)}" for name, value in controls]
-    return f"{said}. Of its gain over {baseline} ({figure(ANY, one)}), {gain:.3f}, {' and '.join(shares)}."
+    return f"{sentence}. Of its gain over {baseline} ({figure(one)}), {gain:.3f}, {' and '.join(shares)}."
 
 
 def _share(part: float, gain: float) -> str:

@@ -16,7 +16,7 @@ _SIZE = 8
 
 
 def label_points(axes: Any, points: Sequence[tuple[float, float]], labels: Sequence[str], steps: Sequence[int]) -> None:
-    """Write each label near its point, clear of markers, of other labels and of the frame as far as there is room.
+    """Write every label near its point, clear of markers, of other labels and of the frame as far as there is room.
 
     `steps`: the points that a stepped line joins, in its order. Their labels are bold, choose first, and keep clear of
     that line, as do all; a label that has to stand off from its point gets a line to it. The axes' limits have to be
@@ -29,7 +29,7 @@ def label_points(axes: Any, points: Sequence[tuple[float, float]], labels: Seque
     centres = [tuple(axes.transData.transform(point)) for point in points]
     taken = [(x - _RADIUS, y - _RADIUS, x + _RADIUS, y + _RADIUS) for x, y in centres]
     taken += _stepped([centres[number] for number in steps])
-    for number in sorted(range(len(points)), key=lambda each: (each not in steps, *centres[each], each)):
+    for number in sorted(range(len(points)), key=lambda place: (place not in steps, *centres[place], place)):
         weight = "bold" if number in steps else "normal"
         text = axes.text(0, 0, labels[number], fontsize=_SIZE, fontweight=weight)
         size = text.get_window_extent(renderer)
@@ -72,7 +72,7 @@ def _place(
 
 
 def _candidates(centre: tuple[float, float], size: tuple[float, float]) -> Iterator[tuple[_Box, float]]:
-    """Boxes around a point, the right side first, each touching a circle of one of the distances."""
+    """Boxes around a point, the right side first, touching a circle of one of the distances."""
     (x, y), (width, height) = centre, size
     for distance in _DISTANCES:
         for eighth in (0, 4, 2, 6, 1, 7, 3, 5):

@@ -10,7 +10,6 @@ from tasks.reports.shown.columns import (
     best,
     difference_cells,
     figure,
-    heading,
     not_told_apart,
     significant,
 )
@@ -51,19 +50,23 @@ def figures(report: Report, metrics: Sequence[str]) -> Grid:
     for metric in metrics:
         marked, alike = best(report, metric), not_told_apart(report, metric)
         values = report.values(metric)
-        cells = [Cell(figure(metric, value), row in marked, row in alike) for row, value in enumerate(values)]
+        unit = report.column(metric).unit
+        cells = [Cell(figure(value, unit), row in marked, row in alike) for row, value in enumerate(values)]
         columns.append(cells)
     if any(cell.alike for column in columns for cell in column):
         caption += " ≈: not told apart from the baseline (p ≥ 0.05)."
-    return Grid(caption, ["method", *map(heading, metrics)], _rows(report, columns))
+    return Grid(caption, ["method", *(report.column(metric).heading for metric in metrics)], _rows(report, columns))
 
 
 def differences(report: Report) -> Grid:
     """Every difference to the baseline: a row per method and metric."""
     rows = [
-        (_name(report, number), [Cell(text, bold) for text, bold in difference_cells(metric, each)])
+        (
+            _name(report, number),
+            [Cell(text, bold) for text, bold in difference_cells(report.column(metric).heading, difference)],
+        )
         for number, method in enumerate(report.methods)
-        for metric, each in method.differences.items()
+        for metric, difference in method.differences.items()
     ]
     caption = (
         "Every metric of every method minus the baseline's. Effect: Cohen's d_z, the mean difference in standard "
@@ -77,11 +80,10 @@ def everything(report: Report) -> Grid:
     rows = []
     for number in range(len(report.methods)):
         for metric, summary in report.measures(report.methods[number]).items():
-            interval = (
-                "–" if summary.low is None else f"{figure(metric, summary.low)} to {figure(metric, summary.high)}"
-            )
+            unit = summary.column.unit
+            interval = "–" if summary.low is None else f"{figure(summary.low, unit)} to {figure(summary.high, unit)}"
             counts = (f"{summary.questions:,}", f"{summary.left_out:,}")
-            cells = [Cell(metric), Cell(figure(metric, summary.value)), Cell(interval), *map(Cell, counts)]
+            cells = [Cell(metric), Cell(figure(summary.value, unit)), Cell(interval), *map(Cell, counts)]
             rows.append((_name(report, number), cells))
     caption = (
         "Every metric: mean over the questions that could be scored with its 95 % interval, how many questions there "
@@ -92,14 +94,14 @@ def everything(report: Report) -> Grid:
 
 def indexes(report: Report) -> Grid:
     rows = []
-    for each in report.indexes:
-        counts = (each.passages, each.sentences, each.tokens, each.copied)
-        seconds = (significant(each.wall_seconds), significant(each.cpu_seconds))
-        memory = (f"{each.peak_memory_bytes / 2**20:,.0f}", f"{each.disk_bytes / 2**20:,.1f}", significant(each.usd))
-        cells = [one_line(each.settings), *(f"{count:,}" for count in counts), *seconds, *memory]
-        rows.append((one_line(each.name), [Cell(text) for text in cells]))
+    for index in report.indexes:
+        counts = (index.passages, index.sentences, index.tokens, index.copied)
+        seconds = (significant(index.wall_seconds), significant(index.cpu_seconds))
+        memory = (f"{index.peak_memory_bytes / 2**20:,.0f}", f"{index.disk_bytes / 2**20:,.1f}", significant(index.usd))
+        cells = [one_line(index.settings), *(f"{count:,}" for count in counts), *seconds, *memory]
+        rows.append((one_line(index.name), [Cell(text) for text in cells]))
     caption = (
-        "What each index holds, and what it took from source files to FAISS. The cost of copied vectors is another "
+        "What every index holds, and what it took from source files to FAISS. The cost of copied vectors is another "
         "index's: to compare costs, index with encode.reuse=false."
     )
     heads = (
@@ -118,8 +120,8 @@ def indexes(report: Report) -> Grid:
 
 def paper(report: Report) -> Grid:
     rows = [
-        (each.what, [Cell(text or "–") for text in (each.printed, each.ours, each.interval, each.verdict, each.source)])
-        for each in beside(report)
+        (row.what, [Cell(text or "–") for text in (row.printed, row.ours, row.interval, row.verdict, row.source)])
+        for row in beside(report)
     ]
     name = report.paper.paper if report.paper else ""
     return Grid(f"{name}: its printed figures beside ours.", ("figure", *HEADS), rows)
@@ -148,4 +150,4 @@ def costs(report: Report) -> Grid:
             )
             rows.append((_name(report, number), [Cell(text) for text in measured]))
     heads = ("method", "stage", "rows", "tokens", "wall s", "s per batch", "CPU s", "peak MiB", "USD", "paid by")
-    return Grid("What each stage took, summed over its batches of questions.", heads, rows, 1)
+    return Grid("What every stage took, summed over its batches of questions.", heads, rows, 1)

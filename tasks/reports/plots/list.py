@@ -1,0 +1,35 @@
+"""The plots of a report, in the order of its page: a plot is a file of its own and a line here."""
+
+from collections.abc import Callable
+
+from tasks.reports.contents import Report
+from tasks.reports.plots.alpha import recall_by_alpha
+from tasks.reports.plots.candidates import candidates_in_the_plane
+from tasks.reports.plots.contexts import contexts_in_two_dimensions
+from tasks.reports.plots.cost import cost_by_stage
+from tasks.reports.plots.depth import by_depth
+from tasks.reports.plots.differences import differences
+from tasks.reports.plots.drawing import Plot
+from tasks.reports.plots.quality import quality_by_price
+from tasks.reports.plots.ranks import rank_distribution
+from tasks.reports.plots.refiners import quality_by_refiner
+from tasks.reports.plots.second_quality import second_quality_by_price
+
+PLOTS: tuple[Callable[[Report], Plot | None], ...] = (
+    quality_by_price,
+    differences,
+    second_quality_by_price,
+    quality_by_refiner,
+    candidates_in_the_plane,
+    contexts_in_two_dimensions,
+    recall_by_alpha,
+    by_depth,
+    rank_distribution,
+    cost_by_stage,
+)
+"""None of a plot: the report has no ground for it."""
+
+
+def drawn(report: Report) -> list[Plot]:
+    """Every plot that the report has grounds for."""
+    return [plot for draw in PLOTS if (plot := draw(report))]
