@@ -253,7 +253,7 @@ def test_two_methods_of_a_run_are_compared_question_by_question(store: Path) -> 
 
 def test_runs_are_compared_on_the_questions_they_share(store: Path) -> None:
     report(store, name="few", questions={"sample": 20})
-    report(store, name="more", questions={"sample": 30}, retrieve={"alpha": 0.9})
+    report(store, name="more", questions={"sample": 30}, retrieve={"top_k": 4})
     code, output = command("compare", "few", "more", "--store", str(store))
     assert code == 0
     assert output.count("20 shared of 20 and 30 questions") == 2  # pareto with pareto, naive with naive
