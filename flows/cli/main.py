@@ -13,7 +13,7 @@ from configs.schema import IndexCorpus, Search
 from flows.cli import compare as compare_cli
 from flows.cli import costs as costs_cli
 from flows.cli import evaluate as evaluation_cli
-from flows.cli import show
+from flows.cli import show, tables
 from flows.cli import significance as significance_cli
 from flows.cli import sql as sql_cli
 from flows.cli import train as training_cli
@@ -174,7 +174,7 @@ app.command(epilog=training_cli.settings_help())(training_cli.train)
 
 
 app.command()(sql_cli.sql)
-app.command()(sql_cli.tables)
+app.command()(tables.tables)
 app.command()(costs_cli.costs)
 
 

@@ -68,7 +68,7 @@ def answer(store: Path, text: str, format: str) -> None:
 
 
 def _command(store: Path, text: str) -> None:
-    from flows.cli.sql import document
+    from flows.cli.tables import document
 
     command, *names = text.rstrip(";").split()
     if command == "\\d":

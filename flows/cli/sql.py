@@ -1,21 +1,13 @@
-"""The commands `sql` and `tables`."""
+"""The command `sql`."""
 
 import sys
 from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-import duckdb
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from flows.cli import show
 from flows.cli.terminal import DEFAULT_STORE, StoreOption, explained_errors, out
-from tasks.registry import UnknownName
-
-if TYPE_CHECKING:
-    from storage.catalog.macros import Macro
 
 
 class Format(StrEnum):
@@ -49,90 +41,3 @@ def sql(
             prompt(store, format.value)
         else:
             show.rows(out, run_query(store, sys.stdin.read() if query is None else query), format.value)
-
-
-def tables(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="A table, view or macro to describe.")
-    ] = None,
-    macros: Annotated[bool, typer.Option("--macros", help="The macros, with an example for every one.")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="Every column of every table.")] = False,
-    store: StoreOption = DEFAULT_STORE,
-) -> None:
-    """Document the tables, views and macros of the catalog: every column with its type, unit and meaning.
-
-    Needs no store; if there is one, it also counts the rows of every table.
-
-        vitalfew tables hits
-    """
-    with explained_errors():
-        from storage.catalog.macros import MACROS
-        from storage.catalog.tables import ROWS
-
-        every = [*(ROWS if everything else []), *([macro.name for macro in MACROS] if macros else [])]
-        document(store, [*(names or []), *every])
-
-
-def document(store: Path, names: list[str]) -> None:
-    """Describe these tables and macros, or list all if no names are given. Raises UnknownName."""
-    from storage import files
-    from storage.catalog.database import connect, without_rows
-    from storage.catalog.macros import MACROS
-    from storage.catalog.tables import ROWS
-
-    known = {macro.name: macro for macro in MACROS}
-    for name in names:
-        if name not in ROWS and name not in known:
-            raise UnknownName("table or macro", name, [*ROWS, *known])
-    there = files.is_folder(store)
-    with connect(store) if there else without_rows() as connection:
-        if not names:
-            _overview(connection, store, there)
-        for name in names:
-            if name in known:
-                _macro(known[name])
-            else:
-                _table(connection, name, there)
-
-
-def _overview(connection: duckdb.DuckDBPyConnection, store: Path, there: bool) -> None:
-    from storage.catalog.macros import MACROS
-    from storage.catalog.tables import ROWS
-
-    shown = Table("table", box=None, header_style="bold", pad_edge=False)
-    if there:
-        shown.add_column("rows", justify="right")
-    shown.add_column("a row is")
-    for name, row in ROWS.items():
-        shown.add_row(name, *([_rows(connection, name)] if there else []), row)
-    out.print(shown)
-    out.print(f"\nMacros (`vitalfew tables --macros`): {', '.join(macro.name for macro in MACROS)}")
-    about = f"Rows are those of {store}" if there else f"There is no store at {store}, so no rows are counted"
-    out.print(f"{escape(about)}. Columns: vitalfew tables NAME, or --all", soft_wrap=True)
-
-
-def _table(connection: duckdb.DuckDBPyConnection, name: str, there: bool) -> None:
-    from storage.catalog.tables import ROWS, columns
-
-    count = f", {_rows(connection, name)} rows" if there else ""
-    out.print(f"[b]{name}[/]: a row is {ROWS[name]}{count}")
-    types = {row[0]: row[1] for row in connection.sql(f"DESCRIBE {name}").fetchall()}
-    shown = Table(box=None, header_style="bold", pad_edge=False)
-    for heading in ("column", "type", "unit"):
-        shown.add_column(heading, overflow="fold")
-    shown.add_column("meaning")
-    documented = columns(name)
-    for column, kind in types.items():
-        shown.add_row(column, escape(kind), documented[column].unit, escape(documented[column].about))
-    out.print(shown)
-    out.print()
-
-
-def _macro(macro: "Macro") -> None:
-    out.print(f"[b]{escape(macro.signature)}[/]: {escape(macro.about)}", soft_wrap=True)
-    out.print(f"    [green]{escape(macro.example)}[/]\n", highlight=False, soft_wrap=True)
-
-
-def _rows(connection: duckdb.DuckDBPyConnection, name: str) -> str:
-    ((count,),) = connection.sql(f"SELECT count(*) FROM {name}").fetchall()
-    return f"{count:,}"
