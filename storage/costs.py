@@ -43,6 +43,7 @@ _ROLES = {
     "refine": "refiner",
     "generate": "generator",
     "critique": "critic",
+    "label": "labeller",
     "train": "trainer",
 }
 

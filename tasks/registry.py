@@ -77,6 +77,9 @@ METHODS: dict[str, dict[str, str]] = {
         "pareto_ideal": "tasks.selectors.pareto_ideal:ParetoIdeal",
         "geometric_mean": "tasks.selectors.geometric_mean:GeometricMean",
     },
+    "labeller": {
+        "gold": "tasks.labellers.gold:Gold",
+    },
     "trainer": {
         "reader": "tasks.trainers.reader:ReaderTrainer",
         "critic": "tasks.trainers.critic:CriticTrainer",

@@ -23,6 +23,7 @@ ROWS = {
     "answers": "an answer that was chosen among the candidates",
     "scores": "one metric of one question",
     "summaries": "one metric over all questions",
+    "labels": "whether a passage is relevant to a question",
     "training_steps": "a step of a training",
     "rejects": "an input row that was not used",
     "costs": "what one shard of one stage took",

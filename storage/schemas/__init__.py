@@ -16,7 +16,7 @@ from storage.schemas.corpus import (
 )
 from storage.schemas.evaluation import ANSWERS, CANDIDATES, CRITIQUES, EVIDENCE, HITS, SCORES, SUMMARIES
 from storage.schemas.records import COSTS, METHODS, QUOTES, RUNS
-from storage.schemas.training import TRAINING_STEPS
+from storage.schemas.training import LABELS, TRAINING_STEPS
 
 # Every table of the catalog. `vectors` has a width of its own per encoder: 1 stands for "some".
 TABLES: dict[str, pa.Schema] = {
@@ -36,6 +36,7 @@ TABLES: dict[str, pa.Schema] = {
     "answers": ANSWERS,
     "scores": SCORES,
     "summaries": SUMMARIES,
+    "labels": LABELS,
     "training_steps": TRAINING_STEPS,
     "rejects": REJECTS,
     "costs": COSTS,
@@ -45,7 +46,7 @@ TABLES: dict[str, pa.Schema] = {
 }
 
 __all__ = [
-    "ANSWERS", "CANDIDATES", "COSTS", "CRITIQUES", "EVIDENCE", "HITS", "INDEX_QUALITY", "METHODS", "NEIGHBOURS",
-    "PASSAGES", "QUESTIONS", "QUOTES", "REJECTS", "RUNS", "SCORES", "SENTENCES", "SUMMARIES", "TABLES", "TERMS",
-    "TRAINING_STEPS", "VECTOR_KINDS", "question_vectors", "vectors",
+    "ANSWERS", "CANDIDATES", "COSTS", "CRITIQUES", "EVIDENCE", "HITS", "INDEX_QUALITY", "LABELS", "METHODS",
+    "NEIGHBOURS", "PASSAGES", "QUESTIONS", "QUOTES", "REJECTS", "RUNS", "SCORES", "SENTENCES", "SUMMARIES", "TABLES",
+    "TERMS", "TRAINING_STEPS", "VECTOR_KINDS", "question_vectors", "vectors",
 ]  # fmt: skip

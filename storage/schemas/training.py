@@ -1,8 +1,19 @@
-"""The tables of training: its steps."""
+"""The tables of training: labels to learn from, and its steps."""
 
 import pyarrow as pa
 
 from storage.schemas.fields import column
+
+LABELS = pa.schema(
+    [
+        column("question_id", pa.int64(), "the question"),
+        column("passage_id", pa.int64(), "the passage that was retrieved for it"),
+        column("rater", pa.float64(), "1: relevant, 0: not, as the first to be asked says; none: an error", True),
+        column("critic", pa.float64(), "what another made of that; none: nobody else was asked", True),
+        column("label", pa.float64(), "what counts of the two; none where there is an error", True),
+        column("error", pa.string(), "why there is no label, else empty"),
+    ]
+)
 
 TRAINING_STEPS = pa.schema(
     [

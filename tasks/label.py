@@ -1,0 +1,99 @@
+"""label: hits → `labels`, one for each question and passage: is the passage relevant to the question?"""
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from configs.labelling import LabelConfig
+from storage import schemas
+from storage.artifacts import Artifact
+from storage.ids import shard_of
+from storage.indexes.units import Units
+from tasks.labellers.base import Label as Verdict
+from tasks.labellers.base import Labelled, Labeller
+from tasks.registry import make, with_options
+from tasks.stage import Progress, ShardResult, Stage
+
+
+class Label(Stage):
+    """Stage `label` over the hits of a method. A passage that several units were retrieved of is labelled once."""
+
+    name: ClassVar[str] = "label"
+    table: ClassVar[str] = "labels"
+
+    def __init__(self, store: Path, asked: Artifact, hits: Artifact, passages: Artifact, config: LabelConfig) -> None:
+        """`passages`: the load artifact of the index that was searched. Raises UnknownName, ConfigError."""
+        options = with_options(config, "label")
+        self.labeller: Labeller = make(options, "label")
+        super().__init__(store, {"asked": asked, "hits": hits, "passages": passages}, options)
+        self.num_gpus = 1.0 if self.labeller.uses_gpu else 0.0
+        self.workers = self.labeller.workers
+
+    config: LabelConfig
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A worker makes its own: a model does not travel.
+        return {name: value for name, value in vars(self).items() if name != "labeller"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.labeller = make(self.config, "label")
+
+    def config_identity(self) -> dict[str, Any]:
+        return self.config.identity()
+
+    def method_identity(self) -> dict[str, Any]:
+        return self.labeller.identity()
+
+    def shards(self) -> list[int]:
+        return [record.shard for record in self.inputs["hits"].completed().shards]
+
+    def total_rows(self) -> int:
+        return self.inputs["hits"].completed().rows["hits"]
+
+    def work(self, shard: int, progress: Progress) -> ShardResult:
+        hits = self.inputs["hits"].read(shard, columns=["question_id", "passage_id"])
+        pairs = list(dict.fromkeys(zip(hits["question_id"].to_pylist(), hits["passage_id"].to_pylist(), strict=True)))
+        progress(hits.num_rows - len(pairs), 0)
+        tokens = 0
+
+        def tick(rows: int, computed: int) -> None:
+            nonlocal tokens
+            tokens += computed
+            progress(rows, computed)
+
+        verdicts = self.labeller.label(self._labelled(shard, pairs), tick)
+        rows = [_row(*pair, verdict) for pair, verdict in zip(pairs, verdicts, strict=True)]
+        notes = {"errors": sum(bool(verdict.error) for verdict in verdicts)}
+        table = pa.Table.from_pylist(rows, schemas.LABELS)
+        return ShardResult(hits.num_rows, {self.table: table}, tokens=tokens, notes=notes)
+
+    def _labelled(self, shard: int, pairs: list[tuple[int, int]]) -> list[Labelled]:
+        questions = {row["question_id"]: row for row in self.inputs["asked"].read(shard).to_pylist()}
+        load = self.inputs["passages"]
+        units, shards = Units({"passages": load}, "passage"), len(load.completed().shards)
+        places = shard_of(np.array([passage for _, passage in pairs], np.int64), shards)
+        labelled = []
+        for (question_id, passage_id), place in zip(pairs, places, strict=True):
+            question, passage = questions[question_id], units.passage(int(place), passage_id)
+            facts = [fact for fact in question["supporting_facts"] if fact["passage_id"] == passage_id]
+            labelled.append(
+                Labelled(
+                    question=question["text"],
+                    answers=tuple(question["answers"]),
+                    gold_passages=tuple(question["gold_passages"]),
+                    facts=tuple((fact["start"], fact["end"]) for fact in facts),
+                    passage_id=passage_id,
+                    title=passage["title"],
+                    text=passage["text"],
+                )
+            )
+        return labelled
+
+
+def _row(question_id: int, passage_id: int, verdict: Verdict) -> dict[str, Any]:
+    """A row of `labels`."""
+    said = {"rater": verdict.rater, "critic": verdict.critic, "label": verdict.label, "error": verdict.error}
+    return {"question_id": question_id, "passage_id": passage_id, **said}

@@ -1,0 +1,43 @@
+"""`gold`: what the data set says itself. A passage is relevant that is one of the question's gold passages.
+
+Sparse RAG's gold labels (arXiv 2405.16178, table 10). With `answer`, one of the gold answers has to stand within its
+supporting facts, or anywhere in it where there are none.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from pydantic import ConfigDict, Field
+
+from configs.labelling import LabelConfig
+from tasks.labellers.base import Label, Labelled, Tick
+
+
+class Gold:
+    """Relevant is a gold passage of the question, as the data set says; no model."""
+
+    class Options(LabelConfig):
+        model_config = ConfigDict(extra="forbid")
+
+        answer: bool = Field(False, description="It also has to hold a gold answer, within its supporting facts.")
+
+    version: ClassVar[str] = "1"
+    uses_gpu: bool = False
+    workers: int | None = None
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+
+    def identity(self) -> dict[str, Any]:
+        return {"class": type(self).__name__, "version": self.version}
+
+    def label(self, batch: Sequence[Labelled], tick: Tick) -> list[Label]:
+        tick(len(batch), 0)
+        return [Label(float(self._is_relevant(passage))) for passage in batch]
+
+    def _is_relevant(self, passage: Labelled) -> bool:
+        if passage.passage_id not in passage.gold_passages:
+            return False
+        texts = [passage.text[start:end] for start, end in passage.facts] or [passage.text]
+        found = any(answer.lower() in text.lower() for answer in passage.answers for text in texts)
+        return found or not self.options.answer
