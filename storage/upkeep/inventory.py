@@ -8,7 +8,7 @@ An artifact is *referred to*, and kept by `store gc`, when
   it is believed until nothing of it has been written for SILENCE;
 - a run that did not complete would go on from it: one that no completed run of its name has followed, for
   `unfinished_days` after it ended;
-- an artifact that is referred to was made from it.
+- an artifact that is referred to was computed from it.
 
 Old runs refer to nothing: their records and what they cost are history and stay, their artifacts do not.
 """
@@ -44,7 +44,7 @@ class Policy:
 
 @dataclass
 class Entry:
-    """An artifact as found. `bytes` of all its files; `modified` (POSIX seconds); `usd` what its shards took."""
+    """An artifact as it lies in the store. `bytes` of all its files; `modified` (POSIX seconds); `usd` what its shards took."""
 
     artifact: Artifact
     stage: str
@@ -62,7 +62,7 @@ class Entry:
 
 
 class UnknownReferences(ValueError):
-    """It cannot be told what is referred to: the message names the record that cannot be read, and the remedy."""
+    """What is referred to is not known: the message names the record that cannot be read, and the remedy."""
 
 
 def check_store(store: Path) -> None:
@@ -153,7 +153,7 @@ def last_sign(artifact: Artifact) -> float:
 
 
 def references(store: Path, policy: Policy) -> dict[str, str]:
-    """The artifacts that are referred to, each with why, in words. Raises UnknownReferences."""
+    """The artifacts that are referred to, with why, in words. Raises UnknownReferences."""
     reasons: dict[str, str] = {}
     recorded = runs.read_runs(store)
     if unreadable := [run for run in recorded if run.state == runs.UNREADABLE]:

@@ -47,7 +47,7 @@ def plan(store: Path, policy: Policy) -> Plan:
             size = sum(map(files.tree_bytes, parts(artifact)))
             removals.append(Removal("artifact", artifact.name, "nothing refers to it", size))
     going = {removal.name for removal in removals}
-    staging = [each for each in finished_staging(store) if str(Path(each.name).parent) not in going]
+    staging = [staged for staged in finished_staging(store) if str(Path(staged.name).parent) not in going]
     rest = [*orphans(store), *staging, *leftovers(store), *_stale_sources(store)]
     return Plan(removals + rest, kept)
 
@@ -93,7 +93,7 @@ def _stale_sources(store: Path) -> Iterator[Removal]:
 
 
 def remove(store: Path, removals: Sequence[Removal], policy: Policy) -> Iterator[tuple[Removal, str | None]]:
-    """Remove one after the other; each is yielded with why it was kept after all, or None. Ends with a new catalog."""
+    """Remove one after the other; every one is yielded with why it was kept after all, or None. Ends with a new catalog."""
     referred = _latest_references(store, policy)
     try:
         for removal in removals:

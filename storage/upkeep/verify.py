@@ -19,7 +19,7 @@ TABLE_FILES = {".parquet", ".faiss"}
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong, in words, and its remedy: in words, or else that `artifact` is made again, without `remove`."""
+    """What is wrong, in words, and its remedy: in words, or else that `artifact` is written again, without `remove`."""
 
     what: str
     artifact: str = ""
@@ -27,8 +27,8 @@ class Fault:
     remove: Path | None = None
 
 
-def bytes_to_read(found: Sequence[Artifact]) -> int:
-    return sum(file.bytes for artifact in found for record in _records(artifact) for file in record.files)
+def bytes_to_read(artifacts: Sequence[Artifact]) -> int:
+    return sum(file.bytes for artifact in artifacts for record in _records(artifact) for file in record.files)
 
 
 def select(store: Path, names: Sequence[str], indexes: Sequence[str]) -> list[Artifact]:
@@ -36,21 +36,21 @@ def select(store: Path, names: Sequence[str], indexes: Sequence[str]) -> list[Ar
 
     Raises ValueError and IndexNotFound.
     """
-    found = inventory.artifacts(store)
+    artifacts = inventory.artifacts(store)
     if not names and not indexes:
-        return found
+        return artifacts
     wanted = {name for index in indexes for name in runs.find_index(store, index).artifacts.values()}
     for name in names:
-        matching = {each.name for each in found if each.name.startswith(name) or each.fingerprint.startswith(name)}
+        matching = {own.name for own in artifacts if own.name.startswith(name) or own.fingerprint.startswith(name)}
         if not matching:
             raise ValueError(f"no artifact {name!r} in {store}; `vitalfew store ls` lists them")
         wanted |= matching
     return [Artifact(store, *name.split("/")) for name in sorted(wanted)]
 
 
-def verify(found: Sequence[Artifact], progress: Callable[[int], Any]) -> Iterator[Fault]:
-    """The faults of these artifacts, reading every byte; `progress` is told how many more are read."""
-    for artifact in found:
+def verify(artifacts: Sequence[Artifact], progress: Callable[[int], Any]) -> Iterator[Fault]:
+    """The faults of these artifacts, reading every byte; `progress` is called with how many more are read."""
+    for artifact in artifacts:
         yield from _damaged_records(artifact)
         for record in _records(artifact):
             for file in record.files:
