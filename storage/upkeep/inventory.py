@@ -44,7 +44,7 @@ class Policy:
 
 @dataclass
 class Entry:
-    """An artifact as it lies in the store. `bytes` of all its files; `modified` (POSIX seconds); `usd` what its shards took."""
+    """A stored artifact. `bytes` of all its files; `modified` (POSIX seconds); `usd` what its shards took."""
 
     artifact: Artifact
     stage: str

@@ -93,7 +93,7 @@ def _stale_sources(store: Path) -> Iterator[Removal]:
 
 
 def remove(store: Path, removals: Sequence[Removal], policy: Policy) -> Iterator[tuple[Removal, str | None]]:
-    """Remove one after the other; every one is yielded with why it was kept after all, or None. Ends with a new catalog."""
+    """Remove one after the other; yields them with why it was kept after all, or None. Ends with a new catalog."""
     referred = _latest_references(store, policy)
     try:
         for removal in removals:
