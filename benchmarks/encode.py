@@ -16,7 +16,6 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from benchmarks.corpus import describe, specifications
-from configs.schema import EncodeConfig
 from tasks.datasets.base import Passage, Question
 from tasks.datasets.specification import parse_dataset
 from tasks.encoders.minilm import MiniLM
@@ -48,7 +47,7 @@ def main() -> None:
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     torch.set_num_threads(1)
     texts, questions = sample()
-    ours = MiniLM(EncodeConfig())
+    ours = MiniLM(MiniLM.Options())
     theirs = SentenceTransformer(str(ours.model_directory()), device="cpu")
     encoded, reference = ours.encode(texts), theirs.encode(texts)
     times: dict[str, list[float]] = {"theirs": [], "ours": []}

@@ -34,6 +34,7 @@ from storage.indexes.faiss_shards import Shard
 from storage.indexes.faiss_types import Recipe, efforts
 from storage.indexes.recall import Recall, chosen
 from storage.indexes.topk import TopK, merged
+from tasks.registry import make
 
 DIMENSION = 384
 TOPICS, CENTRES = 512, 16_384
@@ -139,11 +140,11 @@ class Trial:
 
     def __init__(self, corpus: Corpus, name: str, shards: int | None) -> None:
         self.corpus, self.name = corpus, name
-        config = IndexConfig(type=name)
+        index_type = make(IndexConfig(type=name), "index")
         total = int(corpus.starts[-1])
-        size = min(total, (config.shard_mb << 20) // (4 * DIMENSION))
-        self.recipe = Recipe(config, DIMENSION, total, size)
-        shards = shards or math.ceil(total * self.recipe.bytes_per_vector() / (config.shard_mb << 20))
+        size = min(total, (index_type.options.shard_mb << 20) // (4 * DIMENSION))
+        self.recipe = Recipe(index_type, DIMENSION, total, size)
+        shards = shards or math.ceil(total * self.recipe.bytes_per_vector() / (index_type.options.shard_mb << 20))
         sample = np.concatenate(list(corpus.batches(range(-(-size // BATCH)))))[:size] if name != "flat" else None
         began = time.perf_counter()
         template = BUILD / f"{name}.template"
@@ -160,7 +161,7 @@ class Trial:
             for effort in efforts(self.shards[0].inner, K)
         }
         recalls = {effort: recall(ids[:half], truth[:half]) for effort, ids in answers.items()}
-        effort = chosen(recalls, self.recipe.config.recall)
+        effort = chosen(recalls, self.recipe.type.recall)
         return effort, recall(answers[effort][half:], truth[half:]).mean
 
     def row(self, truth: np.ndarray, flat: dict[int, float]) -> str:

@@ -20,7 +20,7 @@ os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELIS
 import numpy as np
 import pyarrow.parquet as pq
 
-from configs.evaluation import RefineConfig, SelectConfig
+from configs.evaluation import SelectConfig
 from configs.loading import build
 from configs.schema import IndexCorpus
 from flows.pipelines.evaluate import evaluation_stages
@@ -31,7 +31,7 @@ from tasks.generators.prompts import render, source
 from tasks.generators.reader import Reader
 from tasks.refiners.base import Hit, Vectors
 from tasks.refiners.mmr import Mmr
-from tasks.registry import METHODS, resolve
+from tasks.registry import METHODS, make
 from tasks.selectors.base import Critiqued
 from tasks.stage import Stage
 
@@ -57,7 +57,7 @@ def mmr_seconds() -> float:
     hits = [[Hit("", text, number, 0, len(text)) for number in range(CONTEXTS)]] * MMR_QUESTIONS
     found = random.standard_normal((MMR_QUESTIONS, CONTEXTS, DIMENSION)).astype(np.float32)
     vectors = Vectors(random.standard_normal((MMR_QUESTIONS, DIMENSION)).astype(np.float32), [*found])
-    refiner = Mmr(RefineConfig(refiner="mmr", top_k=5))
+    refiner = Mmr(Mmr.Options(refiner="mmr", top_k=5))
     return best(lambda: refiner.refine(["Who?"] * MMR_QUESTIONS, hits, vectors))[0]
 
 
@@ -70,7 +70,7 @@ def selection_seconds(name: str) -> float:
         same=random.integers(0, 4, shape),
         usable=random.random(shape) < 0.98,
     )
-    selector = resolve("selector", name)(SelectConfig(selector=name))
+    selector = make(SelectConfig(selector=name), "select")
     return best(lambda: selector.select(candidates))[0]
 
 

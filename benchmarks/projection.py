@@ -20,7 +20,7 @@ class Projection:
     uses_gpu = False
     supports_late = False
 
-    def __init__(self, config: EncodeConfig) -> None:
+    def __init__(self, options: EncodeConfig) -> None:
         self.matrix = np.random.default_rng(0).standard_normal((256, DIMENSION)).astype(np.float32)
 
     def identity(self) -> dict[str, Any]:

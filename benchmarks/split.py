@@ -9,7 +9,6 @@ import time
 from itertools import accumulate
 
 from benchmarks.corpus import REAL, describe, specifications
-from configs.schema import SplitConfig
 from tasks.datasets.base import Passage
 from tasks.datasets.specification import parse_dataset
 from tasks.splitters.punkt import Punkt
@@ -39,13 +38,13 @@ def gold() -> dict[str, list[str]]:
 
 def main() -> None:
     texts = passages()
-    parameters = Punkt().train(texts_up_to(texts, SplitConfig().sample_chars))
-    punkt = Punkt()
+    parameters = Punkt(Punkt.Options()).train(texts_up_to(texts, Punkt.Options().sample_chars))
+    punkt = Punkt(Punkt.Options())
     punkt.load(parameters)
     began = time.process_time()
     split = {text: [text[start:end] for start, end in punkt.split(text)] for text in texts}
     seconds = time.process_time() - began
-    print(f"punkt, trained on {SplitConfig().sample_chars:,} characters of {describe()}")
+    print(f"punkt, trained on {Punkt.Options().sample_chars:,} characters of {describe()}")
     print(f"{sum(len(text.encode()) for text in texts) / 1e6 / seconds:.1f} MB/s on one core")
     if REAL["hotpotqa"].exists():
         report(split)

@@ -1,12 +1,11 @@
 """What a user can set of the flow `evaluate`: which questions, and which ways to answer them are set side by side."""
 
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
-from configs.schema import Config, Execution, RetrieveConfig, Rewriting
-from configs.section import NOT_IN_FINGERPRINT, Section
+from configs.schema import Execution, RetrieveConfig
+from configs.section import NOT_IN_FINGERPRINT, Config, Section
 
 CHOOSES_PROMPTS = "chooses prompts"
 """Marks a setting of a generator that decides which prompts there are, and changes no answer to one of them."""
@@ -28,8 +27,10 @@ class Questions(Config):
     batch: int = Field(256, ge=1, description="Questions in a shard; memory follows it.")
 
 
-class RefineConfig(Rewriting):
+class RefineConfig(Section):
     """How hits become the contexts of a prompt."""
+
+    kind: ClassVar[str] = "refiner"
 
     refiner: str = Field("cut", description="A refiner of `vitalfew methods`, or module:Class.")
     top_k: int | None = Field(
@@ -41,12 +42,6 @@ class RefineConfig(Rewriting):
     )
     text: Literal["unit", "titled", "passage"] = Field(
         "unit", description="unit: the hit's own text; titled: with its passage's title; passage: its whole passage."
-    )
-    mmr_lambda: float = Field(
-        0.9, ge=0, le=1, description="mmr: weight of likeness to the question against unlikeness to what is chosen."
-    )
-    vectors: Literal["index", "minilm"] = Field(
-        "index", description="mmr: which vectors tell likeness, the index's own or MiniLM's of the texts (the paper)."
     )
 
 
@@ -77,48 +72,25 @@ class CritiqueConfig(Section):
     critic: str = Field("embedded", description="A critic of `vitalfew methods`, or module:Class.")
 
 
-class SelectConfig(Config):
+class SelectConfig(Section):
     """Which of a question's candidates become its answer, or its set of answers."""
 
+    kind: ClassVar[str] = "selector"
+
     selector: str = Field("pareto_ideal", description="A selector of `vitalfew methods`, or module:Class.")
-    weight_isrel: float = Field(1.0, ge=0, description="weighted_sum: of ISREL.")
-    weight_issup: float = Field(1.0, ge=0, description="weighted_sum: of ISSUP.")
-    weight_isuse: float = Field(0.5, ge=0, description="weighted_sum: of ISUSE.")
-    utility: Literal["self_rag", "pfe"] = Field(
-        "self_rag", description="weighted_sum: the scale of ISUSE, self_rag: -1 to 1; pfe: 0 to 1."
-    )
-    add_equal: bool = Field(True, description="weighted_sum: the scores of equal answers add up.")
-    sequence_probability: bool = Field(
-        False, description="weighted_sum: the answer's probability per token is added to its score."
-    )
 
 
-class ScoreConfig(Config):
-    """How answers, contexts and hits are judged."""
+class ScoreConfig(Section):
+    """How answers, contexts and hits are judged: by several metrics, whose options stand side by side."""
+
+    kind: ClassVar[str] = "metric"
+    named_by: ClassVar[str] = "metrics"
 
     metrics: tuple[str, ...] = Field(
         ("accuracy", "exact_match", "f1", "passage_recall", "answer_recall", "tokens"),
         min_length=1,
         description="Metrics of `vitalfew methods`, or module:Class.",
     )
-    k: tuple[Annotated[int, Field(ge=1)], ...] = Field(
-        (1, 5, 10), min_length=1, description="The ranks of recall@k and nDCG@k."
-    )
-    right_by: Literal["accuracy", "exact_match", "choice"] = Field(
-        "accuracy", description="answer_set: the metric that tells whether an answer of the set is right."
-    )
-    max_words: int = Field(15, ge=1, description="accuracy: a longer answer counts as wrong (words).")
-    mauve_model: str | None = Field(
-        None,
-        description="mauve: a GPT-2, by its directory or Hugging Face name, that features come from; default: the "
-        "largest in the local cache up to gpt2-large, else the encoder minilm.",
-    )
-
-    @field_validator("mauve_model")
-    @classmethod
-    def _absolute(cls, model: str | None) -> str | None:
-        path = Path(model).expanduser() if model else None
-        return str(path.absolute()) if path and path.is_dir() else model
 
 
 class Method(Config):
@@ -131,11 +103,15 @@ class Method(Config):
         description="Settings of `vitalfew index` that its index has to have, {encode: {context: exact}}: the "
         "named one if it has them, else another of the same corpus.",
     )
-    retrieve: RetrieveConfig | None = Field(RetrieveConfig(), description="null: no retrieval.")
-    refine: RefineConfig = RefineConfig()
-    generate: GenerateConfig | None = Field(GenerateConfig(), description="null: retrieval alone is judged.")
-    critique: CritiqueConfig | None = Field(None, description="null: nobody judges the candidates.")
-    select: SelectConfig | None = Field(None, description="null: there is one candidate, and it is the answer.")
+    retrieve: SerializeAsAny[RetrieveConfig | None] = Field(RetrieveConfig(), description="null: no retrieval.")
+    refine: SerializeAsAny[RefineConfig] = RefineConfig()
+    generate: SerializeAsAny[GenerateConfig | None] = Field(
+        GenerateConfig(), description="null: retrieval alone is judged."
+    )
+    critique: SerializeAsAny[CritiqueConfig | None] = Field(None, description="null: nobody judges the candidates.")
+    select: SerializeAsAny[SelectConfig | None] = Field(
+        None, description="null: there is one candidate, and it is the answer."
+    )
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -177,7 +153,7 @@ class Experiment(Execution):
         description="By name: index, variant, retrieve, refine, generate, critique, select, where they differ.",
     )
     baseline: str | None = Field(None, description="The method that the others are compared with; default: the first.")
-    score: ScoreConfig = ScoreConfig()
+    score: SerializeAsAny[ScoreConfig] = ScoreConfig()
 
 
 class Evaluate(Execution):
@@ -190,7 +166,7 @@ class Evaluate(Execution):
         None,
         description="The method that the others are compared with; of a grid the most like each; default: the first.",
     )
-    score: ScoreConfig = ScoreConfig()
+    score: SerializeAsAny[ScoreConfig] = ScoreConfig()
 
     @field_validator("methods")
     @classmethod

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from configs.section import NOT_IN_FINGERPRINT, Device, Precision
+from configs.section import NOT_IN_FINGERPRINT, Device, ModelName, Precision
 
 
 class Computing(BaseModel):
@@ -22,6 +22,20 @@ class Batching(Computing):
 
     batch_tokens: Annotated[int | None, NOT_IN_FINGERPRINT] = Field(
         None, ge=16, description="Tokens in a batch, padding included, at most; default: what suits the device."
+    )
+
+
+class Rewriting(Batching):
+    """A sequence-to-sequence model that rewrites texts."""
+
+    model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
+        None, description="One of the method's presets, a Hugging Face name, or a directory."
+    )
+    max_new_tokens: Annotated[int | None, NOT_IN_FINGERPRINT] = Field(
+        None, ge=1, description="Tokens that the model writes for a text, at most; default: the method's own."
+    )
+    max_input_tokens: Annotated[int | None, NOT_IN_FINGERPRINT] = Field(
+        None, ge=8, description="Tokens that the model reads at once, at most; default: the method's own."
     )
 
 

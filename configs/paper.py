@@ -6,7 +6,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from configs.loading import build, read_yaml
-from configs.schema import Config
+from configs.section import Config
 
 FOLDER = Path(__file__).parent / "papers"
 

@@ -5,12 +5,14 @@ core_context, whose `Options` extend the section. Which options a method has is 
 (tasks/registry.py): until then they are kept as they were given.
 """
 
+from collections.abc import Collection
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
-from configs.paths import absolute_if_directory
+from configs.paths import absolute, absolute_if_directory
 
 NOT_IN_FINGERPRINT = "not in the fingerprint"
 """Marks a setting that changes no result, or whose effect is in the method's identity:
@@ -20,24 +22,15 @@ Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["auto", "bf16", "fp16", "fp32"]
 ModelName = Annotated[str, AfterValidator(absolute_if_directory)]
 """A Hugging Face name, a preset or a directory, which a worker may look for from another working directory."""
+AbsolutePath = Annotated[Path, AfterValidator(absolute)]
 
 SectionT = TypeVar("SectionT", bound="Section")
 
 
-class Section(BaseModel):
-    """Base of a stage's settings that name a method. `kind`: of the registry, and the field that names the method."""
+class Config(BaseModel):
+    """Base of every section: an unknown key is an error, and a loaded configuration does not change."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-    kind: ClassVar[str]
-    moved: ClassVar[dict[str, str]] = {}
-    """Settings of older versions, each with where it is now, in words."""
-
-    @property
-    def method(self) -> str:
-        """The name of the method."""
-        name: str = getattr(self, self.kind)
-        return name
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     def identity(self) -> dict[str, Any]:
         """The settings that change the result, as JSON has them."""
@@ -46,7 +39,60 @@ class Section(BaseModel):
         return self.model_dump(mode="json", exclude=left_out)
 
 
+class Section(Config):
+    """Base of a stage's settings that name a method, or several."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    kind: ClassVar[str]
+    """Of the methods, in the registry."""
+    named_by: ClassVar[str] = ""
+    """The field that names the method, where it is not called as the kind."""
+    moved: ClassVar[dict[str, str]] = {}
+    """Settings of older versions, each with where it is now, in words."""
+
+    @classmethod
+    def field(cls) -> str:
+        """The field that names the method."""
+        return cls.named_by or cls.kind
+
+    @classmethod
+    def shared(cls: type[SectionT]) -> type[SectionT]:
+        """The section itself, of the options of any of its methods."""
+        return next(base for base in reversed(cls.__mro__) if "kind" in vars(base))
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The names of the methods; mostly there is one."""
+        named = getattr(self, self.field())
+        return (named,) if isinstance(named, str) else tuple(dict.fromkeys(named))
+
+    def idle(self) -> dict[str, str]:
+        """Settings that have no part beside the others as they are, each with what to do instead."""
+        return {}
+
+    def given(self) -> dict[str, Any]:
+        """The settings that are not left to their defaults, those of the method's own among them."""
+        return self.model_dump(exclude_unset=True)
+
+    def without(self, settings: Collection[str]) -> Self:
+        """With these settings left to their defaults."""
+        return type(self).model_validate({key: value for key, value in self.given().items() if key not in settings})
+
+
 @cache
-def closed(section: type[SectionT]) -> type[SectionT]:
-    """The options of a method that has none of its own."""
-    return type(f"{section.__name__}Alone", (section,), {"model_config": ConfigDict(extra="forbid")})
+def joined(options: tuple[type[SectionT], ...]) -> type[SectionT]:
+    """The options of several methods together, or of one that has none of its own; anything else is unknown."""
+    name = "And".join(dict.fromkeys(each.__qualname__.replace(".", "") for each in options))
+    namespace = {"model_config": ConfigDict(extra="forbid"), "__module__": __name__, "__reduce__": _reduced}
+    return type(name, options, namespace)
+
+
+def _reduced(options: Section) -> tuple[Any, ...]:
+    """Such a class has no name of its own by which another process could find it: the classes joined have."""
+    return _empty, (type(options).__bases__,), options.__getstate__()
+
+
+def _empty(options: tuple[type[SectionT], ...]) -> SectionT:
+    whole: type[SectionT] = joined(options)
+    return whole.__new__(whole)

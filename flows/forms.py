@@ -11,9 +11,10 @@ from typing import Annotated, Any
 from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from configs.evaluation import Evaluate, Experiment
-from configs.loading import ConfigError, build, merged, parse_assignments
-from configs.schema import Config, ContextMode, IndexCorpus, IndexType, Layout, Place
+from configs.evaluation import Evaluate
+from configs.loading import build, merged, parse_assignments
+from configs.schema import ContextMode, IndexCorpus, IndexType, Layout, Place
+from configs.section import Config
 from configs.training import TrainModel
 from flows.pipelines import experiments, recipes
 from flows.pipelines.experiments import evaluation, find
@@ -105,16 +106,7 @@ class EvaluateForm(Form):
         }
         name, settings = find(self.experiment)
         layer = merged(_filled(given), parse_assignments(self.more))
-        made = evaluation(name, settings, layer)
-        self._check_effect(made, build(Experiment, settings))
-        return made
-
-    def _check_effect(self, made: Evaluate, experiment: Experiment) -> None:
-        """What was chosen for something that no method does would be passed over in silence."""
-        for field, section in (("critic", "critique"), ("selector", "select")):
-            if getattr(self, field) and not any(getattr(method, section) for method in made.methods):
-                several = ", ".join(name for name in experiments.names() if _does(name, section))
-                raise ConfigError(f"{field}: no method of {self.experiment} has candidates to judge; try {several}")
+        return evaluation(name, settings, layer)
 
 
 class IndexForm(Form):
@@ -129,7 +121,7 @@ class IndexForm(Form):
     splitter: Annotated[str, OneOf("splitter")] = Field("punkt", description="What makes sentences of passages.")
     type: IndexType = Field("flat", description="flat is exact; the others are smaller or faster.")
     layout: Layout = Field("dual", description="dual: any alpha; fused: one alpha, half the size.")
-    alpha: float = Field(0.8, ge=0, le=1, description="Weight of the core vector in a fused index, 0 to 1.")
+    alpha: float | None = Field(None, ge=0, le=1, description="Weight of the core vector in a fused index, 0 to 1.")
     bm25: bool = Field(False, description="Keyword search too, for the retrievers bm25 and hybrid.")
     quote: bool = Field(False, description="Quote what it will take before it runs: the run then shows both.")
     more: tuple[str, ...] = MORE
@@ -145,7 +137,7 @@ class IndexForm(Form):
             "bm25": {"enabled": self.bm25},
             **self.model_dump(include={*Place.model_fields}),
         }
-        return build(IndexCorpus, given, parse_assignments(self.more))
+        return build(IndexCorpus, _filled(given), parse_assignments(self.more))
 
 
 class TrainForm(Form):
@@ -179,10 +171,6 @@ class ReEncode(Form):
         None, description="Directory of corpora of your own; default: `corpora` beside the store."
     )
     quote: bool = Field(False, description="Quote what it will take before it runs: the run then shows both.")
-
-
-def _does(experiment: str, section: str) -> bool:
-    return any(getattr(method, section) for method in evaluation(*find(experiment), {"index": "any"}).methods)
 
 
 def _filled(settings: dict[str, Any]) -> dict[str, Any]:

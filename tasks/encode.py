@@ -24,7 +24,7 @@ from storage.artifacts import Artifact, Manifest
 from tasks.encoders import reuse
 from tasks.encoders.base import Encoder, Vectors
 from tasks.encoders.contexts import UnitVectors, encode_units, wants_passages
-from tasks.registry import resolve
+from tasks.registry import make, with_options
 from tasks.stage import Progress, RowsLost, ShardResult, Stage
 
 SAMPLE_UNITS = 1000
@@ -44,7 +44,8 @@ class Encode(Stage):
 
     def __init__(self, store: Path, units: Artifact, config: EncodeConfig, originals: Artifact | None = None) -> None:
         """`originals`: the passages that the sentences were rewritten from; None: they were cut from them."""
-        self.encoder = make_encoder(config)
+        options = with_options(config, "encode")
+        self.encoder = make_encoder(options)
         if config.context == "late" and originals is not None:
             raise ConfigError(
                 "encode.context=late takes means over the tokens of a sentence in its passage, and rewritten units "
@@ -57,7 +58,7 @@ class Encode(Stage):
             )
         self.num_gpus = 1.0 if self.encoder.uses_gpu else 0.0
         self.identity = self.encoder.identity()
-        super().__init__(store, {units.table: units} | ({"originals": originals} if originals else {}), config)
+        super().__init__(store, {units.table: units} | ({"originals": originals} if originals else {}), options)
         self.units = units
         self.originals = originals
 
@@ -65,8 +66,7 @@ class Encode(Stage):
         return {"encoder": self.config.encoder, **self.identity}
 
     def config_identity(self) -> dict[str, Any]:
-        # Order is of no account; what concerns the encoder is in its identity, as what it came to.
-        return {"context": self.config.context, "units": sorted(self.config.units)}
+        return self.config.identity()
 
     def _manifest_of_units(self) -> Manifest:
         return self.units.completed()
@@ -175,7 +175,7 @@ class Encode(Stage):
 
 def make_encoder(config: EncodeConfig) -> Encoder:
     """The encoder of a configuration; its weights are loaded by its first use."""
-    encoder: Encoder = resolve("encoder", config.encoder)(config)
+    encoder: Encoder = make(config, "encode")
     return encoder
 
 
@@ -198,8 +198,9 @@ class EncodeQuestions(Stage):
     table: ClassVar[str] = "question_vectors"
 
     def __init__(self, store: Path, asked: Artifact, config: EncodeConfig) -> None:
-        self.encoder = make_encoder(config)
-        super().__init__(store, {"asked": asked}, config)
+        options = with_options(config, "encode")
+        self.encoder = make_encoder(options)
+        super().__init__(store, {"asked": asked}, options)
         self.num_gpus = 1.0 if self.encoder.uses_gpu else 0.0
 
     config: EncodeConfig

@@ -22,8 +22,10 @@ from storage.indexes import faiss_shards
 from storage.indexes.faiss_shards import Shard
 from storage.indexes.faiss_types import Recipe, Vectors
 from storage.indexes.recall import PROBES, Answers, Exact, Probes, Recall, chosen, neighbours
+from storage.indexes.types import Flat
 from storage.indexes.units import table_of
 from storage.schemas import VECTOR_KINDS
+from tasks.registry import make, with_options
 from tasks.retrievers.core_context import CoreContext
 from tasks.stage import Progress, ShardResult, Stage
 
@@ -44,14 +46,14 @@ class Index(Stage):
     config: IndexConfig
 
     def __init__(self, store: Path, units: Artifact, vectors: Artifact, config: IndexConfig) -> None:
+        """Raises UnknownName, ConfigError."""
+        options = with_options(config, "index")
+        self.type: Flat = make(options, "index")
         self.units, self.vectors = units, vectors
-        super().__init__(store, {units.table: units, "vectors": vectors}, config)
+        super().__init__(store, {units.table: units, "vectors": vectors}, options)
 
     def config_identity(self) -> dict[str, Any]:
-        identity = self.config.model_dump(mode="json")
-        for name in self.config.idle():
-            del identity[name]
-        return identity
+        return self.config.identity()
 
     def method_identity(self) -> dict[str, Any]:
         return {"index": self.config.type, "library": "faiss"}
@@ -72,7 +74,7 @@ class Index(Stage):
         manifest = self._units()
         rows = manifest.rows_in if unit == "passage" and "sentences" in manifest.rows else manifest.rows[table_of(unit)]
         width = 2 if unit == "sentence" and self.config.layout == "dual" else 1
-        return Recipe(self.config, width * self.dimension(), rows, sample)
+        return Recipe(self.type, width * self.dimension(), rows, sample)
 
     def covered(self) -> list[list[int]]:
         """The vectors shards of each FAISS shard: as many as fit into `shard_mb` as the index keeps them."""
@@ -157,7 +159,7 @@ class Index(Stage):
                 answers.add(self.artifact.read(record.shard, "neighbours"))
             recalls = answers.recalls()
         size = sum(file.bytes for file in shards) / max(1, vectors)
-        best = chosen(recalls, self.config.recall)
+        best = chosen(recalls, self.type.recall)
         rows = [
             (unit, self.config.type, vectors, size, effort, recall.mean, recall.error, probes, effort == best)
             for effort, recall in recalls.items()
@@ -183,9 +185,10 @@ class Index(Stage):
         return Sample(ids, layout.core, self._laid_out(layout.core, context))
 
     def _laid_out(self, core: Vectors, context: Vectors) -> Vectors:
-        if self.config.layout == "dual":
+        alpha = self.config.alpha
+        if alpha is None:  # dual
             return np.concatenate([core, context], axis=1)
-        return self.config.alpha * core + (1 - self.config.alpha) * context
+        return alpha * core + (1 - alpha) * context
 
 
 @dataclass(frozen=True)

@@ -10,17 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from configs.evaluation import RefineConfig
-from configs.schema import Rewriting
 from storage import schemas
 from storage.artifacts import Artifact
 from storage.ids import shard_of
 from storage.indexes.units import Units
 from tasks.refiners.base import Evidence, Hit, Refiner, Vectors
-from tasks.registry import resolve
+from tasks.registry import make, with_options
 from tasks.stage import Progress, ShardResult, Stage
-
-SHARED = ("refiner", "top_k", "max_words", "max_tokens", "text")
-"""Settings that concern every refiner."""
 
 
 class Refine(Stage):
@@ -41,11 +37,12 @@ class Refine(Stage):
         """`corpus`: passages, sentences and vectors of the index, by role, as far as it has them; `question_vectors`:
         by the index's encoder, where the refiner needs vectors. Raises UnknownName, ConfigError,
         EngineUnavailable."""
-        self.refiner = _refiner(config)
+        options = with_options(config, "refine")
+        self.refiner = _refiner(options)
         inputs = {"asked": asked, "hits": hits} | ({"passages": corpus["passages"]} if config.text == "passage" else {})
         if question_vectors:
             inputs |= {**corpus, "question_vectors": question_vectors}
-        super().__init__(store, inputs, config)
+        super().__init__(store, inputs, options)
         self.num_gpus = 1.0 if self.refiner.uses_gpu else 0.0
         self.workers = self.refiner.workers
 
@@ -60,9 +57,7 @@ class Refine(Stage):
         self.refiner = _refiner(self.config)
 
     def config_identity(self) -> dict[str, Any]:
-        # A model and its settings are in the identity of the refiner that uses one.
-        told = {*SHARED, *self.refiner.settings} - set(Rewriting.model_fields)
-        return self.config.model_dump(mode="json", include=told)
+        return self.config.identity()
 
     def method_identity(self) -> dict[str, Any]:
         return self.refiner.identity()
@@ -132,13 +127,8 @@ def _row(question: int, rank: int, evidence: Evidence) -> dict[str, Any]:
     return {"question_id": question, "rank": rank, "text": evidence.text, "tokens": evidence.tokens, "origin": origin}
 
 
-def _refiner(config: RefineConfig) -> Refiner:
-    return _kept(config.model_dump_json())
-
-
 @lru_cache(1)
-def _kept(config: str) -> Refiner:
-    """The model of the latest configuration stays loaded in a worker, for every shard and method that uses it."""
-    parsed = RefineConfig.model_validate_json(config)
-    refiner: Refiner = resolve("refiner", parsed.refiner)(parsed)
+def _refiner(options: RefineConfig) -> Refiner:
+    """The model of the latest options stays loaded in a worker, for every shard and method that uses it."""
+    refiner: Refiner = make(options, "refine")
     return refiner

@@ -1,14 +1,16 @@
 """Where methods are found: kind → name → "module:Class", imported when it is used, and made from its settings."""
 
 import difflib
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
-from configs.loading import ConfigError, explained
+from configs.loading import ConfigError, Model, explained
 from configs.options import Batching, Server
-from configs.section import Section, SectionT, closed
+from configs.section import Section, SectionT, joined
 
 METHODS: dict[str, dict[str, str]] = {
     "engine": {
@@ -47,6 +49,15 @@ METHODS: dict[str, dict[str, str]] = {
         "ance": "tasks.encoders.ance:ANCE",
         "dpr": "tasks.encoders.dpr:DPR",
         "huggingface": "tasks.encoders.huggingface:HuggingFace",
+    },
+    "index": {
+        "flat": "storage.indexes.types:Flat",
+        "sq8": "storage.indexes.types:SQ8",
+        "sqfp16": "storage.indexes.types:SQFP16",
+        "hnsw": "storage.indexes.types:HNSW",
+        "ivf_flat": "storage.indexes.types:IVFFlat",
+        "ivf_sq8": "storage.indexes.types:IVFSQ8",
+        "ivf_pq": "storage.indexes.types:IVFPQ",
     },
     "retriever": {
         "core_context": "tasks.retrievers.core_context:CoreContext",
@@ -137,9 +148,17 @@ def resolve(kind: str, name: str) -> Any:
 
 
 def options_type(section: SectionT) -> type[SectionT]:
-    """What can be set of the method that a section names: its `Options`, which extend it. Raises UnknownName."""
-    options: type[SectionT] | None = getattr(resolve(section.kind, section.method), "Options", None)
-    return options or closed(type(section))
+    """What can be set of the method that a section names, or of its methods together: their `Options`, which extend it.
+
+    Raises UnknownName.
+    """
+    shared = section.shared()
+    own = [getattr(resolve(section.kind, name), "Options", shared) for name in section.methods]
+    # An Options that others extend has nothing to add to theirs.
+    own = [each for each in dict.fromkeys(own) if not any(issubclass(other, each) for other in {*own} - {each})]
+    if len(own) == 1 and own[0].model_config.get("extra") == "forbid":
+        return own[0]
+    return joined(tuple(own))
 
 
 def with_options(section: SectionT, path: str) -> SectionT:
@@ -149,18 +168,33 @@ def with_options(section: SectionT, path: str) -> SectionT:
     ConfigError that names every key that the method does not have, and which method has it.
     """
     options = options_type(section)
+    given = section.given()
+    if idle := [f"{path}.{key}: {advice}" for key, advice in section.idle().items() if given.get(key) is not None]:
+        raise ConfigError("\n".join(idle))
     try:
-        return options.model_validate(section.model_dump(exclude_unset=True))
+        return options.model_validate(given)
     except ValidationError as error:
         lines = explained(error, options, path)
         unknown = [str(fault["loc"][0]) for fault in error.errors() if fault["type"] == "extra_forbidden"]
-        lines += [told for name in unknown if (told := _elsewhere(section, path, name))]
+        lines += [elsewhere for name in unknown if (elsewhere := where(section, path, name))]
         raise ConfigError("\n".join(lines)) from None
+
+
+def as_recorded(section: SectionT, path: str) -> SectionT:
+    """A section of an earlier run, perhaps by an older version: completed, without what its method has no more.
+
+    As it is where there is no such method any more.
+    """
+    try:
+        known = options_type(section).model_fields
+    except UnknownName:
+        return section
+    return with_options(section.without({key for key in section.given() if key not in known} | {*section.idle()}), path)
 
 
 def make(section: Section, path: str) -> Any:
     """The method that a section names. Raises UnknownName, ConfigError, and what the method's constructor raises."""
-    return resolve(section.kind, section.method)(with_options(section, path))
+    return resolve(section.kind, section.methods[0])(with_options(section, path))
 
 
 def make_engine(name: str, options: BaseModel, path: str, **fixed: Any) -> Any:
@@ -182,19 +216,33 @@ def secrets(section: Section, path: str) -> dict[str, str]:
     """Environment variables that the method of a section reads secrets from, itself or by its engine, each with the
     name of the Prefect block that may hold it. Raises UnknownName, ConfigError."""
     engine = getattr(with_options(section, path), "engine", None)
-    readers = [resolve(section.kind, section.method), *([resolve("engine", engine)] if engine else [])]
+    readers = [resolve(section.kind, section.methods[0]), *([resolve("engine", engine)] if engine else [])]
     return {variable: block for reader in readers for variable, block in getattr(reader, "secrets", {}).items()}
 
 
-def _elsewhere(section: Section, path: str, setting: str) -> str:
+def completed(parameters: Model, path: str = "", read: Callable[[Section, str], Section] = with_options) -> Model:
+    """Parameters with every section in them as the options of its method. Raises as `with_options` does."""
+    updates: dict[str, Any] = {}
+    for name in type(parameters).model_fields:
+        value, place = getattr(parameters, name), f"{path}.{name}" if path else name
+        if isinstance(value, Section):
+            updates[name] = read(value, place)
+        elif isinstance(value, BaseModel):
+            updates[name] = completed(value, place, read)
+    return parameters.model_copy(update=updates)
+
+
+def where(section: Section, path: str, setting: str) -> str:
     """Where a setting is that this method does not have: moved, or another method's; '' where nobody has it."""
     key = ".".join(filter(None, (path, setting)))
     if setting in section.moved:
         return f"{key} has moved: {section.moved[setting]}"
-    owners = [name for name in sorted(METHODS[section.kind]) if setting in _own_settings(section, name)]
+    owners = [name for name in sorted(METHODS[section.kind]) if setting in own_settings(section, name)]
     return f"{key} is a setting of {section.kind} {', '.join(owners)}" if owners else ""
 
 
-def _own_settings(section: Section, name: str) -> set[str]:
-    options = getattr(resolve(section.kind, name), "Options", type(section))
-    return set(options.model_fields) - set(type(section).model_fields)
+def own_settings(section: Section, name: str) -> dict[str, FieldInfo]:
+    """What can be set of one method besides what all of its kind have."""
+    shared = section.shared().model_fields
+    options = getattr(resolve(section.kind, name), "Options", section.shared())
+    return {key: field for key, field in options.model_fields.items() if key not in shared}

@@ -18,7 +18,7 @@ from storage.indexes.topk import TopK
 from storage.indexes.units import Units, table_of
 from storage.runs import find_index
 from tasks.encode import make_encoder
-from tasks.registry import make, with_options
+from tasks.registry import as_recorded, make, with_options
 from tasks.retrievers.base import Questions, Retriever
 from tasks.stage import Progress, ShardResult, Stage
 
@@ -56,7 +56,7 @@ class Searcher:
     @cached_property
     def encoder(self) -> Any:
         # Questions are encoded here, on whatever the passages were.
-        encoder = make_encoder(self.index.encoding.model_copy(update={"device": "auto"}))
+        encoder = make_encoder(as_recorded(self.index.encoding, "encode").without({"device"}))
         indexed = self.index.manifests["vectors"].method
         if indexed["files"] != encoder.identity()["files"]:
             raise IndexMismatch(

@@ -26,7 +26,7 @@ from storage.ids import shard_of
 from storage.indexes.units import table_of
 from tasks.datasets.base import Span
 from tasks.metrics.base import Answer, Case, Column, Context, Metric, RankedUnit, Summary
-from tasks.registry import resolve
+from tasks.registry import resolve, with_options
 from tasks.stage import Progress, ShardResult, Stage
 
 Rows = dict[int, list[dict[str, Any]]]
@@ -49,16 +49,17 @@ class Score(Stage):
         config: ScoreConfig,
     ) -> None:
         """`results`: by table; `corpus`: the units of the index that was searched. Raises UnknownName, ConfigError."""
-        self.metrics = make_metrics(config)
+        options = with_options(config, "score")
+        self.metrics = make_metrics(options)
         self.corpus = dict(corpus)
         super().__init__(
-            store, {"asked": asked, **results, **{table_of(unit): units for unit, units in corpus.items()}}, config
+            store, {"asked": asked, **results, **{table_of(unit): units for unit, units in corpus.items()}}, options
         )
 
     config: ScoreConfig
 
     def config_identity(self) -> dict[str, Any]:
-        return {"max_words": self.config.max_words, "right_by": self.config.right_by}
+        return self.config.identity()
 
     def method_identity(self) -> dict[str, Any]:
         return metrics_identity(self.metrics)
@@ -206,10 +207,11 @@ Metrics = Mapping[str, Metric]
 def make_metrics(config: ScoreConfig) -> dict[str, Metric]:
     """The metrics of a configuration.
 
-    Raises UnknownName for one that is not known, ConfigError where two have a column of the same name or one cannot
-    work here, and what a metric raises where its model is missing.
+    Raises UnknownName for one that is not known, ConfigError for an option that none of them has, where two have a
+    column of the same name or one cannot work here, and what a metric raises where its model is missing.
     """
-    metrics: dict[str, Metric] = {name: resolve("metric", name)(config) for name in config.metrics}
+    options = with_options(config, "score")
+    metrics: dict[str, Metric] = {name: resolve("metric", name)(options) for name in options.metrics}
     owners: dict[str, str] = {}
     for name, metric in metrics.items():
         if not hasattr(metric, "columns"):

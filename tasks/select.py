@@ -10,7 +10,7 @@ from configs.evaluation import SelectConfig
 from storage import schemas
 from storage.artifacts import Artifact
 from tasks.metrics.answers import normalise
-from tasks.registry import resolve
+from tasks.registry import make, with_options
 from tasks.selectors.base import Chosen, Critiqued, Selector, front
 from tasks.stage import Progress, ShardResult, Stage
 
@@ -28,14 +28,15 @@ class Select(Stage):
     table: ClassVar[str] = "answers"
 
     def __init__(self, store: Path, candidates: Artifact, critiques: Artifact, config: SelectConfig) -> None:
-        """Raises UnknownName."""
-        self.selector: Selector = resolve("selector", config.selector)(config)
-        super().__init__(store, {"candidates": candidates, "critiques": critiques}, config)
+        """Raises UnknownName, ConfigError."""
+        options = with_options(config, "select")
+        self.selector: Selector = make(options, "select")
+        super().__init__(store, {"candidates": candidates, "critiques": critiques}, options)
 
     config: SelectConfig
 
     def config_identity(self) -> dict[str, Any]:
-        return self.config.model_dump(mode="json", include={"selector", *self.selector.settings})
+        return self.config.identity()
 
     def method_identity(self) -> dict[str, Any]:
         return {"selector": self.config.selector, "version": self.selector.version}

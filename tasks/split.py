@@ -20,8 +20,8 @@ from storage import files, schemas
 from storage.artifacts import Artifact, Manifest
 from storage.files import DamagedRecord
 from storage.ids import rewritten_id, sentence_id
-from tasks.registry import resolve
-from tasks.splitters.base import Passage, RewritingSplitter, Splitter
+from tasks.registry import make, resolve, with_options
+from tasks.splitters.base import Passage, RewritingSplitter, Splitter, TrainedOptions
 from tasks.splitters.tokens import TOKEN
 from tasks.stage import Progress, RowsLost, ShardResult, Stage
 
@@ -31,17 +31,22 @@ class Split(Stage):
 
     name: ClassVar[str] = "split"
     table: ClassVar[str] = "sentences"
-    config: SplitConfig
+    config: TrainedOptions
 
     def __init__(self, store: Path, passages: Artifact, config: SplitConfig) -> None:
+        """Raises UnknownName, ConfigError."""
         self.method: type[Splitter] = resolve("splitter", config.splitter)
-        super().__init__(store, {"passages": passages}, config)
+        super().__init__(store, {"passages": passages}, with_options(config, "split"))
 
     def config_identity(self) -> dict[str, Any]:
-        return self.config.model_dump(mode="json", include={"splitter", "sample_chars"})
+        return self.config.identity()
 
     def method_identity(self) -> dict[str, Any]:
         return {"splitter": self.config.splitter, "version": self.method.version}
+
+    def _splitter(self) -> Splitter:
+        splitter: Splitter = make(self.config, "split")
+        return splitter
 
     @property
     def parameters(self) -> Path:
@@ -54,7 +59,7 @@ class Split(Stage):
             return False
 
     def prepare(self, progress: Progress) -> None:
-        files.write_json(self.parameters, self.method().train(self._sample()))
+        files.write_json(self.parameters, self._splitter().train(self._sample()))
 
     def _sample(self) -> Iterator[str]:
         """Texts from all shards alike, `sample_chars` at most."""
@@ -88,7 +93,7 @@ class Split(Stage):
         """Raises FileNotFoundError, and DamagedRecord where the parameters are not as they were written."""
 
         def loaded(parameters: dict[str, Any]) -> Splitter:
-            splitter = self.method()
+            splitter = self._splitter()
             splitter.load(parameters)
             return splitter
 
@@ -132,7 +137,7 @@ class Rewrite(Stage):
 
     def __init__(self, store: Path, passages: Artifact, config: SplitConfig) -> None:
         """Raises ConfigError, EngineUnavailable, InputError."""
-        super().__init__(store, {"passages": passages}, config)
+        super().__init__(store, {"passages": passages}, with_options(config, "split"))
         self.num_gpus = 1.0 if self.rewriter.uses_gpu else 0.0
         self.workers = self.rewriter.workers
 
@@ -142,11 +147,11 @@ class Rewrite(Stage):
 
     @cached_property
     def rewriter(self) -> RewritingSplitter:
-        rewriter: RewritingSplitter = resolve("splitter", self.config.splitter)(self.config)
+        rewriter: RewritingSplitter = make(self.config, "split")
         return rewriter
 
     def config_identity(self) -> dict[str, Any]:
-        return {"splitter": self.config.splitter}
+        return self.config.identity()
 
     def method_identity(self) -> dict[str, Any]:
         return self.rewriter.identity()

@@ -40,13 +40,13 @@ def _libraries() -> list[Check]:
 def _models() -> list[Check]:
     """Check the weights of every encoder with its own model; only those of the default, `minilm`, are required."""
     from configs.schema import EncodeConfig
-    from tasks.registry import METHODS, resolve
+    from tasks.registry import METHODS, make
 
     checks = []
     for name in METHODS["encoder"]:
         if name == "huggingface":  # a run names its model
             continue
-        encoder = resolve("encoder", name)(EncodeConfig(encoder=name))
+        encoder = make(EncodeConfig(encoder=name), "encode")
         try:
             directories = dict.fromkeys([str(encoder.passages.directory), str(encoder.questions.directory)])
             checks.append(Check(f"encoder {name}", True, ", ".join(directories)))

@@ -7,17 +7,19 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from configs.evaluation import Evaluate
+from configs.evaluation import Evaluate, Method
 from configs.loading import build
 from configs.schema import IndexCorpus, Search
 from flows.cli import compare as compare_cli
 from flows.cli import costs as costs_cli
 from flows.cli import evaluate as evaluation_cli
+from flows.cli import methods as methods_cli
 from flows.cli import show, tables
 from flows.cli import significance as significance_cli
 from flows.cli import sql as sql_cli
 from flows.cli import train as training_cli
 from flows.cli import ui as ui_cli
+from flows.cli.methods import settings_help
 from flows.cli.store import store_app
 from flows.cli.terminal import (
     DEFAULT_STORE,
@@ -35,7 +37,6 @@ from flows.cli.terminal import (
     prepare,
 )
 from tasks.datasets.base import InputError
-from tasks.registry import METHODS
 
 app = typer.Typer(
     name="vitalfew",
@@ -49,7 +50,7 @@ app = typer.Typer(
 app.add_typer(store_app)
 
 
-@app.command(epilog=show.settings_help(IndexCorpus))
+@app.command(epilog=settings_help(IndexCorpus))
 def index(
     datasets: Annotated[list[str], typer.Argument(metavar="DATASET", help="FORMAT:PATH?option=value; see `datasets`.")],
     name: Annotated[str, typer.Option("--name", help="The index's name, for `search --index`.")],
@@ -76,7 +77,7 @@ def index(
         show.indexed(out, parameters, outcome)
 
 
-@app.command(epilog=show.settings_help(IndexCorpus))
+@app.command(epilog=settings_help(IndexCorpus))
 def plan(
     datasets: Annotated[list[str], typer.Argument(metavar="DATASET", help="FORMAT:PATH?option=value; see `datasets`.")],
     store: StoreOption = DEFAULT_STORE,
@@ -124,7 +125,7 @@ def _run_index(parameters: IndexCorpus) -> Any:
     return flow(parameters)
 
 
-@app.command(epilog=show.settings_help(Search))
+@app.command(epilog=settings_help(Search))
 def search(
     question: Annotated[str, typer.Argument(help="What to look for.")],
     index: Annotated[str, typer.Option("--index", help="An index's name.")],
@@ -161,7 +162,7 @@ def search(
         show.hits(out, question, index, request, hits)
 
 
-app.command(epilog=show.settings_help(Evaluate))(evaluation_cli.evaluate)
+app.command(epilog=settings_help(Evaluate, Method))(evaluation_cli.evaluate)
 app.command()(evaluation_cli.experiments)
 app.command()(evaluation_cli.report)
 app.command()(evaluation_cli.runs)
@@ -178,26 +179,8 @@ app.command()(tables.tables)
 app.command()(costs_cli.costs)
 
 
-@app.command()
-def methods() -> None:
-    """List every method by kind, with what it does."""
-    from tasks.registry import resolve
-
-    table = Table("kind", "name", "what it does", box=None, header_style="bold", pad_edge=False)
-    for kind, names in METHODS.items():
-        for name in sorted(names) if kind != "dataset" else []:
-            table.add_row(kind, name, show.first_line(resolve(kind, name)))
-    out.print(table)
-    out.print("\nA method of your own: [b]module:Class[/b] in place of a name. Dataset formats: `vitalfew datasets`.")
-
-
-@app.command()
-def datasets() -> None:
-    """Describe the dataset formats, each with an example."""
-    from tasks.registry import resolve
-
-    for name in sorted(METHODS["dataset"]):
-        show.dataset_format(out, name, resolve("dataset", name))
+app.command()(methods_cli.methods)
+app.command()(methods_cli.datasets)
 
 
 @app.command()

@@ -6,25 +6,24 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
 from configs.schema import IndexCorpus
+from configs.section import Config
+from tasks.registry import as_recorded, completed
 
 
 def changed_settings(config: Mapping[str, Any]) -> list[str]:
     """Return `key.path=value` for every setting of an index that differs from its default, as `--set` takes it."""
-    return [*_changed(config, IndexCorpus, "")]
+    settings = completed(IndexCorpus.model_validate(config), read=as_recorded)
+    values = {name: getattr(settings, name) for name in IndexCorpus.model_fields}
+    sections = {name: value for name, value in values.items() if isinstance(value, Config)}
+    return [setting for name, section in sections.items() for setting in _changed(section, f"{name}.")]
 
 
-def _changed(config: Mapping[str, Any], model: type[BaseModel], prefix: str) -> Iterator[str]:
-    for key, field in model.model_fields.items():
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            yield from _changed(config.get(key, {}), kind, f"{key}.")
-        elif prefix and key in config:
-            default = json.loads(json.dumps(field.get_default(call_default_factory=True), default=str))
-            if config[key] != default:
-                yield f"{prefix}{key}={json.dumps(config[key]) if not isinstance(config[key], str) else config[key]}"
+def _changed(section: Config, prefix: str) -> Iterator[str]:
+    values = section.model_dump(mode="json")
+    for key, field in type(section).model_fields.items():
+        if values[key] != json.loads(json.dumps(field.get_default(call_default_factory=True), default=str)):
+            yield f"{prefix}{key}={values[key] if isinstance(values[key], str) else json.dumps(values[key])}"
 
 
 def index_command(config: Mapping[str, Any], store: Path) -> str:

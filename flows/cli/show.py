@@ -1,7 +1,6 @@
 """What the commands print."""
 
 import csv
-import inspect
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import duckdb
-from pydantic import BaseModel
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -250,30 +248,3 @@ def _cell(value: Any) -> str:
 
 def _plain(value: Any) -> str:
     return value.isoformat() if isinstance(value, (date, datetime)) else str(value)
-
-
-def settings_help(model: type[BaseModel]) -> str:
-    """Every `--set` key of the model's sections with its default and meaning, for a command's help."""
-    lines = ["[b]Settings[/b] (--set, --config):"]
-    for section, outer in model.model_fields.items():
-        if isinstance(outer.annotation, type) and issubclass(outer.annotation, BaseModel):
-            for key, field in outer.annotation.model_fields.items():
-                default = json.dumps(field.get_default(call_default_factory=True))
-                lines.append(f"[cyan]{section}.{key}[/cyan] = {escape(default)}  {escape(field.description or '')}")
-    return "\n\n".join(lines)
-
-
-def first_line(method: type) -> str:
-    return (inspect.getdoc(method) or "").partition("\n")[0]
-
-
-def dataset_format(out: Console, name: str, method: Any) -> None:
-    """A format: what it reads, an example, its options."""
-    out.print(f"[b]{name}[/]  {escape(inspect.getdoc(method) or '')}")
-    use = f"vitalfew index {method.example!r} --name mine"
-    if not method.has_passages:
-        use = f"vitalfew evaluate quickstart --index mine --set 'questions.dataset={method.example}'"
-    out.print(f"    [green]{escape(use)}[/]", highlight=False)
-    for key, field in method.Options.model_fields.items():
-        out.print(f"    {key} = {field.default!r}  {escape(field.description or '')}", highlight=False)
-    out.print()

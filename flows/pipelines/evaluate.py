@@ -8,6 +8,7 @@ from pathlib import Path
 from configs.evaluation import Evaluate, Method
 from configs.loading import ConfigError
 from configs.schema import EncodeConfig, LoadConfig, Unit
+from flows.pipelines.experiments import complete
 from flows.pipelines.index_corpus import Execute
 from flows.pipelines.variants import with_indexes
 from storage.artifacts import Artifact, Manifest
@@ -20,7 +21,7 @@ from tasks.encode import EncodeQuestions
 from tasks.generate import Generate
 from tasks.load import Load
 from tasks.refine import Refine
-from tasks.registry import resolve
+from tasks.registry import as_recorded, make
 from tasks.retrieve import Retrieve, Searcher
 from tasks.score import Score
 from tasks.select import Select
@@ -41,7 +42,7 @@ class Evaluated:
 
 def evaluation_stages(parameters: Evaluate) -> dict[str, dict[str, Stage]]:
     """By method and verb. Raises what a user has to mend, before anything runs."""
-    parameters = with_indexes(parameters)
+    parameters = with_indexes(complete(parameters))
     store = parameters.store.absolute()
     shared: dict[str, Stage] = {}
     if parameters.questions.dataset:
@@ -88,10 +89,10 @@ def _method_stages(store: Path, method: Method, asked: Artifact, parameters: Eva
     if method.retrieve and method.index:
         named = find_index(store, method.index)
         retrieve = Retrieve(store, asked, None, method.index, method.retrieve)
-        refiner = resolve("refiner", method.refine.refiner)(method.refine)
+        refiner = make(method.refine, "refine")
         vectors = None
         if retrieve.retriever.dense or refiner.needs_vectors:
-            encoding = EncodeConfig.model_validate(named.config["encode"]).model_copy(update={"device": "auto"})
+            encoding = as_recorded(EncodeConfig.model_validate(named.config["encode"]), "encode").without({"device"})
             stages["encode_questions"] = EncodeQuestions(store, asked, encoding)
             vectors = stages["encode_questions"].artifact
         if retrieve.retriever.dense:
@@ -126,7 +127,7 @@ def is_evaluated(parameters: Evaluate) -> bool:
 
 def evaluate(parameters: Evaluate, execute: Execute) -> Evaluated:
     """Answer the questions by every method, and score the answers. What is there already is not done again."""
-    parameters = with_indexes(parameters)
+    parameters = with_indexes(complete(parameters))
     stages = evaluation_stages(parameters)
     config = parameters.model_dump(mode="json")
     due = list(_by_verb(stages))

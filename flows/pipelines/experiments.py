@@ -4,30 +4,28 @@ A list in the place of a single value is a grid: `--set retrieve.alpha=[0.5,0.8]
 alpha is of any account to.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from configs.evaluation import Evaluate, Experiment, Method, RefineConfig, SelectConfig
+from configs.evaluation import Evaluate, Experiment, Method, ScoreConfig
 from configs.loading import ConfigError, build, merged, read_yaml
-from configs.schema import RetrieveConfig
-from tasks.registry import UnknownName, resolve
+from configs.section import Section
+from tasks.registry import UnknownName, completed, nearest, options_type, where, with_options
 
 FOLDER = Path(__file__).parents[2] / "configs" / "experiments"
-SECTIONS = ("index", "variant", "retrieve", "refine", "generate", "critique", "select")
-
-CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "retrieve": ("retriever", ("top_k",)),
-    "refine": ("refiner", ("top_k", "max_words", "max_tokens", "text")),
-    "select": ("selector", ()),
+ANY_INDEX = {"index": "any"}
+SECTIONS = tuple(name for name in Method.model_fields if name != "name")
+KINDS: dict[str, type[Section]] = {
+    name: kind
+    for name, field in Method.model_fields.items()
+    for kind in (field.annotation, *get_args(field.annotation))
+    if isinstance(kind, type) and issubclass(kind, Section)
 }
-"""Sections whose settings concern some methods only: what names the method, and what concerns all."""
-DEFAULTS = {
-    "retriever": RetrieveConfig().retriever,
-    "refiner": RefineConfig().refiner,
-    "selector": SelectConfig().selector,
-}
+"""The sections that name a method, which has options of its own."""
 
 
 def names() -> list[str]:
@@ -47,71 +45,162 @@ def find(name: str) -> tuple[str, dict[str, Any]]:
 
 def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]) -> Evaluate:
     """An experiment's settings as parameters of the flow. What was `given` besides wins, also over what single methods
-    have of their own. Raises ConfigError."""
+    have of their own.
+
+    What concerns several methods is set for those that have such an option. Raises ConfigError where none has it, and
+    where a method does not have what is set for it alone.
+    """
     layer: dict[str, Any] = {}
-    for each in given:
-        layer = merged(layer, each)
+    for part in given:
+        layer = merged(layer, part)
     wins = {section: layer.pop(section) for section in SECTIONS[1:] if section in layer}
+    score = _score(settings.get("score") or {}, layer.pop("score", {}))
     experiment = build(Experiment, settings, layer)
+    drafts = [_draft(label, experiment, own or {}, wins) for label, own in experiment.methods.items()]
+    for section, kind in KINDS.items():
+        for key in {**(getattr(experiment, section) or {}), **(wins.get(section) or {})}:
+            if not any(key in (draft.settings[section] or {}) for draft in drafts):
+                raise ConfigError(_nobody_has(name, section, key, kind, drafts))
+    for section in wins.keys() - KINDS.keys() - {"variant"}:
+        if all(draft.settings[section] is None for draft in drafts):
+            raise ConfigError(_nobody_does(name, section, next(iter(wins[section] or {}), "")))
+    methods = [method for draft in drafts for method in _methods(draft)]
+    shared = {key: getattr(experiment, key) for key in Evaluate.model_fields if key not in ("name", "methods", "score")}
+    return complete(build(Evaluate, {**shared, "score": score, "name": name, "methods": methods}))
+
+
+def complete(parameters: Evaluate) -> Evaluate:
+    """With every section as the options of its method. Raises UnknownName, and ConfigError that names the method."""
+    methods = []
+    for method in parameters.methods:
+        with _named(method.name):
+            methods.append(completed(method))
+    return completed(parameters).model_copy(update={"methods": tuple(methods)})
+
+
+@contextmanager
+def _named(label: str) -> Iterator[None]:
+    """Lets a ConfigError say of which method it is."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError("\n".join(f"method {label}: {line}" for line in str(error).splitlines())) from None
+
+
+def _score(settings: Mapping[str, Any], given: Mapping[str, Any]) -> ScoreConfig:
+    """What was given wins; other metrics than the experiment's leave out what only the latter have."""
+    if "metrics" not in given:
+        return build(ScoreConfig, settings, given)
+    usual = with_options(build(ScoreConfig, settings), "score")
+    chosen = build(ScoreConfig, settings, given)
+    return chosen.without(usual.given().keys() - given.keys() - options_type(chosen).model_fields.keys())
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """The settings of a method; where it has a list of values, a grid of methods comes of it."""
+
+    label: str
+    settings: Mapping[str, Any]
+
+
+def _draft(label: str, experiment: Experiment, own: Mapping[str, Any], wins: Mapping[str, Any]) -> _Draft:
+    """What concerns several methods, as far as this one has it, its own, and what wins over both."""
     defaults = {section: getattr(experiment, section) for section in SECTIONS}
-    methods = [
-        method
-        for label, own in experiment.methods.items()
-        for method in _methods(label, _overridden(merged(defaults, own or {}), wins))
-    ]
-    shared = experiment.model_dump(include={*Evaluate.model_fields} - {"methods"})
-    return build(Evaluate, {**shared, "name": name, "methods": methods})
+    settings = merged(defaults, own)
+    for section, kind in KINDS.items():
+        if settings.get(section) is not None and isinstance(special := own.get(section) or {}, Mapping):
+            with _named(label):
+                _check_own(section, kind, settings[section], special)
+    # What a method does not do (null) has no settings to win over.
+    settings = merged(settings, {key: value for key, value in wins.items() if settings.get(key, {}) is not None})
+    return _Draft(label, {section: _fitting(section, value) for section, value in settings.items()})
 
 
-def _overridden(settings: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """With what was given besides; what a method does not do (null) has no settings to override."""
-    return merged(settings, {key: value for key, value in given.items() if settings.get(key, {}) is not None})
+def _check_own(section: str, kind: type[Section], settings: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+    """Raises ConfigError, UnknownName for a setting that the method itself does not have."""
+    options = _options(kind, settings)
+    if unknown := {key: value for key, value in own.items() if not any(key in each.model_fields for each in options)}:
+        with_options(build(kind, {kind.field(): _names(kind, settings)[0], **unknown}), section)
 
 
-def _methods(label: str, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _fitting(section: str, settings: Any) -> Any:
+    """Without what is for other methods of the kind."""
+    if section not in KINDS or not isinstance(settings, Mapping):
+        return settings
+    options = _options(KINDS[section], settings)
+    return {key: value for key, value in settings.items() if any(key in each.model_fields for each in options)}
+
+
+def _names(kind: type[Section], settings: Mapping[str, Any]) -> list[str]:
+    """The method, or the methods where there is a list of them."""
+    named = settings.get(kind.field(), kind.model_fields[kind.field()].default)
+    return list(named) if isinstance(named, (list, tuple)) else [named]
+
+
+def _options(kind: type[Section], settings: Mapping[str, Any]) -> list[type[Section]]:
+    return [options_type(build(kind, {kind.field(): name})) for name in _names(kind, settings)]
+
+
+def _nobody_has(name: str, section: str, key: str, kind: type[Section], drafts: Sequence[_Draft]) -> str:
+    """Why a setting for all methods of an experiment is an error."""
+    used = [draft.settings[section] for draft in drafts if draft.settings[section] is not None]
+    if not used:
+        return _nobody_does(name, section, key)
+    known = sorted(
+        {field for settings in used for options in _options(kind, settings) for field in options.model_fields}
+    )
+    owners = where(kind(), section, key)
+    close = "" if owners else nearest(f"{section}.{key}", [f"{section}.{each}" for each in known])
+    reason = owners or f"known: {', '.join(known)}"
+    return f"unknown setting '{section}.{key}'{close} for the methods of {name}; {reason}"
+
+
+def _nobody_does(name: str, section: str, key: str) -> str:
+    able = [other for other in names() if any(getattr(m, section) for m in evaluation(*find(other), ANY_INDEX).methods)]
+    return f"{section}.{key}: no method of {name} has a section `{section}`; try {', '.join(able)}"
+
+
+def _methods(draft: _Draft) -> Iterator[Method]:
     """A method for each point of its grid. Raises ConfigError that names the method and the setting."""
-    lists = _lists(settings)
-    axes = [(path, values) for path, values in lists if _matters(settings, path)]
-    single = _without(settings, {path for path, _ in lists})
-    for point in product(*(values for _, values in axes)):
-        chosen = {path: value for (path, _), value in zip(axes, point, strict=True)}
-        suffix = "".join(f" {path[-1]}={value}" for path, value in chosen.items() if len(dict(axes)[path]) > 1)
-        try:
-            method = build(Method, {**_with(single, chosen), "name": label + suffix})
-        except ConfigError as error:
-            raise ConfigError("\n".join(f"method {label}: {line}" for line in str(error).splitlines())) from None
-        yield method.model_dump()
+    lists = _lists(draft.settings)
+    single = _without(draft.settings, {path for path, _ in lists})
+    points: set[str] = set()
+    for values in product(*(values for _, values in lists)):
+        point = {path: value for (path, _), value in zip(lists, values, strict=True)}
+        settings = _with(single, point)
+        point = {path: value for path, value in point.items() if _matters(settings, path)}
+        if repr(point) not in points:
+            points.add(repr(point))
+            suffix = "".join(f" {path[-1]}={value}" for path, value in point.items() if len(dict(lists)[path]) > 1)
+            chosen = {section: _fitting(section, value) for section, value in _with(single, point).items()}
+            with _named(draft.label):
+                yield build(Method, {**chosen, "name": draft.label + suffix})
 
 
 def _lists(settings: Mapping[str, Any]) -> list[tuple[tuple[str, ...], list[Any]]]:
     """Every setting that has a list of values, by its path."""
-    found = []
+    lists = []
     for key, value in settings.items():
         if isinstance(value, Mapping):
-            found += [((key, *path), values) for path, values in _lists(value)]
+            lists += [((key, *path), values) for path, values in _lists(value)]
         elif isinstance(value, (list, tuple)):
             if not value:
                 raise ConfigError(f"setting {key!r}: an empty list")
-            found.append(((key,), list(value)))
-    return found
+            lists.append(((key,), list(value)))
+    return lists
 
 
 def _matters(settings: Mapping[str, Any], path: tuple[str, ...]) -> bool:
     """Whether a method has any use for a setting: a sweep over alpha leaves naive RAG as it is."""
-    if path[0] in ("variant", "refine") and settings["retrieve"] is None:
+    section = path[0]
+    if section in ("variant", "refine") and settings["retrieve"] is None:
         return False
-    # Without alpha there is no context to be weighed in.
-    section, setting = ("retrieve", "alpha") if path == ("variant", "encode", "context") else (path[0], path[-1])
-    kind, general = CHOICES.get(section, ("", ()))
-    if not kind or settings[section] is None or setting in (kind, *general):
-        return True
-    named = settings[section].get(kind, DEFAULTS[kind])
-    each = named if isinstance(named, (list, tuple)) else [named]
-    return any(setting in _settings_of(resolve(kind, name)) for name in each)
-
-
-def _settings_of(method: Any) -> Collection[str]:
-    return method.Options.model_fields if hasattr(method, "Options") else method.settings
+    if path == ("variant", "encode", "context"):  # without alpha there is no context to be weighed in
+        section, path = "retrieve", ("retrieve", "alpha")
+    return section not in KINDS or any(
+        path[1] in each.model_fields for each in _options(KINDS[section], settings[section])
+    )
 
 
 def _without(settings: Mapping[str, Any], paths: Collection[tuple[str, ...]]) -> dict[str, Any]:

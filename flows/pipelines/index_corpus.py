@@ -15,6 +15,7 @@ from tasks.encode import Encode
 from tasks.index import Index
 from tasks.index_keywords import BM25, Terms
 from tasks.load import Load
+from tasks.registry import completed
 from tasks.split import Rewrite, split_stage
 from tasks.stage import Stage
 
@@ -37,6 +38,7 @@ def index_stages(parameters: IndexCorpus) -> list[Stage]:
 
     Fingerprints follow from settings and inputs alone, so that all are known before anything runs.
     """
+    parameters = completed(parameters)
     store = parameters.store.absolute()  # a worker may have another working directory
     load = Load(store, parameters.datasets, parameters.load)
     if "sentence" in parameters.encode.units:
@@ -80,7 +82,7 @@ def is_indexed(parameters: IndexCorpus) -> bool:
 def index_corpus(parameters: IndexCorpus, execute: Execute) -> Outcome:
     """Make the index `parameters.name`. What is there already is not done again."""
     stages = index_stages(parameters)
-    config = parameters.model_dump(mode="json")
+    config = completed(parameters).model_dump(mode="json")
     names = [stage.artifact.name for stage in stages]
     try:
         with recorded_run(parameters.store, "index_corpus", parameters.name, config, names) as run:
@@ -101,9 +103,10 @@ def index_corpus(parameters: IndexCorpus, execute: Execute) -> Outcome:
 
 def _nothing_rewritten(parameters: IndexCorpus) -> str:
     split = parameters.split
-    asked = f"split.file={split.file}" if split.file else f"split.model={split.model or 'the preset'}"
+    given = [f"split.{key}={value}" for key, value in split.given().items() if key != split.field()]
+    how = ", ".join(given) or "its own model"
     return (
-        f"splitter {split.splitter!r} made no unit of any passage ({asked}): is that a model which writes JSON lists "
+        f"splitter {split.splitter!r} gave no unit for any passage ({how}): is that a model which writes JSON lists "
         "of propositions, or a file with the very texts of these passages?"
     )
 

@@ -9,9 +9,10 @@ from typing import Any
 from configs.evaluation import Evaluate, Method
 from configs.loading import ConfigError, build, merged
 from configs.schema import IndexCorpus
+from configs.section import Section
 from storage.indexes.opened import IndexMismatch
 from storage.runs import NamedIndex, find_index, index_names
-from tasks.registry import make
+from tasks.registry import as_recorded, completed, make, with_options
 
 SECTIONS = ("load", "split", "encode", "index", "bm25")
 
@@ -36,6 +37,7 @@ def _variant(store: Path, method: Method, index: str) -> str:
     base = find_index(store, index)
     try:
         wanted = _settings(merged(base.config, method.variant))
+        _check(method.variant, base)
     except ConfigError as error:
         raise ConfigError(f"method {method.name}, variant: {error}") from None
     asked = dict(_flat({section: method.variant[section] for section in SECTIONS if section in method.variant}))
@@ -43,9 +45,9 @@ def _variant(store: Path, method: Method, index: str) -> str:
         raise ConfigError(f"method {method.name}: variant has {min(unknown)!r}; known: {', '.join(SECTIONS)}")
     unit = make(method.retrieve, "retrieve").unit if method.retrieve else ""
     found = {
-        name: sum(settings[key] != wanted[key] for key in wanted)
+        name: sum(settings.get(key) != wanted.get(key) for key in wanted.keys() | settings.keys())
         for name, settings in _indexes_of(store, base)
-        if all(settings[key] == wanted[key] for key in asked) and unit in settings["encode.units"]
+        if all(settings.get(key) == wanted[key] for key in asked) and unit in settings["encode.units"]
     }
     if found:
         return min(found, key=lambda name: (found[name], name != index, name))
@@ -54,6 +56,16 @@ def _variant(store: Path, method: Method, index: str) -> str:
         f"method {method.name} needs an index of the corpus of {index!r} with {told}; make it with\n  "
         f"{_command(store, base, wanted, asked)}"
     )
+
+
+def _check(variant: Mapping[str, Any], base: NamedIndex) -> None:
+    """Raises UnknownName, ConfigError for a setting that its method does not have."""
+    whole = build(IndexCorpus, base.config)
+    for name, settings in variant.items():
+        section = getattr(whole, name, None)
+        if isinstance(section, Section):
+            field = section.field()
+            with_options(build(section.shared(), {field: getattr(section, field)}, settings), name)
 
 
 def _indexes_of(store: Path, base: NamedIndex) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -65,8 +77,9 @@ def _indexes_of(store: Path, base: NamedIndex) -> Iterator[tuple[str, dict[str, 
 
 
 def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """By path ("encode.context"), all that decides an index of given sources."""
-    whole = build(IndexCorpus, config).model_dump(mode="json")
+    """By path ("encode.context"), all that decides an index of given sources. Of one that an older version made, what
+    was not to be set then is at its default, and what cannot be set any more is passed over."""
+    whole = completed(build(IndexCorpus, config), read=as_recorded).model_dump(mode="json")
     return dict(_flat({section: whole[section] for section in SECTIONS}))
 
 
@@ -80,7 +93,7 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 def _command(store: Path, base: NamedIndex, wanted: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
     usual = _settings({"datasets": base.config["datasets"], "name": base.name})
-    sets = [f"{key}={_text(wanted[key])}" for key in wanted if wanted[key] != usual[key] or key in asked]
+    sets = [f"{key}={_text(wanted[key])}" for key in wanted if wanted[key] != usual.get(key) or key in asked]
     named = [key for key in asked if key != "encode.reuse"] or [*asked]
     name = "-".join([base.name, *(f"{key.rpartition('.')[2]}-{_text(wanted[key])}" for key in named)])
     name = re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-")

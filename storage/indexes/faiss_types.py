@@ -4,7 +4,6 @@ An index that needs training is trained once, on a sample, and every shard is bu
 shards then share coarse quantizer and codec, so that they can be built apart and searched as one index.
 """
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,13 +12,10 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from configs.schema import IndexConfig
+from storage.indexes.types import Flat
 
 Vectors = NDArray[np.float32]
 
-POINTS_PER_LIST = 32
-"""Training vectors for a list of an IVF index, at least; fewer make k-means fit noise."""
-PQ_BITS = 8
 EFFORTS = sorted(size for step in range(14) for size in (1 << step, 3 << step))
 """1, 2, 3, 4, 6, 8, 12 …: every one a third to a half more work than the one before."""
 MOST_LISTS = 8
@@ -38,62 +34,23 @@ faiss.cvar.distance_compute_blas_threshold = 800 * faiss.omp_get_max_threads()
 class Recipe:
     """An index of `rows` vectors of `dimension` numbers, trained on `sample` of them; inner product throughout."""
 
-    config: IndexConfig
+    type: Flat
     dimension: int
     rows: int
     sample: int
 
-    @property
-    def nlist(self) -> int:
-        """Lists of an IVF index: 4 √rows (FAISS's own guidance), as far as the sample allows."""
-        wanted = self.config.nlist or int(4 * math.sqrt(self.rows))
-        return max(1, min(wanted, self.sample // POINTS_PER_LIST))
-
-    @property
-    def pq_m(self) -> int:
-        """Sub-quantizers of a product quantizer, a divisor of the dimension: by default one for four numbers."""
-        wanted = min(self.config.pq_m or self.dimension // 4, self.dimension)
-        return next(m for m in range(max(1, wanted), 0, -1) if self.dimension % m == 0)
-
-    @property
-    def pq_bits(self) -> int:
-        """Bits of a sub-quantizer's code: fewer than eight only where there are too few vectors to train more."""
-        return max(1, min(PQ_BITS, int(math.log2(max(2, self.sample)))))
-
     def factory(self) -> str:
         """The index as FAISS's `index_factory` spells it."""
-        return {
-            "flat": "Flat",
-            "sq8": "SQ8",
-            "sqfp16": "SQfp16",
-            "hnsw": f"HNSW{self.config.hnsw_m},Flat",
-            "ivf_flat": f"IVF{self.nlist},Flat",
-            "ivf_sq8": f"IVF{self.nlist},SQ8",
-            "ivf_pq": f"IVF{self.nlist},PQ{self.pq_m}x{self.pq_bits}",
-        }[self.config.type]
+        return self.type.factory(self)
 
     def bytes_per_vector(self) -> float:
         """About what a vector takes in a shard, ids apart."""
-        numbers = self.dimension
-        return {
-            "sq8": numbers,
-            "sqfp16": 2 * numbers,
-            "hnsw": 4 * numbers + 8 * self.config.hnsw_m,
-            "ivf_sq8": numbers,
-            "ivf_pq": self.pq_m,
-        }.get(self.config.type, 4 * numbers)
+        return self.type.bytes_per_vector(self)
 
     def template(self, sample: Vectors | None = None) -> faiss.Index:
         """An empty index, trained where it needs to be, on float32 (n, dimension). The same sample, the same bytes."""
         index = faiss.index_factory(self.dimension, self.factory(), faiss.METRIC_INNER_PRODUCT)
-        if isinstance(index, faiss.IndexHNSW):
-            index.hnsw.efConstruction = self.config.ef_construction
-        if isinstance(index, faiss.IndexIVF):
-            index.cp.min_points_per_centroid = 1  # `nlist` sees to it: no warning on standard error
-        if isinstance(index, faiss.IndexIVFPQ):
-            index.pq.cp.min_points_per_centroid = 1
-            # Minutes of annealing, for a filter that no search here uses.
-            index.do_polysemous_training = False  # type: ignore[attr-defined]
+        self.type.set(index)
         if not index.is_trained and sample is not None:
             points = np.ascontiguousarray(sample if len(sample) > 1 else np.repeat(sample, 2, axis=0), np.float32)
             with one_thread():

@@ -86,7 +86,7 @@ class OpenedIndex:
         return self.config.layout
 
     @property
-    def alpha(self) -> float:
+    def alpha(self) -> float | None:
         return self.config.alpha
 
     def nearest(self, unit: Unit, queries: Vectors, k: int, nprobe: int | None, ef_search: int | None) -> TopK:

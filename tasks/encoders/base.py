@@ -7,8 +7,6 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from configs.schema import EncodeConfig
-
 Vectors = NDArray[np.float32]
 Spans = Sequence[tuple[int, int]]
 Tick = Callable[[int, float], None]
@@ -38,14 +36,17 @@ class LateEncoded:
 
 
 class Encoder(Protocol):
+    """A class that has `Options`, an EncodeConfig with what can be set of it besides, and is made of an instance of
+    them."""
+
     version: ClassVar[str]
     dimension: int
     uses_gpu: bool
     supports_late: bool
     """Whether means over token states are what this model was made for."""
 
-    def __init__(self, config: EncodeConfig) -> None:
-        """Cheap: the model is loaded by the first encoding."""
+    def __init__(self, options: Any) -> None:
+        """`options`: an instance of its `Options`. Cheap: the model is loaded by the first encoding."""
         ...
 
     def identity(self) -> dict[str, Any]:

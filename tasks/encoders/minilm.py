@@ -13,4 +13,4 @@ class MiniLM(TransformerEncoder):
     """all-MiniLM-L6-v2, embedded: 384 dimensions, 256 tokens, no download."""
 
     def model_directory(self) -> Path:
-        return super().model_directory() if self.config.model else minilm_directory()
+        return super().model_directory() if self.options.model else minilm_directory()

@@ -8,18 +8,20 @@ CPU's cache), and tokenisation of the next window on another thread while the mo
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from pydantic import ConfigDict, Field
 
 from configs.loading import ConfigError
 from configs.schema import EncodeConfig
+from configs.section import NOT_IN_FINGERPRINT, Device, ModelName, Precision
 from tasks.encoders.base import Encoded, LateEncoded, Spans, Tick
 from tasks.encoders.late import encode_late
 from tasks.models.batches import batches, cut, tokenised
 from tasks.models.device import choose_device, choose_dtype
 from tasks.models.files import find_model
-from tasks.models.recipe import Preset, read_recipe
+from tasks.models.recipe import Preset, RecipeOptions, read_recipe
 from tasks.models.tower import Tower
 
 
@@ -33,28 +35,50 @@ class TransformerEncoder:
     A published model is a subclass that says by a `Preset` where it is found and what its files do not tell.
     """
 
+    class Options(RecipeOptions, EncodeConfig):
+        model_config = ConfigDict(extra="forbid")
+
+        model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
+            None, description="A Hugging Face name or a directory; default: the encoder's own."
+        )
+        question_model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
+            None, description="A second model for questions, where the encoder has two (dpr)."
+        )
+        device: Annotated[Device, NOT_IN_FINGERPRINT] = Field(
+            "auto",
+            description="auto: the GPU where the machine that starts the run has one. cuda: the workers' GPUs.",
+        )
+        precision: Annotated[Precision, NOT_IN_FINGERPRINT] = Field(
+            "auto", description="auto: bf16 where it is native, else fp16 on a GPU and fp32 on a CPU."
+        )
+        batch_tokens: Annotated[int | None, NOT_IN_FINGERPRINT] = Field(
+            None,
+            ge=16,
+            description="Tokens in a batch, padding included, at most; default: 2048 on a CPU, 65536 on a GPU.",
+        )
+
     version: ClassVar[str] = "2"
     preset: ClassVar[Preset] = Preset()
 
-    def __init__(self, config: EncodeConfig) -> None:
-        self.config = config
-        self.device = choose_device(config.device)
-        self.dtype = choose_dtype(config.precision, self.device)
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.device = choose_device(options.device)
+        self.dtype = choose_dtype(options.precision, self.device)
         self.uses_gpu = self.device.type == "cuda"
-        self.batch_tokens = config.batch_tokens or (65_536 if self.uses_gpu else 2048)
+        self.batch_tokens = options.batch_tokens or (65_536 if self.uses_gpu else 2048)
 
     def model_directory(self) -> Path:
         """Where the model lies. Raises FileNotFoundError that says how to provide it."""
-        name = self.config.model or self.preset.model
+        name = self.options.model or self.preset.model
         if name is None:
             raise ConfigError(
-                f"encoder {self.config.encoder!r} needs a model: --set encode.model=NAME (Hugging Face) or a directory"
+                f"encoder {self.options.encoder!r} needs a model: --set encode.model=NAME (Hugging Face) or a directory"
             )
         return find_model(name, "encode.model")
 
     def question_directory(self) -> Path | None:
         """Where the model for questions lies, if it is another one."""
-        name = self.config.question_model or self.preset.question_model
+        name = self.options.question_model or self.preset.question_model
         return find_model(name, "encode.question_model") if name else None
 
     @cached_property
@@ -75,7 +99,7 @@ class TransformerEncoder:
         return tower
 
     def _tower(self, directory: Path, setting: str) -> Tower:
-        recipe = read_recipe(directory, self.preset, self.config)
+        recipe = read_recipe(directory, self.preset, self.options)
         return Tower(directory, recipe, self.device, self.dtype, setting)
 
     @property

@@ -17,8 +17,10 @@ Candidates with an error are no part of the n: no selector takes them. Right is 
 from collections.abc import Sequence
 from dataclasses import replace
 from math import comb
+from typing import Literal
 
-from configs.evaluation import ScoreConfig
+from pydantic import Field
+
 from tasks.metrics.answers import JUDGED, Accuracy, ExactMatch, normalise
 from tasks.metrics.base import ANSWER, Answer, Case, Column, Metric, PerQuestion, Values, judged
 from tasks.metrics.choice import Choice
@@ -38,14 +40,24 @@ SIZES = (
 )
 
 
+class RightOptions(Accuracy.Options):
+    """What metrics of sets have in common; max_words is that of `accuracy`."""
+
+    right_by: Literal["accuracy", "exact_match", "choice"] = Field(
+        "accuracy", description="The metric that tells whether an answer of the set is right."
+    )
+
+
 class AnswerSet(PerQuestion):
     """A set of answers: any right, one drawn right, any right in a random set of its size, any candidate right."""
+
+    Options = RightOptions
 
     def columns(self) -> tuple[Column, ...]:
         return SET
 
     def score(self, cases: Sequence[Case]) -> Values:
-        rows = [self._case(*judgement) for judgement in rights(self.config, cases)]
+        rows = [self._case(*judgement) for judgement in rights(self.options, cases)]
         return {column.name: [row[place] if row else None for row in rows] for place, column in enumerate(SET)}
 
     def _case(self, selected: list[bool], candidates: list[bool]) -> tuple[float, ...] | None:
@@ -60,12 +72,14 @@ class AnswerSet(PerQuestion):
 class SetSize(PerQuestion):
     """Answers in the set, different ones among them, and right ones."""
 
+    Options = RightOptions
+
     def columns(self) -> tuple[Column, ...]:
         return SIZES
 
     def score(self, cases: Sequence[Case]) -> Values:
         sizes: list[tuple[float | None, ...]] = []
-        for case, (selected, _) in zip(cases, rights(self.config, cases), strict=True):
+        for case, (selected, _) in zip(cases, rights(self.options, cases), strict=True):
             answers = [normalise(answer.text) for answer in case.selected if not answer.error]
             right = float(sum(selected)) if selected else None
             sizes.append((float(len(answers)), float(len(set(answers))), right) if answers else (None, None, None))
@@ -77,10 +91,10 @@ def any_right(size: int, every: int, right: int) -> float:
     return 1 - comb(every - right, size) / comb(every, size)
 
 
-def rights(config: ScoreConfig, cases: Sequence[Case]) -> list[tuple[list[bool], list[bool]]]:
+def rights(options: RightOptions, cases: Sequence[Case]) -> list[tuple[list[bool], list[bool]]]:
     """For every case, which selected answers and which candidates are right; those with an error have no place, and a
     case that cannot be judged has two empty lists."""
-    metric: Metric = RIGHT[config.right_by](config)
+    metric: Metric = RIGHT[options.right_by](options)
     (column,) = metric.columns()
     sides = [(_good(case, case.selected), _good(case, case.candidates)) for case in cases]
     single = [

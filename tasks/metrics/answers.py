@@ -13,7 +13,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar
 
-from tasks.metrics.base import ANSWER, GOLD_ANSWERS, Case, Column, PerQuestion, Values, judged
+from pydantic import Field
+
+from tasks.metrics.base import ANSWER, GOLD_ANSWERS, Case, Column, MetricOptions, PerQuestion, Values, judged
 
 JUDGED = (ANSWER, GOLD_ANSWERS)
 """What every metric of an answer's correctness needs."""
@@ -56,10 +58,13 @@ class Accuracy(_BestOfGold):
     "Mayor". So accuracy is never below exact match, for answers within the limit.
     """
 
+    class Options(MetricOptions):
+        max_words: int = Field(15, ge=1, description="A longer answer counts as wrong (words).")
+
     column: ClassVar = Column("accuracy", "accuracy", needs=JUDGED)
 
     def match(self, output: str, normalised: str, gold: str) -> float:
-        return float(len(output.split()) <= self.config.max_words and f" {gold} " in f" {normalised} ")
+        return float(len(output.split()) <= self.options.max_words and f" {gold} " in f" {normalised} ")
 
 
 class ExactMatch(_BestOfGold):

@@ -6,7 +6,9 @@ retrieved, no answer) returns None for it: such a case is left out of the mean, 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
+
+from pydantic import ConfigDict, Field
 
 from configs.evaluation import ScoreConfig
 from tasks.datasets.base import Span
@@ -110,8 +112,24 @@ def judged(case: Case) -> str | None:
     return case.answer.text
 
 
+class MetricOptions(ScoreConfig):
+    """Nothing can be set."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class RankOptions(MetricOptions):
+    """What metrics of the first k hits have in common."""
+
+    k: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+        (1, 5, 10), min_length=1, description="The ranks of recall@k and nDCG@k."
+    )
+
+
 class Metric(Protocol):
-    """`corpus`: the metric is of all answers together (MAUVE): `summary` is asked, with every case.
+    """A class that may have `Options`, a ScoreConfig with what can be set of it, and is made of an instance of them.
+
+    `corpus`: the metric is of all answers together (MAUVE): `summary` is asked, with every case.
 
     `version`: raise it when the same case would get another number.
     """
@@ -119,7 +137,9 @@ class Metric(Protocol):
     version: ClassVar[str]
     corpus: ClassVar[bool]
 
-    def __init__(self, config: ScoreConfig) -> None: ...
+    def __init__(self, options: Any) -> None:
+        """`options`: an instance of its `Options`."""
+        ...
 
     def columns(self) -> Sequence[Column]:
         """What it gives, in the order of the report; the same whatever the cases."""
@@ -140,8 +160,10 @@ class PerQuestion:
     version: ClassVar[str] = "1"
     corpus: ClassVar[bool] = False
 
-    def __init__(self, config: ScoreConfig) -> None:
-        self.config = config
+    Options: ClassVar[type[ScoreConfig]] = MetricOptions
+
+    def __init__(self, options: Any) -> None:
+        self.options = options
 
     def summary(self, cases: Sequence[Case]) -> Mapping[str, Summary]:
         return {}

@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from tasks.metrics.base import GOLD_ANSWERS, HITS, SCALE, Case, Column, PerQuestion, Values
+from tasks.metrics.base import GOLD_ANSWERS, HITS, SCALE, Case, Column, PerQuestion, RankOptions, Values
 
 MISSING = -1.0
 _TOKENS = re.compile(r"\w+|[^\w\s]")
@@ -38,18 +38,20 @@ def first_correct(case: Case) -> int | None:
 class AnswerRecall(PerQuestion):
     """Whether one of the first k units contains a gold answer. Its mean is DPR's top-k retrieval accuracy."""
 
+    Options = RankOptions
+
     def columns(self) -> list[Column]:
         needs = (HITS, GOLD_ANSWERS)
         return [
             Column(f"answer_recall@{k}", f"answer recall@{k}", needs=needs, detail=True)
-            for k in dict.fromkeys(self.config.k)
+            for k in dict.fromkeys(self.options.k)
         ]
 
     def score(self, cases: Sequence[Case]) -> Values:
         ranks = [first_correct(case) for case in cases]
         return {
             f"answer_recall@{k}": [None if rank is None else float(0 < rank <= k) for rank in ranks]
-            for k in self.config.k
+            for k in self.options.k
         }
 
 

@@ -19,17 +19,18 @@ from collections.abc import Sequence
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from configs.evaluation import ScoreConfig
+from pydantic import Field
+
 from configs.loading import ConfigError
-from configs.schema import EncodeConfig
+from configs.section import NOT_IN_FINGERPRINT, ModelName
 from storage.indexes.faiss_types import one_thread
 from tasks.encoders.huggingface import HuggingFace
 from tasks.encoders.minilm import MiniLM
 from tasks.encoders.transformer import TransformerEncoder
 from tasks.metrics.answers import JUDGED
-from tasks.metrics.base import Case, Column, Summary, Values, judged
+from tasks.metrics.base import Case, Column, MetricOptions, Summary, Values, judged
 from tasks.models.files import find_model
 
 LEAST = 20
@@ -42,14 +43,21 @@ GPT2 = tuple(f"{owner}gpt2{size}" for size in ("-large", "-medium", "") for owne
 class Mauve:
     """MAUVE of all answers against the first gold answers; the column's name tells where the features come from."""
 
+    class Options(MetricOptions):
+        mauve_model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
+            None,
+            description="A GPT-2, by its directory or Hugging Face name, that features come from; default: the "
+            "largest in the local cache up to gpt2-large, else the encoder minilm.",
+        )
+
     version: ClassVar[str] = "1"
     corpus: ClassVar[bool] = True
 
-    def __init__(self, config: ScoreConfig) -> None:
+    def __init__(self, options: Options) -> None:
         """Raises ConfigError without `mauve-text`, FileNotFoundError where `score.mauve_model` is not there."""
         if find_spec("mauve") is None:
             raise ConfigError("the metric mauve needs the package mauve-text (GPL-3.0): pip install 'vitalfew[mauve]'")
-        self.model = _gpt2(config.mauve_model)
+        self.model = _gpt2(options.mauve_model)
 
     @property
     def features(self) -> str:
@@ -66,10 +74,12 @@ class Mauve:
     @cached_property
     def encoder(self) -> TransformerEncoder:
         if self.model is None:
-            return MiniLM(EncodeConfig(encoder="minilm", precision="fp32"))
+            return MiniLM(MiniLM.Options(precision="fp32"))
         directory = str(self.model[1])
         return HuggingFace(
-            EncodeConfig(encoder="huggingface", model=directory, pooling="last", similarity="dot", precision="fp32")
+            HuggingFace.Options(
+                encoder="huggingface", model=directory, pooling="last", similarity="dot", precision="fp32"
+            )
         )
 
     def score(self, cases: Sequence[Case]) -> Values:

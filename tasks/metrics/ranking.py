@@ -14,7 +14,7 @@ from typing import Any
 import ir_measures
 from ir_measures import RR, R, nDCG
 
-from tasks.metrics.base import GOLD_PASSAGES, HITS, Case, Column, PerQuestion, RankedUnit, Values
+from tasks.metrics.base import GOLD_PASSAGES, HITS, Case, Column, PerQuestion, RankedUnit, RankOptions, Values
 
 
 class _OfGoldPassages(PerQuestion):
@@ -55,8 +55,10 @@ def _ranked(hits: Sequence[RankedUnit]) -> dict[str, float]:
 class PassageRecall(_OfGoldPassages):
     """recall@k: the share of the gold passages that the first k units come from."""
 
+    Options = RankOptions
+
     def measures(self) -> list[tuple[str, str, Any]]:
-        return [(f"passage_recall@{k}", f"passage recall@{k}", R @ k) for k in dict.fromkeys(self.config.k)]
+        return [(f"passage_recall@{k}", f"passage recall@{k}", R @ k) for k in dict.fromkeys(self.options.k)]
 
 
 class MRR(_OfGoldPassages):
@@ -69,5 +71,7 @@ class MRR(_OfGoldPassages):
 class NDCG(_OfGoldPassages):
     """nDCG@k with binary relevance: gains 1 / log2(rank + 1), over those of the ideal ranking."""
 
+    Options = RankOptions
+
     def measures(self) -> list[tuple[str, str, Any]]:
-        return [(f"ndcg@{k}", f"nDCG@{k}", nDCG @ k) for k in dict.fromkeys(self.config.k)]
+        return [(f"ndcg@{k}", f"nDCG@{k}", nDCG @ k) for k in dict.fromkeys(self.options.k)]

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from configs.evaluation import ScoreConfig
 from tasks.metrics.answers import JUDGED
-from tasks.metrics.base import Case, Column, PerQuestion, Values, judged
+from tasks.metrics.base import Case, Column, MetricOptions, PerQuestion, Values, judged
 from tasks.splitters.punkt import ABBREVIATIONS, STARTERS, Punkt
 
 _COLUMNS = {
@@ -27,8 +26,9 @@ _COLUMNS = {
 class Rouge(PerQuestion):
     """ROUGE-L and ROUGE-LSum (F-measure, 0 to 1; the best over the gold answers)."""
 
-    def __init__(self, config: ScoreConfig) -> None:
-        self.splitter = Punkt()
+    def __init__(self, options: MetricOptions) -> None:
+        super().__init__(options)
+        self.splitter = Punkt(Punkt.Options())
         self.splitter.load(
             {
                 "source": "none",

@@ -8,12 +8,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from pydantic import Field
 from transformers import AutoConfig, PretrainedConfig
 
 from configs.loading import ConfigError
-from configs.schema import EncodeConfig
+from configs.section import NOT_IN_FINGERPRINT, Config
 from tasks.models.files import UnsupportedModel
 
 Pooling = Literal["mean", "cls", "last", "max"]
@@ -34,6 +35,27 @@ OLD_POOLINGS = {
 }
 OFFSET_POSITIONS = ("roberta", "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet")
 """Models whose positions start after that of the padding token, so that the first ones of the table are never used."""
+
+
+class RecipeOptions(Config):
+    """What can be set of how a model is used."""
+
+    pooling: Annotated[Literal["auto", "mean", "cls", "last"], NOT_IN_FINGERPRINT] = Field(
+        "auto", description="Token states to vector; auto: as the encoder or the model's files say, else mean."
+    )
+    similarity: Annotated[Literal["auto", "cosine", "dot"], NOT_IN_FINGERPRINT] = Field(
+        "auto",
+        description="cosine: vectors of length 1; dot: as long as they come; auto: as the model was made for.",
+    )
+    question_prompt: Annotated[str | None, NOT_IN_FINGERPRINT] = Field(
+        None, description="Put before every question; default: the model's own."
+    )
+    passage_prompt: Annotated[str | None, NOT_IN_FINGERPRINT] = Field(
+        None, description="Put before every passage, sentence and context; default: the model's own."
+    )
+    max_tokens: Annotated[int | None, NOT_IN_FINGERPRINT] = Field(
+        None, ge=8, description="A text is cut here (tokens); default: the model's own limit."
+    )
 
 
 @dataclass(frozen=True)
@@ -62,18 +84,18 @@ class Recipe:
     passage_prompt: str
 
 
-def read_recipe(directory: Path, preset: Preset, config: EncodeConfig) -> Recipe:
+def read_recipe(directory: Path, preset: Preset, options: RecipeOptions) -> Recipe:
     """A setting wins over the preset, the preset over the model's files, these over the default.
 
     Raises UnsupportedModel for a module or an option that is not known here, and ConfigError for a setting that does
     not fit the model.
     """
     modules = _modules(directory)
-    options = _transformer_options(directory / modules.transformer)
+    stated = _transformer_options(directory / modules.transformer)
     about = read_json(directory / "config_sentence_transformers.json")
     _check_kind(directory, about)
-    pooling, includes_prompt = _pooling(directory, modules.pooling, config.pooling, preset)
-    prompts = _prompts(about, config)
+    pooling, includes_prompt = _pooling(directory, modules.pooling, options.pooling, preset)
+    prompts = _prompts(about, options)
     if any(prompts) and not includes_prompt:
         raise UnsupportedModel(f"{directory}: pooling without the prompt's tokens (include_prompt) is not supported")
     return Recipe(
@@ -81,9 +103,9 @@ def read_recipe(directory: Path, preset: Preset, config: EncodeConfig) -> Recipe
         transformer=modules.transformer,
         layers=modules.layers,
         pooling=pooling,
-        unit=_is_unit(directory, modules, about, config, preset),
-        max_tokens=_max_tokens(directory / modules.transformer, options, config.max_tokens),
-        lower_case=bool(options.get("do_lower_case")),
+        unit=_is_unit(directory, modules, about, options.similarity, preset),
+        max_tokens=_max_tokens(directory / modules.transformer, stated, options.max_tokens),
+        lower_case=bool(stated.get("do_lower_case")),
         question_prompt=prompts[0],
         passage_prompt=prompts[1],
     )
@@ -175,7 +197,7 @@ def _pooling(directory: Path, folder: str | None, setting: str, preset: Preset) 
     options = read_json(directory / folder / "config.json") if folder is not None else {}
     includes_prompt = bool(options.get("include_prompt", True))
     if setting != "auto":
-        return setting, includes_prompt  # type: ignore[return-value]  # narrowed by EncodeConfig
+        return setting, includes_prompt  # type: ignore[return-value]  # narrowed by RecipeOptions
     if preset.pooling:
         return preset.pooling, includes_prompt
     mode = options.get("pooling_mode") or [name for key, name in OLD_POOLINGS.items() if options.get(key)] or "mean"
@@ -188,12 +210,10 @@ def _pooling(directory: Path, folder: str | None, setting: str, preset: Preset) 
     return POOLINGS[modes[0]], includes_prompt
 
 
-def _is_unit(
-    directory: Path, modules: _Modules, about: Mapping[str, Any], config: EncodeConfig, preset: Preset
-) -> bool:
+def _is_unit(directory: Path, modules: _Modules, about: Mapping[str, Any], setting: str, preset: Preset) -> bool:
     """Whether vectors are brought to length 1, so that their inner product is the cosine."""
-    if config.similarity != "auto":
-        return config.similarity == "cosine"
+    if setting != "auto":
+        return setting == "cosine"
     if modules.normalised or preset.similarity:
         return modules.normalised or preset.similarity == "cosine"
     similarity = about.get("similarity_fn_name") or "cosine"
@@ -205,7 +225,7 @@ def _is_unit(
     return bool(similarity == "cosine")
 
 
-def _prompts(about: Mapping[str, Any], config: EncodeConfig) -> tuple[str, str]:
+def _prompts(about: Mapping[str, Any], options: RecipeOptions) -> tuple[str, str]:
     """Prompt of questions and of passages, under the names that sentence-transformers looks for."""
     known: Mapping[str, str | None] = about.get("prompts") or {}
     default = about.get("default_prompt_name")
@@ -214,7 +234,7 @@ def _prompts(about: Mapping[str, Any], config: EncodeConfig) -> tuple[str, str]:
         name = next((name for name in names if name in known), default)
         return (known.get(name) if name else None) or ""
 
-    question, passage = config.question_prompt, config.passage_prompt
+    question, passage = options.question_prompt, options.passage_prompt
     return (
         named("query") if question is None else question,
         named("document", "passage", "corpus") if passage is None else passage,

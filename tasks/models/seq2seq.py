@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from configs.loading import ConfigError
-from configs.schema import Rewriting
+from configs.options import Rewriting
 from tasks.models.engines.base import Completion, EngineUnavailable, Tick, no_tick
 from tasks.models.engines.transformers import Transformers
 from tasks.models.language_model import LocalModel

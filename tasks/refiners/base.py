@@ -7,8 +7,6 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from configs.evaluation import RefineConfig
-
 Tick = Callable[[int, int], None]
 """Called with how many more questions are done and how many more tokens a model computed for them."""
 
@@ -56,24 +54,26 @@ class Refined:
 
 
 class Refiner(Protocol):
-    """`version`: raise it when the same hits would give other contexts; `settings`: what of a configuration concerns
-    it, besides top_k, max_words, max_tokens and text; `needs_vectors`: whether `refine` wants those of the index.
+    """A class that has `Options`, a RefineConfig with what can be set of it besides, and is made of an instance of
+    them.
 
-    A model is loaded by the first `refine`, not on construction, and kept.
+    `version`: raise it when the same hits would give other contexts; `needs_vectors`: whether `refine` wants those of
+    the index. A model is loaded by the first `refine`, not on construction, and kept.
     """
 
     version: ClassVar[str]
-    settings: ClassVar[frozenset[str]]
     uses_gpu: bool
     workers: int | None
     """How many of it a machine bears: None, one a core; 1 for a model that uses all cores itself."""
     needs_vectors: bool
 
-    def __init__(self, config: RefineConfig) -> None: ...
+    def __init__(self, options: Any) -> None:
+        """`options`: an instance of its `Options`."""
+        ...
 
     def identity(self) -> dict[str, Any]:
-        """What its contexts depend on besides top_k, max_words, max_tokens and text: its model and that one's settings
-        (`Rewriting`) among it. Known without loading the model."""
+        """What its contexts depend on besides the options that are in the fingerprint: its model and that one's
+        settings. Known without loading the model."""
         ...
 
     def refine(

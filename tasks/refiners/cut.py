@@ -7,6 +7,8 @@ word's end, and nothing after it is passed on; its origin is then the part that 
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from pydantic import ConfigDict
+
 from configs.evaluation import RefineConfig
 from tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, no_tick
 from tasks.splitters.tokens import count_tokens, count_words, first
@@ -15,14 +17,16 @@ from tasks.splitters.tokens import count_tokens, count_words, first
 class Cut:
     """The best hits as they are, down to top_k, max_words or max_tokens."""
 
+    class Options(RefineConfig):
+        model_config = ConfigDict(extra="forbid")
+
     version: ClassVar[str] = "1"
-    settings: ClassVar[frozenset[str]] = frozenset()
     uses_gpu = False
     workers = None
     needs_vectors = False
 
-    def __init__(self, config: RefineConfig) -> None:
-        self.config = config
+    def __init__(self, options: RefineConfig) -> None:
+        self.options = options
 
     def identity(self) -> dict[str, Any]:
         return {"class": type(self).__name__, "version": self.version}
@@ -39,9 +43,9 @@ class Cut:
 
     def _cut(self, hits: Sequence[Hit]) -> list[Evidence]:
         contexts = []
-        words, tokens = self.config.max_words, self.config.max_tokens
-        for hit in hits[: self.config.top_k]:
-            label = f"{hit.title}: " if self.config.text == "titled" and hit.title else ""
+        words, tokens = self.options.max_words, self.options.max_tokens
+        for hit in hits[: self.options.top_k]:
+            label = f"{hit.title}: " if self.options.text == "titled" and hit.title else ""
             text = hit.text.strip()
             shown = first(label + text, words, tokens)
             if len(shown) > len(label):

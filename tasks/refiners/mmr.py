@@ -9,13 +9,13 @@ are cut to a budget as by `cut`. Where there are fewer hits than top_k, all are 
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ConfigDict, Field
 
 from configs.evaluation import RefineConfig
-from configs.schema import EncodeConfig
 from tasks.encoders.minilm import MiniLM
 from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
 from tasks.refiners.cut import Cut
@@ -26,14 +26,23 @@ Floats = NDArray[np.float32]
 class Mmr:
     """Maximal marginal relevance: hits like the question and unlike one another, weighed by mmr_lambda."""
 
+    class Options(RefineConfig):
+        model_config = ConfigDict(extra="forbid")
+
+        mmr_lambda: float = Field(
+            0.9, ge=0, le=1, description="Weight of likeness to the question against unlikeness to what is chosen."
+        )
+        vectors: Literal["index", "minilm"] = Field(
+            "index", description="Which vectors tell likeness, the index's own or MiniLM's of the texts (the paper)."
+        )
+
     version: ClassVar[str] = "1"
-    settings: ClassVar[frozenset[str]] = frozenset({"mmr_lambda", "vectors"})
     workers = None
 
-    def __init__(self, config: RefineConfig) -> None:
-        self.config = config
-        self.needs_vectors = config.vectors == "index"
-        self.cut = Cut(config)
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.needs_vectors = options.vectors == "index"
+        self.cut = Cut(options)
         self.uses_gpu = not self.needs_vectors and self.encoder.uses_gpu
 
     def identity(self) -> dict[str, Any]:
@@ -42,7 +51,7 @@ class Mmr:
 
     @cached_property
     def encoder(self) -> MiniLM:
-        return MiniLM(EncodeConfig())
+        return MiniLM(MiniLM.Options())
 
     def refine(
         self,
@@ -52,7 +61,7 @@ class Mmr:
         tick: Tick = no_tick,
     ) -> Refined:
         vectors = vectors or self._encoded(questions, hits)
-        order = mmr(vectors, self.config.mmr_lambda, self.config.top_k)
+        order = mmr(vectors, self.options.mmr_lambda, self.options.top_k)
         taken = [[each[place] for place in places] for each, places in zip(hits, order, strict=True)]
         return self.cut.refine(questions, taken, tick=tick)
 

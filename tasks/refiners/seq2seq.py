@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
+from pydantic import ConfigDict
+
 from configs.evaluation import RefineConfig
-from configs.schema import Rewriting
+from configs.options import Rewriting
 from tasks.models.seq2seq import Rewriter
 from tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, no_tick
 from tasks.splitters.tokens import count_tokens, first
@@ -20,20 +22,22 @@ from tasks.splitters.tokens import count_tokens, first
 class Seq2SeqRefiner:
     """Base of refiners that rewrite: one context, or none, for each question."""
 
+    class Options(Rewriting, RefineConfig):
+        model_config = ConfigDict(extra="forbid")
+
     name: ClassVar[str]
     version: ClassVar[str]
     presets: ClassVar[Mapping[str, str]]
     """Hugging Face names of the published models, by the short names that refine.model takes."""
     max_new_tokens: ClassVar[int]
     max_input_tokens: ClassVar[int]
-    settings: ClassVar[frozenset[str]] = frozenset(Rewriting.model_fields)
     needs_vectors = False
 
-    def __init__(self, config: RefineConfig) -> None:
+    def __init__(self, options: Options) -> None:
         """Raises ConfigError, EngineUnavailable."""
-        self.config = config
+        self.options = options
         self.rewriter = Rewriter(
-            config,
+            options,
             "refine",
             method=self.name,
             presets=self.presets,
@@ -68,7 +72,7 @@ class Seq2SeqRefiner:
         made = self.rewriter.rewrite(inputs, tick)
         contexts: list[list[Evidence]] = [[] for _ in questions]
         for place, each in zip(found, made, strict=True):
-            if text := first(each.text, self.config.max_words, self.config.max_tokens).strip():
+            if text := first(each.text, self.options.max_words, self.options.max_tokens).strip():
                 contexts[place] = [Evidence(text, count_tokens(text))]
         notes = {
             "cut_inputs": sum(one != other for one, other in zip(inputs, whole, strict=True)),
@@ -77,7 +81,7 @@ class Seq2SeqRefiner:
         return Refined(contexts, sum(each.prompt_tokens + each.completion_tokens for each in made), notes)
 
     def _documents(self, hits: Sequence[Hit]) -> str:
-        titled = self.config.text == "titled"
+        titled = self.options.text == "titled"
         labels = (f"{hit.title}: " if titled and hit.title else "" for hit in hits)
         shown = [label + hit.text.strip() for label, hit in zip(labels, hits, strict=True)]
-        return "\n".join(shown[: self.config.top_k])
+        return "\n".join(shown[: self.options.top_k])

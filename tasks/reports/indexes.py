@@ -23,7 +23,7 @@ def index_results(store: Path, methods: Sequence[Method]) -> tuple[IndexResult, 
 def models(store: Path, methods: Sequence[Method]) -> tuple[str, ...]:
     """The encoders and generators that took part, every one once."""
     encoders = [find_index(store, method.index).config["encode"] for method in methods if method.index]
-    named = [_named("encoder", settings["encoder"], settings["model"]) for settings in encoders]
+    named = [_named("encoder", settings["encoder"], settings.get("model")) for settings in encoders]
     generators = [method.generate for method in methods if method.generate]
     named += [_named("generator", section.generator, getattr(section, "model", None)) for section in generators]
     return tuple(dict.fromkeys(named))

@@ -177,7 +177,12 @@ def differing(methods: Mapping[str, Method]) -> dict[str, dict[str, Any]]:
     """By name, the settings in which the methods differ."""
     flat = {name: dict(_flat(method.model_dump(mode="json", exclude={"name"}))) for name, method in methods.items()}
     keys = dict.fromkeys(key for settings in flat.values() for key in settings)
-    differ = [key for key in keys if len({repr(settings.get(key)) for settings in flat.values()}) > 1]
+    # A setting counts for methods that have it; a section that is null (no retrieval) has none of its settings.
+    concerned = {
+        key: [settings for settings in flat.values() if key in settings or key.partition(".")[0] in settings]
+        for key in keys
+    }
+    differ = [key for key in keys if len({repr(settings.get(key)) for settings in concerned[key]}) > 1]
     return {name: {key: settings.get(key) for key in differ if key in settings} for name, settings in flat.items()}
 
 

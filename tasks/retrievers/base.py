@@ -44,7 +44,9 @@ class Index(Protocol):
     def layout(self) -> Layout: ...
 
     @property
-    def alpha(self) -> float: ...
+    def alpha(self) -> float | None:
+        """Of a fused index."""
+        ...
 
     def nearest(self, unit: Unit, queries: Vectors, k: int, nprobe: int | None, ef_search: int | None) -> TopK:
         """The k units of greatest inner product with every query, float32 (n, width of the index)."""

@@ -30,7 +30,7 @@ class CoreContext:
         self.options, self.alpha = options, options.alpha
 
     def check(self, index: Index) -> None:
-        if index.layout == "fused" and abs(self.alpha - index.alpha) > 1e-9:
+        if index.alpha is not None and index.layout == "fused" and abs(self.alpha - index.alpha) > 1e-9:
             raise IndexMismatch(
                 f"index {index.name!r} is fused at alpha {index.alpha:g} and cannot answer for alpha {self.alpha:g}; "
                 "build one that answers every alpha with --set index.layout=dual"

@@ -9,12 +9,10 @@ ISSUP, and ISREL.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-from configs.evaluation import SelectConfig
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -51,12 +49,14 @@ class Chosen:
 
 
 class Selector(Protocol):
-    """`settings`: what of a configuration concerns it."""
+    """A class that has `Options`, a SelectConfig with what can be set of it besides, and is made of an instance of
+    them."""
 
     version: ClassVar[str]
-    settings: ClassVar[frozenset[str]]
 
-    def __init__(self, config: SelectConfig) -> None: ...
+    def __init__(self, options: Any) -> None:
+        """`options`: an instance of its `Options`."""
+        ...
 
     def select(self, candidates: Critiqued) -> Chosen:
         """At least one answer for every question that has a usable candidate."""

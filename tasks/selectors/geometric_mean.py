@@ -5,6 +5,8 @@ One score of 0 makes it 0, whatever the others are. Of equal ones the first is t
 
 from typing import ClassVar
 
+from pydantic import ConfigDict
+
 from configs.evaluation import SelectConfig
 from tasks.selectors.base import Chosen, Critiqued, best, geometric_mean
 
@@ -12,11 +14,13 @@ from tasks.selectors.base import Chosen, Critiqued, best, geometric_mean
 class GeometricMean:
     """PFE-Self-RAG: the answer of the greatest geometric mean of the three scores."""
 
-    version: ClassVar[str] = "1"
-    settings: ClassVar[frozenset[str]] = frozenset()
+    class Options(SelectConfig):
+        model_config = ConfigDict(extra="forbid")
 
-    def __init__(self, config: SelectConfig) -> None:
-        self.config = config
+    version: ClassVar[str] = "1"
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
 
     def select(self, candidates: Critiqued) -> Chosen:
         return best(geometric_mean(candidates.isrel, candidates.issup, candidates.isuse), candidates.usable)

@@ -5,6 +5,8 @@ The ideal point is F1 = F2 = 1, the distance Euclid's. Of candidates equally nea
 
 from typing import ClassVar
 
+from pydantic import ConfigDict
+
 from configs.evaluation import SelectConfig
 from tasks.selectors.base import Chosen, Critiqued, best, front, nearness
 
@@ -12,11 +14,13 @@ from tasks.selectors.base import Chosen, Critiqued, best, front, nearness
 class ParetoIdeal:
     """PFE-Self-RAG: the answer on the Pareto front nearest to the ideal point."""
 
-    version: ClassVar[str] = "1"
-    settings: ClassVar[frozenset[str]] = frozenset()
+    class Options(SelectConfig):
+        model_config = ConfigDict(extra="forbid")
 
-    def __init__(self, config: SelectConfig) -> None:
-        self.config = config
+    version: ClassVar[str] = "1"
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
 
     def select(self, candidates: Critiqued) -> Chosen:
         return best(nearness(candidates), front(candidates))

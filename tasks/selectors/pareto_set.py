@@ -6,6 +6,8 @@ does with several: see the metric `answer_set`.
 
 from typing import ClassVar
 
+from pydantic import ConfigDict
+
 from configs.evaluation import SelectConfig
 from tasks.selectors.base import Chosen, Critiqued, front, nearness
 
@@ -13,11 +15,13 @@ from tasks.selectors.base import Chosen, Critiqued, front, nearness
 class ParetoSet:
     """PFE-Self-RAG: every answer that no other one beats in both F1 and F2."""
 
-    version: ClassVar[str] = "1"
-    settings: ClassVar[frozenset[str]] = frozenset()
+    class Options(SelectConfig):
+        model_config = ConfigDict(extra="forbid")
 
-    def __init__(self, config: SelectConfig) -> None:
-        self.config = config
+    version: ClassVar[str] = "1"
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
 
     def select(self, candidates: Critiqued) -> Chosen:
         return Chosen(front(candidates), nearness(candidates))

@@ -7,9 +7,10 @@ equal answers add up, and the one that scores best alone stands for them. Self-R
 multiple choice; here it is done for every answer, equal meaning equal as exact match compares.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
+from pydantic import ConfigDict, Field
 
 from configs.evaluation import SelectConfig
 from tasks.selectors.base import Chosen, Critiqued, best
@@ -18,22 +19,33 @@ from tasks.selectors.base import Chosen, Critiqued, best
 class WeightedSum:
     """Self-RAG: the greatest weighted sum of the three scores; equal answers add up."""
 
-    version: ClassVar[str] = "1"
-    settings: ClassVar[frozenset[str]] = frozenset(
-        {"weight_isrel", "weight_issup", "weight_isuse", "utility", "add_equal", "sequence_probability"}
-    )
+    class Options(SelectConfig):
+        model_config = ConfigDict(extra="forbid")
 
-    def __init__(self, config: SelectConfig) -> None:
-        self.config = config
+        weight_isrel: float = Field(1.0, ge=0, description="Weight of ISREL.")
+        weight_issup: float = Field(1.0, ge=0, description="Weight of ISSUP.")
+        weight_isuse: float = Field(0.5, ge=0, description="Weight of ISUSE.")
+        utility: Literal["self_rag", "pfe"] = Field(
+            "self_rag", description="The scale of ISUSE, self_rag: -1 to 1; pfe: 0 to 1."
+        )
+        add_equal: bool = Field(True, description="The scores of equal answers add up.")
+        sequence_probability: bool = Field(
+            False, description="The answer's probability per token is added to its score."
+        )
+
+    version: ClassVar[str] = "1"
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
 
     def select(self, candidates: Critiqued) -> Chosen:
-        config, usable = self.config, candidates.usable
-        utility = candidates.isuse if config.utility == "pfe" else 2 * candidates.isuse - 1
-        score = config.weight_isrel * candidates.isrel + config.weight_issup * candidates.issup
-        score = score + config.weight_isuse * utility
-        if config.sequence_probability:
+        options, usable = self.options, candidates.usable
+        utility = candidates.isuse if options.utility == "pfe" else 2 * candidates.isuse - 1
+        score = options.weight_isrel * candidates.isrel + options.weight_issup * candidates.issup
+        score = score + options.weight_isuse * utility
+        if options.sequence_probability:
             score = score + np.nan_to_num(np.exp(candidates.logprob))
-        if not config.add_equal:
+        if not options.add_equal:
             return best(score, usable)
         own = np.where(usable, score, 0.0)
         equal = candidates.same[:, :, None] == candidates.same[:, None, :]

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
+from pydantic import Field
+
 from configs.schema import SplitConfig
 
 Parameters = dict[str, Any]
@@ -20,9 +22,22 @@ def no_tick(passages: int, tokens: int) -> None:
     """Nobody watches."""
 
 
+class TrainedOptions(SplitConfig):
+    """What splitters that cut have in common: each is trained on a sample of the corpus."""
+
+    sample_chars: int = Field(2_000_000, ge=1, description="Characters of the corpus the splitter is trained on.")
+
+
 class Splitter(Protocol):
+    """A class that has `Options`, a TrainedOptions with what can be set of it besides, and is made of an instance of
+    them."""
+
     version: ClassVar[str]
     """Part of the fingerprint: raise it when the same parameters would split differently."""
+
+    def __init__(self, options: Any) -> None:
+        """`options`: an instance of its `Options`."""
+        ...
 
     def train(self, texts: Iterable[str]) -> Parameters:
         """Learn from a sample of the corpus. The same texts give the same parameters, in any process."""
@@ -59,7 +74,10 @@ class Rewritten:
 
 
 class RewritingSplitter(Protocol):
-    """A model is loaded by the first `rewrite`, not on construction, and kept."""
+    """A class that has `Options`, a SplitConfig with what can be set of it besides, and is made of an instance of them.
+
+    A model is loaded by the first `rewrite`, not on construction, and kept.
+    """
 
     rewrites: ClassVar[bool]
     """True: what tells it from a Splitter."""
@@ -68,7 +86,9 @@ class RewritingSplitter(Protocol):
     workers: int | None
     """How many of it a machine bears: None, one a core; 1 for a model that uses all cores itself."""
 
-    def __init__(self, config: SplitConfig) -> None: ...
+    def __init__(self, options: Any) -> None:
+        """`options`: an instance of its `Options`."""
+        ...
 
     def identity(self) -> dict[str, Any]:
         """What its units depend on: its version, checksums of its files. Known without loading a model."""

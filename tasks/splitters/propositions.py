@@ -18,6 +18,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from pydantic import ConfigDict
+
+from configs.options import Rewriting
 from configs.schema import SplitConfig
 from tasks.models.seq2seq import Rewriter
 from tasks.splitters.base import Passage, Rewritten, Tick, no_tick
@@ -29,14 +32,17 @@ _BETWEEN = re.compile(r'(?<!\\)"\s*,\s*"')
 class Propositions:
     """A sequence-to-sequence propositioniser (Dense X): self-contained facts as the units of retrieval."""
 
+    class Options(Rewriting, SplitConfig):
+        model_config = ConfigDict(extra="forbid")
+
     rewrites: ClassVar[bool] = True
     version: ClassVar[str] = "1"
     presets: ClassVar[Mapping[str, str]] = {"dense-x": "chentong00/propositionizer-wiki-flan-t5-large"}
 
-    def __init__(self, config: SplitConfig) -> None:
+    def __init__(self, options: Options) -> None:
         """Raises EngineUnavailable where the model is not on this machine or is of another kind."""
         self.rewriter = Rewriter(
-            config.model_copy(update={"model": config.model or "dense-x"}),
+            options.model_copy(update={"model": options.model or "dense-x"}),
             "split",
             method="propositions",
             presets=self.presets,

@@ -37,8 +37,9 @@ from nltk.tokenize.punkt import (  # type: ignore[import-untyped, unused-ignore]
     PunktTrainer,
     load_punkt_params,
 )
+from pydantic import ConfigDict
 
-from tasks.splitters.base import Parameters
+from tasks.splitters.base import Parameters, TrainedOptions
 
 
 def _words(text: str) -> frozenset[str]:
@@ -198,9 +199,13 @@ class Punkt:
     Call `load` before `split`; `train` needs neither.
     """
 
+    class Options(TrainedOptions):
+        model_config = ConfigDict(extra="forbid")
+
     version: ClassVar[str] = "1"
 
-    def __init__(self) -> None:
+    def __init__(self, options: Options) -> None:
+        self.options = options
         self._tokenizer: _Tokenizer | None = None
         self._always_ends: dict[str, bool] = {}
         self._ends_before: dict[tuple[str, str], bool] = {}

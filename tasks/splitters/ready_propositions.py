@@ -10,13 +10,15 @@ memory as a whole.
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import duckdb
 import pyarrow as pa
+from pydantic import ConfigDict, Field
 
 from configs.loading import ConfigError
 from configs.schema import SplitConfig
+from configs.section import NOT_IN_FINGERPRINT, AbsolutePath
 from tasks.datasets.base import InputError
 from tasks.datasets.files import check_source
 from tasks.models.files import digest
@@ -29,16 +31,23 @@ ROW = '{"text": "the passage", "propositions": ["a fact", "another"]}'
 class ReadyPropositions:
     """Propositions from a file of yours in split.file (JSON, JSON Lines, Parquet), by passage text or id."""
 
+    class Options(SplitConfig):
+        model_config = ConfigDict(extra="forbid")
+
+        file: Annotated[AbsolutePath | None, NOT_IN_FINGERPRINT] = Field(
+            None, description="A file of propositions: JSON, JSON Lines or Parquet."
+        )
+
     rewrites: ClassVar[bool] = True
     version: ClassVar[str] = "1"
     uses_gpu = False
     workers = None
 
-    def __init__(self, config: SplitConfig) -> None:
+    def __init__(self, options: Options) -> None:
         """Raises ConfigError, InputError where there is no file."""
-        if config.file is None:
+        if options.file is None:
             raise ConfigError(f"splitter 'ready_propositions' needs --set split.file=FILE, with rows like {ROW}")
-        self.file: Path = config.file
+        self.file: Path = options.file
         check_source(self.file)
 
     def identity(self) -> dict[str, Any]:

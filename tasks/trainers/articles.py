@@ -102,7 +102,7 @@ def _spans(text: str, fact: CharSpan, answers: set[str]) -> list[CharSpan]:
 
 
 def _split(passages: dict[int, Passage]) -> dict[int, Text]:
-    splitter = Punkt()
+    splitter = Punkt(Punkt.Options())
     splitter.load(splitter.train(_sample(passages.values())))
     return {
         number: Text(passage.title, passage.text, tuple(splitter.split(passage.text)))

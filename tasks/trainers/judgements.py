@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from tokenizers import Tokenizer
 
-from configs.evaluation import ScoreConfig
 from tasks.critics.base import Candidate
 from tasks.critics.embedded import judged_windows
 from tasks.generators.base import Generator, Prompt
@@ -117,7 +116,7 @@ def _labelled(draft: _Draft, answer: str) -> LabelledCandidate | None:
 
 def is_right(answer: str, golds: Iterable[str]) -> bool:
     """Whether an answer has a token F1 of `RIGHT` with a gold one."""
-    found, f1 = normalise(answer), F1(ScoreConfig())
+    found, f1 = normalise(answer), F1(F1.Options())
     return bool(found) and any(f1.match(answer, found, normalise(gold)) >= RIGHT for gold in golds)
 
 

@@ -4,7 +4,6 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from configs.evaluation import ScoreConfig
 from tasks.generators.base import Generator, Prompt
 from tasks.metrics.answers import F1, ExactMatch
 from tasks.metrics.base import Answer, Case
@@ -53,7 +52,7 @@ def measure(
         )
         for asked, each in zip(material.questions, found, strict=True)
     ]
-    figures = {**ExactMatch(ScoreConfig()).score(cases), **F1(ScoreConfig()).score(cases)}
+    figures = {**ExactMatch(ExactMatch.Options()).score(cases), **F1(F1.Options()).score(cases)}
     means = {name: 100 * sum(value or 0.0 for value in values) / len(cases) for name, values in figures.items()}
     tokens = sum(each.prompt_tokens for each in found) / len(cases)
     return Quality(len(cases), contexts, round(means["exact_match"], 2), round(means["f1"], 2), round(tokens, 1))

@@ -6,11 +6,11 @@ from typing import Any
 
 from configs.evaluation import ScoreConfig
 from tasks.metrics.base import Column
-from tasks.registry import METHODS, resolve
+from tasks.registry import METHODS, make
 from tasks.reports.contents import Asked, MethodResult, Report, StageCost, Summary
 
 METRICS = (name for name in METHODS["metric"] if name != "mauve")
-COLUMNS = {column.name: column for name in METRICS for column in resolve("metric", name)(ScoreConfig()).columns()}
+COLUMNS = {column.name: column for name in METRICS for column in make(ScoreConfig(metrics=(name,)), "score").columns()}
 """What the metrics declare, by column; MAUVE's is named after a model."""
 ASKED = Asked(1000, "squad:train-v1.1.json", "len(answers) > 0", 100)
 

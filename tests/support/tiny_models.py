@@ -33,7 +33,6 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from configs.schema import EncodeConfig
 from tasks.encoders.minilm import MiniLM
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
@@ -247,7 +246,7 @@ def pickled(directory: Path) -> Path:
 
 
 def _with_bert_tokenizer(directory: Path) -> Path:
-    source = MiniLM(EncodeConfig()).model_directory()
+    source = MiniLM(MiniLM.Options()).model_directory()
     for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
         shutil.copy(source / name, directory / name)
     return directory

@@ -165,10 +165,12 @@ def test_metrics_that_cannot_be_used() -> None:
         scoring.score_cases(
             scoring.make_metrics(ScoreConfig(metrics=("tests.tasks.test_score:Wavering",))), [1], CASES[:1]
         )
-    with pytest.raises(ValueError, match="greater than or equal to 1"):
-        ScoreConfig(k=(0,))
+    with pytest.raises(ConfigError, match=r"score\.k.*greater than or equal to 1"):
+        scoring.make_metrics(ScoreConfig(k=(0,)))
+    with pytest.raises(ConfigError, match=r"unknown setting 'score\.k'(?s:.*)score\.k is a setting of metric .*ndcg"):
+        scoring.make_metrics(ScoreConfig(metrics=("f1",), k=(5,)))
 
 
 def test_a_metric_named_twice_counts_once() -> None:
-    metrics = scoring.make_metrics(ScoreConfig(metrics=("f1", "f1"), k=(5, 5)))
+    metrics = scoring.make_metrics(ScoreConfig(metrics=("f1", "f1", "ndcg"), k=(5, 5)))
     assert scoring.score_cases(metrics, [4], CASES[:1]).num_rows == 1

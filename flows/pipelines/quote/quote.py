@@ -25,6 +25,7 @@ from storage.quotes import Quote, find, save
 from tasks.datasets.base import InputError, Passage
 from tasks.encoders import reuse
 from tasks.load import Load, shard_count
+from tasks.split import Split
 from tasks.stage import Stage
 
 FIRST, LARGE = 64, 512
@@ -248,9 +249,9 @@ def _preparation(
 ) -> float:
     """Seconds before the first shard: in proportion to what is read, which for the splitter has a limit."""
     due = surveyed.passages
-    if stage.name == "split":
+    if isinstance(stage, Split):
         chars = sum(len(passage.text) for _, passage in surveyed.sample) / len(surveyed.sample)
-        due = min(due, parameters.split.sample_chars / chars)
+        due = min(due, stage.config.sample_chars / chars)
     reading = surveyed.seconds if stage.name == "load" else 0.0
     return reading + Line.through(*((each.passages, getattr(each, seconds)) for each in (small, large))).at(due)
 

@@ -15,7 +15,7 @@ from configs.evaluation import Evaluate
 from configs.loading import ConfigError
 from flows.cli.main import app
 from flows.pipelines.evaluate import Evaluated, evaluate
-from flows.pipelines.experiments import evaluation, find, names
+from flows.pipelines.experiments import evaluation
 from flows.pipelines.index_corpus import run_serially
 from storage.artifacts import Artifact, ShardRecord
 from storage.indexes.opened import IndexMismatch
@@ -277,7 +277,7 @@ def test_reports_are_read_from_the_store(store: Path) -> None:
         (
             {"retrieve": {"alhpa": 0.5}},
             ConfigError,
-            r"method .*unknown setting 'retrieve.alhpa' \(did you mean 'retrieve.alpha'",
+            r"unknown setting 'retrieve.alhpa' \(did you mean 'retrieve.alpha'",
         ),
         ({"retrieve": {"alpha": [0.5, 2]}}, ConfigError, "retrieve.alpha.*less than or equal to 1"),
         ({"retrieve": {"alpha": []}}, ConfigError, "empty list"),
@@ -324,37 +324,6 @@ def test_an_index_of_other_weights_is_refused_by_name(store: Path, monkeypatch: 
     monkeypatch.setattr(HashEncoder, "identity", lambda self: identity(self) | {"files": {"model": "other"}})
     with pytest.raises(IndexMismatch, match=r"was encoded by .* with other weights"):
         run(store)
-
-
-def test_methods_override_the_defaults_and_what_is_given_overrides_both() -> None:
-    settings = {
-        "retrieve": {"top_k": 5},
-        "generate": None,
-        "methods": {
-            "a": {"index": "one", "retrieve": {"top_k": 7}},
-            "b": {"index": "two", "generate": {"max_tokens": 9}},
-            "c": {"retrieve": None},
-        },
-    }
-    a, b, c = evaluation("trial", settings, {"index": "shared"}).methods
-    assert (a.index, b.index, c.index) == ("one", "two", "shared")
-    assert a.retrieve is not None
-    assert b.generate is not None
-    assert (a.retrieve.top_k, b.generate.max_tokens, a.generate, c.retrieve) == (7, 9, None, None)
-    swept = evaluation("trial", settings, {"refine": {"top_k": [1, 2]}}).methods
-    assert [method.name for method in swept] == ["a top_k=1", "a top_k=2", "b top_k=1", "b top_k=2", "c"]
-    a, b, c = evaluation("trial", settings, {"retrieve": {"top_k": 3}, "generate": {"max_tokens": 4}}).methods
-    assert a.retrieve is not None
-    assert b.generate is not None
-    assert (a.retrieve.top_k, b.generate.max_tokens, a.generate, c.retrieve) == (3, 4, None, None)
-
-
-def test_every_experiment_of_the_project_can_be_read() -> None:
-    assert "quickstart" in names()
-    for name in names():
-        assert evaluation(*find(name), {"index": "any"}).methods
-    with pytest.raises(UnknownName, match="did you mean 'quickstart'"):
-        find("quikstart")
 
 
 def test_the_key_comes_from_the_environment_or_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """Index types: what each finds, that shards are one index, that bytes repeat, and that what is reported is true."""
 
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import faiss
 import numpy as np
@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from configs.loading import ConfigError
 from configs.schema import IndexConfig, IndexType, RetrieveConfig
 from storage.artifacts import Artifact, ShardRecord
 from storage.files import checksum
@@ -16,6 +17,7 @@ from storage.indexes import faiss_shards
 from storage.indexes.faiss_shards import Shard, search
 from storage.indexes.faiss_types import Recipe, efforts
 from storage.indexes.recall import Recall, chosen
+from tasks.registry import make
 from tasks.retrieve import Searcher
 from tests.support.indexing import contents, index, sql, table
 
@@ -34,7 +36,7 @@ def clustered(count: int, seed: int = 0) -> np.ndarray:
 
 
 def built(folder: Path, kind: str, vectors: np.ndarray, ids: np.ndarray, shards: int) -> list[Shard]:
-    recipe = Recipe(IndexConfig(type=kind), DIMENSION, len(vectors), len(vectors))
+    recipe = Recipe(make(IndexConfig(type=kind), "index"), DIMENSION, len(vectors), len(vectors))
     faiss_shards.write(folder / "template", recipe.template(vectors))
     opened = []
     for number, rows in enumerate(np.array_split(np.arange(len(vectors)), shards)):
@@ -67,7 +69,7 @@ def test_ids_recall_and_size(tmp_path: Path, kind: str) -> None:
     np.testing.assert_allclose(top.scores, exact, atol=0.35 if kind == "ivf_pq" else 0.02)
     plain = faiss.read_index(str(shards[1].path))
     assert set(plain.search(queries, 5)[1].reshape(-1).tolist()) <= {-1, *ids[1000:2000].tolist()}
-    size = Recipe(IndexConfig(type=kind), DIMENSION, 3000, 3000).bytes_per_vector()
+    size = Recipe(make(IndexConfig(type=kind), "index"), DIMENSION, 3000, 3000).bytes_per_vector()
     overhead = 8 + (8 + 4 * DIMENSION * inner.nlist / 1000 if kind in LISTS else 0) + 100
     assert size <= shards[0].path.stat().st_size / 1000 <= size + overhead
 
@@ -129,7 +131,11 @@ def test_the_least_effort_that_is_enough_is_chosen(measured: dict[int, tuple[flo
 
 @pytest.mark.parametrize("kind", TYPES)
 def test_an_index_of_each_type_answers_and_tells_its_recall(tmp_path: Path, kind: str) -> None:
-    outcome = index(tmp_path, "synthetic:passages=150,questions=5,seed=3", index={"type": kind, "pq_m": 16})
+    outcome = index(
+        tmp_path,
+        "synthetic:passages=150,questions=5,seed=3",
+        index={"type": kind} | ({"pq_m": 16} if kind == "ivf_pq" else {}),
+    )
     assert outcome.manifests[-1].rows["faiss"] == outcome.manifests[2].rows["vectors"]
     rows = sql(
         tmp_path,
@@ -186,9 +192,22 @@ def test_nprobe_of_all_lists_is_exact(tmp_path: Path) -> None:
     assert 0 < np.count_nonzero(few.ids >= 0) < 200
 
 
-def test_settings_that_have_no_part_change_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"nlist": 3}, r"index\.nlist is a setting of index ivf_flat, ivf_pq, ivf_sq8"),
+        ({"type": "ivf_flat", "hnsw_m": 8}, r"index\.hnsw_m is a setting of index hnsw"),
+        ({"type": "sq8", "recall": 0.5}, r"index\.recall is a setting of index hnsw, ivf_flat"),
+        ({"alpha": 0.5}, r"index\.alpha: a dual index answers every alpha"),
+    ],
+)
+def test_settings_that_have_no_part_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        index(tmp_path, index=options)
+
+
+def test_another_number_of_lists_is_another_index(tmp_path: Path) -> None:
     index(tmp_path)
-    assert index(tmp_path, name="other", index={"nlist": 3, "hnsw_m": 8, "recall": 0.5}).reused >= {"index"}
     index(tmp_path, name="lists", index={"type": "ivf_flat"})
     assert index(tmp_path, name="few", index={"type": "ivf_flat", "nlist": 3}).reused == {"load", "split", "encode"}
     template = faiss.read_index(

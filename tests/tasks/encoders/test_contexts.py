@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configs.schema import EncodeConfig
 from tasks.encoders.contexts import encode_units
 from tasks.encoders.minilm import MiniLM
 from tests.support.fakes import HashEncoder
@@ -24,7 +23,7 @@ TEXTS = [
 
 @cache
 def encoder(precision: Literal["bf16", "fp16", "fp32"]) -> MiniLM:
-    return MiniLM(EncodeConfig(precision=precision))
+    return MiniLM(MiniLM.Options(precision=precision))
 
 
 def test_float32_is_sentence_transformers() -> None:

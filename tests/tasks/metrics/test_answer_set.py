@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.evaluation import ScoreConfig
 from tasks.datasets.base import Span
 from tasks.metrics.answer_set import AnswerSet, SetSize
 from tasks.metrics.base import Answer, Case, Context
@@ -31,7 +30,7 @@ def case(selected: Sequence[str], candidates: Sequence[str], *gold: str, questio
 def test_a_set_and_all_sets_of_its_size(candidates: list[str], data: st.DataObject) -> None:
     size = data.draw(st.integers(1, len(candidates)))
     selected = candidates[:size]
-    values = AnswerSet(ScoreConfig()).score([case(selected, candidates, "Ada")])
+    values = AnswerSet(AnswerSet.Options()).score([case(selected, candidates, "Ada")])
     sets, others = [*combinations(candidates, size)], [*combinations(candidates[1:], size - 1)]
     assert {name: each[0] for name, each in values.items()} == pytest.approx(
         {
@@ -42,14 +41,14 @@ def test_a_set_and_all_sets_of_its_size(candidates: list[str], data: st.DataObje
             "oracle": float("Ada" in candidates),
         }
     )
-    sizes = SetSize(ScoreConfig()).score([case(selected, candidates, "Ada")])
+    sizes = SetSize(SetSize.Options()).score([case(selected, candidates, "Ada")])
     assert {name: each[0] for name, each in sizes.items()} == {
         "set_size": size, "set_distinct": len(set(selected)), "set_right": selected.count("Ada"),
     }  # fmt: skip
 
 
 def test_errors_are_no_candidates_and_one_answer_is_a_set_of_one() -> None:
-    values = AnswerSet(ScoreConfig()).score(
+    values = AnswerSet(AnswerSet.Options()).score(
         [case(["Ada"], ["", "Ada", "Bob", ""], "Ada"), case(["Bob"], ["Bob"], "Ada")]
     )
     assert values == {
@@ -63,14 +62,15 @@ def test_errors_are_no_candidates_and_one_answer_is_a_set_of_one() -> None:
 
 def test_what_gives_no_ground_is_left_out() -> None:
     cases = [case(["Ada"], ["Ada"]), case([""], ["", ""], "Ada"), Case("Who?", ("Ada",), (), ())]
-    for values in (*AnswerSet(ScoreConfig()).score(cases).values(), *SetSize(ScoreConfig()).score(cases[1:]).values()):
+    sets, sizes = AnswerSet(AnswerSet.Options()).score(cases), SetSize(SetSize.Options()).score(cases[1:])
+    for values in (*sets.values(), *sizes.values()):
         assert set(values) == {None}
-    assert SetSize(ScoreConfig()).score(cases[:1]) == {"set_size": [1], "set_distinct": [1], "set_right": [None]}
+    assert SetSize(SetSize.Options()).score(cases[:1]) == {"set_size": [1], "set_distinct": [1], "set_right": [None]}
 
 
 @pytest.mark.parametrize(("metric", "right"), [("accuracy", 1), ("exact_match", 0), ("choice", 1)])
 def test_what_right_means_can_be_chosen(metric: str, right: int) -> None:
-    found = AnswerSet(ScoreConfig(right_by=metric)).score(
+    found = AnswerSet(AnswerSet.Options(right_by=metric)).score(
         [case(["It is the wind"], ["It is the wind"], "wind", question=STEM)]
     )
     assert found["set_any"] == [right]
@@ -96,7 +96,7 @@ def test_what_right_means_can_be_chosen(metric: str, right: int) -> None:
 )
 def test_the_option_that_is_named(output: str, right: int) -> None:
     single = Case(STEM, ("wind", "B: wind"), (), (), answer=Answer(output, 1, 1, 0.0))
-    assert Choice(ScoreConfig()).score([single]) == {"choice": [right]}
+    assert Choice(Choice.Options()).score([single]) == {"choice": [right]}
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_the_option_that_is_named(output: str, right: int) -> None:
 )
 def test_the_verdict_that_is_given(output: str, label: str, right: int) -> None:
     claim = Case("Water is wet.", (label,), (), (), answer=Answer(output, 1, 1, 0.0))
-    assert Choice(ScoreConfig()).score([claim]) == {"choice": [right]}
+    assert Choice(Choice.Options()).score([claim]) == {"choice": [right]}
 
 
 def test_a_question_without_its_answer_among_the_options_is_left_out() -> None:
@@ -121,7 +121,7 @@ def test_a_question_without_its_answer_among_the_options_is_left_out() -> None:
         Case(STEM, ("oars",), (), (), answer=answers("wind")[0]),
         Case(STEM, (), (), (), answer=answers("wind")[0]),
     ]
-    assert Choice(ScoreConfig()).score(cases) == {"choice": [None, None]}
+    assert Choice(Choice.Options()).score(cases) == {"choice": [None, None]}
 
 
 def test_the_gold_passages_that_contexts_come_from() -> None:
@@ -135,4 +135,4 @@ def test_the_gold_passages_that_contexts_come_from() -> None:
         replace(known, contexts=None),
         replace(known, contexts=(Context("rewritten", 1), *contexts)),
     ]
-    assert ContextRecall(ScoreConfig()).score(cases) == {"context_recall": [0.5, 1, 0, None, None, None]}
+    assert ContextRecall(ContextRecall.Options()).score(cases) == {"context_recall": [0.5, 1, 0, None, None, None]}

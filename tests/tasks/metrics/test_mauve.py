@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from configs.evaluation import ScoreConfig
 from configs.loading import ConfigError
-from tasks.registry import resolve
+from tasks.metrics.mauve import Mauve
 from tests.support.tiny_models import gpt2
 from tests.tasks.metrics.test_metrics import answered
 
@@ -22,7 +21,7 @@ NOISE = [f"zxq {number} ## {number * 7919} qqq" for number in range(len(SENTENCE
 
 
 def mauve(outputs: list[str], **score: Any) -> tuple[str, float | None, int]:
-    metric = resolve("metric", "mauve")(ScoreConfig(**score))
+    metric = Mauve(Mauve.Options(**score))
     cases = [answered(output, gold) for output, gold in zip(outputs, SENTENCES, strict=True)]
     assert metric.score(cases) == {metric.column: [None] * len(cases)}
     ((column, (value, left_out)),) = metric.summary(cases).items()
@@ -56,7 +55,7 @@ def test_mauve_with_gpt2_is_the_authors(tmp_path: Path) -> None:
 def test_mauve_needs_its_package_and_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tasks.metrics.mauve.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"vitalfew\[mauve\]"):
-        resolve("metric", "mauve")(ScoreConfig())
+        Mauve(Mauve.Options())
     monkeypatch.setattr("tasks.metrics.mauve.find_spec", lambda name: object())
     with pytest.raises(FileNotFoundError, match=r"score\.mauve_model"):
-        resolve("metric", "mauve")(ScoreConfig(mauve_model="nobody/gpt2-none"))
+        Mauve(Mauve.Options(mauve_model="nobody/gpt2-none"))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from configs.evaluation import ScoreConfig
 from tasks.datasets.base import Span
+from tasks.metrics.answers import Accuracy
 from tasks.metrics.base import (
     ANSWER,
     CONTEXTS,
@@ -21,12 +22,20 @@ from tasks.metrics.base import (
     Answer,
     Case,
     Context,
+    Metric,
     RankedUnit,
 )
-from tasks.registry import METHODS, resolve
+from tasks.registry import METHODS, make, resolve
 
 K = (1, 2, 3, 4, 10)
 PER_QUESTION = sorted(set(METHODS["metric"]) - {"mauve"})
+
+
+def metric_at(name: str) -> Metric:
+    """The metric, at the ranks K where it has ranks."""
+    ranked = {"k": K} if "k" in resolve("metric", name).Options.model_fields else {}
+    metric: Metric = make(ScoreConfig(metrics=(name,), **ranked), "score")
+    return metric
 
 
 def hit(rank: int, passage: int = 1, text: str = "Some text.") -> RankedUnit:
@@ -42,7 +51,7 @@ def answered(output: str, *gold: str, error: str = "") -> Case:
 
 
 def values(metric: str, *cases: Case) -> dict[str, list[float | None]]:
-    made = resolve("metric", metric)(ScoreConfig(k=K))
+    made = metric_at(metric)
     return {column: list(column_values) for column, column_values in made.score(cases).items()}
 
 
@@ -97,7 +106,7 @@ def test_accuracy(output: str, gold: str, accurate: float) -> None:
 
 
 def test_accuracy_at_another_limit() -> None:
-    metric = resolve("metric", "accuracy")(ScoreConfig(max_words=2))
+    metric = Accuracy(Accuracy.Options(max_words=2))
     assert metric.score([answered("Ada it was", "Ada"), answered("Ada was", "Ada")]) == {"accuracy": [0, 1]}
 
 
@@ -121,7 +130,7 @@ def test_rouge_knows_latin_letters_alone() -> None:
 
 @pytest.mark.parametrize("name", PER_QUESTION)
 def test_every_column_says_what_it_is(name: str) -> None:
-    metric = resolve("metric", name)(ScoreConfig(k=K))
+    metric = metric_at(name)
     columns = metric.columns()
     assert [column.name for column in columns] == [*dict.fromkeys(column.name for column in columns)]
     assert {column.name for column in columns} == metric.score([]).keys()
@@ -148,7 +157,7 @@ def test_a_question_without_what_a_column_needs_is_left_out(name: str) -> None:
         GOLD_ANSWERS: {"answers": ()}, GOLD_PASSAGES: {"gold_passages": ()}, HITS: {"hits": None},
         SUPPORTING_FACTS: {"supporting_facts": ()},
     }  # fmt: skip
-    for column in resolve("metric", name)(ScoreConfig(k=K)).columns():
+    for column in metric_at(name).columns():
         assert values(name, whole)[column.name] != [None], column
         for need, changes in without.items():
             given = values(name, replace(whole, **changes))[column.name] != [None]

@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configs.evaluation import RefineConfig
-from configs.schema import EncodeConfig
 from flows.pipelines.evaluate import evaluate
 from flows.pipelines.experiments import evaluation
 from flows.pipelines.index_corpus import run_serially
@@ -68,22 +66,20 @@ def test_equal_hits_keep_their_order_and_likeness_counts_against_them() -> None:
 def test_contexts_are_cut_after_the_choice() -> None:
     hits = [[Hit("", text, 1, 0, len(text)) for text in ("one two three", "one two three", "one other word")]]
     questions = vectors([([1, 0, 0], [[1, 0, 0], [1, 0, 0], [1, 1, 0]])])
-    (contexts,) = (
-        Mmr(RefineConfig(refiner="mmr", mmr_lambda=0.4, max_words=5)).refine(["one"], hits, questions).contexts
-    )
+    (contexts,) = Mmr(Mmr.Options(refiner="mmr", mmr_lambda=0.4, max_words=5)).refine(["one"], hits, questions).contexts
     assert [context.text for context in contexts] == ["one two three", "one other"]
 
 
 def test_minilm_tells_likeness_where_it_is_asked_to() -> None:
     river = "The river Ouse rises in the hills."
     texts = [river, river, "The mill was founded in 1850.", "The Ouse flows to the sea."]
-    refiner = Mmr(RefineConfig(refiner="mmr", vectors="minilm", top_k=3, mmr_lambda=0.5))
+    refiner = Mmr(Mmr.Options(refiner="mmr", vectors="minilm", top_k=3, mmr_lambda=0.5))
     assert not refiner.needs_vectors
     hits = [[Hit("", text, 1, 0, len(text)) for text in texts], []]
     found = refiner.refine(["In which hills does the river Ouse rise?", "Who?"], hits).contexts
     assert [context.text for context in found[0]].count(river) == 1
     assert (found[0][0].text, found[1]) == (river, [])
-    assert refiner.identity()["encoder"]["files"] == MiniLM(EncodeConfig()).identity()["files"]
+    assert refiner.identity()["encoder"]["files"] == MiniLM(MiniLM.Options()).identity()["files"]
 
 
 @pytest.fixture(scope="module")

@@ -42,7 +42,7 @@ def bart(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def make(model: Path | str | None, **chosen: Any) -> Recomp:
     given = {"precision": "fp32", "device": "cpu", "max_new_tokens": 20, **chosen}
-    return Recomp(RefineConfig(refiner="recomp", model=model and str(model), **given))
+    return Recomp(Recomp.Options(refiner="recomp", model=model and str(model), **given))
 
 
 def watched(refiner: Recomp, monkeypatch: pytest.MonkeyPatch, answers: Sequence[str] | None = None) -> list[str]:
@@ -174,7 +174,7 @@ def test_identity_follows_weights_and_limits_and_loads_nothing(t5: Path, tmp_pat
 
 
 def test_a_proposition_has_no_origin() -> None:
-    [[rewritten, cut]] = Cut(RefineConfig()).refine(["q"], [[Hit("", "A fact.", 3, 0, 0), HITS[2]]]).contexts
+    [[rewritten, cut]] = Cut(Cut.Options()).refine(["q"], [[Hit("", "A fact.", 3, 0, 0), HITS[2]]]).contexts
     assert (rewritten.text, rewritten.origin) == ("A fact.", ())
     assert cut.origin == ((9, 0, 29),)
 

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from configs.evaluation import SelectConfig
-from tasks.registry import METHODS, resolve
+from tasks.registry import METHODS, make
 from tasks.selectors.base import Critiqued
+from tasks.selectors.weighted_sum import WeightedSum
 
 Candidate = tuple[float, float, float, int, bool]
 """isrel, issup, isuse, the answer's number, whether it is usable."""
@@ -35,7 +36,7 @@ def critiqued(questions: Sequence[Sequence[Candidate]], logprob: float = math.na
 def chosen(name: str, questions: Sequence[Sequence[Candidate]], **config: object) -> list[list[int]]:
     """The places of the answers of each question, best first."""
     candidates = critiqued(questions)
-    found = resolve("selector", name)(SelectConfig(selector=name, **config)).select(candidates)
+    found = make(SelectConfig(selector=name, **config), "select").select(candidates)
     assert found.answers.shape == found.score.shape == candidates.usable.shape
     return [
         sorted(np.flatnonzero(answers).tolist(), key=lambda place: -score[place])
@@ -112,7 +113,7 @@ def test_the_probability_of_an_answer_can_count() -> None:
         candidates.isrel, candidates.issup, candidates.isuse, logprob, candidates.same, candidates.usable
     )
     for counts, place in ((False, 0), (True, 1)):
-        selector = resolve("selector", "weighted_sum")(SelectConfig(sequence_probability=counts))
+        selector = WeightedSum(WeightedSum.Options(sequence_probability=counts))
         assert selector.select(candidates).answers[0].nonzero()[0].tolist() == [place]
 
 

@@ -49,11 +49,11 @@ def passages(*texts: str, title: str = "Mill") -> list[Passage]:
 
 
 def make(model: Path, **chosen: Any) -> Propositions:
-    return Propositions(SplitConfig(splitter="propositions", model=str(model), **(MODEL | chosen)))
+    return Propositions(Propositions.Options(splitter="propositions", model=str(model), **(MODEL | chosen)))
 
 
 def ready(file: Path) -> ReadyPropositions:
-    return ReadyPropositions(SplitConfig(splitter="ready_propositions", file=file))
+    return ReadyPropositions(ReadyPropositions.Options(splitter="ready_propositions", file=file))
 
 
 # --- What a model wrote
@@ -127,7 +127,7 @@ def test_a_long_passage_is_read_in_parts(whole: Path, text: str) -> None:
 
 def test_what_is_missing_is_named(tmp_path: Path, whole: Path) -> None:
     with pytest.raises(EngineUnavailable, match=r"chentong00/propositionizer-wiki-flan-t5-large .*split\.model"):
-        Propositions(SplitConfig())
+        Propositions(Propositions.Options())
     with pytest.raises(EngineUnavailable, match="no encoder-decoder"):
         make(tiny_models.llama(tmp_path / "llama"))
     with pytest.raises(RewritingFailed, match=r"split\.max_input_tokens"):
@@ -191,7 +191,7 @@ def test_a_bad_file_is_named(tmp_path: Path, content: str, fault: str) -> None:
 
 def test_no_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"split\.file=FILE"):
-        ReadyPropositions(SplitConfig())
+        ReadyPropositions(ReadyPropositions.Options())
     with pytest.raises(InputError, match="does not exist"):
         ready(tmp_path / "nothing.jsonl")
 

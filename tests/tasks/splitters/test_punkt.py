@@ -29,7 +29,7 @@ TEXTS = st.one_of(st.text(), st.lists(FRAGMENTS | st.text(max_size=3), max_size=
 
 
 def trained(texts: list[str]) -> Punkt:
-    splitter = Punkt()
+    splitter = Punkt(Punkt.Options())
     splitter.load(json.loads(json.dumps(splitter.train(texts))))
     return splitter
 
@@ -101,12 +101,12 @@ def test_edges(small: Punkt, text: str, ranges: list[tuple[int, int]]) -> None:
 
 def test_split_before_load_is_refused() -> None:
     with pytest.raises(RuntimeError, match="load"):
-        Punkt().split("A sentence. Another.")
+        Punkt(Punkt.Options()).split("A sentence. Another.")
 
 
 def test_training_learns_and_keeps_the_seeds() -> None:
     texts = ["He lives in Xyzw. near the sea. No one saw no man, no dog. I said no."] + ["The abq. is old."] * 20
-    parameters = Punkt().train(texts)
+    parameters = Punkt(Punkt.Options()).train(texts)
     assert parameters["source"] == "sample"
     assert {"abq", "no", "dr", "u.s"} <= set(parameters["abbreviations"])
     assert sentences(trained(texts), "The abq. is here. The end.") == ["The abq. is here.", "The end."]
@@ -118,10 +118,10 @@ def test_training_without_text() -> None:
 
 def test_parameters_are_the_same_in_any_process() -> None:
     texts = [*SAMPLE, "abc.. abc. d.e.. d.e. Abc.. x y. Z.. z. " * 20]
-    here = json.dumps(Punkt().train(texts))
+    here = json.dumps(Punkt(Punkt.Options()).train(texts))
     program = (
         "import json, sys; from tasks.splitters.punkt import Punkt; "
-        "print(json.dumps(Punkt().train(json.load(sys.stdin))), end='')"
+        "print(json.dumps(Punkt(Punkt.Options()).train(json.load(sys.stdin))), end='')"
     )
     for seed in ("0", "1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(REPOSITORY)}
@@ -143,7 +143,7 @@ def test_installed_punkt_tab_is_preferred(tmp_path: Path, monkeypatch: pytest.Mo
     pickled.mkdir(parents=True)
     (pickled / "english.pickle").write_bytes(b"never read")
     monkeypatch.setattr(nltk.data, "path", [str(tmp_path)])
-    assert Punkt().train(SAMPLE)["source"] == "sample"
+    assert Punkt(Punkt.Options()).train(SAMPLE)["source"] == "sample"
 
     english = tmp_path / "tokenizers" / "punkt_tab" / "english"
     english.mkdir(parents=True)
@@ -151,7 +151,7 @@ def test_installed_punkt_tab_is_preferred(tmp_path: Path, monkeypatch: pytest.Mo
     (english / "sent_starters.txt").write_text("the", encoding="utf-8")
     (english / "collocations.tab").write_text("j\tbach", encoding="utf-8")
     (english / "ortho_context.tab").write_text("the\t50\nbach\t12", encoding="utf-8")
-    parameters = Punkt().train(SAMPLE)
+    parameters = Punkt(Punkt.Options()).train(SAMPLE)
     assert parameters == {
         "source": "nltk punkt_tab",
         "abbreviations": ["dr", "zzz"],

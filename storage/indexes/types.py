@@ -1,0 +1,157 @@
+"""The index types that `index.type` names: what FAISS calls them, what can be set of them, what a vector takes."""
+
+import math
+from typing import Any, ClassVar, Protocol
+
+import faiss
+from pydantic import ConfigDict, Field
+
+from configs.schema import IndexConfig
+
+POINTS_PER_LIST = 32
+"""Training vectors for a list of an IVF index, at least; fewer make k-means fit noise."""
+PQ_BITS = 8
+
+
+class Size(Protocol):
+    """Of an index: numbers of a vector, vectors, and how many of them it is trained on."""
+
+    @property
+    def dimension(self) -> int: ...
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def sample(self) -> int: ...
+
+
+class SearchedOptions(IndexConfig):
+    """What types have in common of which a search looks at a part."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    recall: float = Field(
+        0.95, gt=0, le=1, description="Recall@10 against flat that nprobe or ef_search are chosen for, on a sample."
+    )
+
+
+class Flat:
+    """Exact: the question's inner product with every vector; 4 bytes a number."""
+
+    class Options(IndexConfig):
+        model_config = ConfigDict(extra="forbid")
+
+    code: ClassVar[str] = "Flat"
+    bytes_per_number: ClassVar[float] = 4
+
+    def __init__(self, options: Any) -> None:
+        self.options = options
+
+    @property
+    def recall(self) -> float:
+        """The recall that a search is to reach; 0 where all vectors are looked at and nothing is to be chosen."""
+        return 0.0
+
+    def factory(self, size: Size) -> str:
+        """The index as FAISS's `index_factory` spells it."""
+        return self.code
+
+    def bytes_per_vector(self, size: Size) -> float:
+        """About what a vector takes in a shard, ids apart."""
+        return self.bytes_per_number * size.dimension
+
+    def set(self, index: faiss.Index) -> None:
+        """Settings for which `index_factory` has no words."""
+
+
+class SQ8(Flat):
+    """Every vector, one byte a number (scalar quantizer)."""
+
+    code = "SQ8"
+    bytes_per_number = 1
+
+
+class SQFP16(Flat):
+    """Every vector, two bytes a number (16-bit floats)."""
+
+    code = "SQfp16"
+    bytes_per_number = 2
+
+
+class HNSW(Flat):
+    """A graph of near vectors (Malkov & Yashunin, arXiv 1603.09320): fast, large, slow to build."""
+
+    class Options(SearchedOptions):
+        hnsw_m: int = Field(32, ge=2, le=256, description="Links of a vector.")
+        ef_construction: int = Field(80, ge=1, description="Candidates looked at to link a vector.")
+
+    @property
+    def recall(self) -> float:
+        return float(self.options.recall)
+
+    def factory(self, size: Size) -> str:
+        return f"HNSW{self.options.hnsw_m},Flat"
+
+    def bytes_per_vector(self, size: Size) -> float:
+        return 4 * size.dimension + 8 * self.options.hnsw_m
+
+    def set(self, index: faiss.Index) -> None:
+        index.hnsw.efConstruction = self.options.ef_construction  # type: ignore[attr-defined]
+
+
+class IVFFlat(Flat):
+    """Lists of like vectors, of which a search reads a few; 4 bytes a number."""
+
+    class Options(SearchedOptions):
+        nlist: int | None = Field(None, ge=1, description="Lists; default: 4 * sqrt(vectors).")
+
+    @property
+    def recall(self) -> float:
+        return float(self.options.recall)
+
+    def factory(self, size: Size) -> str:
+        return f"IVF{self.nlist(size)},{self.code}"
+
+    def nlist(self, size: Size) -> int:
+        """Lists: 4 √rows (FAISS's own guidance), as far as the sample allows."""
+        wanted = self.options.nlist or int(4 * math.sqrt(size.rows))
+        return max(1, min(wanted, size.sample // POINTS_PER_LIST))
+
+    def set(self, index: faiss.Index) -> None:
+        index.cp.min_points_per_centroid = 1  # type: ignore[attr-defined]  # `nlist` sees to it: no warning
+
+
+class IVFSQ8(IVFFlat):
+    """Lists of like vectors, of which a search reads a few; one byte a number."""
+
+    code = "SQ8"
+    bytes_per_number = 1
+
+
+class IVFPQ(IVFFlat):
+    """Lists of like vectors, of which a search reads a few; codes of a product quantizer, a byte for four numbers."""
+
+    class Options(IVFFlat.Options):
+        pq_m: int | None = Field(None, ge=1, description="Bytes of a code; default: a quarter of the dimension.")
+
+    def factory(self, size: Size) -> str:
+        return f"IVF{self.nlist(size)},PQ{self.pq_m(size)}x{self.pq_bits(size)}"
+
+    def bytes_per_vector(self, size: Size) -> float:
+        return self.pq_m(size)
+
+    def pq_m(self, size: Size) -> int:
+        """Sub-quantizers, a divisor of the dimension: by default one for four numbers."""
+        wanted = min(self.options.pq_m or size.dimension // 4, size.dimension)
+        return next(m for m in range(max(1, wanted), 0, -1) if size.dimension % m == 0)
+
+    def pq_bits(self, size: Size) -> int:
+        """Bits of a sub-quantizer's code: fewer than eight only where there are too few vectors to train more."""
+        return max(1, min(PQ_BITS, int(math.log2(max(2, size.sample)))))
+
+    def set(self, index: faiss.Index) -> None:
+        super().set(index)
+        index.pq.cp.min_points_per_centroid = 1  # type: ignore[attr-defined]
+        # Minutes of annealing, for a filter that no search here uses.
+        index.do_polysemous_training = False  # type: ignore[attr-defined]

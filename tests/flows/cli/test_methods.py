@@ -1,0 +1,70 @@
+"""`vitalfew methods`: what there is, what can be set of it, and an example that can be parsed."""
+
+import pytest
+from typer.testing import CliRunner
+
+from configs.loading import build, parse_assignments
+from configs.schema import IndexCorpus, Search
+from flows.cli.main import app
+from flows.cli.methods import EXAMPLES
+from flows.pipelines.experiments import evaluation, find
+from tasks.registry import METHODS, completed
+
+OPTIONED = [(kind, name) for kind in EXAMPLES for name in METHODS[kind]]
+
+
+def shown(*arguments: str) -> str:
+    result = CliRunner().invoke(app, list(arguments), env={"COLUMNS": "400"})
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def examples(output: str) -> list[list[str]]:
+    """The commands of an explanation, as words."""
+    import shlex
+
+    return [shlex.split(line) for line in output.splitlines() if line.strip().startswith("vitalfew ")]
+
+
+@pytest.mark.parametrize(("kind", "name"), OPTIONED, ids=[f"{kind}-{name}" for kind, name in OPTIONED])
+def test_every_methods_example_has_settings_that_are_right(kind: str, name: str) -> None:
+    output = shown("methods", name)
+    assert f"{name}  ({kind})" in output
+    for words in examples(output):
+        given = parse_assignments([word for place, word in enumerate(words) if words[place - 1] == "--set"])
+        if words[1] == "index":
+            completed(build(IndexCorpus, {"datasets": [words[2]], "name": "mine"}, given))
+        elif words[1] == "search":
+            completed(build(Search, given))
+        else:
+            assert evaluation(*find(words[2]), {"index": "demo"}, given).methods
+
+
+def test_options_come_with_type_default_and_meaning() -> None:
+    output = shown("methods", "core_context")
+    assert "retrieve.alpha = 0.8  (number, 0 to 1)" in output
+    assert "Weight of the core vector" in output
+    assert "retrieve.top_k = 10  (integer, from 1)" in output[output.index("Of every retriever:") :]
+
+
+def test_a_name_of_several_kinds_is_explained_in_each() -> None:
+    output = shown("methods", "huggingface")
+    assert "huggingface  (encoder)" in output
+    assert "vitalfew index 'huggingface:" in output
+
+
+def test_an_unknown_name_is_told() -> None:
+    result = CliRunner().invoke(app, ["methods", "core_cntext"])
+    assert result.exit_code == 1
+    assert "did you mean 'core_context'" in " ".join(result.output.split())
+
+
+def test_a_method_of_ones_own() -> None:
+    assert "select.sharpness = 1.0  (number, from 0)" in shown("methods", "tests.tasks.test_registry:Mine")
+
+
+def test_the_settings_of_a_command_are_the_shared_ones() -> None:
+    output = " ".join(shown("evaluate", "--help").split())
+    assert "retrieve.top_k = 10" in output
+    assert "retrieve.alpha" not in output
+    assert "vitalfew methods NAME" in output

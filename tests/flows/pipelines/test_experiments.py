@@ -1,0 +1,150 @@
+"""Experiments: what concerns several methods, what one alone, grids, and what is recorded."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from configs.evaluation import Evaluate
+from configs.loading import ConfigError
+from flows.pipelines.experiments import complete, evaluation, find, names
+from tasks.registry import UnknownName
+
+BOTH: dict[str, Any] = {
+    "index": "test",
+    "generate": None,
+    "methods": {"naive": {"retrieve": {"retriever": "passage"}}, "pareto": {"retrieve": {"retriever": "core_context"}}},
+}
+
+
+def recorded(evaluate: Evaluate) -> dict[str, Any]:
+    """By method, its sections as a run records them."""
+    return {method["name"]: method for method in evaluate.model_dump(mode="json")["methods"]}
+
+
+def test_methods_override_the_defaults_and_what_is_given_overrides_both() -> None:
+    settings = {
+        "retrieve": {"top_k": 5},
+        "generate": None,
+        "methods": {
+            "a": {"index": "one", "retrieve": {"top_k": 7}},
+            "b": {"index": "two", "generate": {"max_tokens": 9}},
+            "c": {"retrieve": None},
+        },
+    }
+    a, b, c = evaluation("trial", settings, {"index": "shared"}).methods
+    assert (a.index, b.index, c.index) == ("one", "two", "shared")
+    assert a.retrieve is not None
+    assert b.generate is not None
+    assert (a.retrieve.top_k, b.generate.max_tokens, a.generate, c.retrieve) == (7, 9, None, None)
+    swept = evaluation("trial", settings, {"refine": {"top_k": [1, 2]}}).methods
+    assert [method.name for method in swept] == ["a top_k=1", "a top_k=2", "b top_k=1", "b top_k=2", "c"]
+    a, b, c = evaluation("trial", settings, {"retrieve": {"top_k": 3}, "generate": {"max_tokens": 4}}).methods
+    assert a.retrieve is not None
+    assert b.generate is not None
+    assert (a.retrieve.top_k, b.generate.max_tokens, a.generate, c.retrieve) == (3, 4, None, None)
+
+
+def test_every_experiment_of_the_project_can_be_read() -> None:
+    assert "quickstart" in names()
+    for name in names():
+        assert evaluation(*find(name), {"index": "any"}).methods
+    with pytest.raises(UnknownName, match="did you mean 'quickstart'"):
+        find("quikstart")
+
+
+def test_what_concerns_several_methods_is_set_for_those_that_have_it() -> None:
+    methods = recorded(evaluation("trial", {**BOTH, "retrieve": {"alpha": 0.5}}, {"retrieve": {"nprobe": 4}}))
+    assert methods["pareto"]["retrieve"] == {
+        "retriever": "core_context", "top_k": 10, "nprobe": 4, "ef_search": None, "alpha": 0.5
+    }  # fmt: skip
+    assert methods["naive"]["retrieve"] == {"retriever": "passage", "top_k": 10, "nprobe": 4, "ef_search": None}
+    assert methods["naive"]["refine"] == {
+        "refiner": "cut", "top_k": None, "max_words": None, "max_tokens": None, "text": "unit"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given_settings", "message"),
+    [
+        ({"retrieve": {"unit": "passage"}}, r"'retrieve\.unit' for the methods of trial; .*of retriever bm25, hybrid"),
+        ({"retrieve": {"alhpa": 1}}, r"'retrieve\.alhpa' \(did you mean 'retrieve\.alpha'"),
+        ({"retrieve": {"alpha": 2}}, r"method pareto: setting 'retrieve\.alpha'.*less than or equal to 1"),
+        (
+            {"score": {"metrics": ["f1"], "k": [3]}},
+            r"'score\.k'(?s:.*)score\.k is a setting of metric .*passage_recall",
+        ),
+    ],
+)
+def test_what_no_method_has_is_an_error(given_settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        evaluation("trial", BOTH, given_settings)
+    with pytest.raises(ConfigError, match=message):  # likewise in the experiment's own file
+        evaluation("trial", {**BOTH, **given_settings})
+
+
+def test_what_no_method_does_is_an_error() -> None:
+    for section, setting in (("select", "weight_isrel"), ("critique", "critic"), ("generate", "seed")):
+        message = rf"{section}\.{setting}: no method of trial has a section `{section}`; try .*pfe_self_rag/table2"
+        with pytest.raises(ConfigError, match=message):
+            evaluation("trial", BOTH, {section: {setting: 2}})
+
+
+def test_a_methods_own_settings_are_strict() -> None:
+    own = {"methods": {"naive": {"retrieve": {"retriever": "passage", "alpha": 0.5}}}}
+    with pytest.raises(
+        ConfigError, match=r"method naive: retrieve\.alpha is a setting of retriever core_context, hybrid"
+    ):
+        evaluation("trial", {**BOTH, **own})
+    with pytest.raises(UnknownName, match="did you mean 'passage'"):
+        evaluation("trial", {**BOTH, "methods": {"naive": {"retrieve": {"retriever": "passages"}}}})
+
+
+def test_another_method_for_all_leaves_out_what_only_the_old_ones_have() -> None:
+    own = {"methods": {"sharp": {"retrieve": {"alpha": 1.0}}}}
+    methods = recorded(evaluation("trial", {**BOTH, **own}, {"retrieve": {"retriever": "passage"}}))
+    assert "alpha" not in methods["sharp"]["retrieve"]
+    usual = {"score": {"metrics": ["passage_recall"], "k": [3]}}
+    assert evaluation("trial", {**BOTH, **usual}).score.model_dump() == {"metrics": ("passage_recall",), "k": (3,)}
+    fewer = evaluation("trial", {**BOTH, **usual}, {"score": {"metrics": ["mrr"]}})
+    assert fewer.score.model_dump() == {"metrics": ("mrr",)}
+
+
+def test_a_grid_is_of_what_each_of_its_methods_has() -> None:
+    swept = evaluation("trial", {**BOTH, "retrieve": {"alpha": [0.5, 1.0]}}).methods
+    assert [method.name for method in swept] == ["naive", "pareto alpha=0.5", "pareto alpha=1.0"]
+    refined = {"refiner": ["cut", "mmr"], "mmr_lambda": [0.5, 0.9]}
+    one = {**BOTH, "methods": {"naive": {"retrieve": {"retriever": "passage"}}}, "refine": refined}
+    assert [method.name for method in evaluation("trial", one).methods] == [
+        "naive refiner=cut",
+        "naive refiner=mmr mmr_lambda=0.5",
+        "naive refiner=mmr mmr_lambda=0.9",
+    ]
+    contexts = evaluation("trial", BOTH, {"variant": {"encode": {"context": ["late", "exact"]}}}).methods
+    assert [method.name for method in contexts] == ["naive", "pareto context=late", "pareto context=exact"]
+
+
+def test_an_evaluation_that_was_given_directly_is_completed() -> None:
+    direct = {"name": "direct", "methods": [{"name": "a", "index": "test", "retrieve": {"top_k": 3}}]}
+    assert recorded(complete(Evaluate.model_validate(direct)))["a"]["retrieve"]["alpha"] == 0.8
+    wrong = {"name": "direct", "methods": [{"name": "a", "select": None, "retrieve": {"unit": "passage"}}]}
+    with pytest.raises(ConfigError, match=r"method a: unknown setting 'retrieve\.unit'"):
+        complete(Evaluate.model_validate(wrong))
+
+
+@pytest.mark.parametrize("name", names())
+def test_completing_is_idempotent_and_survives_json(name: str) -> None:
+    evaluate = evaluation(*find(name), {"index": "any"})
+    assert complete(evaluate) == evaluate
+    again = complete(Evaluate.model_validate_json(evaluate.model_dump_json()))
+    assert again.model_dump() == evaluate.model_dump()
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1, unique=True), st.integers(1, 50))
+def test_any_sweep(alphas: list[float], top_k: int) -> None:
+    methods = recorded(evaluation("trial", BOTH, {"retrieve": {"alpha": alphas, "top_k": top_k}}))
+    assert len(methods) == 1 + len(alphas)
+    assert [method["retrieve"].get("alpha") for method in methods.values()] == [None, *alphas]
+    assert {method["retrieve"]["top_k"] for method in methods.values()} == {top_k}

@@ -1,0 +1,96 @@
+"""Where a name is resolved: what its method has is completed, what it does not have is told."""
+
+from typing import ClassVar
+
+import pytest
+from pydantic import ConfigDict, Field
+
+from configs.evaluation import RefineConfig, SelectConfig
+from configs.loading import ConfigError
+from configs.schema import EncodeConfig, IndexConfig, IndexCorpus, RetrieveConfig
+from tasks.registry import UnknownName, as_recorded, completed, make, with_options
+from tasks.retrievers.core_context import CoreContext
+
+
+class OldSelect(SelectConfig):
+    """As a section is of which a setting went elsewhere."""
+
+    moved: ClassVar[dict[str, str]] = {"add_same": "select.add_equal"}
+
+
+class Mine:
+    """A selector of one's own."""
+
+    class Options(SelectConfig):
+        model_config = ConfigDict(extra="forbid")
+
+        sharpness: float = Field(1.0, ge=0)
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+
+
+class Bare:
+    """A selector without options of its own."""
+
+    def __init__(self, options: SelectConfig) -> None:
+        self.options = options
+
+
+MINE, BARE = (f"tests.tasks.test_registry:{name}" for name in ("Mine", "Bare"))
+
+
+def test_a_method_is_made_of_its_options() -> None:
+    retriever = make(RetrieveConfig(alpha=0.5), "retrieve")
+    assert isinstance(retriever, CoreContext)
+    assert retriever.options == CoreContext.Options(alpha=0.5)
+    assert make(SelectConfig(selector=MINE, sharpness=2), "select").options.sharpness == 2
+    assert make(SelectConfig(selector=BARE), "select").options.selector == BARE
+
+
+def test_an_unknown_option_is_told_with_the_nearest_and_its_owner() -> None:
+    with pytest.raises(ConfigError, match=r"unknown setting 'retrieve\.alhpa' \(did you mean 'retrieve\.alpha'"):
+        with_options(RetrieveConfig(alhpa=0.5), "retrieve")
+    with pytest.raises(ConfigError, match=r"retrieve\.alpha is a setting of retriever core_context, hybrid"):
+        with_options(RetrieveConfig(retriever="passage", alpha=0.5), "retrieve")
+    with pytest.raises(ConfigError, match=r"unknown setting 'select\.sharpnes' \(did you mean 'select\.sharpness'"):
+        with_options(SelectConfig(selector=MINE, sharpnes=1), "select")
+    with pytest.raises(ConfigError, match=r"unknown setting 'select\.sharpness'; known: selector"):
+        with_options(SelectConfig(selector=BARE, sharpness=1), "select")
+    with pytest.raises(ConfigError, match=r"setting 'refine\.mmr_lambda'.*less than or equal to 1 \(found 3\)"):
+        with_options(RefineConfig(refiner="mmr", mmr_lambda=3), "refine")
+    with pytest.raises(UnknownName, match="did you mean 'passage'"):
+        with_options(RetrieveConfig(retriever="pasage"), "retrieve")
+
+
+def test_an_option_that_moved_is_told_its_new_place() -> None:
+    with pytest.raises(ConfigError, match=r"select\.add_same has moved: select\.add_equal"):
+        with_options(OldSelect(selector="weighted_sum", add_same=False), "select")
+
+
+def test_what_an_older_version_recorded_is_read() -> None:
+    old = {
+        "encoder": "tests.support.fakes:HashEncoder",
+        "context": "late",
+        "model": None,
+        "device": "cuda",
+        "reuse": True,
+    }
+    assert as_recorded(EncodeConfig.model_validate(old), "encode").model_dump() == {
+        "encoder": old["encoder"], "context": "late", "units": ("sentence", "passage"), "reuse": True
+    }  # fmt: skip
+    old_index = {"type": "flat", "layout": "dual", "alpha": 0.8, "recall": 0.95, "hnsw_m": 32, "nlist": None}
+    recorded = as_recorded(IndexConfig.model_validate(old_index), "index")
+    assert recorded.model_dump() == {"type": "flat", "layout": "dual", "alpha": None, "shard_mb": 256}
+    gone = EncodeConfig(encoder="gone.module:Class")
+    assert as_recorded(gone, "encode") is gone
+
+
+def test_parameters_are_completed_with_every_option_in_force() -> None:
+    corpus = IndexCorpus.model_validate({"datasets": ["synthetic:"], "name": "a", "index": {"type": "ivf_pq"}})
+    whole = completed(corpus).model_dump(mode="json")
+    assert whole["index"]["recall"] == 0.95
+    assert whole["split"]["sample_chars"] == 2_000_000
+    assert whole["encode"]["pooling"] == "auto"
+    with pytest.raises(ConfigError, match=r"split\.file is a setting of splitter ready_propositions"):
+        completed(IndexCorpus.model_validate({"datasets": ["x:"], "name": "a", "split": {"file": "mine.jsonl"}}))
