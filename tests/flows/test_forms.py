@@ -12,7 +12,9 @@ from tasks.registry import METHODS, UnknownName
 
 
 def test_a_form_becomes_an_evaluation() -> None:
-    form = EvaluateForm(index="wiki", alpha=0.5, top_k=3, sample=20, more=("generate.generator=my.module:Class",))
+    form = EvaluateForm(
+        index="wiki", alpha=0.5, top_k=3, sample=20, more=("generate.generator=tests.support.fakes:FirstWords",)
+    )
     made = form.evaluation()
     naive, pareto = made.methods[1:]
     assert made.name == "quickstart"
@@ -21,7 +23,7 @@ def test_a_form_becomes_an_evaluation() -> None:
     assert pareto.retrieve is not None
     assert pareto.generate is not None
     assert (pareto.retrieve.alpha, pareto.retrieve.top_k) == (0.5, 3)
-    assert pareto.generate.generator == "my.module:Class"
+    assert pareto.generate.generator == "tests.support.fakes:FirstWords"
     assert EvaluateForm(context="exact", index="w").evaluation().methods[2].variant == {"encode": {"context": "exact"}}
 
 
