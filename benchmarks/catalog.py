@@ -161,7 +161,7 @@ def artifact(
         records.append(ShardRecord(shard, run, [made.write(shard, table, rows)], rows.num_rows, cost))
         made.mark_done(records[-1])
     files: list[File] = [made.write(0, other, rows) for other, rows in whole.items()]
-    made.add_costs(stage, records)
+    made.add_costs(stage, None, records)
     said = {"version": "1", "artifact": made.name, "inputs": {}, "config": {}, "method": {}, "code_version": "bench"}
     counts = {table: sum(record.rows_in for record in records)}
     done = datetime.now(UTC).isoformat()

@@ -23,9 +23,10 @@ from rich.console import Console
 from benchmarks.corpus import describe, specifications
 from configs.loading import build
 from configs.schema import IndexCorpus
-from flows.pipelines.evaluate import Evaluated, evaluate
+from flows.pipelines.evaluate import Evaluated
 from flows.pipelines.experiments import evaluation
-from flows.pipelines.index_corpus import index_corpus, run_serially
+from flows.pipelines.graph import graph
+from flows.pipelines.run import run_serially
 from storage.runs import index_names
 from tasks.generators.reader import embedded
 from tasks.report import read_report, write_report
@@ -60,7 +61,7 @@ def methods() -> dict[str, Any]:
 def run(store: Path, name: str, settings: dict[str, Any]) -> tuple[Evaluated, float]:
     began = time.perf_counter()
     given = {"questions": held_out(), "store": store, "runner": "serial"}
-    outcome = evaluate(evaluation(name, settings, given), run_serially)
+    outcome = graph(evaluation(name, settings, given)).run(run_serially)
     return outcome, time.perf_counter() - began
 
 
@@ -87,7 +88,7 @@ def main() -> None:
     for mode in MODES:
         if mode not in index_names(store):
             settings = {"datasets": specifications(), "name": mode, "store": store, "encode": {"context": mode}}
-            index_corpus(build(IndexCorpus, settings), run_serially)
+            graph(build(IndexCorpus, settings)).run(run_serially)
     metrics = ["accuracy", "exact_match", "f1", "passage_recall", "answer_recall", "tokens"]
     score = {"metrics": metrics, "k": [10, 30]}
     outcome, seconds = run(store, "held_out", {"methods": methods(), "score": score})

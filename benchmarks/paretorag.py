@@ -22,7 +22,8 @@ import pyarrow.parquet as pq
 from benchmarks.corpus import describe, specifications
 from configs.loading import build
 from configs.schema import IndexCorpus, RetrieveConfig
-from flows.pipelines.index_corpus import index_corpus, run_serially
+from flows.pipelines.graph import graph
+from flows.pipelines.run import run_serially
 from storage.artifacts import Manifest
 from tasks.retrieve import Searcher
 
@@ -43,7 +44,7 @@ def build_index(mode: str) -> list[Manifest]:
     store = BUILD / mode
     shutil.rmtree(store, ignore_errors=True)
     settings = {"datasets": specifications(), "name": mode, "store": store, "encode": SETTINGS[mode]}
-    return index_corpus(build(IndexCorpus, settings), run_serially).manifests
+    return graph(build(IndexCorpus, settings)).run(run_serially).manifests
 
 
 def cost_table(manifests: dict[str, list[Manifest]]) -> str:

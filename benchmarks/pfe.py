@@ -23,9 +23,9 @@ import pyarrow.parquet as pq
 from configs.evaluation import SelectConfig
 from configs.loading import build
 from configs.schema import IndexCorpus
-from flows.pipelines.evaluate import evaluation_stages
 from flows.pipelines.experiments import evaluation
-from flows.pipelines.index_corpus import index_corpus, run_serially
+from flows.pipelines.graph import graph
+from flows.pipelines.run import run_serially
 from tasks.generators.base import Prompt
 from tasks.generators.prompts import render, source
 from tasks.generators.reader import Reader
@@ -79,7 +79,7 @@ def batch_ratio() -> str:
     with TemporaryDirectory() as folder:
         store = Path(folder)
         corpus = {"datasets": ["synthetic:passages=600,questions=60,seed=0"], "name": "bench", "store": store}
-        index_corpus(build(IndexCorpus, corpus), run_serially)
+        graph(build(IndexCorpus, corpus)).run(run_serially)
         settings = {
             "index": "bench",
             "retrieve": {"retriever": "passage"},
@@ -89,7 +89,7 @@ def batch_ratio() -> str:
             "select": {},
             "methods": {"pfe": {}},
         }
-        stages = evaluation_stages(evaluation("bench", settings, {"store": store, "runner": "serial"}))["pfe"]
+        stages = graph(evaluation("bench", settings, {"store": store, "runner": "serial"})).by_method["pfe"]
         for verb in ("ask", "encode_questions", "retrieve", "refine"):
             stages[verb].run("bench")
         stage = stages["generate"]

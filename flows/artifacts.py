@@ -2,34 +2,32 @@
 
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from prefect.artifacts import create_image_artifact, create_markdown_artifact, create_table_artifact
 
+from flows.pipelines.run import Outcome
 from storage import files
 from storage.artifacts import Manifest
 from storage.quotes import find
-from storage.runs import Run
-from tasks.report import read_report, write_report
+from tasks.report import Written
 from tasks.reports.plots.drawing import data_uri
-from tasks.reports.plots.list import drawn
 from tasks.reports.shown.markdown import markdown_report
 
 logger = logging.getLogger("vitalfew")
 
 
-def show_report(store: Path, run: Run) -> None:
+def show_report(written: Written) -> None:
     """The table of an evaluation as Markdown with the path of its page, and each of its plots as an image."""
-    report = read_report(store, run)
-    page = files.absolute(write_report(store, report).html)
+    report, page = written.report, files.absolute(written.html)
     create_markdown_artifact(
         f"{markdown_report(report)}\n\nPlots and all figures: `{page}` (open it in a browser of that machine)",
         key="report",
         description=report.experiment,
     )
-    for plot in drawn(report):
+    for plot in written.plots:
         create_image_artifact(data_uri(plot.svg), key=f"plot-{_key(plot.title)}", description=plot.caption)
     logger.info("Report: %s", page)
 
@@ -41,18 +39,15 @@ def show_figures(recipe: str, figures: Sequence[Mapping[str, Any]]) -> None:
     )
 
 
-def show_costs(
-    store: Path, manifests: Iterable[Manifest], reused: set[str], methods: Mapping[str, Sequence[str]] | None = None
-) -> None:
+def show_costs(store: Path, outcome: Outcome, methods: Mapping[str, Sequence[str]] | None = None) -> None:
     """A row per artifact of a run: what it took and, where `vitalfew plan` was asked before, what it was quoted at.
 
-    `reused`: the artifacts (or stages) that were there already and cost this run nothing. `methods`: of an evaluation,
-    by artifact the methods that use it.
+    `methods`: of an evaluation, by artifact the methods that use it.
     """
     rows = []
-    for manifest in manifests:
-        there = manifest.artifact in reused or manifest.stage in reused
+    for manifest in outcome.manifests:
         used = {"methods": ", ".join(methods[manifest.artifact])} if methods else {}
+        there = manifest.artifact in outcome.reused
         rows.append({"stage": manifest.stage, **used, **_costs(store, manifest, there)})
     create_table_artifact(rows, key="costs", description="What each stage took, beside its quote; USD at prices.yaml")
 

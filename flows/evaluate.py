@@ -13,30 +13,30 @@ from configs.section import Section
 from flows.artifacts import show_costs, show_report
 from flows.execute import on_ray
 from flows.forms import EvaluateForm
-from flows.pipelines import evaluate as evaluation
 from flows.pipelines.evaluate import Evaluated
+from flows.pipelines.graph import graph
 from flows.ray_pool import ray_cluster
 from tasks.registry import secrets
 
 
 @flow(name="evaluate", validate_parameters=True, persist_result=False)
-def evaluate(parameters: Evaluate) -> evaluation.Evaluated:
+def evaluate(parameters: Evaluate) -> Evaluated:
     """Answer questions by several methods, and set quality, tokens, time and costs side by side."""
     return evaluate_and_show(parameters)
 
 
-def evaluate_and_show(parameters: Evaluate) -> evaluation.Evaluated:
+def evaluate_and_show(parameters: Evaluate) -> Evaluated:
     """What every flow does that evaluates."""
     use_secrets(parameters)
-    with nullcontext() if evaluation.is_evaluated(parameters) else ray_cluster(parameters):
-        outcome = evaluation.evaluate(parameters, on_ray(parameters.workers, keep=True))
-    made = {manifest.artifact: manifest for each in outcome.methods.values() for manifest in each.values()}
-    methods: dict[str, list[str]] = {artifact: [] for artifact in made}
-    for name, each in outcome.methods.items():
-        for manifest in each.values():
-            methods[manifest.artifact].append(name)
-    show_costs(parameters.store, made.values(), outcome.reused, methods)
-    show_report(parameters.store, outcome.run)
+    plan = graph(parameters)
+    with nullcontext() if plan.done() else ray_cluster(parameters):
+        outcome = plan.run(on_ray(parameters.workers, keep=True))
+    users: dict[str, list[str]] = {}
+    for method, manifests in outcome.methods.items():
+        for manifest in manifests.values():
+            users.setdefault(manifest.artifact, []).append(method)
+    show_costs(parameters.store, outcome, users)
+    show_report(outcome.report)
     return outcome
 
 

@@ -18,8 +18,8 @@ from prefect.artifacts import create_progress_artifact, create_table_artifact, u
 from prefect.cache_policies import NO_CACHE
 from prefect.exceptions import TerminationSignal
 
-from flows.pipelines.index_corpus import Execute
 from flows.pipelines.progress import StageProgress
+from flows.pipelines.run import Execute
 from flows.ray_pool import Workers, is_lost
 from storage.artifacts import Manifest
 from tasks.stage import Stage

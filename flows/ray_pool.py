@@ -114,15 +114,10 @@ def most_workers(stage: Stage, workers: int | None, resources: Mapping[str, floa
     if gpus < stage.num_gpus:
         raise ConfigError(
             f"stage {stage.name} wants {stage.num_gpus:g} GPU per worker and this Ray cluster has {gpus:g}; "
-            f"join one that has (RAY_ADDRESS), or say --set {_section(stage)}.device=cpu"
+            f"join one that has (RAY_ADDRESS), or say --set {stage.setting('device')}=cpu"
         )
     # Whole workers per GPU: Ray does not spread one over two.
     return min(most, int(gpus) * int(1 / stage.num_gpus + 1e-9))
-
-
-def _section(stage: Stage) -> str:
-    """Of the settings that its model's device is in."""
-    return "encode" if stage.name == "encode_questions" else stage.name
 
 
 def _follow(call: Any, counter: Any, progress: "StageProgress") -> None:

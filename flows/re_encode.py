@@ -43,5 +43,5 @@ def re_encode(parameters: ReEncode) -> Any:
         if not free:
             return Completed(name="Skipped", message=f"Another run re-encodes {corpus.name}: nothing was done here.")
         outcome = index_and_show(build(IndexCorpus, settings, given), parameters.quote)
-    done = [manifest.stage for manifest in outcome.manifests if manifest.stage not in outcome.reused]
+    done = [manifest.stage for manifest in outcome.new()]
     return Completed(message=f"Done: {', '.join(done)}." if done else "Unchanged: nothing to do.")

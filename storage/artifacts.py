@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from storage import files
-from storage.costs import Cost, model_name, write_ledger
+from storage.costs import Cost, write_ledger
 from storage.files import DamagedRecord, Record, read_record
 
 PREPARATION = -1
@@ -103,7 +103,8 @@ class ShardRecord:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Says that an artifact is complete, what it holds and what it was made from. `whole`: files about all shards."""
+    """Says that an artifact is complete, what it holds and what it was made from. `whole`: files about all shards;
+    `model`: what did the work, as the prices list it; none of a stage without one, and of artifacts before 0.7."""
 
     stage: str
     version: str
@@ -117,6 +118,7 @@ class Manifest:
     rows: dict[str, int]
     shards: list[ShardRecord]
     preparation: ShardRecord | None = None
+    model: str | None = None
     whole: list[File] = field(default_factory=list)
 
     @classmethod
@@ -225,9 +227,9 @@ class Artifact:
             raise DamagedRecord(f"{self.directory}: neither manifest.json nor stage.json can be read")
         return list(described["inputs"].values()) if described else []
 
-    def add_costs(self, stage: str, records: Iterable[ShardRecord]) -> None:
-        """Enter shards in the ledger. What was paid before for shards that were lost since stays in it."""
-        model = model_name(stage, (self.description() or {}).get("config", {}))
+    def add_costs(self, stage: str, model: str | None, records: Iterable[ShardRecord]) -> None:
+        """Enter shards in the ledger, with the model that did the work. What was paid before for shards that were lost
+        since stays in it."""
         rows = [
             {
                 **vars(record.cost),

@@ -3,7 +3,7 @@
 import resource
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cache
@@ -35,30 +35,11 @@ class Cost:
     gpu_joules: float | None = None
 
 
-# By stage, the setting that names what does its work. Other stages have no model.
-_ROLES = {
-    "split": "splitter",
-    "encode": "encoder",
-    "encode_questions": "encoder",
-    "refine": "refiner",
-    "generate": "generator",
-    "critique": "critic",
-    "label": "labeller",
-    "train": "trainer",
-}
-
-
-def model_name(stage: str, config: Mapping[str, Any]) -> str | None:
-    """What did a stage's work, as the settings name it: minilm, openai:NAME. None for a stage without a model."""
-    method, model = config.get(_ROLES.get(stage, "")), config.get("model")
-    return f"{method}:{model}" if method and model else method
-
-
 class Meter:
     """Measures the block it encloses: `with Meter() as meter: ...`, then `meter.cost`."""
 
     def __init__(self, num_gpus: float = 0.0, model: str | None = None) -> None:
-        """`num_gpus`: the share of a GPU that is taken; `model`: as of `model_name`, for the price of its tokens."""
+        """`num_gpus`: the share of a GPU that is taken; `model`: as the prices list it, for the price of its tokens."""
         self.cost = Cost()
         self._num_gpus = num_gpus
         self._model = model

@@ -23,6 +23,7 @@ class Ask(Stage):
 
     name: ClassVar[str] = "ask"
     table: ClassVar[str] = "asked"
+    section: ClassVar[str] = "questions"
 
     def __init__(self, store: Path, load: Artifact, config: Questions) -> None:
         super().__init__(store, {"passages": load}, config)

@@ -23,6 +23,8 @@ class Critique(Stage):
 
     name: ClassVar[str] = "critique"
     table: ClassVar[str] = "critiques"
+    section: ClassVar[str] = "critique"
+    role: ClassVar[str | None] = "critic"
 
     def __init__(
         self, store: Path, asked: Artifact, evidence: Artifact | None, candidates: Artifact, config: CritiqueConfig

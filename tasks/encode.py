@@ -40,6 +40,8 @@ class Encode(Stage):
 
     name: ClassVar[str] = "encode"
     table: ClassVar[str] = "vectors"
+    section: ClassVar[str] = "encode"
+    role: ClassVar[str | None] = "encoder"
     config: EncodeConfig
 
     def __init__(self, store: Path, units: Artifact, config: EncodeConfig, originals: Artifact | None = None) -> None:
@@ -196,6 +198,8 @@ class EncodeQuestions(Stage):
 
     name: ClassVar[str] = "encode_questions"
     table: ClassVar[str] = "question_vectors"
+    section: ClassVar[str] = "encode"
+    role: ClassVar[str | None] = "encoder"
 
     def __init__(self, store: Path, asked: Artifact, config: EncodeConfig) -> None:
         options = with_options(config, "encode")

@@ -36,6 +36,8 @@ class Generate(Stage):
 
     name: ClassVar[str] = "generate"
     table: ClassVar[str] = "candidates"
+    section: ClassVar[str] = "generate"
+    role: ClassVar[str | None] = "generator"
     version: ClassVar[str] = "2"
 
     def __init__(self, store: Path, asked: Artifact, evidence: Artifact | None, config: GenerateConfig) -> None:

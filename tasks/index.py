@@ -42,6 +42,7 @@ class Index(Stage):
 
     name: ClassVar[str] = "index"
     table: ClassVar[str] = "faiss"
+    section: ClassVar[str] = "index"
     version: ClassVar[str] = "2"
     config: IndexConfig
 

@@ -26,6 +26,7 @@ class Terms(Stage):
 
     name: ClassVar[str] = "terms"
     table: ClassVar[str] = "terms"
+    section: ClassVar[str] = "bm25"
 
     def __init__(self, store: Path, texts: Mapping[Unit, Artifact], config: BM25Config) -> None:
         self.texts = dict(texts)
@@ -79,6 +80,7 @@ class BM25(Stage):
 
     name: ClassVar[str] = "bm25"
     table: ClassVar[str] = "bm25"
+    section: ClassVar[str] = "bm25"
     config: BM25Config
 
     def __init__(self, store: Path, texts: Mapping[Unit, Artifact], terms: Artifact, config: BM25Config) -> None:

@@ -22,6 +22,8 @@ class Label(Stage):
 
     name: ClassVar[str] = "label"
     table: ClassVar[str] = "labels"
+    section: ClassVar[str] = "label"
+    role: ClassVar[str | None] = "labeller"
 
     def __init__(self, store: Path, asked: Artifact, hits: Artifact, passages: Artifact, config: LabelConfig) -> None:
         """`passages`: the load artifact of the index that was searched. Raises UnknownName, ConfigError."""

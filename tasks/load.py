@@ -53,6 +53,7 @@ class Load(Stage):
 
     name: ClassVar[str] = "load"
     table: ClassVar[str] = "passages"
+    section: ClassVar[str] = "load"
 
     def __init__(self, store: Path, datasets: tuple[str, ...], config: LoadConfig) -> None:
         self.datasets = [parse_dataset(specification) for specification in datasets]

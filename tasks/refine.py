@@ -24,6 +24,8 @@ class Refine(Stage):
 
     name: ClassVar[str] = "refine"
     table: ClassVar[str] = "evidence"
+    section: ClassVar[str] = "refine"
+    role: ClassVar[str | None] = "refiner"
 
     def __init__(
         self,

@@ -12,15 +12,19 @@ from tasks.reports.contents import Asked, Report
 from tasks.reports.examples import choice, context_map
 from tasks.reports.indexes import index_results, models
 from tasks.reports.methods import method_results
+from tasks.reports.plots.drawing import Plot
+from tasks.reports.plots.list import drawn
 from tasks.reports.runs import read_manifest
 from tasks.reports.shown.page import page
 from tasks.reports.shown.tables import csv_bytes, long_table, wide_table
 
 
 @dataclass(frozen=True)
-class Files:
-    """Where a report was written."""
+class Written:
+    """A report with its plots, and the files it was written to."""
 
+    report: Report
+    plots: list[Plot]
     html: Path
     csv: Path
     parquet: Path
@@ -55,15 +59,14 @@ def read_report(store: Path, run: Run) -> Report:
     )
 
 
-def write_report(store: Path, report: Report) -> Files:
+def write_report(store: Path, report: Report) -> Written:
     """A page of its own, and the figures as a wide (a row per method) and a long table."""
     folder = store / "reports" / report.run_id
-    places = Files(
-        folder / "report.html", folder / "methods.csv", folder / "methods.parquet", folder / "summaries.parquet"
-    )
+    tables = (folder / "methods.csv", folder / "methods.parquet", folder / "summaries.parquet")
+    written = Written(report, drawn(report), folder / "report.html", *tables)
     wide = wide_table(report)
-    files.write_table(places.parquet, wide)
-    files.write_table(places.scores, long_table(report))
-    files.write_bytes(places.csv, csv_bytes(wide))
-    files.write_text(places.html, page(report))
-    return places
+    files.write_table(written.parquet, wide)
+    files.write_table(written.scores, long_table(report))
+    files.write_bytes(written.csv, csv_bytes(wide))
+    files.write_text(written.html, page(report, plots=written.plots))
+    return written

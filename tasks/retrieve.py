@@ -133,6 +133,7 @@ class Retrieve(Stage):
 
     name: ClassVar[str] = "retrieve"
     table: ClassVar[str] = "hits"
+    section: ClassVar[str] = "retrieve"
 
     def __init__(
         self, store: Path, asked: Artifact, vectors: Artifact | None, index: str, config: RetrieveConfig

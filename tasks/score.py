@@ -21,7 +21,7 @@ from configs.loading import ConfigError
 from configs.schema import Unit
 from storage import files, schemas
 from storage.artifacts import Artifact, ShardRecord
-from storage.costs import charge, model_name
+from storage.costs import charge
 from storage.ids import shard_of
 from storage.indexes.units import table_of
 from tasks.datasets.base import Span
@@ -39,6 +39,9 @@ class Score(Stage):
     name: ClassVar[str] = "score"
     table: ClassVar[str] = "scores"
     version: ClassVar[str] = "2"  # since 2, `summaries` say heading, unit, direction and needs
+    section: ClassVar[str] = "score"
+    results: ClassVar[tuple[str, ...]] = ("hits", "evidence", "candidates", "answers")
+    """The tables that a metric may ask for."""
 
     def __init__(
         self,
@@ -176,7 +179,7 @@ class Score(Stage):
     def _generated(self) -> tuple[str | None, date]:
         """The model that answered, and the day: what its price depends on."""
         manifest = self.inputs["candidates"].completed()
-        return model_name(manifest.stage, manifest.config), datetime.fromisoformat(manifest.completed).date()
+        return manifest.model, datetime.fromisoformat(manifest.completed).date()
 
     @cached_property
     def _on_gpu(self) -> bool:

@@ -26,6 +26,7 @@ class Select(Stage):
 
     name: ClassVar[str] = "select"
     table: ClassVar[str] = "answers"
+    section: ClassVar[str] = "select"
 
     def __init__(self, store: Path, candidates: Artifact, critiques: Artifact, config: SelectConfig) -> None:
         """Raises UnknownName, ConfigError."""

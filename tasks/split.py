@@ -31,6 +31,8 @@ class Split(Stage):
 
     name: ClassVar[str] = "split"
     table: ClassVar[str] = "sentences"
+    section: ClassVar[str] = "split"
+    role: ClassVar[str | None] = "splitter"
     config: TrainedOptions
 
     def __init__(self, store: Path, passages: Artifact, config: SplitConfig) -> None:
@@ -133,6 +135,8 @@ class Rewrite(Stage):
 
     name: ClassVar[str] = "split"
     table: ClassVar[str] = "sentences"
+    section: ClassVar[str] = "split"
+    role: ClassVar[str | None] = "splitter"
     config: SplitConfig
 
     def __init__(self, store: Path, passages: Artifact, config: SplitConfig) -> None:

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from storage import files
 from storage.artifacts import PREPARATION, Artifact, File, Manifest, ShardRecord, fingerprint
-from storage.costs import Meter, model_name
+from storage.costs import Meter
 
 Progress = Callable[[int, int], None]
 """Called with how many more rows and tokens are done."""
@@ -40,10 +40,16 @@ class RowsLost(RuntimeError):
 
 
 class Stage(ABC):
-    """One box of the dataflow. `table` is its first output; its directory holds the markers and the manifest."""
+    """One box of the dataflow. What it reads (`inputs`) is its place in the order; what else is known of it beforehand
+    it says here, and nowhere else."""
 
     name: ClassVar[str]
     table: ClassVar[str]
+    """Its first output, whose directory holds the markers and the manifest."""
+    section: ClassVar[str]
+    """Of the settings, which its own are in; "": they stand alone, as those of a recipe do."""
+    role: ClassVar[str | None] = None
+    """The setting that names the method whose tokens are paid for: encoder, generator. None: it has no model."""
     version: ClassVar[str] = "1"
     num_gpus: float = 0.0
     """Of one worker: what the ledger counts, and Ray reserves."""
@@ -62,6 +68,18 @@ class Stage(ABC):
             method=self.method_identity(),
         )
         self.artifact = Artifact(store, self.table, identity)
+
+    def setting(self, key: str) -> str:
+        """One of its settings, as `--set` takes it."""
+        return f"{self.section}.{key}" if self.section else key
+
+    @property
+    def model_name(self) -> str | None:
+        """What does the work, as the settings name it and the prices list it: minilm, openai:NAME. None: no model."""
+        if self.role is None:
+            return None
+        method, model = getattr(self.config, self.role), getattr(self.config, "model", None)
+        return f"{method}:{model}" if model else str(method)
 
     def config_identity(self) -> dict[str, Any]:
         """The settings that change the result."""
@@ -118,6 +136,7 @@ class Stage(ABC):
             "inputs": {role: artifact.name for role, artifact in self.inputs.items()},
             "config": self.config.model_dump(mode="json"),
             "method": self.method_identity(),
+            "model": self.model_name,
             "code_version": version("vitalfew"),
         }
 
@@ -131,7 +150,7 @@ class Stage(ABC):
 
     def run_shard(self, shard: int, run_id: str, progress: Progress) -> ShardRecord:
         """Do one shard and mark it done."""
-        with Meter(self.num_gpus, model_name(self.name, self.config.model_dump())) as meter:
+        with Meter(self.num_gpus, self.model_name) as meter:
             result = self.work(shard, progress)
             written = [self.artifact.write(shard, table, rows) for table, rows in result.tables.items()]
             meter.cost.tokens = result.tokens
@@ -179,4 +198,4 @@ class Stage(ABC):
 
     def _write_costs(self, manifest: Manifest) -> None:
         preparation = [manifest.preparation] if manifest.preparation else []
-        self.artifact.add_costs(self.name, [*preparation, *manifest.shards])
+        self.artifact.add_costs(self.name, self.model_name, [*preparation, *manifest.shards])

@@ -44,6 +44,8 @@ class Train(Stage):
 
     name: ClassVar[str] = "train"
     table: ClassVar[str] = "training_steps"
+    section: ClassVar[str] = ""
+    role: ClassVar[str | None] = "trainer"
     workers = 1
 
     def __init__(self, store: Path, questions: Artifact, passages: Artifact | None, config: TrainConfig) -> None:

@@ -8,10 +8,10 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from flows.pipelines.evaluate import evaluate
 from flows.pipelines.experiments import evaluation
-from flows.pipelines.index_corpus import run_serially
+from flows.pipelines.graph import graph
 from flows.pipelines.quote.quote import plan
+from flows.pipelines.run import run_serially
 from tests.support.indexing import index, parameters
 
 ROOT = Path(__file__).parent.parent
@@ -32,7 +32,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("notebooks") / "store"
     plan(parameters(folder, CORPUS))
     index(folder, CORPUS)
-    evaluate(evaluation("trial", TRIAL, {"store": folder, "runner": "serial"}), run_serially)
+    graph(evaluation("trial", TRIAL, {"store": folder, "runner": "serial"})).run(run_serially)
     return folder
 
 

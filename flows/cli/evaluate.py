@@ -1,12 +1,14 @@
 """The commands `evaluate`, `experiments`, `report` and `runs`."""
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 from configs.evaluation import Evaluate
+from flows.cli.run import execute
 from flows.cli.terminal import (
     DEFAULT_STORE,
     RunnerOption,
@@ -14,12 +16,15 @@ from flows.cli.terminal import (
     StoreOption,
     VerboseOption,
     WorkersOption,
-    end_at_once_on_interrupt,
     explained_errors,
     layers,
     out,
     prepare,
 )
+
+if TYPE_CHECKING:
+    from flows.pipelines.evaluate import Evaluated
+    from tasks.report import Written
 
 
 def evaluate(
@@ -41,29 +46,17 @@ def evaluate(
     prepare(verbose)
     with explained_errors():
         from flows.pipelines.experiments import evaluation, find
-        from tasks.report import read_report
 
         name, settings = find(experiment)
         given = {"store": store, "workers": workers, "runner": runner and runner.value, "index": index}
         parameters = evaluation(name, settings, *layers(None, assignments, **given))
-        outcome = _run(parameters)
-        _show(store, read_report(store, outcome.run))
+        _show(execute(parameters, _flow).report)
 
 
-def _run(parameters: Evaluate) -> Any:
-    from flows.pipelines.evaluate import evaluate as evaluate_plainly
-    from flows.pipelines.evaluate import is_evaluated
-    from flows.pipelines.index_corpus import run_serially
+def _flow() -> Callable[[Evaluate], "Evaluated"]:
+    from flows.evaluate import evaluate
 
-    # Asked before a server and workers are started: a wrong name or a missing model is told at once.
-    if is_evaluated(parameters) or parameters.runner == "serial":
-        return evaluate_plainly(parameters, run_serially)
-    from flows.evaluate import evaluate as flow
-    from flows.server import check_server
-
-    check_server()
-    end_at_once_on_interrupt(parameters.store)
-    return flow(parameters)
+    return evaluate
 
 
 def report(
@@ -77,22 +70,22 @@ def report(
     vitalfew report quickstart
     """
     with explained_errors():
-        from tasks.report import read_report
+        from tasks.report import read_report, write_report
         from tasks.reports.runs import find_run
 
-        _show(store, read_report(store, find_run(store, run)))
+        _show(write_report(store, read_report(store, find_run(store, run))))
 
 
-def _show(store: Any, made: Any) -> None:
-    from tasks.report import write_report
+def _show(written: "Written") -> None:
     from tasks.reports.shown.queries import queries
     from tasks.reports.shown.terminal import terminal_report
 
-    files = write_report(store, made)
-    out.print(terminal_report(made, out.width))
-    out.print(f"\nPlots and all figures:  {escape(str(files.html))}  (open it in a browser)", soft_wrap=True)
-    out.print(f"The table as CSV and Parquet:  {escape(str(files.csv))}, {escape(str(files.parquet))}", soft_wrap=True)
-    out.print(f"With SQL:  {escape(queries(made)[0].command)}", soft_wrap=True, highlight=False)
+    out.print(terminal_report(written.report, out.width))
+    out.print(f"\nPlots and all figures:  {escape(str(written.html))}  (open it in a browser)", soft_wrap=True)
+    out.print(
+        f"The table as CSV and Parquet:  {escape(str(written.csv))}, {escape(str(written.parquet))}", soft_wrap=True
+    )
+    out.print(f"With SQL:  {escape(queries(written.report)[0].command)}", soft_wrap=True, highlight=False)
 
 
 def runs(store: StoreOption = DEFAULT_STORE) -> None:

@@ -29,7 +29,7 @@ def indexed(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
         table.add_column(column, justify="right")
     table.add_column("artifact")
     for manifest in outcome.manifests:
-        table.add_row(*_stage_row(manifest, manifest.stage in outcome.reused))
+        table.add_row(*_stage_row(manifest, manifest.artifact in outcome.reused))
     out.print(table)
     load = outcome.manifests[0]
     if rejected := load.rows.get("rejects", 0):
@@ -37,7 +37,7 @@ def indexed(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
             f"[yellow]{rejected:,} of {load.rows_in:,} rows were not used[/] (copies included). Why: "
             f'[b]vitalfew sql "SELECT reason, count(*) FROM rejects GROUP BY 1"{_store(parameters)}[/]'
         )
-    if known := sum(manifest.note("reused") for manifest in outcome.manifests if manifest.stage not in outcome.reused):
+    if known := sum(manifest.note("reused") for manifest in outcome.new()):
         vectors = sum(manifest.rows.get("vectors", 0) for manifest in outcome.manifests)
         out.print(f"{known:,} of {vectors:,} vectors were in the store already and not encoded again.")
     if whole := sum(manifest.note("whole") for manifest in outcome.manifests):
@@ -57,20 +57,22 @@ def indexed(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
     )
 
 
-def planned(out: Console, parameters: IndexCorpus, plan: Any) -> None:
+def planned(out: Console, parameters: IndexCorpus, quoted: Any) -> None:
     """A quote, stage by stage, with what it rests on."""
-    survey = plan.survey
+    survey = quoted.survey
     read = "all" if survey.complete else f"{survey.share:.1%}"
     about = "" if survey.complete else "about "
     out.print(f"Read {read} of the sources: {about}{survey.passages:,.0f} passages, {survey.questions:,.0f} questions.")
-    if plan.known:
-        out.print(f"The store has the vectors of {plan.known:.1%} of the passages already: they are not encoded again.")
+    if quoted.known:
+        out.print(
+            f"The store has the vectors of {quoted.known:.1%} of the passages already: they are not encoded again."
+        )
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("stage")
     for column in ("rows", "tokens", "wall s", "CPU s", "peak MiB", "disk MiB", "USD"):
         table.add_column(column, justify="right")
-    for quote in plan.stages:
-        if quote.stage in plan.there:
+    for quote in quoted.stages:
+        if quote.stage in quoted.there:
             table.add_row(quote.stage, "there already")
         else:
             table.add_row(
@@ -84,12 +86,12 @@ def planned(out: Console, parameters: IndexCorpus, plan: Any) -> None:
                 f"{quote.usd:.5f}",
             )
     out.print(table)
-    workers = plan.stages[0].workers
+    workers = quoted.stages[0].workers
     out.print(
         f"With {workers} {'worker' if workers == 1 else 'workers'} ({parameters.runner}): "
-        f"{_duration(plan.wall_seconds)}, start-up of {plan.start_seconds:,.0f} s included; "
-        f"{sum(quote.usd for quote in plan.stages):.4f} USD at configs/prices.yaml; "
-        f"{plan.disk_bytes / 2**30:,.2f} GiB of the {plan.free_bytes / 2**30:,.1f} GiB that are free."
+        f"{_duration(quoted.wall_seconds)}, start-up of {quoted.start_seconds:,.0f} s included; "
+        f"{sum(quote.usd for quote in quoted.stages):.4f} USD at configs/prices.yaml; "
+        f"{quoted.disk_bytes / 2**30:,.2f} GiB of the {quoted.free_bytes / 2**30:,.1f} GiB that are free."
     )
 
 
@@ -102,7 +104,7 @@ def _duration(seconds: float) -> str:
 
 def _quote_and_truth(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
     """The ledger's rows of what this run made, where it was quoted."""
-    made = [manifest.artifact.split("/")[1] for manifest in outcome.manifests if manifest.stage not in outcome.reused]
+    made = [manifest.artifact.split("/")[1] for manifest in outcome.new()]
     if not any(find(parameters.store, fingerprint) for fingerprint in made):
         return
     measures = ("rows", "tokens", "wall_seconds", "cpu_seconds", "peak_memory_bytes", "disk_bytes", "usd")

@@ -1,25 +1,30 @@
 """The command `train`."""
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from flows.cli import show
+from flows.cli.run import execute
 from flows.cli.terminal import (
     DEFAULT_STORE,
-    Runner,
     RunnerOption,
     SetOption,
     StoreOption,
     VerboseOption,
     WorkersOption,
-    end_at_once_on_interrupt,
     explained_errors,
     out,
     prepare,
 )
+
+if TYPE_CHECKING:
+    from configs.training import TrainModel
+    from flows.forms import TrainForm
+    from flows.pipelines.train import Trained
 
 DatasetsArgument = Annotated[
     list[str], typer.Argument(metavar="DATASET", help="Questions to learn from: FORMAT:PATH?option=value.")
@@ -57,7 +62,9 @@ def train(
 
         form = _form(recipe, datasets, passages or [], directory, store, assignments or [], workers)
         parameters = form.training()
-        trained = _run(form, parameters, runner)
+        if runner:
+            parameters = parameters.model_copy(update={"runner": runner.value})
+        trained = execute(parameters, lambda: partial(_flow, form))
         trainer = resolve("trainer", parameters.train.trainer)
         show.trained(out, trained.artifact, trained.figures, trainer.headings)
         if len(trained.reused) == len(trained.manifests):
@@ -67,6 +74,13 @@ def train(
             out.print(f"The model is in {shown}:  --set {trainer.use}={shown}", soft_wrap=True)
         else:
             out.print("To use it, the same command with --out DIR copies it to a directory.")
+
+
+def _flow(form: "TrainForm", parameters: "TrainModel") -> "Trained":
+    """The flow takes what a person fills in; the plan is that of the parameters that come of it."""
+    from flows.train import train
+
+    return train(form)
 
 
 def _form(
@@ -92,22 +106,6 @@ def _form(
     )
     place = {"store": store, "workers": workers, "out": directory and directory.absolute()}
     return TrainForm(recipe=recipe, datasets=questions, passages=more, more=tuple(assignments), **place)
-
-
-def _run(form: Any, parameters: Any, runner: Runner | None) -> Any:
-    from flows.pipelines.index_corpus import run_serially
-    from flows.pipelines.train import is_trained
-    from flows.pipelines.train import train as train_plainly
-
-    # Asked before a server and workers are started: a wrong name or a missing file is told at once.
-    if is_trained(parameters) or (runner or parameters.runner) == Runner.serial:
-        return train_plainly(parameters, run_serially)
-    from flows.server import check_server
-    from flows.train import train as flow
-
-    check_server()
-    end_at_once_on_interrupt(parameters.store)
-    return flow(form)
 
 
 def settings_help() -> str:

@@ -1,20 +1,20 @@
-"""The stages of an evaluation, and the flow as plain Python: ask → encode_questions → retrieve → refine → generate →
-critique → select → score, each for all methods, so that a model is loaded once and shared work is done once."""
+"""An evaluation, as plain Python: ask → encode_questions → retrieve → refine → generate → critique → select → score,
+each for all methods, so that a model is loaded once and shared work is done once."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import get_args
 
 from configs.evaluation import Evaluate, Method
 from configs.loading import ConfigError
 from configs.schema import EncodeConfig, LoadConfig, Unit
 from flows.pipelines.experiments import complete
-from flows.pipelines.index_corpus import Execute
+from flows.pipelines.run import Execute, Outcome, Plan
 from flows.pipelines.variants import with_indexes
 from storage.artifacts import Artifact, Manifest
-from storage.catalog import database as catalog
 from storage.indexes.units import table_of
-from storage.runs import Run, find_index, recorded_run
+from storage.runs import find_index
 from tasks.ask import Ask
 from tasks.critique import Critique
 from tasks.encode import EncodeQuestions
@@ -22,27 +22,63 @@ from tasks.generate import Generate
 from tasks.load import Load
 from tasks.refine import Refine
 from tasks.registry import as_recorded, make
+from tasks.report import Written, read_report, write_report
 from tasks.retrieve import Retrieve, Searcher
 from tasks.score import Score
 from tasks.select import Select
 from tasks.stage import Stage
 
-UNITS: tuple[Unit, ...] = ("sentence", "passage")
-VERBS = ("load", "ask", "encode_questions", "retrieve", "refine", "generate", "critique", "select", "score")
+Stages = dict[str, dict[str, Stage]]
+"""By method and the stage's name."""
 
 
 @dataclass(frozen=True)
-class Evaluated:
-    """What a flow came to: the run, each method's manifests by verb, and the artifacts that were already there."""
+class Evaluated(Outcome):
+    """What an evaluation came to. `methods`: each one's manifests by the stage's name."""
 
-    run: Run
+    store: Path
     methods: dict[str, dict[str, Manifest]]
-    reused: set[str]
+
+    @cached_property
+    def report(self) -> Written:
+        """The report, read from the store and written there by whoever asks for it first, and once. Raises NoReport."""
+        return write_report(self.store, read_report(self.store, self.run))
 
 
-def evaluation_stages(parameters: Evaluate) -> dict[str, dict[str, Stage]]:
-    """By method and verb. Raises what a user has to mend, before anything runs."""
-    parameters = with_indexes(complete(parameters))
+class EvaluationPlan(Plan):
+    """The stages that answer the questions by every method, and score the answers.
+
+    Raises what a user has to mend, before anything runs.
+    """
+
+    flow = "evaluate"
+    parameters: Evaluate
+    """With the name of the index that every method searches, where it asked for a variant."""
+
+    def __init__(self, parameters: Evaluate) -> None:
+        parameters = with_indexes(complete(parameters))
+        self.by_method = evaluation_stages(parameters)
+        every = (stage for stages in self.by_method.values() for stage in stages.values())
+        super().__init__(parameters, parameters.name, every)
+
+    def methods(self) -> dict[str, dict[str, str]]:
+        return {
+            method: {stage.table: stage.artifact.name for stage in stages.values()}
+            for method, stages in self.by_method.items()
+        }
+
+    def run(self, execute: Execute) -> Evaluated:
+        outcome = super().run(execute)
+        manifests = {manifest.artifact: manifest for manifest in outcome.manifests}
+        methods = {
+            method: {name: manifests[stage.artifact.name] for name, stage in stages.items()}
+            for method, stages in self.by_method.items()
+        }
+        return Evaluated(outcome.run, outcome.manifests, outcome.reused, self.store, methods)
+
+
+def evaluation_stages(parameters: Evaluate) -> Stages:
+    """Of parameters whose methods name their index."""
     store = parameters.store.absolute()
     shared: dict[str, Stage] = {}
     if parameters.questions.dataset:
@@ -110,50 +146,12 @@ def _method_stages(store: Path, method: Method, asked: Artifact, parameters: Eva
             stages["critique"] = Critique(store, asked, evidence, candidates, method.critique)
         if method.select:
             stages["select"] = Select(store, candidates, stages["critique"].artifact, method.select)
-    unread = ("encode_questions", "critique")  # no metric asks for these
-    results = {stage.table: stage.artifact for verb, stage in stages.items() if verb not in unread}
+    results = {stage.table: stage.artifact for stage in stages.values() if stage.table in Score.results}
     units: dict[Unit, Artifact] = {}
     if method.retrieve and method.index:
         tables = find_index(store, method.index).artifacts
-        units = {unit: _artifact(store, method.index, table_of(unit)) for unit in UNITS if table_of(unit) in tables}
+        units = {
+            unit: _artifact(store, method.index, table_of(unit)) for unit in get_args(Unit) if table_of(unit) in tables
+        }
     stages["score"] = Score(store, asked, results, units, parameters.score)
     return stages
-
-
-def is_evaluated(parameters: Evaluate) -> bool:
-    """Whether every artifact is there already, so that no workers need to be started."""
-    return all(stage.manifest() for stages in evaluation_stages(parameters).values() for stage in stages.values())
-
-
-def evaluate(parameters: Evaluate, execute: Execute) -> Evaluated:
-    """Answer the questions by every method, and score the answers. What is there already is not done again."""
-    parameters = with_indexes(complete(parameters))
-    stages = evaluation_stages(parameters)
-    config = parameters.model_dump(mode="json")
-    due = list(_by_verb(stages))
-    names = [stage.artifact.name for each in due for stage in each]
-    methods = {name: {stage.table: stage.artifact.name for stage in each.values()} for name, each in stages.items()}
-    manifests: dict[str, Manifest] = {}
-    reused: set[str] = set()
-    try:
-        with recorded_run(parameters.store, "evaluate", parameters.name, config, names, methods) as run:
-            for each in due:
-                there = {stage.artifact.name: found for stage in each if (found := stage.manifest())}
-                missing = [stage for stage in each if stage.artifact.name not in there]
-                done = execute(missing, run.run_id) if missing else []
-                reused |= set(there)
-                manifests |= there | {manifest.artifact: manifest for manifest in done}
-    finally:
-        catalog.refresh(parameters.store)
-    results = {
-        name: {verb: manifests[stage.artifact.name] for verb, stage in each.items()} for name, each in stages.items()
-    }
-    return Evaluated(run, results, reused)
-
-
-def _by_verb(stages: dict[str, dict[str, Stage]]) -> Iterator[list[Stage]]:
-    """The stages of one verb after those of another, each artifact once."""
-    for verb in VERBS:
-        distinct = {each[verb].artifact.name: each[verb] for each in stages.values() if verb in each}
-        if distinct:
-            yield list(distinct.values())

@@ -1,16 +1,16 @@
-"""Which stages a flow has, and in which order. Plain Python: neither Prefect nor Ray is needed to run these."""
+"""Making a corpus searchable, as plain Python: load → split → encode → index, and terms → bm25 for keywords."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from configs.loading import ConfigError
 from configs.schema import IndexCorpus, Unit
-from flows.pipelines.progress import StageProgress
+from flows.pipelines.run import Plan
+from storage import files
 from storage.artifacts import Artifact, Manifest
-from storage.catalog import database as catalog
-from storage.runs import NamedIndex, Run, recorded_run, save_index
-from tasks.datasets.base import InputError
+from storage.runs import NamedIndex, Run, save_index
+from tasks.datasets.base import InputError, Passage
 from tasks.encode import Encode
 from tasks.index import Index
 from tasks.index_keywords import BM25, Terms
@@ -19,26 +19,55 @@ from tasks.registry import completed
 from tasks.split import Rewrite, split_stage
 from tasks.stage import Stage
 
-Execute = Callable[[Sequence[Stage], str], list[Manifest]]
-"""Does stages of one kind for a run (its id), and returns the manifests: serially, or as a Prefect task on Ray."""
 
+class IndexPlan(Plan):
+    """The stages that make the index `parameters.name`. Raises what a user has to mend, before anything runs."""
 
-@dataclass(frozen=True)
-class Outcome:
-    """What a flow came to: the run, its manifests in order, and the stages of them that were already there."""
+    flow = "index_corpus"
+    parameters: IndexCorpus
 
-    run: Run
-    manifests: list[Manifest]
-    reused: set[str]
+    def __init__(self, parameters: IndexCorpus) -> None:
+        parameters = completed(parameters)
+        super().__init__(parameters, parameters.name, index_stages(parameters))
+
+    @property
+    def load(self) -> Load:
+        """The stage that reads the sources."""
+        return next(stage for stage in self.stages if isinstance(stage, Load))
+
+    def room(self) -> None:
+        from flows.pipelines.quote.quote import check_room  # a run that is done asks for none
+
+        check_room(self)
+
+    def over(self, passages: Sequence[Passage], folder: Path) -> "IndexPlan":
+        """The same work over a few passages, with a store of its own in that new folder."""
+        source = folder / "sample.jsonl"
+        rows = [{"title": passage.title, "text": passage.text} for passage in passages]
+        files.write_text(source, "".join(json.dumps(row) + "\n" for row in rows))
+        settings = self.parameters.model_dump(mode="json")
+        settings |= {"datasets": [f"jsonl:{source}"], "store": folder / "store"}
+        return IndexPlan(IndexCorpus.model_validate(settings))
+
+    def check(self, stage: Stage, manifest: Manifest) -> None:
+        """Raises InputError."""
+        if stage.name == "load" and not manifest.rows["passages"]:
+            raise InputError(f"{', '.join(self.parameters.datasets)}: questions only, no passage to index")
+        if stage.name == "split" and manifest.note("whole") == manifest.rows_in:
+            raise InputError(_nothing_rewritten(self.parameters))
+
+    def save(self, run: Run) -> None:
+        artifacts = {stage.table: stage.artifact.name for stage in self.stages}
+        config = self.parameters.model_dump(mode="json")
+        save_index(self.store, NamedIndex(self.name, run.run_id, artifacts, config))
 
 
 def index_stages(parameters: IndexCorpus) -> list[Stage]:
     """load → split → encode → index; without split where whole passages are all that is to be retrieved; terms → bm25
-    where keywords are to be searched too.
+    where keywords are to be searched too. The settings are complete: methods' own Options (`tasks.registry.completed`).
 
     Fingerprints follow from settings and inputs alone, so that all are known before anything runs.
     """
-    parameters = completed(parameters)
     store = parameters.store.absolute()  # a worker may have another working directory
     load = Load(store, parameters.datasets, parameters.load)
     if "sentence" in parameters.encode.units:
@@ -74,33 +103,6 @@ def _encode(store: Path, units: Artifact, parameters: IndexCorpus, originals: Ar
     return stage
 
 
-def is_indexed(parameters: IndexCorpus) -> bool:
-    """Whether every artifact is there already, so that no workers need to be started."""
-    return all(stage.manifest() for stage in index_stages(parameters))
-
-
-def index_corpus(parameters: IndexCorpus, execute: Execute) -> Outcome:
-    """Make the index `parameters.name`. What is there already is not done again."""
-    stages = index_stages(parameters)
-    config = completed(parameters).model_dump(mode="json")
-    names = [stage.artifact.name for stage in stages]
-    try:
-        with recorded_run(parameters.store, "index_corpus", parameters.name, config, names) as run:
-            manifests = []
-            reused = {stage.name for stage in stages if stage.manifest()}
-            for stage in stages:
-                manifests += execute([stage], run.run_id)
-                if stage.name == "load" and not manifests[0].rows["passages"]:
-                    raise InputError(f"{', '.join(parameters.datasets)}: questions only, no passage to index")
-                if stage.name == "split" and manifests[-1].note("whole") == manifests[-1].rows_in:
-                    raise InputError(_nothing_rewritten(parameters))
-            artifacts = {stage.table: stage.artifact.name for stage in stages}
-            save_index(parameters.store, NamedIndex(parameters.name, run.run_id, artifacts, config))
-    finally:
-        catalog.refresh(parameters.store)  # fails no run and hides no error
-    return Outcome(run, manifests, reused)
-
-
 def _nothing_rewritten(parameters: IndexCorpus) -> str:
     split = parameters.split
     given = [f"split.{key}={value}" for key, value in split.given().items() if key != split.field()]
@@ -109,12 +111,3 @@ def _nothing_rewritten(parameters: IndexCorpus) -> str:
         f"splitter {split.splitter!r} gave no unit for any passage ({how}): is that a model which writes JSON lists "
         "of propositions, or a file with the very texts of these passages?"
     )
-
-
-def run_serially(stages: Sequence[Stage], run_id: str) -> list[Manifest]:
-    """Do stages in this process alone, with the same result."""
-    manifests = []
-    for stage in stages:
-        with stage.artifact.locked(), StageProgress(stage.name) as progress:
-            manifests.append(stage.run(run_id, progress.add, progress.expect))
-    return manifests

@@ -145,7 +145,8 @@ def _remove(store: Path, removal: Removal, referred: Callable[[], dict[str, str]
 def _remove_artifact(artifact: Artifact) -> None:
     """Needs the artifact's lock, which goes last."""
     if records := list(artifact.records()):  # what was paid for shards of an artifact that was never completed
-        artifact.add_costs((artifact.description() or {}).get("stage", artifact.table), records)
+        description = artifact.description() or {}
+        artifact.add_costs(description.get("stage", artifact.table), description.get("model"), records)
     home, *others = parts(artifact)
     files.remove(home / "manifest.json")
     files.remove_tree(home / "done")

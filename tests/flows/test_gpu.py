@@ -8,8 +8,9 @@ import torch
 
 from configs.loading import ConfigError
 from configs.schema import EncodeConfig, IndexCorpus
-from flows.pipelines.index_corpus import index_stages, run_serially
+from flows.pipelines.graph import graph
 from flows.pipelines.progress import StageProgress
+from flows.pipelines.run import run_serially
 from flows.ray_pool import Workers, most_workers
 from tasks.encode import Encode, make_encoder
 from tasks.models.device import choose_device, choose_dtype, native_bf16
@@ -82,7 +83,7 @@ def test_a_worker_without_a_gpu_says_so(gpu: Any) -> None:
 
 
 def stage(store: Path, **settings: Any) -> Encode:
-    [found] = [one for one in index_stages(_parameters(store, **settings)) if isinstance(one, Encode)]
+    [found] = [one for one in graph(_parameters(store, **settings)).stages if isinstance(one, Encode)]
     return found
 
 
@@ -138,7 +139,7 @@ def test_ray_gives_each_worker_its_share(tmp_path: Path, monkeypatch: pytest.Mon
     mark = tmp_path / "mark"
     monkeypatch.setenv("VITALFEW_TEST_MARK", str(mark))
     settings = _parameters(tmp_path / "store", num_gpus=0.5)
-    *before, encode, _ = index_stages(settings)
+    *before, encode, _ = graph(settings).stages
     for one in before:
         run_serially([one], "run")
     address = {"_node_ip_address": "127.0.0.1", "include_dashboard": False, "log_to_driver": False}

@@ -19,7 +19,7 @@ import pytest
 from flows.cli.operations import operations
 from storage.runs import read_runs
 from tests.support.fakes import ChatServer, Reply
-from tests.support.indexing import index, sql
+from tests.support.indexing import index, reused, sql
 from tests.support.prefect_ui import ROOT, Ui, wait
 
 FAST = ["generate.generator=tests.support.fakes:FirstWords"]
@@ -152,7 +152,7 @@ def test_two_runs_never_overlap_and_a_cancelled_one_is_cancelled(ui: Ui, hold: P
     assert record.state == "cancelled", record.error
     # it goes on from its last whole shard
     again = index(ui.store, SLOW, name="slow", **{"encode": {"encoder": "tests.support.fakes:HeldEncoder"}})
-    assert {"load", "split"} <= again.reused
+    assert {"load", "split"} <= reused(again)
     (encoded,) = [manifest for manifest in again.manifests if manifest.stage == "encode"]
     assert {shard.run_id for shard in encoded.shards} == {record.run_id, again.run.run_id}
 

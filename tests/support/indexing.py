@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 
 from configs.loading import build, merged
 from configs.schema import IndexCorpus
-from flows.pipelines.index_corpus import Outcome, index_corpus, run_serially
+from flows.pipelines.graph import graph
+from flows.pipelines.run import Outcome, run_serially
 from storage.files import checksum
 
 SYNTHETIC = "synthetic:passages=60,questions=10,seed=3"
@@ -23,7 +24,12 @@ def parameters(store: Path, *datasets: str, **settings: Any) -> IndexCorpus:
 
 
 def index(store: Path, *datasets: str, **settings: Any) -> Outcome:
-    return index_corpus(parameters(store, *datasets, **settings), run_serially)
+    return graph(parameters(store, *datasets, **settings)).run(run_serially)
+
+
+def reused(outcome: Outcome) -> set[str]:
+    """The stages that were there already."""
+    return {manifest.stage for manifest in outcome.manifests if manifest.artifact in outcome.reused}
 
 
 def table(store: Path, name: str) -> pa.Table:

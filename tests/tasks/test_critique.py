@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from configs.loading import ConfigError
-from flows.pipelines.evaluate import Evaluated, evaluate
+from flows.pipelines.evaluate import Evaluated
 from flows.pipelines.experiments import evaluation
-from flows.pipelines.index_corpus import run_serially
+from flows.pipelines.graph import graph
+from flows.pipelines.run import run_serially
 from storage import schemas
 from tasks.report import read_report
 from tests.support.indexing import contents, index, sql, table
@@ -47,7 +48,7 @@ def store(indexed: Path, tmp_path: Path) -> Path:
 
 
 def run(store: Path, **settings: Any) -> Evaluated:
-    return evaluate(evaluation("trial", {**SETTINGS, **settings}, {"store": store, "runner": "serial"}), run_serially)
+    return graph(evaluation("trial", {**SETTINGS, **settings}, {"store": store, "runner": "serial"})).run(run_serially)
 
 
 def rows(store: Path, name: str, method: str, columns: str = "*") -> list[tuple[Any, ...]]:

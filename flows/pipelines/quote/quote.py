@@ -5,22 +5,21 @@ handful of passages, which pays for loading models, on as many others, and on so
 be a line through the latter two: so much for any shard and so much for every passage in it.
 """
 
-import json
 import math
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import psutil
 
 from configs.schema import IndexCorpus
-from flows.pipelines.index_corpus import index_stages
 from flows.pipelines.quote.survey import Survey, survey
 from flows.pipelines.quote.trial import Sample, Trials, try_stages
 from storage import files
-from storage.costs import charge, model_name
+from storage.costs import charge
 from storage.quotes import Quote, find, save
 from tasks.datasets.base import InputError, Passage
 from tasks.encoders import reuse
@@ -45,6 +44,30 @@ AMPLE, RECORD = 500, 1000
 RAY_WORKER = 115 << 20
 
 
+class Quotable(Protocol):
+    """A plan over a corpus, of which some passages can stand for all."""
+
+    parameters: IndexCorpus
+
+    @property
+    def store(self) -> Path:
+        """Where it will write."""
+
+    @property
+    def stages(self) -> list[Stage]:
+        """In an order in which they can be done."""
+
+    @property
+    def load(self) -> Load:
+        """The stage that reads the sources."""
+
+    def missing(self) -> list[Stage]:
+        """The stages that are not done yet."""
+
+    def over(self, passages: Sequence[Passage], folder: Path) -> "Quotable":
+        """The same work over a few passages, with a store of its own in that new folder."""
+
+
 @dataclass(frozen=True)
 class Line:
     """y = fixed + slope * n, neither below zero."""
@@ -65,7 +88,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Quoted:
     """A quote per stage, in order; a stage that is there already is quoted as nothing.
 
     `known`: the share of passages whose vectors the store holds; `start_seconds`: what is no stage's own;
@@ -106,59 +129,57 @@ def _no_room(due: float, free: int) -> str:
     )
 
 
-def plan(parameters: IndexCorpus) -> Plan:
+def quote(plan: Quotable) -> Quoted:
     """Quote a run, and keep the quotes in its store. Raises InputError as the run itself would."""
-    stages = index_stages(parameters)
-    there = {stage.name for stage in stages if stage.manifest()}
+    parameters = plan.parameters
+    missing = {stage.name for stage in plan.missing()}
     workers = (parameters.workers or psutil.cpu_count() or 1) if parameters.runner == "ray" else 1
-    load = next(stage for stage in stages if isinstance(stage, Load))
-    surveyed = survey([dataset for _, dataset in load.datasets], parameters.load, 2 * FIRST + LARGE, SURVEY_SECONDS)
+    sources = [dataset for _, dataset in plan.load.datasets]
+    surveyed = survey(sources, parameters.load, 2 * FIRST + LARGE, SURVEY_SECONDS)
     if not surveyed.sample:
         raise InputError(f"{', '.join(parameters.datasets)}: no usable passage in what was read of it")
     with tempfile.TemporaryDirectory(prefix="vitalfew-plan-") as folder:
-        samples = _tried(parameters, Path(folder), surveyed, workers)
-    known = _share_known(stages, surveyed)
-    quotes = [_quote(stage, samples[stage.name], surveyed, parameters, workers, known) for stage in stages]
-    quotes = [_nothing(quote) if quote.stage in there else quote for quote in quotes]
-    save(parameters.store, [quote for quote in quotes if quote.stage not in there])
+        samples = _tried(plan, Path(folder), surveyed, workers)
+    known = _share_known(plan.stages, surveyed)
+    quotes = [_quote(stage, samples[stage.name], surveyed, parameters, workers, known) for stage in plan.stages]
+    quotes = [quote if quote.stage in missing else _nothing(quote) for quote in quotes]
+    save(plan.store, [quote for quote in quotes if quote.stage in missing])
     text = sum(len(passage.text.encode()) + len(passage.title.encode()) for _, passage in surveyed.sample)
     staging = surveyed.records * (text / len(surveyed.sample) + STAGED_ROW)
-    return Plan(
+    return Quoted(
         survey=surveyed,
         stages=quotes,
-        there=there,
+        there={quote.stage for quote in quotes} - missing,
         known=known,
-        start_seconds=START_RAY + START_STAGE * (len(stages) - len(there)) if parameters.runner == "ray" else 0.0,
-        staging_bytes=0.0 if load.name in there else staging,
-        free_bytes=files.free_bytes(parameters.store),
+        start_seconds=START_RAY + START_STAGE * len(missing) if parameters.runner == "ray" else 0.0,
+        staging_bytes=staging if plan.load.name in missing else 0.0,
+        free_bytes=files.free_bytes(plan.store),
     )
 
 
-def check_room(parameters: IndexCorpus) -> None:
+def check_room(plan: Quotable) -> None:
     """Refuse to start a run whose artifacts the disk has no room for. Raises DoesNotFit.
 
-    Where the disk is large for the sources there is nothing to ask. Else the quotes tell, and where there are none, a
-    plan is made.
+    Where the disk is large for the sources there is nothing to ask. Else the quotes tell, and where there are none, one
+    is made.
     """
-    stages = index_stages(parameters)
-    free = files.free_bytes(parameters.store)
-    load = next(stage for stage in stages if isinstance(stage, Load))
-    sources = sum(files.status(path).size for path in load.files)
-    records = sum(dataset.total_records() or 0 for _, dataset in load.datasets)
+    free = files.free_bytes(plan.store)
+    sources = sum(files.status(path).size for path in plan.load.files)
+    records = sum(dataset.total_records() or 0 for _, dataset in plan.load.datasets)
     if free > AMPLE * (sources + records * RECORD):
         return
-    missing = [stage for stage in stages if not stage.manifest()]
-    quotes = [find(parameters.store, stage.artifact.fingerprint) for stage in missing]
+    missing = plan.missing()
+    quotes = [find(plan.store, stage.artifact.fingerprint) for stage in missing]
     if all(quotes):
         due = sum(quote.disk_bytes for quote in quotes if quote)
         done = sum(file.bytes for stage in missing for record in stage.artifact.records() for file in record.files)
         if due - done > free:
             raise DoesNotFit(_no_room(due - done, free))
     else:
-        plan(parameters).check()
+        quote(plan).check()
 
 
-def _tried(parameters: IndexCorpus, folder: Path, surveyed: Survey, workers: int) -> Trials:
+def _tried(plan: Quotable, folder: Path, surveyed: Survey, workers: int) -> Trials:
     """By stage, what it takes on the three samples, with as many processes at work as the machine will see."""
     passages = [passage for _, passage in surveyed.sample]
     sizes = _sizes(len(passages))
@@ -167,20 +188,11 @@ def _tried(parameters: IndexCorpus, folder: Path, surveyed: Survey, workers: int
     for copy in range(min(workers, psutil.cpu_count() or 1)):
         target = folder / str(copy)
         samples = [
-            _sample_stages(parameters, target / str(number), passages[end - size : end])
+            plan.over(passages[end - size : end], target / str(number)).stages
             for number, (size, end) in enumerate(zip(sizes, ends, strict=True))
         ]
         copies.append(list(zip(*samples, strict=True)))
-    return try_stages(copies, sizes, folder / "processes", together=parameters.runner == "serial")
-
-
-def _sample_stages(parameters: IndexCorpus, folder: Path, passages: Sequence[Passage]) -> list[Stage]:
-    """The stages over a few passages, with a store of their own."""
-    source = folder / "sample.jsonl"
-    rows = [{"title": passage.title, "text": passage.text} for passage in passages]
-    files.write_text(source, "".join(json.dumps(row) + "\n" for row in rows))
-    given = parameters.model_dump(mode="json") | {"datasets": [f"jsonl:{source}"], "store": folder / "store"}
-    return index_stages(IndexCorpus.model_validate(given))
+    return try_stages(copies, sizes, folder / "processes", together=plan.parameters.runner == "serial")
 
 
 def _sizes(passages: int) -> tuple[int, int, int]:
@@ -196,35 +208,23 @@ def _share_known(stages: Sequence[Stage], surveyed: Survey) -> float:
 
 
 def _quote(
-    stage: Stage,
-    samples: tuple[Sample, ...],
-    surveyed: Survey,
-    parameters: IndexCorpus,
-    workers: int,
-    known: float,
+    stage: Stage, samples: tuple[Sample, ...], surveyed: Survey, parameters: IndexCorpus, workers: int, known: float
 ) -> Quote:
-    first, small, large = samples
+    small, large = samples[1:]
     new = 1.0 - known if stage.name == "encode" else 1.0
-    per_passage = surveyed.passages / sum(each.passages for each in samples)
-    rows = per_passage * sum(each.rows * each.shards for each in samples)
-    tokens = new * per_passage * sum(each.tokens * each.shards for each in samples)
+    per_passage = surveyed.passages / sum(sample.passages for sample in samples)
+    rows = per_passage * sum(sample.rows * sample.shards for sample in samples)
+    tokens = new * per_passage * sum(sample.tokens * sample.shards for sample in samples)
     shards = shard_count(surveyed.passages, parameters.load)
     if stage.name == "index":
         shards = max(1, math.ceil(rows * large.disk / large.rows / (parameters.index.shard_mb << 20)))
-
-    def line(name: str, over: str) -> Line:
-        points = [(getattr(each, over), getattr(each, name)) for each in (small, large)]
-        return Line.through(*points)
-
-    # Models are paid by the token, everything else by the row.
-    over, amount = ("tokens", tokens) if large.tokens else ("rows", rows)
-    loading = max(0.0, first.wall - small.wall)
-    once = _preparation(stage, "preparation_wall", small, large, surveyed, parameters)
-    wall = once + loading + math.ceil(shards / workers) * line("wall", over).at(amount / shards)
-    once = _preparation(stage, "preparation_cpu", small, large, surveyed, parameters)
-    cpu = once + loading * min(workers, shards) + shards * line("cpu", over).at(amount / shards)
+    amount = (tokens if large.tokens else rows) / shards
+    wall = _preparation(stage, "preparation_wall", small, large, surveyed, parameters)
+    wall += _seconds("wall", samples, amount, starts=1, shards=math.ceil(shards / workers))
+    cpu = _preparation(stage, "preparation_cpu", small, large, surveyed, parameters)
+    cpu += _seconds("cpu", samples, amount, starts=min(workers, shards), shards=shards)
     gpu = wall * min(workers, shards) if large.gpu else 0.0
-    bytes_per_row = line("disk", "rows")
+    bytes_per_row = Line.through((small.rows, small.disk), (large.rows, large.disk))
     larger = max(0.0, rows / shards - large.rows)
     memory = large.memory + larger * bytes_per_row.slope + (RAY_WORKER if parameters.runner == "ray" else 0)
     disk = shards * bytes_per_row.at(rows / shards) * (1 + surveyed.other_bytes if stage.name == "load" else 1)
@@ -240,8 +240,17 @@ def _quote(
         gpu_seconds=gpu,
         peak_memory_bytes=round(memory),
         disk_bytes=round(disk),
-        usd=charge(cpu, gpu, tokens, model_name(stage.name, stage.config.model_dump())),
+        usd=charge(cpu, gpu, tokens, stage.model_name),
     )
+
+
+def _seconds(measure: str, samples: tuple[Sample, ...], amount: float, starts: int, shards: int) -> float:
+    """Of that many shards of `amount` tokens or rows, where the model is loaded `starts` times. `measure`: of a shard,
+    wall or cpu. Models are paid by the token, everything else by the row."""
+    first, small, large = samples
+    over = "tokens" if large.tokens else "rows"
+    line = Line.through(*((getattr(sample, over), getattr(sample, measure)) for sample in (small, large)))
+    return starts * max(0.0, first.wall - small.wall) + shards * line.at(amount)
 
 
 def _preparation(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tasks.reports.contents import Report
 from tasks.reports.papers import conditions
+from tasks.reports.plots.drawing import Plot
 from tasks.reports.plots.list import drawn
 from tasks.reports.shown import grids
 from tasks.reports.shown.columns import chosen_columns
@@ -16,10 +17,10 @@ from tasks.reports.shown.text import one_line
 _TEMPLATE = Path(__file__).with_name("page.html.jinja")
 
 
-def page(report: Report, columns: Sequence[str] | None = None) -> str:
+def page(report: Report, columns: Sequence[str] | None = None, plots: Sequence[Plot] | None = None) -> str:
     """HTML with everything in it: no script, no file and no server besides. Raises ValueError for an unknown column.
 
-    `columns`: metrics of the first table; every metric is in the second one.
+    `columns`: metrics of the first table; every metric is in the second one. `plots`: where they are drawn already.
     """
     from jinja2 import Environment, StrictUndefined
 
@@ -41,7 +42,7 @@ def page(report: Report, columns: Sequence[str] | None = None) -> str:
         everything=grids.everything(report),
         settings=grids.settings(report),
         costs=grids.costs(report),
-        plots=drawn(report),
+        plots=drawn(report) if plots is None else plots,
         warnings=warnings(report),
         paid=paid(report),
         queries=[*queries(report)],

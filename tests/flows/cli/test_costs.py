@@ -8,10 +8,14 @@ from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
+from pydantic import BaseModel
 
+from configs.evaluation import GenerateConfig
+from configs.schema import LoadConfig
 from storage import costs, nvml, schemas
-from storage.costs import Meter, charge, model_name, read_prices
+from storage.costs import Meter, charge, read_prices
 from storage.files import write_table
+from tasks.stage import Stage
 from tests.support.indexing import index, sql
 
 LISTS = """
@@ -65,9 +69,18 @@ def test_a_single_list_and_what_is_refused(prices: Path) -> None:
 
 
 def test_names_of_models() -> None:
-    assert model_name("encode", {"encoder": "minilm", "model": None}) == "minilm"
-    assert model_name("generate", {"generator": "openai", "model": "large"}) == "openai:large"
-    assert model_name("load", {"max_chars": 5}) is None
+    class Made(Stage):
+        role = "generator"
+
+        def __init__(self, config: BaseModel) -> None:
+            """Without a store."""
+            self.config = config
+
+    Made.__abstractmethods__ = frozenset()
+    assert Made(GenerateConfig(generator="reader")).model_name == "reader"
+    assert Made(GenerateConfig(generator="openai", model="large")).model_name == "openai:large"
+    Made.role = None
+    assert Made(LoadConfig(max_chars=5)).model_name is None
 
 
 def test_the_ledger_names_the_model(tmp_path: Path) -> None:

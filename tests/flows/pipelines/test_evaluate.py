@@ -14,9 +14,10 @@ from typer.testing import CliRunner
 from configs.evaluation import Evaluate
 from configs.loading import ConfigError
 from flows.cli.main import app
-from flows.pipelines.evaluate import Evaluated, evaluate
+from flows.pipelines.evaluate import Evaluated
 from flows.pipelines.experiments import evaluation
-from flows.pipelines.index_corpus import run_serially
+from flows.pipelines.graph import graph
+from flows.pipelines.run import run_serially
 from storage.artifacts import Artifact, ShardRecord
 from storage.indexes.opened import IndexMismatch
 from storage.runs import IndexNotFound, read_runs
@@ -62,7 +63,7 @@ def parameters(store: Path, settings: dict[str, Any] = THREE, **given: Any) -> E
 
 
 def run(store: Path, settings: dict[str, Any] = THREE, **given: Any) -> Evaluated:
-    return evaluate(parameters(store, settings, **given), run_serially)
+    return graph(parameters(store, settings, **given)).run(run_serially)
 
 
 def values(store: Path, outcome: Evaluated, method: str) -> dict[str, float | None]:

@@ -24,7 +24,7 @@ from storage.runs import read_runs
 from tasks import load
 from tasks.datasets.base import InputError
 from tasks.datasets.jsonl import JsonLines
-from tests.support.indexing import SYNTHETIC, contents, index, sql, table
+from tests.support.indexing import SYNTHETIC, contents, index, reused, sql, table
 
 ROOT = Path(__file__).parents[3]
 FAKE = [
@@ -423,7 +423,7 @@ def test_links_and_dots_in_paths(tmp_path: Path) -> None:
         assert run("search", "Which passage?", "--index", "test", "--store", store).exit_code == 0
         assert run("store", "verify", "--store", store).exit_code == 0
         # the same content, whatever path led to it
-        assert "load" in index(store, f"jsonl:{file}").reused
+        assert "load" in reused(index(store, f"jsonl:{file}"))
 
 
 def test_a_store_of_an_odd_name(tmp_path: Path) -> None:

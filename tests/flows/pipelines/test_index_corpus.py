@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.pipelines.index_corpus import index_corpus, index_stages, run_serially
+from flows.pipelines.graph import graph
+from flows.pipelines.run import run_serially
 from storage.artifacts import Artifact, ShardRecord
 from storage.indexes.opened import IndexMismatch
 from storage.runs import read_runs
@@ -24,7 +25,7 @@ from tasks.datasets.base import InputError
 from tasks.encode import BadVectors
 from tasks.retrieve import Searcher
 from tasks.stage import Stage
-from tests.support.indexing import SYNTHETIC, contents, index, parameters, sql, table
+from tests.support.indexing import SYNTHETIC, contents, index, parameters, reused, sql, table
 from tests.support.real_data import real_data
 
 ROOT = Path(__file__).parents[3]
@@ -41,7 +42,7 @@ def test_tables_of_a_corpus(tmp_path: Path) -> None:
     assert faiss.rows["faiss"] == encode.rows["vectors"]
     assert len(load.shards) == 4
     assert outcome.run.state == "completed"
-    assert outcome.reused == set()
+    assert reused(outcome) == set()
 
 
 def test_sentences_give_back_their_passages(tmp_path: Path) -> None:
@@ -86,12 +87,12 @@ def test_the_same_work_is_not_done_twice(tmp_path: Path) -> None:
     index(tmp_path)
     before = contents(tmp_path)
     again = index(tmp_path)
-    assert again.reused == {"load", "split", "encode", "index"}
+    assert reused(again) == {"load", "split", "encode", "index"}
     assert contents(tmp_path) == before
     fused = index(tmp_path, name="fused", index={"layout": "fused", "alpha": 0.5})
-    assert fused.reused == {"load", "split", "encode"}
+    assert reused(fused) == {"load", "split", "encode"}
     other = index(tmp_path, name="late", encode={"context": "late"})
-    assert other.reused == {"load", "split"}
+    assert reused(other) == {"load", "split"}
 
 
 def test_a_file_may_move_and_a_row_may_change_its_place(tmp_path: Path) -> None:
@@ -101,7 +102,7 @@ def test_a_file_may_move_and_a_row_may_change_its_place(tmp_path: Path) -> None:
     first = index(tmp_path / "s", f"jsonl:{one}")
     other.parent.mkdir()
     other.write_text("\n".join(rows))
-    assert index(tmp_path / "s", f"jsonl:{other}").reused == first.reused | {"load", "split", "encode", "index"}
+    assert reused(index(tmp_path / "s", f"jsonl:{other}")) == reused(first) | {"load", "split", "encode", "index"}
     other.write_text("\n".join(["", *reversed(rows)]))
     moved = index(tmp_path / "moved", f"jsonl:{other}")
     ids = [record.files[0].rows for record in moved.manifests[0].shards]
@@ -265,7 +266,7 @@ def test_changed_bytes_are_refused_by_name_and_rebuilt(tmp_path: Path, table: st
         Searcher(tmp_path, "test")
     outcome = index(tmp_path)
     assert contents(tmp_path) == before
-    assert len(outcome.reused) == 3
+    assert len(reused(outcome)) == 3
 
 
 @pytest.mark.parametrize(
@@ -292,7 +293,7 @@ def test_a_corpus_without_a_usable_row_says_why(tmp_path: Path) -> None:
 
 
 def test_whole_passages_need_no_split(tmp_path: Path) -> None:
-    stages = [stage.name for stage in index_stages(parameters(tmp_path, encode={"units": ["passage"]}))]
+    stages = [stage.name for stage in graph(parameters(tmp_path, encode={"units": ["passage"]})).stages]
     assert stages == ["load", "encode", "index"]
     index(tmp_path, encode={"units": ["passage"]})
     assert sql(tmp_path, "SELECT DISTINCT kind FROM vectors") == [("passage",)]
@@ -365,7 +366,7 @@ def test_ctrl_c_ends_the_run_and_its_workers_within_seconds(tmp_path: Path) -> N
     assert process.returncode == 130, told
     assert "Cancelled" in told
     assert [run.state for run in read_runs(store)] == ["cancelled"]
-    assert index(store).reused == {"load", "split"}
+    assert reused(index(store)) == {"load", "split"}
 
 
 def test_every_stage_can_be_run_by_a_plain_call(tmp_path: Path) -> None:
@@ -375,5 +376,5 @@ def test_every_stage_can_be_run_by_a_plain_call(tmp_path: Path) -> None:
         done.extend(stage.name for stage in stages)
         return run_serially(stages, run_id)
 
-    index_corpus(parameters(tmp_path), execute)
+    graph(parameters(tmp_path)).run(execute)
     assert done == ["load", "split", "encode", "index"]

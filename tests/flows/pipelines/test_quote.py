@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 
 from configs.schema import LoadConfig
 from flows.cli.main import app
+from flows.pipelines.graph import graph
 from flows.pipelines.quote import quote as planning
-from flows.pipelines.quote.quote import DoesNotFit, Line, Plan, check_room, plan
+from flows.pipelines.quote.quote import DoesNotFit, Line, Quoted, quote
 from flows.pipelines.quote.survey import ID_RANGE, BottomK, survey
 from storage.quotes import find
 from tasks.datasets.specification import parse_dataset
@@ -76,14 +77,14 @@ def test_lines_never_go_below_nothing(small: float, large: float) -> None:
 
 
 @pytest.fixture(scope="module")
-def planned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Plan]:
+def planned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Quoted]:
     store = tmp_path_factory.mktemp("plan") / "store"
-    return store, plan(parameters(store, CORPUS, load={"shard_passages": 100}))
+    return store, quote(graph(parameters(store, CORPUS, load={"shard_passages": 100})))
 
 
-def test_a_plan_counts_and_the_ledger_compares(planned: tuple[Path, Plan]) -> None:
+def test_a_plan_counts_and_the_ledger_compares(planned: tuple[Path, Quoted]) -> None:
     store, made = planned
-    assert [quote.stage for quote in made.stages] == ["load", "split", "encode", "index"]
+    assert [stage.stage for stage in made.stages] == ["load", "split", "encode", "index"]
     assert made.stages[0].rows == 400
     outcome = index(store, CORPUS, load={"shard_passages": 100})
     rows = sql(
@@ -94,15 +95,16 @@ def test_a_plan_counts_and_the_ledger_compares(planned: tuple[Path, Plan]) -> No
         assert ratio == pytest.approx(1, abs=0.1)
         assert quoted == pytest.approx(tokens, rel=0.1)
         assert disk is None or 0.5 < disk < 2  # 400 passages: what a file has besides its rows weighs much
-    again = plan(parameters(store, CORPUS, load={"shard_passages": 100}))
+    again = quote(graph(parameters(store, CORPUS, load={"shard_passages": 100})))
     assert again.there == {"load", "split", "encode", "index"}
     assert again.disk_bytes == again.wall_seconds == 0
 
 
-def test_a_plan_knows_what_the_store_holds(planned: tuple[Path, Plan]) -> None:
+def test_a_plan_knows_what_the_store_holds(planned: tuple[Path, Quoted]) -> None:
     store, _ = planned
     index(store, CORPUS, load={"shard_passages": 100})
-    made = plan(parameters(store, CORPUS, "synthetic:passages=50,questions=0,seed=4", load={"shard_passages": 100}))
+    given = parameters(store, CORPUS, "synthetic:passages=50,questions=0,seed=4", load={"shard_passages": 100})
+    made = quote(graph(given))
     assert made.known == pytest.approx(400 / 450, abs=0.06)
     encode = made.stages[2]
     assert encode.tokens < 0.25 * find(store, encode.fingerprint).rows * 20
@@ -113,7 +115,7 @@ def test_what_cannot_fit_does_not_start(tmp_path: Path, monkeypatch: pytest.Monk
     given = parameters(tmp_path / "s", CORPUS)
     for _ in range(2):  # without a quote, and with the one that the first refusal made
         with pytest.raises(DoesNotFit, match="are needed and the disk has"):
-            check_room(given)
+            graph(given).room()
     told = CliRunner().invoke(app, ["plan", CORPUS, "--store", str(tmp_path / "s"), "--runner", "serial", *FAKE])
     assert told.exit_code == 1
     assert "encode" in told.output
@@ -125,4 +127,4 @@ def test_what_cannot_fit_does_not_start(tmp_path: Path, monkeypatch: pytest.Monk
     assert "make room" in refused.output
     assert not (tmp_path / "s" / "passages").exists()
     monkeypatch.undo()
-    check_room(given)
+    graph(given).room()

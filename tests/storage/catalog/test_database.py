@@ -20,10 +20,10 @@ from flows.cli import show
 from flows.cli.main import app
 from flows.cli.prompt import CatalogCompleter, history, is_whole, prompt
 from flows.cli.terminal import out
-from flows.pipelines.evaluate import evaluate
 from flows.pipelines.experiments import evaluation
-from flows.pipelines.index_corpus import run_serially
+from flows.pipelines.graph import graph
 from flows.pipelines.quote.quote import plan
+from flows.pipelines.run import run_serially
 from storage.catalog.database import CATALOG, build, connect, query, without_rows
 from storage.catalog.macros import MACROS
 from storage.catalog.tables import ROWS, columns
@@ -52,7 +52,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sql") / "store"
     plan(parameters(folder, CORPUS))
     index(folder, CORPUS)
-    evaluate(evaluation("trial", TRIAL, {"store": folder, "runner": "serial"}), run_serially)
+    graph(evaluation("trial", TRIAL, {"store": folder, "runner": "serial"})).run(run_serially)
     return folder
 
 

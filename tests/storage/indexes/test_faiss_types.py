@@ -19,7 +19,7 @@ from storage.indexes.faiss_types import Recipe, efforts
 from storage.indexes.recall import Recall, chosen
 from tasks.registry import make
 from tasks.retrieve import Searcher
-from tests.support.indexing import contents, index, sql, table
+from tests.support.indexing import contents, index, reused, sql, table
 
 TYPES = get_args(IndexType)
 LISTS = [kind for kind in TYPES if kind.startswith("ivf")]
@@ -209,7 +209,7 @@ def test_settings_that_have_no_part_are_refused(tmp_path: Path, options: dict[st
 def test_another_number_of_lists_is_another_index(tmp_path: Path) -> None:
     index(tmp_path)
     index(tmp_path, name="lists", index={"type": "ivf_flat"})
-    assert index(tmp_path, name="few", index={"type": "ivf_flat", "nlist": 3}).reused == {"load", "split", "encode"}
+    assert reused(index(tmp_path, name="few", index={"type": "ivf_flat", "nlist": 3})) == {"load", "split", "encode"}
     template = faiss.read_index(
         str(Artifact(tmp_path, "faiss", _fingerprint(tmp_path, "few")).directory / "sentence.template.faiss")
     )

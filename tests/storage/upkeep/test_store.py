@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
 from flows.cli.main import app
-from flows.pipelines.index_corpus import index_stages
+from flows.pipelines.graph import graph
 from storage import runs
 from storage.artifacts import Artifact, ShardRecord
 from storage.runs import Run, find_index
@@ -454,7 +454,7 @@ def test_every_named_index_survives_whatever_was_done(tmp_path_factory, steps: l
     wanted = {
         stage.artifact.name
         for name, step in named.items()
-        for stage in index_stages(parameters(store, name=name, encode={"context": step}, load={"shard_passages": 60}))
+        for stage in graph(parameters(store, name=name, encode={"context": step}, load={"shard_passages": 60})).stages
     }
     assert names(store) == wanted
     assert store_command("verify", "--store", store).exit_code == 0

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from configs.schema import ContextMode
-from flows.pipelines.index_corpus import Outcome
+from flows.pipelines.run import Outcome
 from storage.artifacts import Artifact, ShardRecord
 from tests.support.indexing import contents, index, table
 

@@ -10,9 +10,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from configs.evaluation import CritiqueConfig, GenerateConfig
 from configs.loading import ConfigError
-from flows.pipelines.evaluate import evaluate
 from flows.pipelines.experiments import evaluation
-from flows.pipelines.index_corpus import run_serially
+from flows.pipelines.graph import graph
+from flows.pipelines.run import run_serially
 from tasks.critics.base import Candidate
 from tasks.critics.reflection import Reflection
 from tasks.generators.base import Prompt
@@ -147,7 +147,7 @@ def test_an_evaluation_with_reflection_on_demand(store: Path, selfrag: Path) -> 
             name: {"generate": {"retrieval": name, "threshold": threshold}} for name in ("always", "never", "adaptive")
         },
     }
-    outcome = evaluate(evaluation("trial", settings, {"store": store, "runner": "serial"}), run_serially)
+    outcome = graph(evaluation("trial", settings, {"store": store, "runner": "serial"})).run(run_serially)
     counts = {name: each["generate"].rows["candidates"] for name, each in outcome.methods.items()}
     assert counts == {"always": 24, "never": 8, "adaptive": 4 * 3 + 4}
     rows = sql(

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.pipelines.evaluate import evaluate
 from flows.pipelines.experiments import evaluation
-from flows.pipelines.index_corpus import run_serially
+from flows.pipelines.graph import graph
+from flows.pipelines.run import run_serially
 from tasks.encoders.minilm import MiniLM
 from tasks.refiners.base import Hit, Vectors
 from tasks.refiners.mmr import Mmr, mmr
@@ -97,7 +97,7 @@ def test_the_vectors_are_those_of_the_index(store: Path, retrieve: dict[str, Any
     config |= {"refine": {"text": text, "mmr_lambda": 0.6}, "score": {"metrics": ["tokens"]}}
     name = f"{retrieve['retriever']}-{text}"
     parameters = evaluation(name, config, {"store": store, "runner": "serial", "questions": {"sample": 20}})
-    outcome = evaluate(parameters, run_serially)
+    outcome = graph(parameters).run(run_serially)
 
     def contexts(method: str) -> dict[str, list[str]]:
         fingerprint = outcome.methods[method]["refine"].artifact.partition("/")[2]

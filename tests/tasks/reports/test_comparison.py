@@ -12,9 +12,9 @@ from configs.evaluation import Evaluate
 from configs.loading import ConfigError
 from configs.paper import Figure, Ours, Paper, paper_of
 from flows.cli.main import app
-from flows.pipelines.evaluate import evaluate
 from flows.pipelines.experiments import evaluation, find, names
-from flows.pipelines.index_corpus import run_serially
+from flows.pipelines.graph import graph
+from flows.pipelines.run import run_serially
 from storage.indexes.opened import IndexMismatch
 from tasks.report import read_report, write_report
 from tasks.reports.contents import Report
@@ -49,7 +49,7 @@ def store(indexed: Path, tmp_path: Path) -> Path:
 
 def report(store: Path, settings: dict[str, Any] = TWO, name: str = "trial", **given: Any) -> Report:
     parameters = evaluation(name, settings, {"store": store, "runner": "serial", **given})
-    return read_report(store, evaluate(parameters, run_serially).run)
+    return read_report(store, graph(parameters).run(run_serially).run)
 
 
 def command(*arguments: str) -> tuple[int, str]:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from configs.evaluation import Evaluate
-from flows.pipelines.evaluate import Evaluated, evaluate
+from flows.pipelines.evaluate import Evaluated
 from flows.pipelines.experiments import evaluation
-from flows.pipelines.index_corpus import run_serially
+from flows.pipelines.graph import graph
+from flows.pipelines.run import run_serially
 from tasks.refiners.base import Vectors
 from tasks.refiners.mmr import mmr
 from tasks.report import read_report, write_report
@@ -38,7 +39,7 @@ SETTINGS = {
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Evaluated, Report]:
     store = tmp_path_factory.mktemp("store")
     index(store, "synthetic:passages=120,questions=40,seed=3")
-    outcome = evaluate(evaluation("trial", SETTINGS, {"store": store, "runner": "serial"}), run_serially)
+    outcome = graph(evaluation("trial", SETTINGS, {"store": store, "runner": "serial"})).run(run_serially)
     return store, outcome, read_report(store, outcome.run)
 
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from configs.loading import ConfigError
 from configs.schema import SplitConfig
 from flows.cli.main import app
-from flows.pipelines.index_corpus import index_stages
+from flows.pipelines.graph import graph
 from storage.ids import passage_id
 from tasks.datasets.base import InputError
 from tasks.models.engines.base import EngineUnavailable
@@ -273,13 +273,13 @@ def test_an_index_without_a_proposition_is_refused(file: Path, tmp_path: Path) -
 
 
 def test_a_cutting_splitter_does_not_mind_a_rewriters_settings(plain: Path, file: Path) -> None:
-    before = [stage.artifact for stage in index_stages(parameters(plain, CORPUS))]
-    after = index_stages(parameters(plain, CORPUS, split={"file": str(file), "device": "cpu", "max_new_tokens": 9}))
+    before = [stage.artifact for stage in graph(parameters(plain, CORPUS)).stages]
+    after = graph(parameters(plain, CORPUS, split={"file": str(file), "device": "cpu", "max_new_tokens": 9})).stages
     assert [stage.artifact for stage in after] == before
 
 
 def test_the_stage_travels_without_its_model(plain: Path, whole: Path) -> None:
-    passages = index_stages(parameters(plain, CORPUS))[0].artifact
+    passages = graph(parameters(plain, CORPUS)).stages[0].artifact
     stage = split_stage(plain, passages, SplitConfig(splitter="propositions", model=str(whole)))
     assert isinstance(stage, Rewrite)
     assert "model" not in vars(stage.rewriter.rewriter.engine)  # type: ignore[attr-defined]

@@ -1,0 +1,126 @@
+"""The commands `index`, `plan` and `search`."""
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from configs.loading import build
+from configs.schema import IndexCorpus, Search
+from flows.cli import show
+from flows.cli.run import execute
+from flows.cli.terminal import (
+    DEFAULT_STORE,
+    ConfigOption,
+    RunnerOption,
+    SetOption,
+    StoreOption,
+    VerboseOption,
+    WorkersOption,
+    err,
+    explained_errors,
+    layers,
+    out,
+    prepare,
+)
+from tasks.datasets.base import InputError
+
+if TYPE_CHECKING:
+    from flows.pipelines.run import Outcome
+
+
+def index(
+    datasets: Annotated[list[str], typer.Argument(metavar="DATASET", help="FORMAT:PATH?option=value; see `datasets`.")],
+    name: Annotated[str, typer.Option("--name", help="The index's name, for `search --index`.")],
+    store: StoreOption = DEFAULT_STORE,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    workers: WorkersOption = None,
+    runner: RunnerOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Make a corpus searchable: load → split → encode → index.
+
+    Several datasets form one corpus. What is already in the store is not done again: after a kill the same command
+    redoes only what was not finished; another layout reuses every vector.
+
+        vitalfew index hotpotqa:questions.json squad:dev-v1.1.json --name wiki --set encode.context=late
+    """
+    prepare(verbose)
+    with explained_errors():
+        given = {"store": store, "workers": workers, "runner": runner and runner.value}
+        given_layers = layers(config, assignments, datasets=datasets, name=name, **given)
+        parameters = build(IndexCorpus, *given_layers)
+        show.indexed(out, parameters, execute(parameters, _flow))
+
+
+def _flow() -> Callable[[IndexCorpus], "Outcome"]:
+    from flows.index_corpus import index_corpus
+
+    return index_corpus
+
+
+def plan(
+    datasets: Annotated[list[str], typer.Argument(metavar="DATASET", help="FORMAT:PATH?option=value; see `datasets`.")],
+    store: StoreOption = DEFAULT_STORE,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    workers: WorkersOption = None,
+    runner: RunnerOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Quote what `index` would take, stage by stage: rows, tokens, time, memory, disk, USD.
+
+    Looks through the sources for some seconds and runs the stages on a sample of some hundred passages. Exit status 1
+    where the disk has not the room. After the run, `index` shows quote and truth side by side (SQL: `ledger`).
+
+        vitalfew plan dpr_wiki:psgs_w100.tsv.gz --set encode.context=late --workers 16
+    """
+    prepare(verbose)
+    with explained_errors():
+        from flows.pipelines.graph import graph
+        from flows.pipelines.quote.quote import quote
+
+        given = {"store": store, "workers": workers, "runner": runner and runner.value, "name": "planned"}
+        parameters = build(IndexCorpus, *layers(config, assignments, datasets=datasets, **given))
+        with err.status("Looking through the sources and trying a sample …"):
+            quoted = quote(graph(parameters))
+        show.planned(out, parameters, quoted)
+        quoted.check()
+
+
+def search(
+    question: Annotated[str, typer.Argument(help="What to look for.")],
+    index: Annotated[str, typer.Option("--index", help="An index's name.")],
+    alpha: Annotated[float | None, typer.Option("--alpha", help="Weight of the core vector, 0 to 1 [0.8].")] = None,
+    top_k: Annotated[int | None, typer.Option("--top-k", help="Units to show [10].")] = None,
+    retriever: Annotated[
+        str | None,
+        typer.Option("--retriever", help="core_context (ParetoRAG), passage (naive), bm25 or hybrid [core_context]."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+    store: StoreOption = DEFAULT_STORE,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Search an index: rank, score, its core and context parts, the sentence and the passage it comes from.
+
+    vitalfew search "Who founded the town of Velmar?" --index demo --alpha 0.8 --top-k 5
+    """
+    prepare(verbose)
+    with explained_errors():
+        from tasks.registry import with_options
+        from tasks.retrieve import Searcher
+
+        given = {"retriever": retriever, "alpha": alpha, "top_k": top_k}
+        options = {"retrieve": {key: value for key, value in given.items() if value is not None}}
+        request = with_options(build(Search, *layers(config, assignments), options).retrieve, "retrieve")
+        if not question.strip():
+            raise InputError("the question is empty")
+        hits = Searcher(store, index).hits(question, request)
+    if as_json:
+        print(json.dumps([vars(hit) for hit in hits], ensure_ascii=False, indent=1))
+    else:
+        show.hits(out, question, index, request, hits)
