@@ -66,7 +66,7 @@ class File:
         return self._changed()
 
     def corruption(self, store: Path, progress: Callable[[int], Any] = lambda read: None) -> str | None:
-        """The same by reading every byte, whatever its date; `progress` is told how many more are read."""
+        """The same by reading every byte, whatever its date; `progress` is called with how many more are read."""
         if fault := self.misfit(store):
             return fault
         return None if files.checksum(store / self.path, progress) == self.checksum else self._changed()
@@ -201,7 +201,7 @@ class Artifact:
         files.write_json(self.directory / "stage.json", description)
 
     def description(self) -> dict[str, Any] | None:
-        """What `begin` was told; None where nothing was begun, or the file is damaged."""
+        """What `begin` wrote; None where nothing was begun, or the file is damaged."""
         return _read(self.directory / "stage.json", dict)
 
     def mark_done(self, record: ShardRecord) -> None:

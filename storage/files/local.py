@@ -20,10 +20,10 @@ class Status(NamedTuple):
 def status(path: Path) -> Status:
     """Raises FileNotFoundError."""
     try:
-        found = path.stat()
+        entry = path.stat()
     except NotADirectoryError as error:  # a file stands where a folder of the path is to be
         raise FileNotFoundError(*error.args) from error
-    return Status(found.st_size, found.st_mtime_ns, found.st_dev, found.st_ino)
+    return Status(entry.st_size, entry.st_mtime_ns, entry.st_dev, entry.st_ino)
 
 
 def exists(path: Path) -> bool:
