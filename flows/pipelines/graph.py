@@ -9,7 +9,7 @@ do), `handed_over` lets `graph` give that one.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from configs.evaluation import Evaluate
 from configs.schema import Execution, IndexCorpus
@@ -29,20 +29,20 @@ PLANS: dict[type[Execution], Callable[[Any], Plan]] = {
 _built: ContextVar[tuple[Execution, Plan] | None] = ContextVar("built", default=None)
 
 
-@overload
-def graph(parameters: IndexCorpus) -> IndexPlan: ...
+# Not at work time: typing would keep these functions, and with them DuckDB's types, beyond the end of the interpreter.
+if TYPE_CHECKING:
 
+    @overload
+    def graph(parameters: IndexCorpus) -> IndexPlan: ...
 
-@overload
-def graph(parameters: Evaluate) -> EvaluationPlan: ...
+    @overload
+    def graph(parameters: Evaluate) -> EvaluationPlan: ...
 
+    @overload
+    def graph(parameters: TrainModel) -> TrainingPlan: ...
 
-@overload
-def graph(parameters: TrainModel) -> TrainingPlan: ...
-
-
-@overload
-def graph(parameters: Execution) -> Plan: ...
+    @overload
+    def graph(parameters: Execution) -> Plan: ...
 
 
 def graph(parameters: Execution) -> Plan:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-from transformers import AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
+from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
 from configs.loading import ConfigError
 from tasks.models.engines.base import EngineUnavailable, LocalOptions, Probe
@@ -46,6 +46,8 @@ class LocalModel:
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
+        from transformers import AutoTokenizer
+
         try:
             return AutoTokenizer.from_pretrained(self.directory, trust_remote_code=False, local_files_only=True)
         except (OSError, ValueError) as error:

@@ -1,7 +1,8 @@
 """One model with its tokenizer: token ids in, token states and vectors out. A two-tower encoder (DPR) has two.
 
 Everything but the matrix products is done in float32, pooling and the layers after it among it, which keeps the cosine
-to a float32 model above 0.9995.
+to a float32 model above 0.9995. The classes of models are imported where weights are loaded: that takes seconds, and a
+driver that asks for an identity alone does without.
 """
 
 import os
@@ -20,15 +21,7 @@ from tokenizers import Tokenizer
 from tokenizers.normalizers import Lowercase
 from tokenizers.normalizers import Sequence as Chain
 from torch import Tensor, nn
-from transformers import (
-    AutoModel,
-    AutoModelForTextEncoding,
-    AutoTokenizer,
-    DPRContextEncoder,
-    DPRQuestionEncoder,
-    PretrainedConfig,
-    PreTrainedTokenizerFast,
-)
+from transformers import PretrainedConfig, PreTrainedTokenizerFast
 
 from tasks.models.device import require_device
 from tasks.models.files import UnsupportedModel, digests, require_safetensors
@@ -88,10 +81,12 @@ class Tower:
 
     @cached_property
     def _tokenizer(self) -> PreTrainedTokenizerFast:
-        found = AutoTokenizer.from_pretrained(self._existing(), trust_remote_code=False, local_files_only=True)
-        if not isinstance(found, PreTrainedTokenizerFast):
+        from transformers import AutoTokenizer
+
+        tokenizer = AutoTokenizer.from_pretrained(self._existing(), trust_remote_code=False, local_files_only=True)
+        if not isinstance(tokenizer, PreTrainedTokenizerFast):
             raise UnsupportedModel(f"{self.folder}: no tokenizer.json, nor a vocabulary that one can be made of")
-        return found
+        return tokenizer
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -138,6 +133,8 @@ class Tower:
 
     def _read_transformer(self) -> tuple[nn.Module, list[nn.Module]]:
         """The transformer, and a projection after pooling where its checkpoint has one."""
+        from transformers import DPRContextEncoder, DPRQuestionEncoder
+
         # PyTorch's fused attention is the slower one for bf16 on CPUs (by a tenth of a whole pass, passages of SQuAD).
         eager = self.dtype != torch.float32 and self.device.type == "cpu"
         model, report = self._class().from_pretrained(
@@ -162,6 +159,8 @@ class Tower:
         return dpr.bert_model, [dpr.encode_proj] if dpr.projection_dim > 0 else []
 
     def _class(self) -> Any:
+        from transformers import AutoModel, AutoModelForTextEncoding, DPRContextEncoder, DPRQuestionEncoder
+
         architecture = (self.config.architectures or [""])[0]
         if self.config.model_type == "dpr":  # AutoModel takes every DPR model for a question encoder
             return DPRContextEncoder if architecture == "DPRContextEncoder" else DPRQuestionEncoder

@@ -16,7 +16,6 @@ from safetensors.torch import load_file, save
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
-from transformers import AutoModel, AutoTokenizer
 
 from storage.files import read_json
 from tasks.models.files import UnsupportedModel, digests, minilm_directory
@@ -48,6 +47,8 @@ class TunedEncoder(nn.Module):
     """Logits per token."""
 
     def __init__(self, base: Path, dtype: torch.dtype, dropout: float = 0.0) -> None:
+        from transformers import AutoModel  # takes seconds: a driver that loads no weights does without
+
         super().__init__()
         self.dtype = dtype
         # Eager attention: PyTorch's fused one is the slower for bf16 on CPUs (a half, with the backward pass).
@@ -121,6 +122,8 @@ class TunedEncoder(nn.Module):
 
 def read_tokenizer(base: Path) -> Tokenizer:
     """The encoder's tokenizer without padding and truncation."""
+    from transformers import AutoTokenizer
+
     tokenizer = AutoTokenizer.from_pretrained(base, local_files_only=True).backend_tokenizer
     tokenizer.no_padding()
     tokenizer.no_truncation()
