@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import shlex
 from collections.abc import Iterator
 from typing import Annotated, Any, get_args
 
@@ -12,8 +13,10 @@ from rich.padding import Padding
 from rich.table import Table
 
 from configs.evaluation import Evaluate, Method
+from configs.labelling import LabelConfig
 from configs.schema import IndexCorpus
 from configs.section import Section
+from configs.training import TrainConfig
 from flows.cli.terminal import explained_errors, out
 from tasks.registry import METHODS, UnknownName, options_type, resolve
 
@@ -40,6 +43,8 @@ def sections() -> Iterator[tuple[str, type[Section]]]:
             for kind in (field.annotation, *get_args(field.annotation)):
                 if isinstance(kind, type) and issubclass(kind, Section):
                     yield name, kind
+    yield "", TrainConfig  # a recipe holds nothing else
+    yield "label", LabelConfig
 
 
 def methods(
@@ -86,33 +91,45 @@ def _explain(kind: str, name: str) -> None:
         return
     out.print(f"[b]{escape(name)}[/]  ({kind})\n{escape(inspect.getdoc(method) or '')}\n")
     place, section = next(((place, section) for place, section in sections() if section.kind == kind), ("", None))
-    if section is None:
+    if section is None:  # what runs a model (engine) is named by the method that uses it
+        _options(method.Options, "", [*method.Options.model_fields])
         return
     named = (name,) if section.field() == "metrics" else name
     options = options_type(section.model_validate({section.field(): named}))
-    fields = options.model_fields.keys() - {section.field()}
-    own = [key for key in options.model_fields if key in fields and key not in section.model_fields]
-    shared = [key for key in section.model_fields if key in fields]
+    own = [key for key in options.model_fields if key not in section.model_fields]
+    shared = [key for key in section.model_fields if key != section.field()]
     for heading, keys in (("Options:", own), (f"Of every {kind}:", shared)):
         if keys:
-            out.print(f"{heading}")
+            out.print(heading)
             _options(options, place, keys)
-    given = [f"{place}.{section.field()}={f'[{name}]' if section.field() == 'metrics' else name}"]
-    given += [f"{place}.{assignment}" for assignment in getattr(method, "example", ())]
-    command = " ".join([EXAMPLES[kind], *(f"--set '{each}'" if "[" in each else f"--set {each}" for each in given)])
-    out.print(f"\n    [green]{escape(command)}[/]", highlight=False, soft_wrap=True)
-    if "demo" in command:
-        out.print(f"    after  [green]{escape(DEMO)}[/]", highlight=False, soft_wrap=True)
+    if command := _example(kind, name, section, place, getattr(method, "example", ())):
+        out.print(f"\n    [green]{escape(command)}[/]", highlight=False, soft_wrap=True)
+        if " demo" in command:
+            out.print(f"    after  [green]{escape(DEMO)}[/]", highlight=False, soft_wrap=True)
     out.print()
 
 
-def _options(options: type[Section], place: str, keys: list[str]) -> None:
-    """Key, default, type and meaning."""
+def _example(kind: str, name: str, section: type[Section], place: str, further: tuple[str, ...]) -> str:
+    """A command that uses the method; `further`: settings that it needs besides its name. '' where no command does."""
+    if kind == "trainer":
+        return f"vitalfew train {name} squad:train-v1.1.json --out my-{name}"
+    if kind not in EXAMPLES:
+        return ""
+    value = f"[{name}]" if section.field() == "metrics" else name
+    settings = [f"{place}.{section.field()}={value}", *further]
+    return " ".join([EXAMPLES[kind], *(f"--set {shlex.quote(setting)}" for setting in settings)])
+
+
+def _options(options: type[BaseModel], place: str, keys: list[str]) -> None:
+    """Key, default, type and meaning. `place`: of the options in the settings."""
     types = options.model_json_schema()["properties"]
     for key in keys:
         field = options.model_fields[key]
-        default = json.dumps(field.get_default(call_default_factory=True), default=str)
-        out.print(f"  [cyan]{place}.{key}[/] = {escape(default)}  ({type_in_words(types[key])})", highlight=False)
+        default = "" if field.is_required() else _default(field)
+        out.print(
+            f"  [cyan]{'.'.join(filter(None, (place, key)))}[/] = {escape(default)}  ({type_in_words(types[key])})",
+            highlight=False,
+        )
         out.print(Padding(escape(field.description or ""), (0, 0, 0, 6)), highlight=False)
 
 
@@ -164,5 +181,9 @@ def settings_help(*models: type[BaseModel]) -> str:
 
 
 def _setting(key: str, field: Any) -> str:
-    default = json.dumps(field.get_default(call_default_factory=True), default=str)
+    default = _default(field)
     return f"[cyan]{key}[/cyan] = {escape(default)}  {escape(field.description or '')}"
+
+
+def _default(field: Any) -> str:
+    return json.dumps(field.get_default(call_default_factory=True), default=str)

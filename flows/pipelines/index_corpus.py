@@ -108,6 +108,6 @@ def _nothing_rewritten(parameters: IndexCorpus) -> str:
     given = [f"split.{key}={value}" for key, value in split.given().items() if key != split.field()]
     how = ", ".join(given) or "its own model"
     return (
-        f"splitter {split.splitter!r} gave no unit for any passage ({how}): is that a model which writes JSON lists "
+        f"splitter {split.splitter!r} made no unit of any passage ({how}): is that a model which writes JSON lists "
         "of propositions, or a file with the very texts of these passages?"
     )

@@ -51,6 +51,8 @@ class Judge:
     Raises ConfigError, EngineUnavailable where there is no such model, or one that lacks an answer's token.
     """
 
+    example: ClassVar[tuple[str, ...]] = ("critique.model=HuggingFaceTB/SmolLM2-1.7B-Instruct",)
+
     class Options(CritiqueConfig, Batching, Server):
         model_config = ConfigDict(extra="forbid")
 

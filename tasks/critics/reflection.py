@@ -25,6 +25,8 @@ NO_TOKENS = (
 class Reflection:
     """Self-RAG: the probabilities of the model's own reflection tokens, as the generator `self_rag` kept them."""
 
+    example: ClassVar[tuple[str, ...]] = ("generate.generator=self_rag", "generate.model=selfrag/selfrag_llama2_7b")
+
     version: ClassVar[str] = "1"
     uses_gpu = False
     workers: int | None = None

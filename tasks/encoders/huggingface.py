@@ -4,8 +4,12 @@ Pooling, layers after it, length, limit and prompts come from the model's own fi
 layout; a plain model is pooled by the mean and compared by the cosine unless the settings say otherwise.
 """
 
+from typing import ClassVar
+
 from tasks.encoders.transformer import TransformerEncoder
 
 
 class HuggingFace(TransformerEncoder):
     """Any sentence-transformers or Hugging Face model: a name or a directory in encode.model."""
+
+    example: ClassVar[tuple[str, ...]] = ("encode.model=sentence-transformers/all-MiniLM-L6-v2",)

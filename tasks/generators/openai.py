@@ -13,6 +13,8 @@ from tasks.models.engines.openai import OpenAI
 class OpenAIGenerator(ByEngine):
     """A server that speaks OpenAI's chat completions, at generate.base_url or OPENAI_BASE_URL."""
 
+    example: ClassVar[tuple[str, ...]] = ("generate.model=gpt-4o-mini",)
+
     class Options(GenerateConfig, OpenAI.Options):
         model_config = ConfigDict(extra="forbid")
 

@@ -40,6 +40,8 @@ _TOKENS = re.compile("|".join(map(re.escape, (*JUDGEMENTS.tokens, *RETRIEVAL, *O
 class SelfRag(ByEngine):
     """Self-RAG: a model with reflection tokens (generate.model), which the critic `reflection` reads; on demand too."""
 
+    example: ClassVar[tuple[str, ...]] = ("generate.model=selfrag/selfrag_llama2_7b",)
+
     class Options(GenerateConfig, LocalOptions, Batching):
         model_config = ConfigDict(extra="forbid")
 

@@ -12,6 +12,8 @@ from tasks.models.engines.transformers import Transformers
 class TransformersGenerator(ByEngine):
     """A language model of Hugging Face: a name or a directory in generate.model. Loaded by the first answer."""
 
+    example: ClassVar[tuple[str, ...]] = ("generate.model=HuggingFaceTB/SmolLM2-135M-Instruct",)
+
     class Options(GenerateConfig, Transformers.Options):
         model_config = ConfigDict(extra="forbid")
 

@@ -12,6 +12,8 @@ from tasks.models.engines.vllm import Vllm
 class VllmGenerator(ByEngine):
     """vLLM's offline engine on a model's directory or name in generate.model. Started by the first answer."""
 
+    example: ClassVar[tuple[str, ...]] = ("generate.model=HuggingFaceTB/SmolLM2-135M-Instruct",)
+
     class Options(GenerateConfig, Vllm.Options):
         model_config = ConfigDict(extra="forbid")
 

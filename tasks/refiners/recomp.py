@@ -19,6 +19,8 @@ from tasks.refiners.seq2seq import Seq2SeqRefiner
 class Recomp(Seq2SeqRefiner):
     """A sequence-to-sequence compressor (RECOMP) in refine.model: a summary of the hits, or nothing."""
 
+    example: ClassVar[tuple[str, ...]] = ("refine.model=recomp-nq",)
+
     name: ClassVar[str] = "recomp"
     version: ClassVar[str] = "1"
     presets: ClassVar[Mapping[str, str]] = {

@@ -31,6 +31,8 @@ ROW = '{"text": "the passage", "propositions": ["a fact", "another"]}'
 class ReadyPropositions:
     """Propositions from a file of yours in split.file (JSON, JSON Lines, Parquet), by passage text or id."""
 
+    example: ClassVar[tuple[str, ...]] = ("split.file=propositions.jsonl",)
+
     class Options(SplitConfig):
         model_config = ConfigDict(extra="forbid")
 

@@ -1,16 +1,17 @@
 """`vitalfew methods`: what there is, what can be set of it, and an example that can be parsed."""
 
+import shlex
+
 import pytest
 from typer.testing import CliRunner
 
 from configs.loading import build, parse_assignments
 from configs.schema import IndexCorpus, Search
 from flows.cli.main import app
-from flows.cli.methods import EXAMPLES
 from flows.pipelines.experiments import evaluation, find
 from tasks.registry import METHODS, completed
 
-OPTIONED = [(kind, name) for kind in EXAMPLES for name in METHODS[kind]]
+EVERY = [(kind, name) for kind, names in METHODS.items() for name in names if kind not in ("dataset", "trainer")]
 
 
 def shown(*arguments: str) -> str:
@@ -21,16 +22,16 @@ def shown(*arguments: str) -> str:
 
 def examples(output: str) -> list[list[str]]:
     """The commands of an explanation, as words."""
-    import shlex
-
     return [shlex.split(line) for line in output.splitlines() if line.strip().startswith("vitalfew ")]
 
 
-@pytest.mark.parametrize(("kind", "name"), OPTIONED, ids=[f"{kind}-{name}" for kind, name in OPTIONED])
+@pytest.mark.parametrize(("kind", "name"), EVERY, ids=[f"{kind}-{name}" for kind, name in EVERY])
 def test_every_methods_example_has_settings_that_are_right(kind: str, name: str) -> None:
     output = shown("methods", name)
     assert f"{name}  ({kind})" in output
-    for words in examples(output):
+    for words in examples(output[output.index(f"{name}  ({kind})") :]):
+        if words[:2] == ["vitalfew", "train"] or "huggingface:" in words[2]:
+            continue  # of another kind of this name
         given = parse_assignments([word for place, word in enumerate(words) if words[place - 1] == "--set"])
         if words[1] == "index":
             completed(build(IndexCorpus, {"datasets": [words[2]], "name": "mine"}, given))
@@ -53,6 +54,13 @@ def test_a_name_of_several_kinds_is_explained_in_each() -> None:
     assert "vitalfew index 'huggingface:" in output
 
 
+def test_trainers_and_engines_have_options_too() -> None:
+    trainer = shown("methods", "reader")
+    assert "reader  (generator)" in trainer
+    assert "vitalfew train reader squad:" in trainer[trainer.index("reader  (trainer)") :]
+    assert "base_url = null" in shown("methods", "openai")
+
+
 def test_an_unknown_name_is_told() -> None:
     result = CliRunner().invoke(app, ["methods", "core_cntext"])
     assert result.exit_code == 1
@@ -66,5 +74,5 @@ def test_a_method_of_ones_own() -> None:
 def test_the_settings_of_a_command_are_the_shared_ones() -> None:
     output = " ".join(shown("evaluate", "--help").split())
     assert "retrieve.top_k = 10" in output
-    assert "retrieve.alpha" not in output
+    assert "retrieve.alpha =" not in output
     assert "vitalfew methods NAME" in output

@@ -272,10 +272,14 @@ def test_an_index_without_a_proposition_is_refused(file: Path, tmp_path: Path) -
         index(tmp_path / "store", CORPUS, split=given_file(other))
 
 
-def test_a_cutting_splitter_does_not_mind_a_rewriters_settings(plain: Path, file: Path) -> None:
-    before = [stage.artifact for stage in graph(parameters(plain, CORPUS)).stages]
-    after = graph(parameters(plain, CORPUS, split={"file": str(file), "device": "cpu", "max_new_tokens": 9})).stages
-    assert [stage.artifact for stage in after] == before
+def test_a_cutting_splitter_refuses_a_rewriters_settings(plain: Path, file: Path) -> None:
+    for setting, owner in (
+        ("file", "ready_propositions"),
+        ("device", "propositions"),
+        ("max_new_tokens", "propositions"),
+    ):
+        with pytest.raises(ConfigError, match=rf"split\.{setting} is a setting of splitter {owner}"):
+            graph(parameters(plain, CORPUS, split={setting: str(file)}))
 
 
 def test_the_stage_travels_without_its_model(plain: Path, whole: Path) -> None:
