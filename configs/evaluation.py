@@ -63,6 +63,14 @@ class GenerateConfig(Section):
     )
 
 
+class LabelConfig(Section):
+    """How a retrieved passage is labelled: is it relevant to its question?"""
+
+    kind: ClassVar[str] = "labeller"
+
+    labeller: str = Field("gold", description="A labeller of `vitalfew methods`, or module:Class.")
+
+
 class CritiqueConfig(Section):
     """How each candidate answer is judged: is its context relevant, does that support the answer, is it useful?"""
 
@@ -104,6 +112,7 @@ class Method(Config):
         "named one if it has them, else another of the same corpus.",
     )
     retrieve: SerializeAsAny[RetrieveConfig | None] = Field(RetrieveConfig(), description="null: no retrieval.")
+    label: SerializeAsAny[LabelConfig | None] = Field(None, description="null: nobody labels the hits' passages.")
     refine: SerializeAsAny[RefineConfig] = RefineConfig()
     generate: SerializeAsAny[GenerateConfig | None] = Field(
         GenerateConfig(), description="null: retrieval alone is judged."
@@ -144,13 +153,14 @@ class Experiment(Execution):
     variant: dict[str, Any] = Field({}, description="Settings that the index of every method has to have.")
     questions: Questions = Questions()
     retrieve: dict[str, Any] | None = Field({}, description="Settings of `retrieve` for all methods.")
+    label: dict[str, Any] | None = Field(None, description="Settings of `label` for all methods.")
     refine: dict[str, Any] = Field({}, description="Settings of `refine` for all methods.")
     generate: dict[str, Any] | None = Field({}, description="Settings of `generate` for all methods.")
     critique: dict[str, Any] | None = Field(None, description="Settings of `critique` for all methods.")
     select: dict[str, Any] | None = Field(None, description="Settings of `select` for all methods.")
     methods: dict[str, dict[str, Any] | None] = Field(
         min_length=1,
-        description="By name: index, variant, retrieve, refine, generate, critique, select, where they differ.",
+        description="By name: index, variant, retrieve, label, refine, generate, critique, select, where they differ.",
     )
     baseline: str | None = Field(None, description="The method that the others are compared with; default: the first.")
     score: SerializeAsAny[ScoreConfig] = ScoreConfig()

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from configs.labelling import LabelConfig
+from configs.evaluation import LabelConfig
 from storage import schemas
 from storage.artifacts import Artifact
 from storage.ids import shard_of

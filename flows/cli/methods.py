@@ -12,8 +12,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from configs.evaluation import Evaluate, Method
-from configs.labelling import LabelConfig
+from configs.evaluation import Evaluate, LabelConfig, Method
 from configs.schema import IndexCorpus
 from configs.section import Section
 from configs.training import TrainConfig

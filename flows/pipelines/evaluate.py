@@ -1,5 +1,5 @@
-"""An evaluation, as plain Python: ask → encode_questions → retrieve → refine → generate → critique → select → score,
-each for all methods, so that a model is loaded once and shared work is done once."""
+"""An evaluation, as plain Python: ask → encode_questions → retrieve → label → refine → generate → critique → select →
+score, each for all methods, so that a model is loaded once and shared work is done once."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +19,7 @@ from tasks.ask import Ask
 from tasks.critique import Critique
 from tasks.encode import EncodeQuestions
 from tasks.generate import Generate
+from tasks.label import Label
 from tasks.load import Load
 from tasks.refine import Refine
 from tasks.registry import as_recorded, make
@@ -136,6 +137,8 @@ def _method_stages(store: Path, method: Method, asked: Artifact, parameters: Eva
         stages["retrieve"] = retrieve
         roles = ("passages", "sentences", "vectors")
         corpus = {role: _artifact(store, method.index, role) for role in roles if role in named.artifacts}
+        if method.label:
+            stages["label"] = Label(store, asked, retrieve.artifact, corpus["passages"], method.label)
         needed = vectors if refiner.needs_vectors else None
         stages["refine"] = Refine(store, asked, retrieve.artifact, corpus, method.refine, needed)
     if method.generate:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict, Field
 
-from configs.labelling import LabelConfig
+from configs.evaluation import LabelConfig
 from tasks.labellers.base import Label, Labelled, Tick
 
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from configs.evaluation import Questions
-from configs.labelling import LabelConfig
+from configs.evaluation import LabelConfig, Questions
 from configs.schema import RetrieveConfig
 from storage import schemas
 from storage.artifacts import Artifact

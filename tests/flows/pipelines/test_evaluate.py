@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from configs.evaluation import Evaluate
-from configs.loading import ConfigError
+from configs.loading import ConfigError, merged
 from flows.cli.main import app
 from flows.pipelines.evaluate import Evaluated
 from flows.pipelines.experiments import evaluation
@@ -101,6 +101,21 @@ def test_three_methods_from_questions_to_a_table(store: Path) -> None:
     assert {name: pytest.approx(value) for name, value in by_sql.items()} == {
         name: value for name, value in pareto.items() if name in by_sql
     }
+
+
+def test_the_passages_of_the_hits_are_labelled(store: Path) -> None:
+    """Where a method asks for it: whether each retrieved passage is relevant, as the labeller says."""
+    outcome = run(store, merged(THREE, {"label": {"labeller": "gold"}}))
+    assert "label" not in outcome.methods["none"]
+    labelled = sql(
+        store,
+        "SELECT label = list_contains(gold_passages, labels.passage_id)::INT FROM labels "
+        "JOIN methods ON methods.fingerprint = labels.fingerprint AND method = 'naive' JOIN asked USING (question_id)",
+    )
+    assert len(labelled) == outcome.methods["naive"]["label"].rows["labels"]
+    assert {*labelled} == {(True,)}
+    with pytest.raises(ConfigError, match=r"label\.anwser.*did you mean 'label\.answer'"):
+        graph(parameters(store, merged(THREE, {"label": {"anwser": True}})))
 
 
 def test_hits_are_what_a_search_finds(store: Path) -> None:
