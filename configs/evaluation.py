@@ -121,6 +121,9 @@ class Method(Config):
     select: SerializeAsAny[SelectConfig | None] = Field(
         None, description="null: there is one candidate, and it is the answer."
     )
+    stages: dict[str, dict[str, Any] | None] = Field(
+        {}, description="Further stages, by name (kind `stage` of the registry, or module:Class), with their settings."
+    )
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -158,9 +161,11 @@ class Experiment(Execution):
     generate: dict[str, Any] | None = Field({}, description="Settings of `generate` for all methods.")
     critique: dict[str, Any] | None = Field(None, description="Settings of `critique` for all methods.")
     select: dict[str, Any] | None = Field(None, description="Settings of `select` for all methods.")
+    stages: dict[str, dict[str, Any] | None] = Field({}, description="Further stages of all methods.")
     methods: dict[str, dict[str, Any] | None] = Field(
         min_length=1,
-        description="By name: index, variant, retrieve, label, refine, generate, critique, select, where they differ.",
+        description="By name: index, variant, retrieve, label, refine, generate, critique, select, stages, where they "
+        "differ.",
     )
     baseline: str | None = Field(None, description="The method that the others are compared with; default: the first.")
     score: SerializeAsAny[ScoreConfig] = ScoreConfig()

@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -35,6 +36,15 @@ logger = logging.getLogger("vitalfew")
 AT_ONCE = 2
 """Runs that work at the same time; others wait. Each takes the whole machine unless its `workers` say otherwise."""
 PATIENCE = 120.0
+FLOWS = (
+    "flows.evaluate:evaluate_experiment",
+    "flows.index_corpus:index_datasets",
+    "flows.re_encode:re_encode",
+    "flows.evaluate:evaluate",
+    "flows.index_corpus:index_corpus",
+    "flows.train:train",
+)
+"""What the UI can start, in its order: flows whose one parameter, `parameters`, is a `Place`."""
 TAG = "vitalfew"
 
 
@@ -88,20 +98,13 @@ def deployments(store: Path, own: Path | None = None) -> list[RunnerDeployment]:
 
     Raises ConfigError, and ValueError for a schedule that cron does not understand, which names the file.
     """
-    from flows.evaluate import evaluate, evaluate_experiment
-    from flows.index_corpus import index_corpus, index_datasets
-    from flows.re_encode import re_encode
-    from flows.train import train
-
-    place = {"store": str(store)}
-    return [
-        _deployment(evaluate_experiment, place),
-        _deployment(index_datasets, place),
-        _reencoding(re_encode, store, own),
-        _deployment(evaluate, place),
-        _deployment(index_corpus, place),
-        _deployment(train, place),
-    ]
+    served = []
+    for entrypoint in FLOWS:
+        module, _, name = entrypoint.partition(":")
+        flow = getattr(import_module(module), name)
+        scheduled = flow.name == "re-encode"
+        served.append(_reencoding(flow, store, own) if scheduled else _deployment(flow, {"store": str(store)}))
+    return served
 
 
 def _deployment(flow: Flow[..., Any], given: dict[str, Any], schedules: list[Any] | None = None) -> RunnerDeployment:

@@ -91,6 +91,8 @@ METHODS: dict[str, dict[str, str]] = {
     "labeller": {
         "gold": "tasks.labellers.gold:Gold",
     },
+    # Further stages of an evaluation (tasks/stage.py, FurtherStage): none comes along.
+    "stage": {},
     "trainer": {
         "reader": "tasks.trainers.reader:ReaderTrainer",
         "critic": "tasks.trainers.critic:CriticTrainer",

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pydantic import BaseModel
 
+from configs.section import Config
 from storage import files
 from storage.artifacts import PREPARATION, Artifact, File, Manifest, ShardRecord, fingerprint
 from storage.costs import Meter
@@ -199,3 +200,32 @@ class Stage(ABC):
     def _write_costs(self, manifest: Manifest) -> None:
         preparation = [manifest.preparation] if manifest.preparation else []
         self.artifact.add_costs(self.name, self.model_name, [*preparation, *manifest.shards])
+
+
+class FurtherStage(Stage):
+    """A stage that an evaluation has where its settings name it: `stages: {NAME: {…}}`. Its file says all of it.
+
+    It reads tables of its method's earlier stages. A table of its own is a view of the catalog once it is written;
+    where it writes one that an earlier stage has written (`evidence`), the later stages read its rows.
+    """
+
+    after: ClassVar[str]
+    """The stage that it follows: retrieve, refine, generate, critique, select."""
+    reads: ClassVar[tuple[str, ...]]
+    """Tables, `asked` among them where it needs the questions: its `inputs`, by these names."""
+    Options: ClassVar[type[Config]] = Config
+    """What can be set of it."""
+
+    config: Config
+
+    def config_identity(self) -> dict[str, Any]:
+        return self.config.identity()
+
+    def method_identity(self) -> dict[str, Any]:
+        return {"class": type(self).__qualname__}
+
+    def shards(self) -> list[int]:
+        return [record.shard for record in self.inputs[self.reads[0]].completed().shards]
+
+    def total_rows(self) -> int:
+        return self.inputs[self.reads[0]].completed().rows[self.reads[0]]

@@ -20,7 +20,7 @@ for name in ("verbs", "pipelines", "flows", "cli"):
     ALLOWED[name].add("reports")
 MOST_LINES, MOST_IN_FUNCTION = 300, 45
 TOP = {"flows": 12, "tasks": 20}
-"""Files at the top of a folder, at most."""
+"""Files at the top of a folder, at most, besides its `__init__.py`."""
 
 
 def layer(module: str) -> str | None:
@@ -111,7 +111,7 @@ def test_files_and_functions_are_short(path: Path) -> None:
 
 @pytest.mark.parametrize("folder", sorted(TOP))
 def test_the_top_of_a_folder_is_short(folder: str) -> None:
-    files = sorted(path.name for path in (ROOT / folder).glob("*.py"))
+    files = sorted(path.name for path in (ROOT / folder).glob("*.py") if path.stem != "__init__")
     assert len(files) <= TOP[folder], f"{folder}/ has {len(files)} files: {files}"
 
 

@@ -42,32 +42,32 @@ def document(store: Path, names: list[str]) -> None:
     from storage import files
     from storage.catalog.database import connect, without_rows
     from storage.catalog.macros import MACROS
-    from storage.catalog.tables import ROWS
+    from storage.catalog.tables import rows
 
     known = {macro.name: macro for macro in MACROS}
-    for name in names:
-        if name not in ROWS and name not in known:
-            raise UnknownName("table or macro", name, [*ROWS, *known])
     there = files.is_folder(store)
     with connect(store) if there else without_rows() as connection:
+        listed = rows(connection)
+        for name in names:
+            if name not in listed and name not in known:
+                raise UnknownName("table or macro", name, [*listed, *known])
         if not names:
-            _overview(connection, store, there)
+            _overview(connection, listed, store, there)
         for name in names:
             if name in known:
                 _macro(known[name])
             else:
-                _table(connection, name, there)
+                _table(connection, name, listed[name], there)
 
 
-def _overview(connection: duckdb.DuckDBPyConnection, store: Path, there: bool) -> None:
+def _overview(connection: duckdb.DuckDBPyConnection, listed: dict[str, str], store: Path, there: bool) -> None:
     from storage.catalog.macros import MACROS
-    from storage.catalog.tables import ROWS
 
     shown = Table("table", box=None, header_style="bold", pad_edge=False)
     if there:
         shown.add_column("rows", justify="right")
     shown.add_column("a row is")
-    for name, row in ROWS.items():
+    for name, row in listed.items():
         shown.add_row(name, *([_rows(connection, name)] if there else []), row)
     out.print(shown)
     out.print(f"\nMacros (`vitalfew tables --macros`): {', '.join(macro.name for macro in MACROS)}")
@@ -75,19 +75,19 @@ def _overview(connection: duckdb.DuckDBPyConnection, store: Path, there: bool) -
     out.print(f"{escape(about)}. Columns: vitalfew tables NAME, or --all", soft_wrap=True)
 
 
-def _table(connection: duckdb.DuckDBPyConnection, name: str, there: bool) -> None:
-    from storage.catalog.tables import ROWS, columns
+def _table(connection: duckdb.DuckDBPyConnection, name: str, row: str, there: bool) -> None:
+    from storage.catalog.tables import documented
 
     count = f", {_rows(connection, name)} rows" if there else ""
-    out.print(f"[b]{name}[/]: a row is {ROWS[name]}{count}")
+    out.print(f"[b]{name}[/]: a row is {row}{count}")
     types = {row[0]: row[1] for row in connection.sql(f"DESCRIBE {name}").fetchall()}
     shown = Table(box=None, header_style="bold", pad_edge=False)
     for heading in ("column", "type", "unit"):
         shown.add_column(heading, overflow="fold")
     shown.add_column("meaning")
-    documented = columns(name)
+    meaning = documented(connection, name)
     for column, kind in types.items():
-        shown.add_row(column, escape(kind), documented[column].unit, escape(documented[column].about))
+        shown.add_row(column, escape(kind), meaning[column].unit, escape(meaning[column].about))
     out.print(shown)
     out.print()
 

@@ -4,10 +4,10 @@ score, each for all methods, so that a model is loaded once and shared work is d
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from configs.evaluation import Evaluate, Method
-from configs.loading import ConfigError
+from configs.loading import ConfigError, build
 from configs.schema import EncodeConfig, LoadConfig, Unit
 from flows.pipelines.experiments import complete
 from flows.pipelines.run import Execute, Outcome, Plan
@@ -22,12 +22,12 @@ from tasks.generate import Generate
 from tasks.label import Label
 from tasks.load import Load
 from tasks.refine import Refine
-from tasks.registry import as_recorded, make
+from tasks.registry import as_recorded, make, resolve
 from tasks.report import Written, read_report, write_report
 from tasks.retrieve import Retrieve, Searcher
 from tasks.score import Score
 from tasks.select import Select
-from tasks.stage import Stage
+from tasks.stage import FurtherStage, Stage
 
 Stages = dict[str, dict[str, Stage]]
 """By method and the stage's name."""
@@ -89,10 +89,12 @@ def evaluation_stages(parameters: Evaluate) -> Stages:
         questions = _artifact(store, _any_index(parameters), "passages")
     ask = shared["ask"] = Ask(store, questions, parameters.questions)
     check_indexes(parameters)
-    return {
+    stages = {
         method.name: {**shared, **_method_stages(store, method, ask.artifact, parameters)}
         for method in parameters.methods
     }
+    check_further(parameters, stages)
+    return stages
 
 
 def _any_index(parameters: Evaluate) -> str:
@@ -122,7 +124,7 @@ def check_indexes(parameters: Evaluate) -> None:
 
 
 def _method_stages(store: Path, method: Method, asked: Artifact, parameters: Evaluate) -> dict[str, Stage]:
-    stages: dict[str, Stage] = {}
+    line = _Line(store, method, asked)
     if method.retrieve and method.index:
         named = find_index(store, method.index)
         retrieve = Retrieve(store, asked, None, method.index, method.retrieve)
@@ -130,31 +132,60 @@ def _method_stages(store: Path, method: Method, asked: Artifact, parameters: Eva
         vectors = None
         if retrieve.retriever.dense or refiner.needs_vectors:
             encoding = as_recorded(EncodeConfig.model_validate(named.config["encode"]), "encode").without({"device"})
-            stages["encode_questions"] = EncodeQuestions(store, asked, encoding)
-            vectors = stages["encode_questions"].artifact
+            vectors = line.add(EncodeQuestions(store, asked, encoding))
         if retrieve.retriever.dense:
             retrieve = Retrieve(store, asked, vectors, method.index, method.retrieve)
-        stages["retrieve"] = retrieve
+        hits = line.add(retrieve)
         roles = ("passages", "sentences", "vectors")
         corpus = {role: _artifact(store, method.index, role) for role in roles if role in named.artifacts}
         if method.label:
-            stages["label"] = Label(store, asked, retrieve.artifact, corpus["passages"], method.label)
+            line.add(Label(store, asked, hits, corpus["passages"], method.label))
         needed = vectors if refiner.needs_vectors else None
-        stages["refine"] = Refine(store, asked, retrieve.artifact, corpus, method.refine, needed)
+        line.add(Refine(store, asked, hits, corpus, method.refine, needed))
     if method.generate:
-        evidence = stages["refine"].artifact if "refine" in stages else None
-        stages["generate"] = Generate(store, asked, evidence, method.generate)
-        candidates = stages["generate"].artifact
+        evidence = line.tables.get("evidence")
+        candidates = line.add(Generate(store, asked, evidence, method.generate))
         if method.critique:
-            stages["critique"] = Critique(store, asked, evidence, candidates, method.critique)
-        if method.select:
-            stages["select"] = Select(store, candidates, stages["critique"].artifact, method.select)
-    results = {stage.table: stage.artifact for stage in stages.values() if stage.table in Score.results}
+            critiques = line.add(Critique(store, asked, evidence, candidates, method.critique))
+            if method.select:
+                line.add(Select(store, candidates, critiques, method.select))
+    results = {table: line.tables[table] for table in Score.results if table in line.tables}
     units: dict[Unit, Artifact] = {}
     if method.retrieve and method.index:
         tables = find_index(store, method.index).artifacts
         units = {
             unit: _artifact(store, method.index, table_of(unit)) for unit in get_args(Unit) if table_of(unit) in tables
         }
-    stages["score"] = Score(store, asked, results, units, parameters.score)
-    return stages
+    line.add(Score(store, asked, results, units, parameters.score))
+    return line.stages
+
+
+class _Line:
+    """The stages of a method, in their order, and of every table the artifact that was written last."""
+
+    def __init__(self, store: Path, method: Method, asked: Artifact) -> None:
+        self.store = store
+        self.stages: dict[str, Stage] = {}
+        self.tables = {"asked": asked}
+        self.further: list[tuple[type[FurtherStage], dict[str, Any]]] = [
+            (resolve("stage", name), settings) for name, settings in method.stages.items() if settings is not None
+        ]
+
+    def add(self, stage: Stage) -> Artifact:
+        """Add a stage and the further ones that follow it; its table as the next stage is to read it."""
+        self.stages[stage.name] = stage
+        self.tables[stage.table] = stage.artifact
+        for further, settings in self.further:
+            if further.after == stage.name and all(table in self.tables for table in further.reads):
+                options = build(further.Options, settings)
+                self.add(further(self.store, {table: self.tables[table] for table in further.reads}, options))
+        return self.tables[stage.table]
+
+
+def check_further(parameters: Evaluate, stages: Stages) -> None:
+    """Raises ConfigError where a further stage has no place in any method."""
+    for name in {name for method in parameters.methods for name, own in method.stages.items() if own is not None}:
+        further = resolve("stage", name)
+        if not any(further.name in of_method for of_method in stages.values()):
+            needs = ", ".join(further.reads)
+            raise ConfigError(f"stages.{name} follows {further.after} and reads {needs}: no method here has both")

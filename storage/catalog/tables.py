@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import duckdb
 import pyarrow as pa
 
 from storage import schemas
@@ -64,13 +65,34 @@ class Column:
         return f"{self.about} ({self.unit})" if self.unit else self.about
 
 
+def rows(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    """What a row is, of every table and view of a catalog: those among them that only its store knows."""
+    views = connection.sql("SELECT view_name, comment FROM duckdb_views() WHERE NOT internal ORDER BY 1").fetchall()
+    return ROWS | {name: (comment or "").removeprefix("a row is ") for name, comment in views if name not in ROWS}
+
+
+def documented(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, Column]:
+    """The columns of a table or view of a catalog; one that only its store knows has units in its comments."""
+    if table in ROWS:
+        return columns(table)
+    listed = connection.sql(
+        f"SELECT column_name, coalesce(comment, '') FROM duckdb_columns() WHERE table_name = '{table}'"
+    ).fetchall()
+    return {name: Column(comment) for name, comment in listed}
+
+
 def columns(table: str) -> dict[str, Column]:
     """The columns of a table or view of the catalog, by name. Raises KeyError where there is no such table."""
     if table == "artifacts":
         return {name: Column(*column) for name, column in _ARTIFACTS.items()}
     if table == "ledger":
         return _ledger()
-    own = {field.name: _column(field) for field in schemas.TABLES[table]}
+    return described(schemas.TABLES[table], table)
+
+
+def described(schema: pa.Schema, table: str = "") -> dict[str, Column]:
+    """The columns of a table as its schema describes them, and those that the catalog adds."""
+    own = {field.name: _column(field) for field in schema}
     added = (name for name in _EVERY if name not in own and name not in _WITHOUT.get(table, ()))
     return own | {name: Column(_EVERY[name]) for name in added}
 
@@ -86,5 +108,5 @@ def _ledger() -> dict[str, Column]:
 
 
 def _column(field: pa.Field) -> Column:
-    metadata = {key.decode(): value.decode() for key, value in field.metadata.items()}
-    return Column(metadata["about"], metadata["unit"])
+    metadata = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
+    return Column(metadata.get("about", ""), metadata.get("unit", ""))

@@ -70,8 +70,8 @@ def fill(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
             logger.warning("%s is left out of the tables: %s", artifact.name, fault)
             continue
         for file in manifest.files():
-            if file.table in paths:
-                paths[file.table].append(str(root / file.path))
+            if file.table in paths or (file.path.endswith(".parquet") and file.table not in tables.ROWS):
+                paths.setdefault(file.table, []).append(str(root / file.path))
         last = max(manifest.shards, key=lambda record: record.cost.started)
         size = sum(file.bytes for file in manifest.files())
         completed = (last.run_id, manifest.completed)
@@ -84,9 +84,11 @@ def fill(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
     if artifacts:
         connection.executemany("INSERT INTO artifacts VALUES (?, ?, ?, ?, ?, ?)", artifacts)
     _write_runs(connection, store)
-    for table, listed in paths.items():
+    for table in schemas.TABLES:
         if table not in ("runs", "methods"):
-            connection.execute(f"CREATE VIEW {table} AS {_select(table, listed)}")
+            connection.execute(f"CREATE VIEW {table} AS {_select(table, paths[table])}")
+    for table in sorted(paths.keys() - schemas.TABLES.keys()):
+        _write_further(connection, table, paths[table])
     connection.execute(LEDGER)
     for macro in MACROS:
         connection.execute(f"CREATE MACRO {macro.signature} AS TABLE {macro.sql}")
@@ -102,6 +104,21 @@ def _write_comments(connection: duckdb.DuckDBPyConnection) -> None:
             connection.execute(f"COMMENT ON COLUMN {table}.{_name(name)} IS {quoted(column.comment)}")
     for macro in MACROS:
         connection.execute(f"COMMENT ON MACRO TABLE {macro.name} IS {quoted(macro.about)}")
+
+
+def _write_further(connection: duckdb.DuckDBPyConnection, table: str, paths: list[str]) -> None:
+    """The view of a table that no list here has: a stage of the user's own wrote it. Its files say what is in it."""
+    schema = files.read_schema(Path(paths[-1]))
+    row = (schema.metadata or {}).get(b"row", b"not described").decode()
+    try:
+        connection.execute(f"CREATE VIEW {_name(table)} AS {_select(table, paths)}")
+    except duckdb.Error as error:  # its columns changed, say: the other tables can be queried all the same
+        logger.warning("the table %s is left out of the catalog: %s", table, error)
+        return
+    connection.execute(f"COMMENT ON VIEW {_name(table)} IS {quoted(f'a row is {row}')}")
+    for name, column in tables.described(schema).items():
+        place = f"{_name(table)}.{_name(name)}"
+        connection.execute(f"COMMENT ON COLUMN {place} IS {quoted(column.comment)}")
 
 
 def _write_runs(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
@@ -145,13 +162,14 @@ def _ledgers(store: Path, table: str) -> Iterator[Path]:
 def _select(table: str, paths: list[str]) -> str:
     """Rows with their artifact's fingerprint and the run that completed it (`costs` names the paying run itself,
     a quote has none)."""
-    columns = [f"NULL::{_sql_type(field.type)} AS {_name(field.name)}" for field in schemas.TABLES[table]]
+    known = schemas.TABLES.get(table, ())
+    columns = [f"NULL::{_sql_type(field.type)} AS {_name(field.name)}" for field in known]
     none = f"SELECT {', '.join([*columns, 'NULL::VARCHAR AS fingerprint'])}"
     if not paths:
         return f"{none}{'' if table in OWN_RUNS else ', NULL::VARCHAR AS run_id'} WHERE false"
     listed = ", ".join(map(quoted, sorted(paths)))
     directory = "split_part(filename, '/', -2) AS fingerprint"
-    files = f"read_parquet([{listed}], filename = true, union_by_name = {table in GROWN})"
+    files = f"read_parquet([{listed}], filename = true, union_by_name = {table in GROWN or not known})"
     rows = f"SELECT * EXCLUDE (filename), {directory} FROM {files}"
     if table in GROWN:  # all files may lack a column
         rows = f"({none} WHERE false UNION ALL BY NAME {rows})"

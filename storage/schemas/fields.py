@@ -7,6 +7,11 @@ def column(name: str, kind: pa.DataType, about: str, nullable: bool = False, uni
     return pa.field(name, kind, nullable, {"about": about, "unit": unit})
 
 
+def described(row: str, *columns: pa.Field) -> pa.Schema:
+    """The schema of a table that its files describe themselves; `row`: what a row is, "a sentence of an answer"."""
+    return pa.schema(columns, {"row": row})
+
+
 def list_of(kind: pa.DataType) -> pa.DataType:
     return pa.list_(pa.field("element", kind, nullable=False))
 

@@ -1,0 +1,81 @@
+"""Stages of a user's own in an evaluation: their place, their settings, their tables in SQL."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from configs.loading import ConfigError
+from flows.cli.main import app
+from flows.pipelines.evaluate import Evaluated
+from flows.pipelines.experiments import evaluation
+from flows.pipelines.graph import graph
+from flows.pipelines.run import run_serially
+from tasks.registry import UnknownName
+from tests.support.indexing import index, sql
+
+FIRST, LONGEST = "tests.support.further:First", "tests.support.further:Longest"
+SETTINGS: dict[str, Any] = {
+    "index": "test",
+    "retrieve": {"retriever": "passage", "top_k": 4},
+    "generate": {"generator": "tests.support.fakes:FirstWords"},
+    "methods": {"none": {"retrieve": None}, "all": {}, "few": {"stages": {FIRST: {"keep": 2}}}},
+    "stages": {LONGEST: {}},
+    "score": {"metrics": ["tokens"]},
+}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    store = tmp_path_factory.mktemp("store")
+    index(store, "synthetic:passages=60,questions=20,seed=3")
+    return store
+
+
+def run(store: Path, settings: dict[str, Any] = SETTINGS, **given: Any) -> Evaluated:
+    return graph(evaluation("trial", settings, {"store": store, "runner": "serial", **given})).run(run_serially)
+
+
+def test_stages_have_their_place_and_the_next_read_what_they_wrote(store: Path) -> None:
+    outcome = run(store)
+    assert "longest" not in outcome.methods["none"]
+    assert [*outcome.methods["few"]][-5:] == ["refine", "first", "generate", "longest", "score"]
+    contexts = "SELECT method, max(value) FROM scores JOIN methods USING (fingerprint) WHERE metric = 'contexts'"
+    assert dict(sql(store, f"{contexts} AND methods.run_id = '{outcome.run.run_id}' GROUP BY 1")) == {
+        "all": 4,
+        "few": 2,
+    }
+    again = run(store)
+    assert not again.new()
+
+
+def test_a_table_that_no_list_has_is_a_view_with_its_comments(store: Path) -> None:
+    run(store)
+    wrong = """
+        SELECT count(*)
+        FROM longest AS l JOIN methods AS m ON m.fingerprint = l.fingerprint AND m.table_name = 'longest'
+        JOIN methods AS o ON o.method = m.method AND o.run_id = m.run_id AND o.table_name = 'evidence'
+        WHERE l.tokens <> (SELECT max(e.tokens) FROM evidence AS e
+            WHERE e.fingerprint = o.fingerprint AND e.question_id = l.question_id)"""
+    assert sql(store, wrong) == [(0,)]
+    assert sql(store, "SELECT count(*) > 0 FROM longest") == [(True,)]
+    shown = CliRunner().invoke(app, ["tables", "longest", "--store", str(store)]).output
+    assert "the longest context of a question" in shown
+    assert "its length (words)" in " ".join(shown.split())
+    assert "longest" in CliRunner().invoke(app, ["tables", "--store", str(store)]).output
+
+
+def test_wrong_settings_say_what_is_wrong(store: Path) -> None:
+    with pytest.raises(ConfigError, match="keep"):
+        run(store, stages={FIRST: {"keep": 0}})
+    with pytest.raises(ConfigError, match=r"follows refine and reads evidence: no method here has both"):
+        run(store, {**SETTINGS, "retrieve": None, "methods": {"none": {}}, "stages": {FIRST: {}}})
+    with pytest.raises(UnknownName, match="unknown stage"):
+        run(store, stages={"frist": {}})
+
+
+def test_null_takes_a_stage_from_a_method(store: Path) -> None:
+    outcome = run(store, {**SETTINGS, "methods": {"all": {}, "without": {"stages": {LONGEST: None}}}})
+    assert "longest" in outcome.methods["all"]
+    assert "longest" not in outcome.methods["without"]
