@@ -102,13 +102,17 @@ class ReaderTrainer(BertTrainer[ReaderModel, Labelled]):
     def losses(self, rows: Sequence[Labelled], batch: Batch) -> dict[str, Tensor]:
         start, end, answerable = self.model(batch)
         has_answer = torch.tensor([float(bool(row.starts)) for row in rows], device=self.device)
-        losses = {"answerable": binary_cross_entropy_with_logits(answerable, has_answer, reduction="sum")}
+        losses = {"answerable": self.answerability(answerable, has_answer)}
         known = [number for number, row in enumerate(rows) if row.starts]
         losses["span"] = torch.zeros((), device=self.device)
         for logits, gold in ((start, [rows[n].starts for n in known]), (end, [rows[n].ends for n in known])):
             if known:
                 losses["span"] = losses["span"] - marginal(logits[known], gold).sum() / 2
         return losses
+
+    def answerability(self, logits: Tensor, has_answer: Tensor) -> Tensor:
+        """The loss of telling which windows have the answer, summed over them. Both: float32 (windows,)."""
+        return binary_cross_entropy_with_logits(logits, has_answer, reduction="sum")
 
     def quality(self, directory: Path) -> float:
         """F1 in percent, with two distractors."""
