@@ -22,7 +22,7 @@ from flows.cli.prompt import CatalogCompleter, history, is_whole, prompt
 from flows.cli.terminal import out
 from flows.pipelines.experiments import evaluation
 from flows.pipelines.graph import graph
-from flows.pipelines.quote.quote import plan
+from flows.pipelines.quote.quote import quote
 from flows.pipelines.run import run_serially
 from storage.catalog.database import CATALOG, build, connect, query, without_rows
 from storage.catalog.macros import MACROS
@@ -50,7 +50,7 @@ def run(*arguments: str | Path, given: str | None = None) -> Result:
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An index that was quoted, and an evaluation of three methods."""
     folder = tmp_path_factory.mktemp("sql") / "store"
-    plan(parameters(folder, CORPUS))
+    quote(graph(parameters(folder, CORPUS)))
     index(folder, CORPUS)
     graph(evaluation("trial", TRIAL, {"store": folder, "runner": "serial"})).run(run_serially)
     return folder
