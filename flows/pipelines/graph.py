@@ -6,25 +6,20 @@ shows: where a plan of these was built before the flow was called (the command l
 do), `handed_over` lets `graph` give that one.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 from configs.evaluation import Evaluate
 from configs.schema import Execution, IndexCorpus
 from configs.training import TrainModel
-from flows.pipelines.evaluate import EvaluationPlan
-from flows.pipelines.index_corpus import IndexPlan
 from flows.pipelines.run import Plan
-from flows.pipelines.train import TrainingPlan
 
-PLANS: dict[type[Execution], Callable[[Any], Plan]] = {
-    IndexCorpus: IndexPlan,
-    Evaluate: EvaluationPlan,
-    TrainModel: TrainingPlan,
-}
-"""By the parameters of a flow."""
+if TYPE_CHECKING:
+    from flows.pipelines.evaluate import EvaluationPlan
+    from flows.pipelines.index_corpus import IndexPlan
+    from flows.pipelines.train import TrainingPlan
 
 _built: ContextVar[tuple[Execution, Plan] | None] = ContextVar("built", default=None)
 
@@ -52,9 +47,25 @@ def graph(parameters: Execution) -> Plan:
     method raises whose model is missing.
     """
     built = _built.get()
-    if built and built[0] == parameters:
-        return built[1]
-    return PLANS[type(parameters)](parameters)
+    return built[1] if built and built[0] == parameters else _new(parameters)
+
+
+def _new(parameters: Execution) -> Plan:
+    """Each pipeline is imported for its own parameters: its stages' libraries take seconds."""
+    match parameters:
+        case IndexCorpus():
+            from flows.pipelines.index_corpus import IndexPlan
+
+            return IndexPlan(parameters)
+        case Evaluate():
+            from flows.pipelines.evaluate import EvaluationPlan
+
+            return EvaluationPlan(parameters)
+        case TrainModel():
+            from flows.pipelines.train import TrainingPlan
+
+            return TrainingPlan(parameters)
+    raise TypeError(f"no pipeline has parameters of type {type(parameters).__name__}")
 
 
 @contextmanager

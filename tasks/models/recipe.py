@@ -8,14 +8,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
-from transformers import AutoConfig, PretrainedConfig
 
 from configs.loading import ConfigError
 from configs.section import NOT_IN_FINGERPRINT, Config
 from tasks.models.files import UnsupportedModel
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
 
 Pooling = Literal["mean", "cls", "last", "max"]
 Similarity = Literal["cosine", "dot"]
@@ -111,8 +113,10 @@ def read_recipe(directory: Path, preset: Preset, options: RecipeOptions) -> Reci
     )
 
 
-def read_config(folder: Path) -> PretrainedConfig:
+def read_config(folder: Path) -> "PretrainedConfig":
     """The architecture's configuration. Raises UnsupportedModel where it needs code of its own."""
+    from transformers import AutoConfig
+
     try:
         return AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except ValueError as error:
@@ -241,11 +245,21 @@ def _prompts(about: Mapping[str, Any], options: RecipeOptions) -> tuple[str, str
     )
 
 
-def _max_tokens(folder: Path, options: Mapping[str, Any], setting: int | None) -> int:
+def _positions(folder: Path) -> int:
+    """Tokens that the architecture has positions for; 0: any number.
+
+    BERT's config.json says it itself. Other architectures are asked, which imports their classes: seconds.
+    """
+    stated = read_json(folder / "config.json")
+    if stated.get("model_type") == "bert" and "auto_map" not in stated and "max_position_embeddings" in stated:
+        return int(stated["max_position_embeddings"])
     config = read_config(folder)
     positions = getattr(config, "max_position_embeddings", None) or 0
-    if config.model_type in OFFSET_POSITIONS:
-        positions -= config.pad_token_id + 1
+    return positions - (config.pad_token_id + 1) if config.model_type in OFFSET_POSITIONS else positions
+
+
+def _max_tokens(folder: Path, options: Mapping[str, Any], setting: int | None) -> int:
+    positions = _positions(folder)
     if setting is not None:
         if 0 < positions < setting:
             raise ConfigError(f"encode.max_tokens={setting}: the model in {folder} takes {positions} tokens at most")

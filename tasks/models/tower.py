@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -21,11 +21,13 @@ from tokenizers import Tokenizer
 from tokenizers.normalizers import Lowercase
 from tokenizers.normalizers import Sequence as Chain
 from torch import Tensor, nn
-from transformers import PretrainedConfig, PreTrainedTokenizerFast
 
 from tasks.models.device import require_device
 from tasks.models.files import UnsupportedModel, digests, require_safetensors
 from tasks.models.recipe import Recipe, read_config, read_json
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedTokenizerFast
 
 Vectors = NDArray[np.float32]
 
@@ -64,7 +66,7 @@ class Tower:
         return self.folder
 
     @cached_property
-    def config(self) -> PretrainedConfig:
+    def config(self) -> "PretrainedConfig":
         return read_config(self._existing())
 
     @cached_property
@@ -80,8 +82,8 @@ class Tower:
         return int(self.config.hidden_size)
 
     @cached_property
-    def _tokenizer(self) -> PreTrainedTokenizerFast:
-        from transformers import AutoTokenizer
+    def _tokenizer(self) -> "PreTrainedTokenizerFast":
+        from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
         tokenizer = AutoTokenizer.from_pretrained(self._existing(), trust_remote_code=False, local_files_only=True)
         if not isinstance(tokenizer, PreTrainedTokenizerFast):

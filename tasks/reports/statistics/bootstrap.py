@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import special
 
 MIN_QUESTIONS = 10
 """Fewer questions than these have no interval and no p: resamples of so few say little about the next question."""
@@ -97,7 +97,7 @@ def _interval(values: NDArray[np.float64], means: NDArray[np.float64], confidenc
     mean = float(values.mean()) if n else None
     if n < MIN_QUESTIONS:
         return Interval(mean, None, None, n)
-    tail = stats.norm.cdf(-np.sqrt(n / (n - 1)) * stats.t.ppf((1 + confidence) / 2, n - 1))
+    tail = special.ndtr(-np.sqrt(n / (n - 1)) * special.stdtrit(n - 1, (1 + confidence) / 2))
     low, high = np.nanquantile(means, [tail, 1 - tail])  # NaN: a resample that drew none of the row's questions
     return Interval(mean, float(low), float(high), n)
 

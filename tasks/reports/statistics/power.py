@@ -7,7 +7,7 @@ paired differences, as measured in a run (`Difference.sd`), not that of one meth
 
 import math
 
-from scipy import stats
+from scipy import special
 
 
 def questions_needed(
@@ -33,4 +33,4 @@ def _factor(sd: float, power: float, confidence: float) -> float:
         raise ValueError(f"power {power} and confidence {confidence} must lie between 0 and 1")
     if not sd >= 0:
         raise ValueError(f"a standard deviation cannot be {sd}")
-    return float(stats.norm.ppf((1 + confidence) / 2) + stats.norm.ppf(power))
+    return float(special.ndtri((1 + confidence) / 2) + special.ndtri(power))

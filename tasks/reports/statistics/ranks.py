@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 _DIGITS = 12  # after these, relative to the largest, two figures are the same, averaged in another order
 
@@ -60,8 +60,8 @@ def quade(values: ArrayLike, higher_is_better: bool = True) -> Quade:
     if table.ndim != 2 or min(table.shape) < 2 or not np.isfinite(table).all():
         raise ValueError(f"needs finite values of at least 2 methods on 2 datasets, got the shape {table.shape}")
     k, n = table.shape
-    ranks = stats.rankdata(_rounded(-table if higher_is_better else table, axis=0), axis=0)
-    weights = stats.rankdata(_rounded(np.ptp(table, axis=0), axis=None))
+    ranks = scipy.stats.rankdata(_rounded(-table if higher_is_better else table, axis=0), axis=0)
+    weights = scipy.stats.rankdata(_rounded(np.ptp(table, axis=0), axis=None))
     weighted = weights * (ranks - (k + 1) / 2)
     # Multiples of 1/4, whose sums are exact: where the datasets agree, `left` is 0 and not nearly 0.
     between = float((weighted.sum(axis=1) ** 2).sum())
@@ -89,7 +89,7 @@ def li(p_values: Sequence[float], alpha: float = 0.05) -> tuple[list[float], flo
 
 def two_sided(z: ArrayLike) -> NDArray[np.float64]:
     """The p of a standard normal z, in both directions."""
-    return 2 * stats.norm.sf(np.abs(z))
+    return 2 * scipy.stats.norm.sf(np.abs(z))
 
 
 def _rounded(values: NDArray[np.float64], axis: int | None) -> NDArray[np.float64]:
@@ -98,7 +98,7 @@ def _rounded(values: NDArray[np.float64], axis: int | None) -> NDArray[np.float6
 
 
 def _f_test(between: float, left: float, degrees: tuple[int, int]) -> tuple[float, float]:
-    return between / left, float(stats.f.sf(between / left, *degrees))
+    return between / left, float(scipy.stats.f.sf(between / left, *degrees))
 
 
 def _without_rest(between: float, k: int, n: int) -> tuple[float, float]:
