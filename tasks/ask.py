@@ -98,7 +98,7 @@ class Ask(Stage):
         )
         rows = rows.filter(pc.is_in(rows["question_id"], pa.array(ids))).sort_by("question_id")
         progress(rows.num_rows, 0)
-        return ShardResult(len(ids), {"asked": rows.select(schemas.QUESTIONS.names).cast(schemas.QUESTIONS)})
+        return ShardResult(len(ids), {"asked": rows.select(schemas.ASKED.names).cast(schemas.ASKED)})
 
 
 # Every question with the titles of its gold passages.

@@ -2,19 +2,23 @@
 
 import pyarrow as pa
 
-from storage.schemas.fields import SPAN, column, list_of
+from storage.schemas.fields import SPAN, column, list_of, table
 
-PASSAGES = pa.schema(
+PASSAGES = table(
+    "passages",
+    "a passage of a corpus",
     [
         column("passage_id", pa.int64(), "content id of the text"),
         column("source", pa.string(), "dataset it was first seen in, FORMAT:FILE"),
         column("source_id", pa.string(), "its name in the source"),
         column("title", pa.string(), "title as the source gives it, may be empty"),
         column("text", pa.string(), "the passage"),
-    ]
+    ],
 )
 
-SENTENCES = pa.schema(
+SENTENCES = table(
+    "sentences",
+    "a core sentence of a passage, or a proposition",
     [
         column("sentence_id", pa.int64(), "content id of passage and span; rewritten: of passage, units and position"),
         column("passage_id", pa.int64(), "the passage it is a part of"),
@@ -32,10 +36,12 @@ SENTENCES = pa.schema(
             "the core sentence with the white space behind it: joined they give the passage, unless rewritten",
         ),
         column("tokens", pa.int32(), "words and punctuation marks, whatever the model", unit="words"),
-    ]
+    ],
 )
 
-QUESTIONS = pa.schema(
+QUESTIONS = table(
+    "questions",
+    "a question of a data set",
     [
         column("question_id", pa.int64(), "content id of question, answers and gold passages"),
         column("source", pa.string(), "dataset it was first seen in, FORMAT:FILE"),
@@ -44,17 +50,19 @@ QUESTIONS = pa.schema(
         column("answers", list_of(pa.string()), "gold answers, any of them right"),
         column("gold_passages", list_of(pa.int64()), "passage ids that hold the answer"),
         column("supporting_facts", list_of(SPAN), "spans that support the answer (passage id, code points)"),
-    ]
+    ],
 )
 
-REJECTS = pa.schema(
+REJECTS = table(
+    "rejects",
+    "an input row that was not used",
     [
         column("stage", pa.string(), "stage that could not use the row"),
         column("source", pa.string(), "dataset, FORMAT:FILE"),
         column("offset", pa.int64(), "line or record number in the source, from 1"),
         column("reason", pa.string(), "machine-readable reason"),
         column("detail", pa.string(), "the reason in words"),
-    ]
+    ],
 )
 
 VECTOR_KINDS = ("core", "context", "passage")
@@ -81,17 +89,25 @@ def question_vectors(dimension: int) -> pa.Schema:
     )
 
 
-NEIGHBOURS = pa.schema(
+# Their width is the encoder's: 1 stands for "some".
+table("vectors", "the vector of a sentence, of its context or of a passage", vectors(1))
+table("question_vectors", "the vector of a question", question_vectors(1))
+
+NEIGHBOURS = table(
+    "neighbours",
+    "a neighbour of a sample query in a shard of an index",
     [
         column("unit", pa.string(), "sentence or passage"),
         column("effort", pa.int32(), "-1: exact search; nprobe of an ivf index, ef_search of hnsw, else 0"),
         column("probe", pa.int32(), "number of the sample query"),
         column("id", pa.int64(), "a unit near it in this shard; -1: there are no more"),
         column("score", pa.float32(), "its inner product with the query, as the index has it"),
-    ]
+    ],
 )
 
-INDEX_QUALITY = pa.schema(
+INDEX_QUALITY = table(
+    "index_quality",
+    "recall and size of an index at one search effort",
     [
         column("unit", pa.string(), "sentence or passage"),
         column("type", pa.string(), "index.type"),
@@ -102,14 +118,16 @@ INDEX_QUALITY = pa.schema(
         column("standard_error", pa.float64(), "of recall_at_10, over the probes"),
         column("probes", pa.int32(), "sample queries it was measured with; 0: exact by definition"),
         column("chosen", pa.bool_(), "whether a search takes this effort if not told otherwise"),
-    ]
+    ],
 )
 
-TERMS = pa.schema(
+TERMS = table(
+    "terms",
+    "a term of BM25 in a shard",
     [
         column("unit", pa.string(), "sentence or passage"),
         column("term", pa.string(), "a word as BM25 counts it: lower case, stemmed"),
         column("documents", pa.int32(), "units of this shard that it stands in"),
         column("occurrences", pa.int32(), "times that it stands in this shard"),
-    ]
+    ],
 )

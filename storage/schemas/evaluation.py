@@ -2,9 +2,14 @@
 
 import pyarrow as pa
 
-from storage.schemas.fields import SPAN, column, list_of
+from storage.schemas.corpus import QUESTIONS
+from storage.schemas.fields import SPAN, column, list_of, table
 
-HITS = pa.schema(
+ASKED = table("asked", "a question that an evaluation asks", QUESTIONS)
+
+HITS = table(
+    "hits",
+    "a unit that was retrieved for a question",
     [
         column("question_id", pa.int64(), "the question"),
         column("rank", pa.int32(), "place, from 1"),
@@ -21,22 +26,26 @@ HITS = pa.schema(
         column("score", pa.float32(), "as the retriever has it"),
         column("title", pa.string(), "title of the passage"),
         column("text", pa.string(), "the unit's text"),
-    ]
+    ],
 )
 
-EVIDENCE = pa.schema(
+EVIDENCE = table(
+    "evidence",
+    "a context of a question's prompt",
     [
         column("question_id", pa.int64(), "the question"),
         column("rank", pa.int32(), "place in the prompt, from 1"),
         column("text", pa.string(), "the context as the prompt has it"),
         column("tokens", pa.int32(), "words and punctuation marks, whatever the model", unit="words"),
         column("origin", list_of(SPAN), "where it comes from (passage id, code points); empty: it was rewritten"),
-    ]
+    ],
 )
 
 PROBABILITY = pa.struct([pa.field("token", pa.string(), False), pa.field("probability", pa.float64(), False)])
 
-CANDIDATES = pa.schema(
+CANDIDATES = table(
+    "candidates",
+    "an answer that was generated",
     [
         column("question_id", pa.int64(), "the question"),
         column("candidate", pa.int32(), "number of the answer, from 0"),
@@ -51,7 +60,7 @@ CANDIDATES = pa.schema(
         column("error", pa.string(), "why there is no answer, else empty"),
         column("probabilities", list_of(PROBABILITY), "of the reflection tokens that the generator self_rag reads"),
         column("reused", pa.bool_(), "whether an earlier run had answered this prompt"),
-    ]
+    ],
 )
 
 _JUDGED = {
@@ -61,16 +70,20 @@ _JUDGED = {
     "utility_f1": "harmonic mean of ISUSE and ISSUP",
     "geometric_mean": "cube root of ISREL * ISSUP * ISUSE",
 }
-CRITIQUES = pa.schema(
+CRITIQUES = table(
+    "critiques",
+    "what a critic says of a candidate",
     [
         column("question_id", pa.int64(), "the question"),
         column("candidate", pa.int32(), "number of the answer in `candidates`"),
         *(column(name, pa.float64(), about, nullable=True) for name, about in _JUDGED.items()),
         column("error", pa.string(), "why there is no critique, else empty"),
-    ]
+    ],
 )
 
-ANSWERS = pa.schema(
+ANSWERS = table(
+    "answers",
+    "an answer that was chosen among the candidates",
     [
         column("question_id", pa.int64(), "the question"),
         column("strategy", pa.string(), "selector that chose"),
@@ -80,18 +93,22 @@ ANSWERS = pa.schema(
         column("score", pa.float64(), "as the selector has it; none: chosen without a critique", nullable=True),
         column("on_front", pa.bool_(), "whether no other candidate dominates it in utility_f1 and ISREL"),
         column("error", pa.string(), "why there is no answer, else empty"),
-    ]
+    ],
 )
 
-SCORES = pa.schema(
+SCORES = table(
+    "scores",
+    "one metric of one question",
     [
         column("question_id", pa.int64(), "the question"),
         column("metric", pa.string(), "metric, with its k where it has one"),
         column("value", pa.float64(), "its value for this question"),
-    ]
+    ],
 )
 
-SUMMARIES = pa.schema(
+SUMMARIES = table(
+    "summaries",
+    "one metric over all questions",
     [
         column("metric", pa.string(), "metric, with its k where it has one"),
         column(
@@ -107,5 +124,5 @@ SUMMARIES = pa.schema(
         column("direction", pa.string(), "higher, lower or neither: which values are better; none: an older version"),
         column("needs", list_of(pa.string()), "what a question has to have, else it is left out"),
         column("detail", pa.bool_(), "whether reports show it only where they show every metric"),
-    ]
+    ],
 )

@@ -1,6 +1,19 @@
-"""How a column is declared: its meaning and unit are metadata of the Arrow field."""
+"""How a table is declared, and a column: its meaning and unit are metadata of the Arrow field."""
+
+from collections.abc import Iterable
 
 import pyarrow as pa
+
+TABLES: dict[str, pa.Schema] = {}
+"""Every table of the catalog."""
+ROWS: dict[str, str] = {}
+"""What a row of each is, in words."""
+
+
+def table(name: str, row: str, columns: Iterable[pa.Field]) -> pa.Schema:
+    """Declare a table of the catalog. `row`: what a row is, "a unit that was retrieved for a question"."""
+    TABLES[name], ROWS[name] = pa.schema(columns), row
+    return TABLES[name]
 
 
 def column(name: str, kind: pa.DataType, about: str, nullable: bool = False, unit: str = "") -> pa.Field:

@@ -2,9 +2,11 @@
 
 import pyarrow as pa
 
-from storage.schemas.fields import column, list_of
+from storage.schemas.fields import column, list_of, table
 
-COSTS = pa.schema(
+COSTS = table(
+    "costs",
+    "what one shard of one stage took",
     [
         column("stage", pa.string(), "stage"),
         column("shard", pa.int32(), "shard number; -1 for the work before the first shard"),
@@ -19,10 +21,12 @@ COSTS = pa.schema(
         column("gpu_joules", pa.float64(), "energy of the GPU share, as NVML has it; none: no NVML", True, "joules"),
         column("peak_memory_bytes", pa.int64(), "peak resident memory of the worker", unit="bytes"),
         column("usd", pa.float64(), "cost at configs/prices.yaml", unit="USD"),
-    ]
+    ],
 )
 
-QUOTES = pa.schema(
+QUOTES = table(
+    "quotes",
+    "what a stage was expected to take",
     [
         column("stage", pa.string(), "stage"),
         column("quoted", pa.timestamp("us", "UTC"), "when it was quoted"),
@@ -36,10 +40,12 @@ QUOTES = pa.schema(
         column("peak_memory_bytes", pa.int64(), "peak resident memory of a worker", unit="bytes"),
         column("disk_bytes", pa.int64(), "size of what stays on the disk", unit="bytes"),
         column("usd", pa.float64(), "cost at configs/prices.yaml", unit="USD"),
-    ]
+    ],
 )
 
-RUNS = pa.schema(
+RUNS = table(
+    "runs",
+    "a run of a flow",
     [
         column("run_id", pa.string(), "the run"),
         column("flow", pa.string(), "flow that ran"),
@@ -50,15 +56,17 @@ RUNS = pa.schema(
         column("config", pa.string(), "parameters, JSON"),
         column("fingerprints", list_of(pa.string()), "artifacts it makes or uses, TABLE/FINGERPRINT"),
         column("error", pa.string(), "why it failed, else empty"),
-    ]
+    ],
 )
 
-METHODS = pa.schema(
+METHODS = table(
+    "methods",
+    "which artifact holds which method's rows in which run",
     [
         column("run_id", pa.string(), "the evaluation"),
         column("experiment", pa.string(), "its experiment"),
         column("method", pa.string(), "a method of answering, as the experiment names it"),
         column("table_name", pa.string(), "table that holds rows of the method"),
         column("fingerprint", pa.string(), "the artifact there: join it with the table's own column"),
-    ]
+    ],
 )

@@ -2,9 +2,11 @@
 
 import pyarrow as pa
 
-from storage.schemas.fields import column
+from storage.schemas.fields import column, table
 
-LABELS = pa.schema(
+LABELS = table(
+    "labels",
+    "whether a passage is relevant to a question",
     [
         column("question_id", pa.int64(), "the question"),
         column("passage_id", pa.int64(), "the passage that was retrieved for it"),
@@ -12,10 +14,12 @@ LABELS = pa.schema(
         column("critic", pa.float64(), "what another made of that; none: nobody else was asked", True),
         column("label", pa.float64(), "what counts of the two; none where there is an error", True),
         column("error", pa.string(), "why there is no label, else empty"),
-    ]
+    ],
 )
 
-TRAINING_STEPS = pa.schema(
+TRAINING_STEPS = table(
+    "training_steps",
+    "a step of a training",
     [
         column("stage", pa.string(), "trainer that took the step"),
         column("step", pa.int32(), "number of the step in the whole training, from 1"),
@@ -31,5 +35,5 @@ TRAINING_STEPS = pa.schema(
             "of the weights on the part that chooses among passes, where a pass ends with this step",
             nullable=True,
         ),
-    ]
+    ],
 )
