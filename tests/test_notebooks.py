@@ -10,7 +10,7 @@ from nbclient import NotebookClient
 
 from flows.pipelines.experiments import evaluation
 from flows.pipelines.graph import graph
-from flows.pipelines.quote.quote import plan
+from flows.pipelines.quote.quote import quote
 from flows.pipelines.run import run_serially
 from tests.support.indexing import index, parameters
 
@@ -30,7 +30,7 @@ TRIAL: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("notebooks") / "store"
-    plan(parameters(folder, CORPUS))
+    quote(graph(parameters(folder, CORPUS)))
     index(folder, CORPUS)
     graph(evaluation("trial", TRIAL, {"store": folder, "runner": "serial"})).run(run_serially)
     return folder

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from configs.evaluation import Evaluate, Method
 from configs.loading import ConfigError, build, merged
 from configs.schema import IndexCorpus
@@ -14,7 +16,8 @@ from storage.indexes.opened import IndexMismatch
 from storage.runs import NamedIndex, find_index, index_names
 from tasks.registry import as_recorded, completed, make, with_options
 
-SECTIONS = ("load", "split", "encode", "index", "bm25")
+SECTIONS = tuple(name for name, field in IndexCorpus.model_fields.items() if isinstance(field.default, BaseModel))
+"""Of the settings, those that decide an index of given sources."""
 
 
 def with_indexes(parameters: Evaluate) -> Evaluate:

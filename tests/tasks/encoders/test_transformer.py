@@ -254,7 +254,7 @@ def test_inner_products_survive_the_index(tmp_path: Path, models: dict[str, Path
     """score = alpha * core.q + (1 - alpha) * context.q where nothing has length 1."""
     store, question = tmp_path / "store", "Who founded the town?"
     encode = {"encoder": "contriever", "model": str(models["bert"]), "precision": "fp32", "context": context}
-    index(store, encode=encode, index={"layout": layout, "alpha": 0.7})
+    index(store, encode=encode, index={"layout": layout, **({"alpha": 0.7} if layout == "fused" else {})})
     hits = Searcher(store, "test").hits(question, RetrieveConfig(alpha=0.7, top_k=20))
     ours = encoder("contriever", models["bert"])
     vector = ours.encode_questions([question]).vectors[0]
