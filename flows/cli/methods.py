@@ -161,7 +161,7 @@ def dataset_format(name: str, method: Any) -> None:
     use = f"vitalfew index {method.example!r} --name mine"
     if not method.has_passages:
         use = f"vitalfew evaluate quickstart --index mine --set 'questions.dataset={method.example}'"
-    out.print(f"    [green]{escape(use)}[/]", highlight=False)
+    out.print(f"    [green]{escape(use)}[/]", highlight=False, soft_wrap=True)
     for key, field in method.Options.model_fields.items():
         out.print(f"    {key} = {field.default!r}  {escape(field.description or '')}", highlight=False)
     out.print()

@@ -57,6 +57,7 @@ def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]
     score = _score(settings.get("score") or {}, layer.pop("score", {}))
     experiment = build(Experiment, settings, layer)
     drafts = [_draft(label, experiment, own or {}, wins) for label, own in experiment.methods.items()]
+    methods = [method for draft in drafts for method in _methods(draft)]
     for section, kind in KINDS.items():
         for key in {**(getattr(experiment, section) or {}), **(wins.get(section) or {})}:
             if not any(key in (draft.settings[section] or {}) for draft in drafts):
@@ -64,7 +65,6 @@ def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]
     for section in wins.keys() - KINDS.keys() - {"variant"}:
         if all(draft.settings[section] is None for draft in drafts):
             raise ConfigError(_nobody_does(name, section, next(iter(wins[section] or {}), "")))
-    methods = [method for draft in drafts for method in _methods(draft)]
     shared = {key: getattr(experiment, key) for key in Evaluate.model_fields if key not in ("name", "methods", "score")}
     return complete(build(Evaluate, {**shared, "score": score, "name": name, "methods": methods}))
 

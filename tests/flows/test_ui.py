@@ -187,7 +187,7 @@ def test_a_run_that_fails_is_tried_again_and_then_tells(ui: Ui, hook: ChatServer
     assert state["type"] == "FAILED"
     assert "/nowhere/gone.jsonl" in state["message"]
     assert ui.call(f"/flow_runs/{run}")["run_count"] == 2
-    ui.logged(run, "The webhook was told")
+    ui.logged(run, "Sent to the webhook")
     ((path, told, _),) = [asked for asked in hook.asked if asked[1]["run_id"] == run]
     assert path.endswith("/token-that-nobody-sees")
     assert (told["flow"], told["state"]) == ("re-encode", "Failed")

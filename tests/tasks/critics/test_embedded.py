@@ -139,7 +139,7 @@ def test_an_over_long_question_is_an_error_row_and_its_neighbours_are_judged(cri
 
 def test_its_identity_follows_the_weights(directory: Path, critic: Embedded, tmp_path: Path) -> None:
     other = Embedded(Embedded.Options(model=str(critic_of(tmp_path, seed=4)), precision="fp32", device="cpu"))
-    assert critic.identity() == Embedded(critic.config).identity()
+    assert critic.identity() == Embedded(critic.options).identity()
     assert other.identity()["files"][ADAPTER] != critic.identity()["files"][ADAPTER]
     assert {ADAPTER, SETTINGS} < set(critic.identity()["files"])
 
