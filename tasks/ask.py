@@ -1,4 +1,4 @@
-"""ask: which questions are put to every method: a condition and a seeded choice, in shards of some hundred."""
+"""ask: the questions that every method gets: a condition and a seeded choice, in shards of some hundred."""
 
 from pathlib import Path
 from typing import Any, ClassVar
@@ -31,7 +31,7 @@ class Ask(Stage):
     config: Questions
 
     def config_identity(self) -> dict[str, Any]:
-        return self.config.model_dump(mode="json", exclude={"dataset"})  # whose content is the load artifact's
+        return self.config.model_dump(mode="json", exclude={"dataset"})  # the load artifact stands for its content
 
     def method_identity(self) -> dict[str, Any]:
         return {}
@@ -44,7 +44,7 @@ class Ask(Stage):
         return super().is_prepared() and files.exists(self._chosen)
 
     def prepare(self, progress: Progress) -> None:
-        """Choose the questions. Raises InputError where there are none, or the condition cannot be read."""
+        """Choose the questions. Raises InputError if there are none, or if the condition is invalid."""
         ids = np.sort(self._matching())
         if self.config.sample is not None:
             ids = np.sort(ids[np.argsort(_mixed(ids, self.config.seed), kind="stable")[: self.config.sample]])
@@ -110,8 +110,8 @@ titled AS (SELECT questions.*, ifnull(titles, []) AS titles FROM questions LEFT 
 
 
 def _mixed(ids: np.ndarray, seed: int) -> np.ndarray:
-    """A random number for each id, uint64, the same for the same id and seed (Steele et al., SplitMix64, OOPSLA 2014):
-    whatever else is asked, a question keeps its place in the random order."""
+    """A random number for every id, uint64, determined by id and seed (Steele et al., SplitMix64, OOPSLA 2014): a
+    question keeps its place in the random order, whatever the other questions are."""
     with np.errstate(over="ignore"):
         mixed = ids.astype(np.uint64) + np.uint64(seed % 2**64) * GOLDEN
         mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

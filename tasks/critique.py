@@ -40,7 +40,7 @@ class Critique(Stage):
     config: CritiqueConfig
 
     def __getstate__(self) -> dict[str, Any]:
-        # A worker makes its own: a model does not travel.
+        # A worker constructs its own critic: a model is not pickled.
         return {name: value for name, value in vars(self).items() if name != "critic"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -98,7 +98,7 @@ class Critique(Stage):
 
 
 def _row(candidate: dict[str, Any], judgement: Judgement) -> dict[str, Any]:
-    """Scores of a failed judgement are none; a score that is no number from 0 to 1 makes it a failed one."""
+    """A failed judgement has no scores; a score that is not a number from 0 to 1 makes the judgement fail."""
     key = {"question_id": candidate["question_id"], "candidate": candidate["candidate"]}
     scores = {name: float(getattr(judgement, name)) for name in SCORES}
     outside = [f"{name} = {score:g}" for name, score in scores.items() if not 0 <= score <= 1]  # so is NaN

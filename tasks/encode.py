@@ -1,14 +1,14 @@
 """encode: `sentences` (or `passages`) → `vectors`, a shard at a time.
 
 A shard of vectors holds, in this order, a `core` row per sentence in the order of its sentences shard, a `context`
-row per sentence that has one, and a `passage` row per passage: what `Layout` reads back without looking up an id.
-In context mode `passage` there are no context rows: a sentence's context is its passage's row.
+row per sentence that has one, and a `passage` row per passage, so that `ShardVectors` (tasks/index.py) reads them
+without looking up an id. In context mode `passage` there are no context rows: the passage's row is the context.
 
-Where the sentences were rewritten (propositions), joined they are not their passage: passage vectors are then of the
-passages themselves, and there is no mode `late`.
+Rewritten sentences (propositions) do not join to their passage: passage vectors then come from the passages themselves,
+and there is no mode `late`.
 
-Preparation looks for earlier artifacts of the same encoder (tasks/encoders/reuse.py): a unit that one of them holds is
-copied from there and not encoded again. Questions are encoded by a stage of their own, `encode_questions`.
+Preparation looks for earlier artifacts of the same encoder (tasks/encoders/reuse.py): the vector of a unit that one of
+them holds is copied and not computed again. A separate stage, `encode_questions`, encodes questions.
 """
 
 from pathlib import Path
@@ -28,15 +28,15 @@ from tasks.registry import make, with_options
 from tasks.stage import Progress, RowsLost, ShardResult, Stage
 
 SAMPLE_UNITS = 1000
-"""Units by which it is judged how much of a corpus an earlier artifact holds."""
+"""The number of units that estimate how much of a corpus an earlier artifact holds."""
 
 
 class BadVectors(ValueError):
-    """An encoder gave NaN, infinity or another shape than it declares; the message names encoder and shard."""
+    """An encoder returned NaN, infinity or an undeclared shape; the message names encoder and shard."""
 
 
 class Encode(Stage):
-    """Stage `encode`. `units` is `sentences`, or `passages` where only whole passages are to be retrieved."""
+    """Stage `encode`. `units` is `sentences`, or `passages` if only whole passages are retrieved."""
 
     name: ClassVar[str] = "encode"
     table: ClassVar[str] = "vectors"
@@ -45,7 +45,7 @@ class Encode(Stage):
     config: EncodeConfig
 
     def __init__(self, store: Path, units: Artifact, config: EncodeConfig, originals: Artifact | None = None) -> None:
-        """`originals`: the passages that the sentences were rewritten from; None: they were cut from them."""
+        """`originals`: the passages that the sentences were rewritten from; None if the sentences were cut."""
         options = with_options(config, "encode")
         self.encoder = make_encoder(options)
         if config.context == "late" and originals is not None:
@@ -80,13 +80,13 @@ class Encode(Stage):
         return self._manifest_of_units().rows[self.units.table]
 
     def prepare(self, progress: Progress) -> None:
-        """Choose the artifacts whose vectors are taken over, once: whoever goes on after a kill takes the same."""
+        """Choose the artifacts whose vectors are reused, once: a run that resumes after a kill reuses the same."""
         bases = reuse.candidates(self.artifact, self.description()) if self.config.reuse else []
         chosen = reuse.choose(bases, *self._sample(), len(self.shards())) if bases else []
         files.write_json(self._bases, [base.to_json() for base in chosen])
 
     def _sample(self) -> tuple[dict[str, np.ndarray], list[int]]:
-        """Ids of some units, and the shards they are all of: as ids are hashes, any shard is a random sample."""
+        """Ids of some units, and their shards: ids are hashes, so any shard is a random sample."""
         sample: dict[str, np.ndarray] = {}
         shards: list[int] = []
         for shard in self.shards():
@@ -109,12 +109,12 @@ class Encode(Stage):
         self.bases = [reuse.Base.from_json(self.store, base) for base in bases]
 
     def _ids(self, ids: np.ndarray, passage_ids: np.ndarray, passages: list[list[str]]) -> dict[str, np.ndarray]:
-        """The ids of the vectors that are due, by kind, in the order of their rows."""
-        sentences = "sentence" in self.config.units
-        has_context = np.array([len(each) > 1 for each in passages for _ in each], dtype=bool)
+        """The ids of the vectors to store, by kind, in the order of their rows."""
+        has_sentences = "sentence" in self.config.units
+        has_context = np.array([len(sentences) > 1 for sentences in passages for _ in sentences], dtype=bool)
         return {
-            "core": ids if sentences else ids[:0],
-            "context": ids[has_context] if sentences and self.config.context != "passage" else ids[:0],
+            "core": ids if has_sentences else ids[:0],
+            "context": ids[has_context] if has_sentences and self.config.context != "passage" else ids[:0],
             "passage": passage_ids if wants_passages(self.config.context, self.config.units) else passage_ids[:0],
         }
 
@@ -123,26 +123,27 @@ class Encode(Stage):
         due = self._ids(ids, passage_ids, passages)
         known = reuse.find(self.bases, due, shard, len(self.shards()), self.encoder.dimension)
         rows = len(ids)
-        told = 0
+        reported = 0
         done = 0.0
 
         def tick(tokens: int, share: float) -> None:
-            nonlocal told, done
+            nonlocal reported, done
             done += share
-            more = int(min(done, 1.0) * rows) - told
-            told += more
+            more = int(min(done, 1.0) * rows) - reported
+            reported += more
             progress(more, tokens)
 
         wholes = self._originals(shard)
         vectors = encode_units(self.encoder, passages, self.config.context, self.config.units, tick, known, wholes)
         self._check(shard, vectors)
-        progress(rows - told, 0)
+        progress(rows - reported, 0)
         table = _table(self.encoder.dimension, due, vectors)
-        notes = {"truncated": vectors.truncated, "reused": sum(int(each.found.sum()) for each in known.values())}
+        reused = sum(int(of_kind.found.sum()) for of_kind in known.values())
+        notes = {"truncated": vectors.truncated, "reused": reused}
         return ShardResult(rows, {"vectors": table}, tokens=vectors.tokens, notes=notes)
 
     def _read(self, shard: int) -> tuple[np.ndarray, np.ndarray, list[list[str]]]:
-        """Ids of the units, ids of the passages, and every passage as its sentences (one where there are none)."""
+        """Ids of the units, ids of the passages, and every passage as its sentences (or as one text without any)."""
         path = self.units.path(shard)
         if self.units.table == "passages":
             table = files.read_table(path, columns=["passage_id", "text"])
@@ -156,7 +157,7 @@ class Encode(Stage):
         return table["sentence_id"].to_numpy(), table["passage_id"].to_numpy()[first], passages
 
     def _originals(self, shard: int) -> list[str] | None:
-        """The passages' own texts where their sentences do not give them; in the order of those."""
+        """The passages' own texts, in the passages' order; None if the joined sentences give them."""
         if self.originals is None:
             return None
         return self.originals.read(shard, columns=["text"])["text"].to_pylist()
@@ -176,13 +177,13 @@ class Encode(Stage):
 
 
 def make_encoder(config: EncodeConfig) -> Encoder:
-    """The encoder of a configuration; its weights are loaded by its first use."""
+    """The encoder of a configuration; its first use loads the weights."""
     encoder: Encoder = make(config, "encode")
     return encoder
 
 
 def _table(dimension: int, ids: dict[str, np.ndarray], vectors: UnitVectors) -> pa.Table:
-    kinds = np.repeat(np.arange(len(ids), dtype=np.int8), [len(each) for each in ids.values()])
+    kinds = np.repeat(np.arange(len(ids), dtype=np.int8), [len(of_kind) for of_kind in ids.values()])
     flat = np.concatenate([getattr(vectors, kind) for kind in ids]).reshape(-1)
     schema = schemas.vectors(dimension)
     columns = [
@@ -210,7 +211,7 @@ class EncodeQuestions(Stage):
     config: EncodeConfig
 
     def config_identity(self) -> dict[str, Any]:
-        return {}  # what concerns questions is in the encoder's identity
+        return {}  # the encoder's identity has everything that concerns questions
 
     def method_identity(self) -> dict[str, Any]:
         return {"encoder": self.config.encoder, **self.encoder.identity()}

@@ -1,4 +1,4 @@
-"""generate: question and evidence → candidates. What was answered before is not asked again."""
+"""generate: question and evidence → candidates. Answers of earlier runs are reused."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -19,11 +19,11 @@ from tasks.registry import make, with_options
 from tasks.stage import Progress, ShardResult, Stage
 
 OF_ROW = ("question_id", "candidate", "contexts", "reused")
-"""Columns that are not of the answer, which another question's candidate may share."""
+"""Columns that belong to the row, not to the answer, which other candidates may share."""
 
 
 class Due(NamedTuple):
-    """A candidate to be: `ranks` in `evidence` of the contexts of its prompt."""
+    """A candidate that is still to be generated. `ranks`: those of its prompt's contexts in `evidence`."""
 
     question_id: int
     candidate: int
@@ -32,7 +32,7 @@ class Due(NamedTuple):
 
 
 class Generate(Stage):
-    """Stage `generate` over `asked`, with the contexts of `evidence` where there is retrieval."""
+    """Stage `generate` over `asked`, with the contexts of `evidence` if there is retrieval."""
 
     name: ClassVar[str] = "generate"
     table: ClassVar[str] = "candidates"
@@ -44,7 +44,7 @@ class Generate(Stage):
         """Raises UnknownName, ConfigError, EngineUnavailable."""
         options = with_options(config, self.name)
         self.generator = _generator(options)
-        # A question that nothing was found for, or nothing passed on, is asked as if there were no retrieval.
+        # A question without hits or without evidence gets the prompt for no retrieval.
         self.bare_template = prompts.source(config.prompt or self.generator.prompt_without_contexts)
         self.template = prompts.source(config.prompt or self.generator.prompt) if evidence else self.bare_template
         super().__init__(store, {"asked": asked} | ({"evidence": evidence} if evidence else {}), options)
@@ -54,7 +54,7 @@ class Generate(Stage):
     config: GenerateConfig
 
     def __getstate__(self) -> dict[str, Any]:
-        # A worker makes its own: a model does not travel.
+        # A worker constructs its own generator: a model is not pickled.
         return {name: value for name, value in vars(self).items() if name != "generator"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -84,7 +84,7 @@ class Generate(Stage):
         return super().is_prepared() and files.exists(self._bases)
 
     def prepare(self, progress: Progress) -> None:
-        """Choose the artifacts whose answers are taken over, once: whoever goes on after a kill takes the same."""
+        """Choose the artifacts whose answers are reused, once: a run that resumes after a kill reuses the same."""
         answering = self._answering(self.description())
         bases = []
         for directory in files.folders(self.store / self.table):
@@ -97,7 +97,7 @@ class Generate(Stage):
         files.write_json(self._bases, bases)
 
     def _answering(self, description: dict[str, Any]) -> str:
-        """What an answer depends on besides the prompt."""
+        """The fingerprint of everything that an answer depends on besides the prompt."""
         marks = {NOT_IN_FINGERPRINT, CHOOSES_PROMPTS}
         left_out = {
             name for name, field in type(self.config).model_fields.items() if marks.intersection(field.metadata)
@@ -129,7 +129,7 @@ class Generate(Stage):
         return ShardResult(len(asked), {"candidates": table}, tokens=tokens, notes=notes)
 
     def _due(self, asked: list[dict[str, Any]], shard: int) -> tuple[list[Due], int]:
-        """The prompts of a shard, all candidates of all its questions, and the tokens it took to find out which."""
+        """All candidates of a shard's questions with their prompts, and the tokens that it took to determine them."""
         contexts = self._contexts(shard)
         without, computed = self._without_contexts(asked)
         due = []
@@ -143,7 +143,8 @@ class Generate(Stage):
         return due, computed
 
     def _without_contexts(self, asked: list[dict[str, Any]]) -> tuple[set[int], int]:
-        """The questions that are answered without contexts although there may be some, and the tokens it took."""
+        """The questions that are answered without contexts although they may have some, and the tokens spent on that
+        decision."""
         bare, tokens = self.generator.without_contexts([self._prompt(row["text"], ()) for row in asked])
         return {row["question_id"] for row, without in zip(asked, bare, strict=True) if without}, tokens
 
@@ -152,7 +153,7 @@ class Generate(Stage):
         return Prompt(prompts.render(template, question, contexts), question, contexts)
 
     def _contexts(self, shard: int) -> dict[int, tuple[str, ...]]:
-        """By question, best first."""
+        """The contexts by question, best first."""
         contexts: dict[int, tuple[str, ...]] = {}
         if "evidence" in self.inputs:
             rows = self.inputs["evidence"].read(shard, columns=["question_id", "text"])
@@ -161,8 +162,8 @@ class Generate(Stage):
         return contexts
 
     def _known(self, ids: list[int]) -> dict[int, dict[str, Any]]:
-        """The answers that earlier runs got for these prompts; what failed is asked again."""
-        paths = [path for each in files.read_json(self._bases) if files.exists(path := self.store / each)]
+        """The answers of earlier runs to these prompts; failed ones are not reused."""
+        paths = [path for base in files.read_json(self._bases) if files.exists(path := self.store / base)]
         columns = ", ".join(field.name for field in schemas.CANDIDATES if field.name not in OF_ROW)
         if not paths:
             return {}

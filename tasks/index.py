@@ -1,9 +1,9 @@
 """index: `vectors` → FAISS shards, one set per retrievable unit.
 
-Layout `dual` keeps [core; context] of every sentence in one vector of 2d numbers: score(alpha) is then its inner
-product with [alpha * q; (1 - alpha) * q], for any alpha, since ParetoRAG's score is linear in it (arXiv 2502.08178,
-section 3.2). `fused` keeps alpha * core + (1 - alpha) * context, d numbers, for one alpha. A sentence without context
-stands for its own: its score is core.q for every alpha. Passages are always kept as they are, d numbers.
+Layout `dual` stores [core; context] of every sentence as one vector of 2d numbers. Its inner product with
+[alpha * q; (1 - alpha) * q] is score(alpha) for any alpha, because ParetoRAG's score is linear in alpha (arXiv
+2502.08178, section 3.2). `fused` stores alpha * core + (1 - alpha) * context, d numbers, for one alpha. A sentence
+without context is its own context: its score is core.q for every alpha. Passages are stored unchanged, d numbers.
 """
 
 from collections.abc import Sequence
@@ -30,14 +30,14 @@ from tasks.retrievers.core_context import CoreContext
 from tasks.stage import Progress, ShardResult, Stage
 
 SAMPLED_SHARDS = 64
-"""Vectors shards that a training sample is drawn from, at most."""
+"""The maximal number of vectors shards that give a training sample."""
 
 
 class Index(Stage):
     """Stage `index`. Its files are `<shard>.<unit>.faiss`; a FAISS shard covers a run of vectors shards.
 
-    Types other than flat have a template for each unit, trained in the preparation on a bounded sample, that every
-    shard is built from, and probes, whose neighbours tell the recall (storage/indexes/recall.py).
+    Types other than flat have a template per unit, which the preparation trains on a bounded sample and every shard is
+    built from, and probes, whose neighbours give the recall (storage/indexes/recall.py).
     """
 
     name: ClassVar[str] = "index"
@@ -78,7 +78,7 @@ class Index(Stage):
         return Recipe(self.type, width * self.dimension(), rows, sample)
 
     def covered(self) -> list[list[int]]:
-        """The vectors shards of each FAISS shard: as many as fit into `shard_mb` as the index keeps them."""
+        """The vectors shards of every FAISS shard: as many as fit into `shard_mb` in the format of the index."""
         numbers = [record.shard for record in self._encoding().shards]
         largest = max(record.rows(self.units.table) for record in self._units().shards)
         size = largest * self.recipe(self.kinds[0]).bytes_per_vector()
@@ -100,8 +100,8 @@ class Index(Stage):
     def is_prepared(self) -> bool:
         if self.config.type == "flat":
             return True
-        made = all(files.exists(path(unit)) for unit in self.kinds for path in (self.template, self.probes))
-        return super().is_prepared() and made
+        has_files = all(files.exists(path(unit)) for unit in self.kinds for path in (self.template, self.probes))
+        return super().is_prepared() and has_files
 
     def prepare(self, progress: Progress) -> None:
         for unit in self.kinds:
@@ -121,7 +121,7 @@ class Index(Stage):
         return Sample(*(np.concatenate(columns)[:wanted] for columns in zip(*map(Sample.columns, parts), strict=True)))
 
     def _queries(self, unit: Unit, questions: Vectors) -> Vectors:
-        """What the retriever of a unit makes of questions."""
+        """The query vectors of questions, as the retriever of a unit computes them."""
         if unit == "passage" or self.config.layout == "fused":
             return questions
         return CoreContext(CoreContext.Options()).queries(questions, self.config.layout)
@@ -146,7 +146,7 @@ class Index(Stage):
         return ShardResult(rows_in, tables, written, notes={"first": covered[0], "last": covered[-1]})
 
     def conclude(self, records: Sequence[ShardRecord]) -> dict[str, pa.Table]:
-        """Recall and bytes per vector of each unit's index, by effort."""
+        """Recall and bytes per vector of every unit's index, by effort."""
         return {"index_quality": pa.concat_tables([self._quality(unit, records) for unit in self.kinds])}
 
     def _quality(self, unit: Unit, records: Sequence[ShardRecord]) -> pa.Table:
@@ -177,7 +177,7 @@ class Index(Stage):
         return table.filter(pc.equal(table["kind"], "core" if unit == "sentence" else "passage"))["id"].to_numpy()
 
     def _read(self, unit: Unit, number: int) -> "Sample":
-        """A vectors shard as the index is to hold it."""
+        """A vectors shard in the layout of the index."""
         layout = ShardVectors.read(self.vectors.path(number))
         ids = self._ids(unit, number)
         if unit == "passage":
@@ -226,7 +226,7 @@ class ShardVectors:
         return cls(core, context, table["id"].to_numpy()[len(core) : len(core) + len(context)], passage)
 
     def contexts(self, sentences: Path, mode: str) -> Vectors:
-        """The context vector of every sentence, float32 (sentences, d); its core where it has none."""
+        """The context vector of every sentence, float32 (sentences, d); its core if it has none."""
         table = files.read_table(sentences, columns=["sentence_id", "position"])
         starts = np.flatnonzero(table["position"].to_numpy() == 0)
         sizes = np.diff([*starts, table.num_rows])

@@ -1,7 +1,7 @@
 """index_keywords: the units' texts → `terms` and BM25 shards.
 
-Two stages. `terms` counts the words of every unit, shard by shard: what BM25 has to know of the corpus before it can
-score. `bm25` then builds a shard of each, and together they score as one index of everything does.
+`terms` counts the words of every unit, shard by shard: BM25 needs these counts of the whole corpus for its scores.
+`bm25` then builds one index shard per units shard, and all together give the scores of a single index.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ from tasks.stage import Progress, ShardResult, Stage
 
 
 class Terms(Stage):
-    """Stage `terms`. `texts`: the table of each unit. Notes: units and words of each kind."""
+    """Stage `terms`. `texts`: the table of a unit, by unit. Notes: the numbers of units and words of every kind."""
 
     name: ClassVar[str] = "terms"
     table: ClassVar[str] = "terms"
@@ -49,8 +49,8 @@ class Terms(Stage):
         notes: dict[str, int] = {}
         for unit, artifact in self.texts.items():
             units = words(read_texts(artifact.path(shard)))
-            documents = Counter(term for each in units for term in set(each))
-            occurrences = Counter(term for each in units for term in each)
+            documents = Counter(term for terms in units for term in set(terms))
+            occurrences = Counter(term for terms in units for term in terms)
             tables.append(_table(unit, documents, occurrences))
             notes |= {f"{unit}_units": len(units), f"{unit}_words": occurrences.total()}
             rows_in += len(units)
@@ -76,7 +76,7 @@ def _table(unit: Unit, documents: Counter[str], occurrences: Counter[str]) -> pa
 
 
 class BM25(Stage):
-    """Stage `bm25`. Its files are `<shard>.<unit>.<array>.npy`; a shard is one of the units' table."""
+    """Stage `bm25`. Its files are `<shard>.<unit>.<array>.npy`; its shards are those of the units' table."""
 
     name: ClassVar[str] = "bm25"
     table: ClassVar[str] = "bm25"
@@ -85,7 +85,7 @@ class BM25(Stage):
 
     def __init__(self, store: Path, texts: Mapping[Unit, Artifact], terms: Artifact, config: BM25Config) -> None:
         self.texts, self.terms = dict(texts), terms
-        super().__init__(store, {**{each.table: each for each in texts.values()}, "terms": terms}, config)
+        super().__init__(store, {**{units.table: units for units in texts.values()}, "terms": terms}, config)
 
     def config_identity(self) -> dict[str, Any]:
         return {"k1": self.config.k1, "b": self.config.b}
@@ -124,7 +124,7 @@ class BM25(Stage):
     def _build(self, shard: int, unit: Unit, units: list[list[str]]) -> list[File]:
         counts = self._counts()
         corpus = Corpus(counts.note(f"{unit}_units"), counts.note(f"{unit}_words"), self.config.k1, self.config.b)
-        documents = vocabulary.documents(self.vocabulary(unit), {word for each in units for word in each})
+        documents = vocabulary.documents(self.vocabulary(unit), {word for text in units for word in text})
         paths = bm25_shards.build(bm25_shards.stem(self.artifact, shard, unit), corpus, units, documents)
-        # The arrays are one index: its rows are counted once.
+        # The arrays form one index, so only the first counts its rows.
         return [self.artifact.describe(path, self.table, len(units) * (path == paths[0])) for path in paths]

@@ -1,4 +1,4 @@
-"""label: hits → `labels`, one for each question and passage: is the passage relevant to the question?"""
+"""label: hits → `labels`, one for every pair of question and passage: is the passage relevant to the question?"""
 
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,7 +18,7 @@ from tasks.stage import Progress, ShardResult, Stage
 
 
 class Label(Stage):
-    """Stage `label` over the hits of a method. A passage that several units were retrieved of is labelled once."""
+    """Stage `label` over the hits of a method. A passage with several retrieved units is labelled once."""
 
     name: ClassVar[str] = "label"
     table: ClassVar[str] = "labels"
@@ -36,7 +36,7 @@ class Label(Stage):
     config: LabelConfig
 
     def __getstate__(self) -> dict[str, Any]:
-        # A worker makes its own: a model does not travel.
+        # A worker constructs its own labeller: a model is not pickled.
         return {name: value for name, value in vars(self).items() if name != "labeller"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -97,5 +97,5 @@ class Label(Stage):
 
 def _row(question_id: int, passage_id: int, verdict: Verdict) -> dict[str, Any]:
     """A row of `labels`."""
-    said = {"rater": verdict.rater, "critic": verdict.critic, "label": verdict.label, "error": verdict.error}
-    return {"question_id": question_id, "passage_id": passage_id, **said}
+    columns = {"rater": verdict.rater, "critic": verdict.critic, "label": verdict.label, "error": verdict.error}
+    return {"question_id": question_id, "passage_id": passage_id, **columns}

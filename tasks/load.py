@@ -1,8 +1,8 @@
 """load: source rows → `passages`, `questions`, `rejects`.
 
-Two steps, both in bounded memory. *Preparation* streams the sources once into chunks of some ten megabytes, each
-sorted by id. A *shard* is then a range of ids: its rows are gathered from all chunks, so that copies of a text meet in
-one shard however far apart they stood, and a passage stays in its shard wherever in a file it moves.
+Both steps have bounded memory. *Preparation* streams the sources once into chunks of some ten megabytes, sorted by id.
+A *shard* is a range of ids: its rows are gathered from all chunks, so that copies of a text meet in one shard, however
+far apart they are in the sources, and a passage that moves within a file stays in its shard.
 """
 
 import math
@@ -27,7 +27,7 @@ from tasks.stage import Progress, RowsLost, ShardResult, Stage
 
 CHUNK_CHARS = 8 << 20
 CHUNK_ROWS = 25_000
-# A small corpus is spread over this many shards, of this many passages at least, so that workers share its work.
+# A small corpus has up to FEW_SHARDS shards of at least SMALL_SHARD passages, so that workers share its work.
 FEW_SHARDS = 8
 SMALL_SHARD = 256
 
@@ -90,7 +90,7 @@ class Load(Stage):
                     progress(chunk.size, 0)
                     chunk.write()
                     chunk = _Chunk(self.staging, chunk.number + 1, ordinal + 1)
-        except InputError:  # a file that breaks off may be one that is being replaced
+        except InputError:  # a truncated file may be one that is being replaced
             _check_unchanged(keys)
             raise
         _check_unchanged(keys)
@@ -100,7 +100,7 @@ class Load(Stage):
         self._write_plan()
 
     def _fingerprinted_files(self) -> dict[Path, str]:
-        """Size, date and inode of the files, which have the content that the fingerprint says. Raises InputError."""
+        """Size, date and inode of the files, after a check of their content by its digest. Raises InputError."""
         keys = {path: file_key(path) for path in self.files}
         digests = [digest for dataset in self.digests for digest in dataset["files"]]
         for path, digest in zip(self.files, digests, strict=True):
@@ -170,7 +170,7 @@ class Load(Stage):
             keys = rows["key"].to_numpy()
             start = np.searchsorted(keys, shard * width, "left")
             end = np.searchsorted(keys, shard * width + width - 1, "right")
-            # A copy: with slices every chunk would stay mapped, and memory follow the corpus.
+            # A copy: slices would keep every chunk mapped, and memory would grow with the corpus.
             parts.append(rows.take(pa.array(np.arange(start, end))))
         return pa.concat_tables(parts).sort_by([("key", "ascending"), ("ordinal", "ascending")])
 
@@ -194,13 +194,13 @@ class Load(Stage):
 
 
 def shard_count(passages: float, config: LoadConfig) -> int:
-    """A power of two, so that a shard of a corpus that has grown is a half of one it had before."""
+    """A power of two, so that when a corpus grows, a new shard is a half of an old one."""
     wanted = max(passages / config.shard_passages, min(FEW_SHARDS, passages / SMALL_SHARD), 1)
     return 1 << math.ceil(math.log2(wanted))
 
 
 def _check_unchanged(keys: dict[Path, str]) -> None:
-    """What was read goes by the fingerprint of the content that the files had. Raises InputError."""
+    """Raises InputError if a file changed since its content was fingerprinted."""
     for path, key in keys.items():
         try:
             same = file_key(path) == key
@@ -266,7 +266,7 @@ def _row(source: str, offset: int, record: Record) -> tuple[str, int, dict[str, 
 
 
 def _chunks(staging: Path) -> list[dict[str, int]]:
-    """The counts of the chunks that are written, in order, up to the first that cannot be read (any more)."""
+    """The counts of the written chunks, in order, up to the first unreadable one."""
     chunks = []
     for path in files.find(staging, "chunk-*.json"):
         try:
@@ -279,13 +279,13 @@ def _chunks(staging: Path) -> list[dict[str, int]]:
 
 
 def _without_copies(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Rows sorted by (key, ordinal) → the first of each key, and rows of `rejects` for the others."""
+    """Rows sorted by (key, ordinal) → the first row of every key, and rows of `rejects` for the others."""
     keys = rows["key"].to_numpy()
     first = np.ones(len(keys), dtype=bool)
     first[1:] = keys[1:] != keys[:-1]
     originals = rows.take(pa.array(np.maximum.accumulate(np.where(first, np.arange(len(keys)), 0))[~first]))
     copies = rows.filter(pa.array(~first))
-    # Two texts with one id are kept apart by nothing downstream: the second is refused, and says so.
+    # Nothing downstream distinguishes two texts with one id, so the second is rejected with its own reason.
     reasons = pc.if_else(pc.equal(copies["text"], originals["text"]), "duplicate", "id_collision")
     places = pc.binary_join_element_wise(
         "the same id as row", originals["offset"].cast(pa.string()), "of", originals["source"], " "

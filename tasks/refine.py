@@ -36,8 +36,8 @@ class Refine(Stage):
         config: RefineConfig,
         question_vectors: Artifact | None = None,
     ) -> None:
-        """`corpus`: passages, sentences and vectors of the index, by role, as far as it has them; `question_vectors`:
-        by the index's encoder, where the refiner needs vectors. Raises UnknownName, ConfigError,
+        """`corpus`: the index's passages, sentences and vectors, by role, as far as it has them; `question_vectors`: by
+        the index's encoder, if the refiner needs vectors. Raises UnknownName, ConfigError,
         EngineUnavailable."""
         options = with_options(config, "refine")
         self.refiner = _refiner(options)
@@ -51,7 +51,7 @@ class Refine(Stage):
     config: RefineConfig
 
     def __getstate__(self) -> dict[str, Any]:
-        # A worker makes its own: a model does not travel.
+        # A worker constructs its own refiner: a model is not pickled.
         return {name: value for name, value in vars(self).items() if name != "refiner"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -78,8 +78,8 @@ class Refine(Stage):
         places = _places(table, ids)
         hits = [Hit(**hit) for hit in table.select(["title", "text", "passage_id", "start", "end"]).to_pylist()]
         vectors = self._vectors(shard, table, places) if self.refiner.needs_vectors else None
-        found = [hits[each] for each in places]
-        refined = self.refiner.refine(asked["text"].to_pylist(), found, vectors, progress)
+        hits_of_questions = [hits[place] for place in places]
+        refined = self.refiner.refine(asked["text"].to_pylist(), hits_of_questions, vectors, progress)
         rows = [
             _row(question, rank, evidence)
             for question, contexts in zip(ids, refined.contexts, strict=True)
@@ -89,18 +89,18 @@ class Refine(Stage):
         return ShardResult(len(ids), {"evidence": table}, tokens=refined.tokens, notes=dict(refined.notes))
 
     def _vectors(self, shard: int, hits: pa.Table, places: list[slice]) -> Vectors:
-        """The index's own, of the questions and of their hits."""
+        """The index's vectors of the questions and of their hits."""
         column = self.inputs["question_vectors"].read(shard)["vector"].combine_chunks()
         questions = column.flatten().to_numpy().reshape(len(places), -1)
         if not len(hits):
             return Vectors(questions, [questions[:0]] * len(places))
         shards = shard_of(hits["passage_id"].to_numpy(), len(self.inputs["passages"].completed().shards))
         units = Units(self.inputs, "passage")
-        found = units.vectors(hits["unit"][0].as_py(), shards, hits["unit_id"].to_numpy())
-        return Vectors(questions, [found[each] for each in places])
+        vectors = units.vectors(hits["unit"][0].as_py(), shards, hits["unit_id"].to_numpy())
+        return Vectors(questions, [vectors[place] for place in places])
 
     def _whole(self, hits: pa.Table) -> pa.Table:
-        """Every hit as its whole passage, which a question gets once: at its best hit's place."""
+        """Every hit as its whole passage; a question gets a passage once, at the place of its best hit."""
         pairs = zip(hits["question_id"].to_pylist(), hits["passage_id"].to_pylist(), strict=True)
         first = {pair: row for row, pair in reversed([*enumerate(pairs)])}
         hits = hits.take(pa.array(sorted(first.values()), pa.int64()))
@@ -118,10 +118,10 @@ class Refine(Stage):
 
 
 def _places(hits: pa.Table, questions: list[int]) -> list[slice]:
-    """Where each question's hits are, which lie together, best first; an empty place where it has none."""
+    """The slice of every question's hits, which are adjacent, best first; an empty slice if it has none."""
     counts = {question: len([*rows]) for question, rows in groupby(hits["question_id"].to_pylist())}
     ends = dict(zip(counts, accumulate(counts.values()), strict=True))
-    return [slice(ends.get(each, 0) - counts.get(each, 0), ends.get(each, 0)) for each in questions]
+    return [slice(ends.get(question, 0) - counts.get(question, 0), ends.get(question, 0)) for question in questions]
 
 
 def _row(question: int, rank: int, evidence: Evidence) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Where methods are found: kind → name → "module:Class", imported when it is used, and made from its settings."""
+"""The registry of methods: kind → name → "module:Class", imported at first use and constructed from settings."""
 
 import difflib
 from collections.abc import Callable
@@ -119,14 +119,14 @@ METHODS: dict[str, dict[str, str]] = {
 
 
 class UnknownName(ValueError):
-    """A name that is not known: the message lists the known ones and suggests the nearest."""
+    """An unknown name; the message lists the known names and suggests the nearest."""
 
     def __init__(self, what: str, name: str, known: list[str]) -> None:
         super().__init__(f"unknown {what} {name!r}{nearest(name, known)}; known: {', '.join(known)}")
 
 
 def nearest(name: str, known: list[str]) -> str:
-    """' (did you mean X?)' for the closest known name, or '' where none is close."""
+    """' (did you mean X?)' for the closest known name, or '' if none is close."""
     close = difflib.get_close_matches(name, known, n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""
 
@@ -134,7 +134,7 @@ def nearest(name: str, known: list[str]) -> str:
 def resolve(kind: str, name: str) -> Any:
     """The class registered as `name`, or the class at "module:Class" for a method of the user's own.
 
-    Raises UnknownName where neither is found.
+    Raises UnknownName if neither exists.
     """
     known = METHODS[kind]
     target = known.get(name, name if ":" in name else None)
@@ -150,14 +150,16 @@ def resolve(kind: str, name: str) -> Any:
 
 
 def options_type(section: SectionT) -> type[SectionT]:
-    """What can be set of the method that a section names, or of its methods together: their `Options`, which extend it.
+    """The `Options` of the method that a section names, which extend the section; of several methods, joined.
 
     Raises UnknownName.
     """
     shared = section.shared()
     own = [getattr(resolve(section.kind, name), "Options", shared) for name in section.methods]
-    # An Options that others extend has nothing to add to theirs.
-    own = [each for each in dict.fromkeys(own) if not any(issubclass(other, each) for other in {*own} - {each})]
+    # An Options that others extend adds nothing to theirs.
+    own = [
+        options for options in dict.fromkeys(own) if not any(issubclass(other, options) for other in {*own} - {options})
+    ]
     if len(own) == 1 and own[0].model_config.get("extra") == "forbid":
         return own[0]
     return joined(tuple(own))
@@ -166,8 +168,8 @@ def options_type(section: SectionT) -> type[SectionT]:
 def with_options(section: SectionT, path: str) -> SectionT:
     """A section as the `Options` of the method that it names: validated, defaults filled in.
 
-    `path`: of the section in the settings, for messages; '' where they are nothing else. Raises UnknownName, and
-    ConfigError that names every key that the method does not have, and which method has it.
+    `path`: of the section in the settings, for messages; '' if the section is all of them. Raises UnknownName, and
+    ConfigError, which names every key that the method lacks and the methods that have it.
     """
     options = options_type(section)
     given = section.given()
@@ -183,9 +185,9 @@ def with_options(section: SectionT, path: str) -> SectionT:
 
 
 def as_recorded(section: SectionT, path: str) -> SectionT:
-    """A section of an earlier run, perhaps by an older version: completed, without what its method has no more.
+    """A section of an earlier run, perhaps of an older version: completed, without the keys that its method lost.
 
-    As it is where there is no such method any more.
+    It is returned unchanged if the method no longer exists.
     """
     try:
         known = options_type(section).model_fields
@@ -200,10 +202,10 @@ def make(section: Section, path: str) -> Any:
 
 
 def make_engine(name: str, options: BaseModel, path: str, **fixed: Any) -> Any:
-    """The engine that a method runs its model on, with what was set of the method's options that the engine has too.
+    """The engine on which a method runs its model, with the method's options that the engine has too.
 
-    `path`: of the section in the settings; `fixed`: options of the engine that the method says itself. Raises
-    UnknownName, ConfigError for an option that was set and that this engine lacks, and what its constructor raises.
+    `path`: of the section in the settings; `fixed`: options of the engine that the method itself determines. Raises
+    UnknownName, ConfigError for a given option that this engine lacks, and the errors of its constructor.
     """
     engine = resolve("engine", name)
     taken = engine.Options.model_fields
@@ -215,8 +217,8 @@ def make_engine(name: str, options: BaseModel, path: str, **fixed: Any) -> Any:
 
 
 def secrets(section: Section, path: str) -> dict[str, str]:
-    """Environment variables that the method of a section reads secrets from, itself or by its engine, each with the
-    name of the Prefect block that may hold it. Raises UnknownName, ConfigError."""
+    """Environment variables with secrets of a section's method or its engine, and the names of the Prefect blocks that
+    may hold them instead. Raises UnknownName, ConfigError."""
     engine = getattr(with_options(section, path), "engine", None)
     readers = [resolve(section.kind, section.methods[0]), *([resolve("engine", engine)] if engine else [])]
     return {variable: block for reader in readers for variable, block in getattr(reader, "secrets", {}).items()}
@@ -235,7 +237,7 @@ def completed(parameters: Model, path: str = "", read: Callable[[Section, str], 
 
 
 def where(section: Section, path: str, setting: str) -> str:
-    """Where a setting is that this method does not have: moved, or another method's; '' where nobody has it."""
+    """Where to find a setting that this method lacks: moved, or another method's; '' if no method has it."""
     key = ".".join(filter(None, (path, setting)))
     if setting in section.moved:
         return f"{key} has moved: {section.moved[setting]}"
@@ -244,7 +246,7 @@ def where(section: Section, path: str, setting: str) -> str:
 
 
 def own_settings(section: Section, name: str) -> dict[str, FieldInfo]:
-    """What can be set of one method besides what all of its kind have."""
+    """The settings of one method that are not shared by all methods of its kind."""
     shared = section.shared().model_fields
     options = getattr(resolve(section.kind, name), "Options", section.shared())
     return {key: field for key, field in options.model_fields.items() if key not in shared}

@@ -1,4 +1,4 @@
-"""report: what an evaluation came to, read from the store, as tables, plots and a page of its own."""
+"""report: the results of an evaluation, read from the store, as tables, plots and a self-contained page."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,7 +21,7 @@ from tasks.reports.shown.tables import csv_bytes, long_table, wide_table
 
 @dataclass(frozen=True)
 class Written:
-    """A report with its plots, and the files it was written to."""
+    """A report with its plots, and its files."""
 
     report: Report
     plots: list[Plot]
@@ -32,7 +32,7 @@ class Written:
 
 
 def read_report(store: Path, run: Run) -> Report:
-    """Raises NoReport where an artifact of the run was removed since."""
+    """Raises NoReport if an artifact of the run was removed since."""
     parameters = Evaluate.model_validate(run.config)
     asked = next(iter(run.methods.values()))["asked"]
     questions = parameters.questions
@@ -60,7 +60,7 @@ def read_report(store: Path, run: Run) -> Report:
 
 
 def write_report(store: Path, report: Report) -> Written:
-    """A page of its own, and the figures as a wide (a row per method) and a long table."""
+    """Write the self-contained page, and the figures as a wide (a row per method) and a long table."""
     folder = store / "reports" / report.run_id
     tables = (folder / "methods.csv", folder / "methods.parquet", folder / "summaries.parquet")
     written = Written(report, drawn(report), folder / "report.html", *tables)

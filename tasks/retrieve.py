@@ -25,7 +25,7 @@ from tasks.stage import Progress, ShardResult, Stage
 
 @dataclass(frozen=True)
 class SearchHit:
-    """A retrieved unit. `core` and `context` are its similarities to the question (context None: it has none)."""
+    """A retrieved unit. `core` and `context`: its similarities to the question (None for a unit without context)."""
 
     rank: int
     score: float
@@ -40,10 +40,10 @@ class SearchHit:
 
 
 class Searcher:
-    """An opened index with its encoder, which is loaded once."""
+    """An open index with its encoder, which is loaded once."""
 
     def __init__(self, store: Path, index: str) -> None:
-        """Raises IndexNotFound, and IndexMismatch where its artifacts or its encoder are not what they were."""
+        """Raises IndexNotFound, and IndexMismatch if its artifacts or its encoder have changed."""
         named = find_index(store, index)
         self.index = OpenedIndex(
             index, {role: Artifact(store, *name.split("/")) for role, name in named.artifacts.items()}
@@ -55,7 +55,7 @@ class Searcher:
 
     @cached_property
     def encoder(self) -> Any:
-        # Questions are encoded here, on whatever the passages were.
+        # Questions are encoded on this machine, whatever device encoded the passages.
         encoder = make_encoder(as_recorded(self.index.encoding, "encode").without({"device"}))
         indexed = self.index.manifests["vectors"].method
         if indexed["files"] != encoder.identity()["files"]:
@@ -67,7 +67,7 @@ class Searcher:
 
     def search(self, questions: Sequence[str], request: RetrieveConfig, vectors: Vectors | None = None) -> TopK:
         """The best units of every question, by table shard and row; see `texts` and `hits`. All questions are encoded
-        together, where the retriever needs it and `vectors`, float32 (n, d), does not say that they are already."""
+        together, if the retriever needs vectors and `vectors`, float32 (n, d), does not give them."""
         return self._search(Questions(questions, lambda texts: self._encoded(texts, vectors)), request)
 
     def _encoded(self, texts: Sequence[str], vectors: Vectors | None) -> Vectors:
@@ -86,12 +86,12 @@ class Searcher:
         return retriever
 
     def check(self, request: RetrieveConfig) -> None:
-        """Raises IndexMismatch, UnknownName, ValueError where this index cannot answer such requests."""
+        """Raises IndexMismatch, UnknownName, ValueError if this index cannot answer such requests."""
         retriever = self._retriever(request)
         if retriever.dense:
-            self.encoder  # noqa: B018  # which looks whether it is the one that the passages were encoded by
+            self.encoder  # noqa: B018  # checks that it is the encoder of the passages
         if retriever.keywords:
-            self.index.bm25  # noqa: B018  # likewise, whether it is there
+            self.index.bm25  # noqa: B018  # checks that it exists
         retriever.check(self.index)
 
     def texts(self, top: TopK, unit: Unit) -> list[list[dict[str, Any]]]:
@@ -102,7 +102,7 @@ class Searcher:
         ]
 
     def hits(self, question: str, request: RetrieveConfig) -> list[SearchHit]:
-        """One question's hits, with all that explains them."""
+        """One question's hits, with the figures that explain them."""
         questions = Questions([question], lambda texts: self._encoded(texts, None))
         top = self._search(questions, request)
         unit = self._retriever(request).unit
@@ -138,7 +138,7 @@ class Retrieve(Stage):
     def __init__(
         self, store: Path, asked: Artifact, vectors: Artifact | None, index: str, config: RetrieveConfig
     ) -> None:
-        """`vectors`: those of the questions; None for a retriever that does without. Raises IndexNotFound."""
+        """`vectors`: of the questions; None for a retriever that needs none. Raises IndexNotFound."""
         self.index = index
         options = with_options(config, "retrieve")
         self.retriever: Retriever = make(options, "retrieve")
@@ -207,5 +207,5 @@ def _table(columns: dict[str, Any]) -> pa.Table:
 
 @lru_cache(4)
 def _searcher(store: Path, index: str, artifacts: tuple[str, ...]) -> Searcher:
-    """Opened once in a worker for all methods that search it; `artifacts`: what the name stands for now."""
+    """Opened once in a worker for all methods that search it; `artifacts`: the current artifacts of the index."""
     return Searcher(store, index)

@@ -1,7 +1,7 @@
 """score: questions, hits, evidence, candidates → scores and summaries.
 
-A metric of single questions is summed up from its rows in `scores` alone, so shards can be scored apart and at any
-time; a metric of the whole corpus (MAUVE) needs all cases, of which questions, gold answers and answers are enough.
+A metric of single questions is summarised from its rows in `scores` alone, so shards can be scored separately and at
+any time. A metric of the whole corpus (MAUVE) needs all cases, but only their questions, gold answers and answers.
 """
 
 import math
@@ -34,11 +34,11 @@ Rows = dict[int, list[dict[str, Any]]]
 
 
 class Score(Stage):
-    """Stage `score` over `asked` and what became of it: any of `hits`, `evidence`, `candidates` and `answers`."""
+    """Stage `score` over `asked` and its results: any of `hits`, `evidence`, `candidates` and `answers`."""
 
     name: ClassVar[str] = "score"
     table: ClassVar[str] = "scores"
-    version: ClassVar[str] = "2"  # since 2, `summaries` say heading, unit, direction and needs
+    version: ClassVar[str] = "2"  # since 2, `summaries` have heading, unit, direction and needs
     section: ClassVar[str] = "score"
     results: ClassVar[tuple[str, ...]] = ("hits", "evidence", "candidates", "answers")
     """The tables that a metric may ask for."""
@@ -88,7 +88,7 @@ class Score(Stage):
         return any(metric.corpus for metric in self.metrics.values())
 
     def _answers(self, shard: int) -> Iterator[Case]:
-        """Questions and answers alone: what a metric of all answers together needs, and memory bears."""
+        """Cases with questions and answers only: enough for a metric of all answers, and small enough for memory."""
         answered = self._answered(shard)
         for row in self.inputs["asked"].read(shard).to_pylist():
             yield Case(row["text"], tuple(row["answers"]), (), (), **answered.get(row["question_id"], {}))
@@ -118,7 +118,7 @@ class Score(Stage):
         return [row["question_id"] for row in asked], cases
 
     def _answered(self, shard: int) -> dict[int, dict[str, Any]]:
-        """By question, what a case tells of its answers; nothing where nobody was asked."""
+        """By question, the fields of a case about its answers; empty if there are no candidates."""
         candidates, answers = self._rows("candidates", shard), self._rows("answers", shard)
         answered: dict[int, dict[str, Any]] = {}
         for key, rows in (candidates or {}).items():
@@ -146,12 +146,12 @@ class Score(Stage):
 
     @cached_property
     def _shards(self) -> int:
-        """Of the sentences: ranges of passage ids, sorted by them."""
+        """The number of the sentences' shards: ranges of passage ids, sorted by them."""
         return len(self.corpus["sentence"].completed().shards)
 
     def _context(self, row: dict[str, Any]) -> Context:
         spans = []
-        if "sentence" in self.corpus:  # else nobody knows what its sentences are
+        if "sentence" in self.corpus:  # otherwise its sentences are unknown
             origins = [Span(**span) for span in row["origin"]]
             spans = [whole for span in origins for whole in self._sentences(span)]
         return Context(row["text"], row["tokens"], tuple(spans))
@@ -165,7 +165,7 @@ class Score(Stage):
         return Answer(**{name: row[name] for name in names}, usd=usd)
 
     def _sentences(self, span: Span) -> list[Span]:
-        """The sentences that a span is of, whole."""
+        """The whole sentences that a span touches."""
         shard = int(shard_of(np.array(span.passage_id), self._shards))
         passages, starts, ends = _spans(self.corpus["sentence"].path(shard))
         first, last = np.searchsorted(passages, [span.passage_id, span.passage_id + 1])
@@ -177,7 +177,7 @@ class Score(Stage):
 
     @cached_property
     def _generated(self) -> tuple[str | None, date]:
-        """The model that answered, and the day: what its price depends on."""
+        """The model that answered, and the day; both determine the price."""
         manifest = self.inputs["candidates"].completed()
         return manifest.model, datetime.fromisoformat(manifest.completed).date()
 
@@ -187,7 +187,7 @@ class Score(Stage):
 
 
 def _at_the_cost_of(candidates: Sequence[Answer], answer: Answer) -> Answer:
-    """An answer with the tokens, the time and the money that all candidates took."""
+    """An answer with the tokens, the time and the price of all candidates."""
     names = ("prompt_tokens", "completion_tokens", "seconds", "usd")
     return replace(answer, **{name: sum(getattr(candidate, name) for candidate in candidates) for name in names})
 
@@ -210,8 +210,8 @@ Metrics = Mapping[str, Metric]
 def make_metrics(config: ScoreConfig) -> dict[str, Metric]:
     """The metrics of a configuration.
 
-    Raises UnknownName for one that is not known, ConfigError for an option that none of them has, where two have a
-    column of the same name or one cannot work here, and what a metric raises where its model is missing.
+    Raises UnknownName for an unknown metric; ConfigError for an option that none of them has, for two columns of one
+    name, and for a metric that cannot work here; and the errors of a metric whose model is missing.
     """
     options = with_options(config, "score")
     metrics: dict[str, Metric] = {name: resolve("metric", name)(options) for name in options.metrics}
@@ -231,7 +231,7 @@ def make_metrics(config: ScoreConfig) -> dict[str, Metric]:
 
 
 def metrics_identity(metrics: Metrics) -> dict[str, Any]:
-    """What the tables depend on besides the cases: every metric's version and columns (k, the features of MAUVE)."""
+    """Everything that the tables depend on besides the cases: the metrics' versions and columns (k, MAUVE's features)."""
     return {
         name: {"version": metric.version, "columns": [asdict(column) for column in metric.columns()]}
         for name, metric in metrics.items()
@@ -239,10 +239,10 @@ def metrics_identity(metrics: Metrics) -> dict[str, Any]:
 
 
 def score_cases(metrics: Metrics, question_ids: Sequence[int], cases: Sequence[Case]) -> pa.Table:
-    """Rows of `scores`, metric by metric. A question that gives no ground for a metric has no row of it.
+    """Rows of `scores`, metric by metric. A question to which a metric does not apply has no row of it.
 
-    Raises ValueError where a metric gives other columns than it declares, another number of values than there are
-    cases, or one that is no number.
+    Raises ValueError if a metric gives undeclared columns, a wrong number of values, or a value that is not a finite
+    number.
     """
     tables = [schemas.SCORES.empty_table()]
     for name, metric in metrics.items():
@@ -266,9 +266,9 @@ def _rows(name: str, column: str, question_ids: Sequence[int], values: Sequence[
 
 
 def summarise(metrics: Metrics, scores: pa.Table, questions: int, cases: Sequence[Case] = ()) -> pa.Table:
-    """Rows of `summaries`: of every column, also of those that no question gave ground for.
+    """Rows of `summaries`: of every column, also of columns that apply to no question.
 
-    `scores`: the rows of all `questions` (their number); `cases`: all of them, where a metric is of the whole corpus.
+    `scores`: the rows of all `questions` (their number); `cases`: all of them, if a metric is of the whole corpus.
     Means do not depend on the order of the rows (sums are exact).
     """
     rows: list[dict[str, Any]] = []

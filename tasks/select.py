@@ -20,8 +20,8 @@ Row = dict[str, Any]
 class Select(Stage):
     """Stage `select` over `candidates` and their `critiques`, by one selector: at least one answer to a question.
 
-    A question of whose candidates none could be critiqued gets the first that is an answer at all; one without such a
-    candidate the row of an error.
+    If no candidate of a question could be critiqued, its answer is the first candidate without an error; if there is
+    none, the question gets a row with an error.
     """
 
     name: ClassVar[str] = "select"
@@ -56,12 +56,12 @@ class Select(Stage):
         questions: dict[int, list[Row]] = {}
         for row in candidates:
             questions.setdefault(row["question_id"], []).append(row)
-        found = critiqued([*questions.values()], judged)
-        chosen, on_front = self.selector.select(found), front(found)
+        matrix = critiqued([*questions.values()], judged)
+        chosen, on_front = self.selector.select(matrix), front(matrix)
         rows = [
             {**row, "question_id": question, "strategy": self.config.selector}
-            for line, (question, each) in enumerate(questions.items())
-            for row in _answers(each, chosen, on_front, line)
+            for line, (question, answers) in enumerate(questions.items())
+            for row in _answers(answers, chosen, on_front, line)
         ]
         progress(len(candidates), 0)
         notes = {"errors": sum(bool(row["error"]) for row in rows)}
@@ -69,7 +69,7 @@ class Select(Stage):
 
 
 def critiqued(questions: list[list[Row]], critiques: dict[tuple[int, int], Row]) -> Critiqued:
-    """The candidates of each question side by side, lines filled up with what is not usable."""
+    """The candidates as a matrix: a line per question, padded with unusable entries."""
     shape = (len(questions), max(map(len, questions), default=0))
     scores = {name: np.full(shape, np.nan) for name in ("isrel", "issup", "isuse", "logprob")}
     same, usable = np.full(shape, -1, np.int64), np.zeros(shape, bool)
@@ -89,7 +89,7 @@ def critiqued(questions: list[list[Row]], critiques: dict[tuple[int, int], Row])
 
 
 def _answers(candidates: list[Row], chosen: Chosen, on_front: np.ndarray, line: int) -> list[Row]:
-    """Best first. Of equal scores the first candidate is first."""
+    """The answers of a question, best first; on a tie the earlier candidate comes first."""
     places = np.flatnonzero(chosen.answers[line])
     places = places[np.argsort(-chosen.score[line, places], kind="stable")]
     if not len(places):

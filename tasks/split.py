@@ -1,9 +1,9 @@
 """split: `passages` → `sentences`, by a splitter that cuts (trained on a sample of the corpus) or one that rewrites.
 
-A splitter that rewrites gives propositions, which are no parts of their passage: such a row has no place in it (start =
-end = 0), and nothing downstream may take it for a part of it. Its id is of its passage and all units of that, since its
-context, the other ones, depends on them. A passage that no unit could be made of stays whole, as its only unit, and is
-counted in the manifest (`whole`).
+A splitter that rewrites gives propositions, which are not parts of their passage: such a row has no place in it
+(start = end = 0), and nothing downstream may treat it as a part. Its id depends on its passage and on all units of the passage,
+because the other units are its context. A passage without units stays whole, as its only unit, and is counted in the
+manifest (`whole`).
 """
 
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ class Split(Stage):
         files.write_json(self.parameters, self._splitter().train(self._sample()))
 
     def _sample(self) -> Iterator[str]:
-        """Texts from all shards alike, `sample_chars` at most."""
+        """Texts from all shards in equal parts, at most `sample_chars` characters."""
         shards = self.shards()
         budget = max(1, self.config.sample_chars // len(shards))
         for shard in shards:
@@ -92,7 +92,7 @@ class Split(Stage):
         self.splitter = self._trained()
 
     def _trained(self) -> Splitter:
-        """Raises FileNotFoundError, and DamagedRecord where the parameters are not as they were written."""
+        """Raises FileNotFoundError, and DamagedRecord if the parameters have changed since they were written."""
 
         def loaded(parameters: dict[str, Any]) -> Splitter:
             splitter = self._splitter()
@@ -122,7 +122,7 @@ class Split(Stage):
 
 
 def sentences_table(rows: list[tuple[int, int, int, int, int, str]]) -> pa.Table:
-    """`sentences` of its rows: all columns but the last, which is counted here."""
+    """The table `sentences`. The rows have all columns but the last, the tokens, which are counted here."""
     columns: list[Any] = [np.array(column) for column in list(zip(*rows, strict=True))[:5]] if rows else [[]] * 5
     texts = pa.array([row[5] for row in rows], pa.string())
     tokens = pc.count_substring_regex(texts, TOKEN)
@@ -146,7 +146,7 @@ class Rewrite(Stage):
         self.workers = self.rewriter.workers
 
     def __getstate__(self) -> dict[str, Any]:
-        # A worker makes its own: a model does not travel.
+        # A worker constructs its own rewriter: a model is not pickled.
         return {name: value for name, value in vars(self).items() if name != "rewriter"}
 
     @cached_property
@@ -169,16 +169,16 @@ class Rewrite(Stage):
     def work(self, shard: int, progress: Progress) -> ShardResult:
         table = self.inputs["passages"].read(shard, columns=["passage_id", "title", "text"])
         passages = [Passage(**row) for row in table.to_pylist()]
-        made = self.rewriter.rewrite(passages, progress)
-        units = [_distinct(each) for each in made.units]
-        notes = {"whole": sum(not each for each in units), **made.notes}
+        rewritten = self.rewriter.rewrite(passages, progress)
+        units = [_distinct(texts) for texts in rewritten.units]
+        notes = {"whole": sum(not texts for texts in units), **rewritten.notes}
         rows = [
             (rewritten_id(passage.passage_id, texts, position), passage.passage_id, position, 0, 0, text)
-            for passage, each in zip(passages, units, strict=True)
-            for texts in [_spaced(each or [passage.text])]
+            for passage, own in zip(passages, units, strict=True)
+            for texts in [_spaced(own or [passage.text])]
             for position, text in enumerate(texts)
         ]
-        return ShardResult(len(passages), {"sentences": sentences_table(rows)}, tokens=made.tokens, notes=notes)
+        return ShardResult(len(passages), {"sentences": sentences_table(rows)}, tokens=rewritten.tokens, notes=notes)
 
     def check(self, manifest: Manifest) -> None:
         if manifest.rows_in != self.total_rows():
@@ -186,16 +186,16 @@ class Rewrite(Stage):
 
 
 def split_stage(store: Path, passages: Artifact, config: SplitConfig) -> Split | Rewrite:
-    """The stage `split` of a configuration. Raises UnknownName, and what the splitter raises."""
+    """The stage `split` of a configuration. Raises UnknownName, and the errors of the splitter."""
     rewrites = getattr(resolve("splitter", config.splitter), "rewrites", False)
     return Rewrite(store, passages, config) if rewrites else Split(store, passages, config)
 
 
 def _distinct(units: list[str]) -> list[str]:
-    """In their order, each once, none blank, and without white space around them."""
+    """The distinct units in order, stripped of white space, without blank ones."""
     return [*dict.fromkeys(text for unit in units if (text := unit.strip()))]
 
 
 def _spaced(units: list[str]) -> list[str]:
-    """With a blank behind each but the last, as sentences have it: joined, they are a text."""
+    """The units with a blank after all but the last, as sentences have it, so that they join to a text."""
     return [*(f"{unit} " for unit in units[:-1]), units[-1]]

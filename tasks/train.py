@@ -1,9 +1,9 @@
-"""train: questions and passages → the steps of a training, and the weights it comes to.
+"""train: questions and passages → the steps of a training, and its weights.
 
-A shard is a pass over the material; the last one measures the best weights and writes them with their card. Within a
-pass there are checkpoints, so that a training that was killed goes on from the latest one. Every pass begins from the
-checkpoint of the one before, read from its file, whether or not the same process made it: so a training comes to the
-same bytes, however often it was killed.
+A shard is a pass over the material; the last shard measures the best weights and writes them with their card. A pass
+writes checkpoints, so that a killed training resumes from the latest one. Every pass starts from the checkpoint of the
+one before, read from its file even if the same process wrote it: a training gives the same bytes, however often it was
+killed.
 """
 
 import time
@@ -28,8 +28,8 @@ CHECKPOINT = "checkpoint.safetensors"
 
 @dataclass
 class Position:
-    """Where a training stands: the pass (from 0), the batch in it, the steps taken, whether the pass is finished, and
-    the pass that left the best weights so far."""
+    """The progress of a training: the pass (from 0), the batch in it, the steps taken, whether the pass is finished,
+    and the pass with the best weights so far."""
 
     epoch: int = 0
     batch: int = 0
@@ -40,7 +40,7 @@ class Position:
 
 
 class Train(Stage):
-    """Stage `train` over the questions of a load artifact, and the passages of that and of another."""
+    """Stage `train` over the questions of a load artifact, and the passages of this artifact and of another."""
 
     name: ClassVar[str] = "train"
     table: ClassVar[str] = "training_steps"
@@ -49,7 +49,7 @@ class Train(Stage):
     workers = 1
 
     def __init__(self, store: Path, questions: Artifact, passages: Artifact | None, config: TrainConfig) -> None:
-        """Raises UnknownName, ConfigError, and what the trainer raises of its settings."""
+        """Raises UnknownName, ConfigError, and the trainer's errors about its settings."""
         options = with_options(config, "")
         self.trainer: Trainer[Any] = make(options, "")
         inputs = {"questions": questions} | ({"passages": passages} if passages else {})
@@ -59,7 +59,7 @@ class Train(Stage):
     config: TrainConfig
 
     def __getstate__(self) -> dict[str, Any]:
-        # A worker makes its own: networks do not travel.
+        # A worker constructs its own trainer: networks are not pickled.
         return {name: value for name, value in vars(self).items() if name != "trainer"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -77,18 +77,18 @@ class Train(Stage):
         return self.artifact.directory / "staging"
 
     def shards(self) -> list[int]:
-        """One for each pass, and the last for the figures."""
+        """One for every pass, and the last for the figures."""
         return list(range(self.trainer.passes + 1))
 
     def total_rows(self) -> int:
-        """Questions, once for each shard: what a pass makes of them is known when it begins."""
+        """The questions, counted once per shard: the rows of a pass are known only when it begins."""
         return self._questions() * (self.trainer.passes + 1)
 
     def _questions(self) -> int:
         return self.inputs["questions"].completed().rows["questions"]
 
     def pending(self) -> list[int]:
-        """From the first shard that has to be done on; from the very first where its checkpoint is gone."""
+        """All shards from the first one that is missing; all shards from 0 if the checkpoint is gone."""
         first = next((shard for shard in self.shards() if self.artifact.record(shard) is None), self.trainer.passes + 1)
         if first <= self.trainer.passes and not self._leads_to(self._position(), first):
             first = 0
@@ -96,7 +96,7 @@ class Train(Stage):
 
     @staticmethod
     def _leads_to(position: Position | None, shard: int) -> bool:
-        """Whether a shard can begin, or go on, from a checkpoint."""
+        """Whether a shard can begin, or resume, from a checkpoint."""
         if position is None:
             return shard == 0
         return position.epoch == shard or (position.epoch == shard - 1 and position.finished)
@@ -109,7 +109,8 @@ class Train(Stage):
             self._save(Position(), [])
 
     def _tables(self) -> Tables:
-        """Questions and passages, each id once, the questions' own passages first. Raises ConfigError."""
+        """The questions and passages; the questions' own passages come first. Raises ConfigError if there are no
+        questions."""
         questions = self._read("questions", "questions")
         if not questions.num_rows:
             raise ConfigError("no questions to learn from: name data sets that have some (see `vitalfew datasets`)")
@@ -137,7 +138,7 @@ class Train(Stage):
         )
 
     def _learn(self, position: Position, rows: list[dict[str, Any]], share: "_Share") -> None:
-        """What is left of a pass; `rows` of `training_steps` are added to."""
+        """Finish the rest of a pass; adds to `rows`, those of `training_steps`."""
         batches = [] if self._spent(position) else self.trainer.batches(position.epoch)
         for number, batch in enumerate(batches):
             if self._spent(position):
@@ -156,7 +157,7 @@ class Train(Stage):
         share.reach(1.0)
 
     def _spent(self, position: Position) -> bool:
-        """Whether the steps that were allowed are taken."""
+        """Whether the allowed steps are used up."""
         return self.config.steps is not None and position.step >= self.config.steps
 
     def _step(self, batch: Any, position: Position, done: float) -> dict[str, Any]:
@@ -179,7 +180,7 @@ class Train(Stage):
         }
 
     def _choose(self, position: Position, rows: list[dict[str, Any]]) -> None:
-        """Keep the weights of this pass if they are as good as any before."""
+        """Store the weights of this pass; they become the best ones if no earlier pass is better."""
         directory = self._pass(position.epoch)
         for name, content in self.trainer.weights().items():
             files.write_bytes(directory / name, content)
@@ -190,7 +191,7 @@ class Train(Stage):
             position.best, position.quality = position.epoch, quality
 
     def _pass(self, epoch: int) -> Path:
-        """Where the weights lie that a pass left."""
+        """The directory with the weights of a pass."""
         return self.staging / f"pass-{epoch:05d}"
 
     def _measured(self, position: Position, progress: Progress) -> ShardResult:
@@ -225,7 +226,7 @@ class Train(Stage):
                 files.remove_tree(directory)
 
     def _restore(self) -> tuple[Position, list[dict[str, Any]]]:
-        """Go back to the checkpoint: where it stands, and the rows of its pass up to there."""
+        """Restore the checkpoint; returns its position, and the rows of its pass so far."""
         path = self.staging / CHECKPOINT
         notes = files.read_notes(path)
         self.trainer.restore(State(files.read_tensors(path), notes["trainer"]))
@@ -233,7 +234,7 @@ class Train(Stage):
         return Position(**notes["position"]), rows
 
     def _position(self) -> Position | None:
-        """Where the checkpoint stands; None where there is none that can be read, or its best weights are gone."""
+        """The checkpoint's position; None if there is no readable checkpoint, or if its best weights are gone."""
         try:
             position = Position(**files.read_notes(self.staging / CHECKPOINT)["position"])
         except (FileNotFoundError, files.DamagedRecord):
@@ -253,7 +254,7 @@ class Train(Stage):
 
 
 class _Share:
-    """Tells `Progress` of a share of some rows, in whole rows."""
+    """Reports a share of some rows to `Progress`, in whole rows."""
 
     def __init__(self, rows: int, progress: Progress) -> None:
         self.rows, self.progress, self.reached = rows, progress, 0

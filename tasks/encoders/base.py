@@ -1,4 +1,4 @@
-"""The contract of an encoder: texts in, vectors out, compared by their inner product."""
+"""The contract of an encoder: it turns texts into vectors, which are compared by their inner product."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 Vectors = NDArray[np.float32]
 Spans = Sequence[tuple[int, int]]
 Tick = Callable[[int, float], None]
-"""Called with how many more tokens are encoded, and which further share of the texts (0 to 1) that is."""
+"""Called with the tokens encoded since the last call, and with the share of the texts (0 to 1) that this is."""
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """`vectors` float32 (n, d), in the order of the texts; `tokens` computed, padding apart; texts cut at the limit."""
+    """`vectors` float32 (n, d), in the order of the texts; `tokens`: computed, without padding; `truncated`: the number
+    of texts cut at the limit."""
 
     vectors: Vectors
     tokens: int
@@ -24,7 +25,7 @@ class Encoded:
 
 @dataclass(frozen=True)
 class LateEncoded:
-    """One forward pass per passage, pooled thrice, float32: `core`, `context` (sentences, d), `passage` (passages, d).
+    """Vectors from one forward pass per passage, float32: `core` and `context` (sentences, d), `passage` (passages, d).
 
     The context of a passage's only sentence is a zero vector.
     """
@@ -36,23 +37,22 @@ class LateEncoded:
 
 
 class Encoder(Protocol):
-    """A class that has `Options`, an EncodeConfig with what can be set of it besides, and is made of an instance of
-    them."""
+    """A class with `Options`, an EncodeConfig with the encoder's own settings; the constructor takes an instance."""
 
     version: ClassVar[str]
     dimension: int
     uses_gpu: bool
     supports_late: bool
-    """Whether means over token states are what this model was made for."""
+    """Whether the model was trained with the mean over token states."""
 
     def __init__(self, options: Any) -> None:
-        """`options`: an instance of its `Options`. Cheap: the model is loaded by the first encoding."""
+        """`options`: an instance of its `Options`. Cheap: the first encoding loads the model."""
         ...
 
     def identity(self) -> dict[str, Any]:
-        """What the vectors depend on: weights (checksum), precision, pooling, prompts, limits.
+        """Everything that the vectors depend on: weights (checksum), precision, pooling, prompts, limits.
 
-        `files` holds the checksums: a search compares them with the index's."""
+        `files` holds the checksums; a search compares them with the index's."""
         ...
 
     def encode(self, texts: Sequence[str], tick: Tick = ...) -> Encoded:
@@ -60,9 +60,10 @@ class Encoder(Protocol):
         ...
 
     def encode_questions(self, texts: Sequence[str]) -> Encoded:
-        """Vectors of questions, which some models encode in another way."""
+        """Vectors of questions; some models encode these differently."""
         ...
 
     def encode_late(self, passages: Sequence[str], spans: Sequence[Spans], tick: Tick = ...) -> LateEncoded:
-        """Vectors of every sentence (character spans that partition each passage) from its passage's forward pass."""
+        """Vectors of every sentence from its passage's forward pass; `spans`: character ranges that partition a
+        passage."""
         ...

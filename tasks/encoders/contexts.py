@@ -1,14 +1,14 @@
-"""Where a sentence's context vector comes from (ParetoRAG, arXiv 2502.08178, section 3.2): three modes, one result.
+"""The context vector of a sentence (ParetoRAG, arXiv 2502.08178, section 3.2): three modes, one result.
 
 A sentence's score is alpha * core.q + (1 - alpha) * context.q, with `core` its own vector. Its context is
 
 - `exact`: the passage's other sentences, joined and encoded together, as in the paper;
-- `passage`: the passage's own vector, which naive retrieval needs anyway (a deviation: the sentence is part of it);
+- `passage`: the passage's own vector, which naive retrieval needs anyway (a deviation: it includes the sentence);
 - `late`: the mean over the other sentences' token states in one forward pass over the passage (a deviation: core and
-  context have seen each other).
+  context influence one another).
 
-A passage of one sentence has no context. A text that stands twice in what is encoded together is encoded once, and
-what is known already, from an earlier corpus, not at all.
+A passage of one sentence has no context. A text that occurs twice in one call is encoded once, and a text whose vector
+is known from an earlier corpus is not encoded again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from tasks.encoders.base import Encoder, Tick, Vectors
 
 @dataclass(frozen=True)
 class Known:
-    """Vectors of one kind that are at hand: `found` bool (n,), `vectors` float32 (n, d), zero where not found."""
+    """Known vectors of one kind: `found` bool (n,), `vectors` float32 (n, d), zero where `found` is False."""
 
     found: NDArray[np.bool_]
     vectors: Vectors
@@ -37,7 +37,7 @@ class Known:
 
 @dataclass(frozen=True)
 class UnitVectors:
-    """Vectors of some passages and their sentences, float32 (·, d); those that were not asked for have no rows.
+    """Vectors of some passages and their sentences, float32 (·, d); kinds that are not requested have no rows.
 
     `core` has a row per sentence, `context` one per True in `has_context` (a row per sentence), `passage` one per
     passage. In mode `passage` the context rows are the passage's, so none are repeated here.
@@ -60,9 +60,9 @@ def encode_units(
     known: Mapping[str, Known] | None = None,
     originals: Sequence[str] | None = None,
 ) -> UnitVectors:
-    """Encode passages, each given as its sentences: joined back they are the passage, unless `originals` are given.
+    """Encode passages given as lists of sentences. The joined sentences are the passage, unless `originals` gives it.
 
-    `known` holds, by kind, the vectors that need not be encoded again; its rows are those of the result.
+    `known` holds, by kind, the vectors that need not be encoded again; it has the same rows as the result.
     """
     has_context = np.array([len(s) > 1 for s in passages for _ in s], dtype=bool)
     if is_late(mode, units):
@@ -74,9 +74,9 @@ def encode_units(
     wholes = [text.strip() for text in joined] if wants_passages(mode, units) else []
     texts = cores + contexts + wholes
     known = known or _nothing(encoder, list(map(len, (cores, contexts, wholes))))
-    found = np.concatenate([known[kind].found for kind in VECTOR_KINDS])
+    is_known = np.concatenate([known[kind].found for kind in VECTOR_KINDS])
     vectors = np.concatenate([known[kind].vectors for kind in VECTOR_KINDS])
-    missing = np.flatnonzero(~found)
+    missing = np.flatnonzero(~is_known)
     tokens = truncated = 0
     if len(missing):
         distinct = list(dict.fromkeys(texts[row] for row in missing))
@@ -90,7 +90,7 @@ def encode_units(
 
 
 def _other_sentences(passages: Sequence[Sequence[str]]) -> list[str]:
-    """The context text of every sentence that has one: its passage without it."""
+    """The context text of every sentence that has one: its passage without the sentence."""
     return [
         "".join([*sentences[:position], *sentences[position + 1 :]]).strip()
         for sentences in passages
@@ -106,7 +106,7 @@ def _late(
     tick: Tick,
     known: Mapping[str, Known],
 ) -> UnitVectors:
-    """One pass gives all vectors of a passage, so that a passage is encoded if one of them is missing."""
+    """One pass gives all vectors of a passage, so a passage is encoded if one of its vectors is missing."""
     sizes = [len(sentences) for sentences in passages]
     owner = np.repeat(np.arange(len(passages)), sizes)
     missing = np.zeros(len(passages), bool)
@@ -120,7 +120,7 @@ def _late(
         return UnitVectors(core, context, has_context, passage, 0, 0)
     chosen = [passages[row] for row in np.flatnonzero(missing)]
     ends = [list(accumulate(map(len, sentences))) for sentences in chosen]
-    spans = [list(zip([0, *each], each, strict=False)) for each in ends]
+    spans = [list(zip([0, *stops], stops, strict=False)) for stops in ends]
     late = encoder.encode_late(["".join(sentences) for sentences in chosen], spans, tick)
     core, context, passage = (_shaped(known[kind].vectors, late.core) for kind in VECTOR_KINDS)
     core[missing[owner]] = late.core
@@ -139,12 +139,12 @@ def is_late(mode: ContextMode, units: Sequence[Unit]) -> bool:
 
 
 def wants_passages(mode: ContextMode, units: Sequence[Unit]) -> bool:
-    """Whether there are passage vectors: for their own sake, or as their sentences' contexts."""
+    """Whether passage vectors are needed: as units, or as their sentences' contexts."""
     return "passage" in units or ("sentence" in units and mode == "passage")
 
 
 def _shaped(known: Vectors, encoded: Vectors) -> Vectors:
-    """`known`, as wide as what the encoder gave: a wrong width is told by whoever checks the result."""
+    """`known`, as wide as the encoder's vectors. The caller that checks the result reports a wrong width."""
     if encoded.shape[1] == known.shape[1]:
         return known
     return np.zeros((len(known), encoded.shape[1]), np.float32)

@@ -1,4 +1,4 @@
-"""Core, context and passage vectors from one forward pass over each passage.
+"""Core, context and passage vectors from one forward pass over a passage.
 
 This is ParetoRAG's core/context split (arXiv 2502.08178, section 3) with late chunking's pooling (arXiv 2409.04701):
 the paper encodes core and context apart; here both are means over the token states of one pass over the passage.
@@ -21,7 +21,7 @@ from tasks.models.tower import Tower
 
 @dataclass(frozen=True)
 class Window:
-    """A run of consecutive tokens of a passage, and which sentence each of its tokens belongs to (-1: none)."""
+    """A run of consecutive tokens of a passage, and the sentence that every token belongs to (-1: none)."""
 
     passage: int
     ids: list[int]
@@ -29,7 +29,7 @@ class Window:
 
 
 class Sums:
-    """Sums of token states, float32 (rows, hidden), and how many there are: of sentences, or of passages."""
+    """Sums of token states, float32 (rows, hidden), and the numbers of tokens: of sentences, or of passages."""
 
     def __init__(self, zeros: Tensor) -> None:
         self.states, self.tokens = zeros, zeros.new_zeros(len(zeros))
@@ -44,7 +44,7 @@ def encode_late(
     tower: Tower, batch_tokens: int, passages: Sequence[str], spans: Sequence[Spans], tick: Tick
 ) -> LateEncoded:
     """See `Encoder.encode_late`. Only for mean pooling."""
-    counts = np.array([len(each) for each in spans], dtype=np.int64)
+    counts = np.array([len(sentences) for sentences in spans], dtype=np.int64)
     first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     prompt = tower.recipe.passage_prompt
     # One row more than there are sentences, for the tokens that belong to none.
@@ -69,9 +69,9 @@ def encode_late(
 def _cuts(
     encoding: Encoding, text: str, prompt: int, spans: Spans, limit: int
 ) -> Iterator[tuple[list[int], list[int]]]:
-    """A passage's tokens in windows of `limit`, cut between sentences where that is possible: (ids, sentences).
+    """A passage's tokens in windows of `limit`, cut between sentences where possible: (ids, sentences).
 
-    `text` starts with a prompt of so many characters, which every window starts with.
+    `text` starts with a prompt of `prompt` characters, which is repeated at the start of every window.
     """
     # An Encoding builds its lists anew at every access.
     tokens, offsets = encoding.ids, encoding.offsets
@@ -88,7 +88,7 @@ def _cuts(
         end = min(begin + room, len(tokens))
         if end < len(tokens) and sentences[end] == sentences[end - 1]:
             boundary = int(np.searchsorted(sentences, sentences[end]))
-            end = boundary if boundary > begin else end  # a sentence longer than a window is cut where it must be
+            end = boundary if boundary > begin else end  # a sentence longer than a window is cut at the limit
         ids = prefix + tokens[begin:end] + suffix
         if ids:
             yield ids, [-1] * len(prefix) + sentences[begin:end].tolist() + [-1] * len(suffix)
@@ -98,7 +98,7 @@ def _cuts(
 
 
 def _first_letter(text: str, start: int, end: int) -> int:
-    """Where a token begins but for the space before it, which some tokenizers count as part of a word."""
+    """The start of a token without the space before it, which some tokenizers count as part of the word."""
     while start < end - 1 and text[start].isspace():
         start += 1
     return start
@@ -116,7 +116,7 @@ def _pooled(tower: Tower, counts: np.ndarray, sentences: Sums, passages: Sums, t
     of_sentence = torch.from_numpy(np.repeat(np.arange(len(counts)), counts)).to(tower.device)
 
     def finish(states: Tensor, number: Tensor) -> np.ndarray:
-        # A sum has its mean's direction: the division is left out where only that counts.
+        # A sum has the direction of its mean, so the division is left out where only the direction counts.
         divided = states / number.clamp(min=1).unsqueeze(1) if tower.recipe.layers or not tower.recipe.unit else states
         return tower.finish(divided)
 

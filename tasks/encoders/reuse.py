@@ -1,9 +1,9 @@
-"""Vectors that earlier artifacts of the store hold already, found again by encoder and text.
+"""Reuse of vectors that earlier artifacts of the store hold, looked up by encoder and text.
 
-Ids come from content: a sentence's from its passage's text and its span, a passage's from its text. So an id and a kind
-say what was encoded, whatever corpus it stood in, and a corpus that has changed by one passage in a hundred needs the
-encoder for that one. Shards are ranges of passage ids, their number a power of two: what a shard needs lies in the
-one earlier shard that covers its range, or in the few that partition it, and the join stays within a shard.
+Ids come from content: a sentence's id from its passage's text and its span, a passage's id from its text. So an id and
+a kind determine the encoded text in any corpus, and if one passage in a hundred changes, the encoder runs for that one
+only. Shards are ranges of passage ids, and their number is a power of two: the vectors for a shard lie in the one
+earlier shard that covers its range, or in the few shards that partition it, and the join stays within a shard.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,12 +26,12 @@ Ids = Mapping[str, NDArray[np.int64]]
 """The ids of some units by kind of vector."""
 
 MOST_BASES = 4
-"""Earlier artifacts to look in: each costs a look at its ids, and a nightly job leaves hundreds."""
+"""The maximal number of earlier artifacts to read: reading their ids costs time, and a nightly job leaves hundreds."""
 
 
 @dataclass(frozen=True)
 class Base:
-    """An earlier `vectors` artifact of some `units`, `of` shards, of which `shards` were whole when it was chosen."""
+    """An earlier `vectors` artifact of some `units`, `of` shards; `shards` were complete at the choice."""
 
     artifact: Artifact
     units: Artifact
@@ -72,17 +72,17 @@ def candidates(own: Artifact, description: Mapping[str, Any]) -> list[Base]:
 
 
 def _encoding(description: Mapping[str, Any]) -> str:
-    """What the vector of a unit depends on besides its text. `late` encodes a sentence within its passage.
+    """A fingerprint of all that a unit's vector depends on besides its text. `late` encodes a sentence in its passage.
 
-    A fingerprint, which is the same for a description as it is made and as it was written (tuples become lists)."""
+    A new description and a stored one (whose tuples became lists) have the same fingerprint."""
     config = description["config"]
     late = is_late(config["context"], config["units"])
     return fingerprint(version=description["version"], method=description["method"], late=late)
 
 
 def choose(bases: Iterable[Base], ids: Ids, shards: Sequence[int], of: int) -> list[Base]:
-    """The bases that hold most of the units of some shards (of `of`), each chosen for what it adds."""
-    left = {kind: each for kind, each in ids.items() if len(each)}
+    """The bases that hold most of the units of some shards (of `of`): every choice adds the most missing units."""
+    left = {kind: unit_ids for kind, unit_ids in ids.items() if len(unit_ids)}
     chosen: list[Base] = []
     rest = {base: _ids_of(base, shards, of) for base in bases}
     while rest and left and len(chosen) < MOST_BASES:
@@ -113,24 +113,24 @@ def share_known(bases: Iterable[Base], passages: NDArray[np.int64]) -> float:
             if shard in base.shards and base.units.record(shard):
                 held.append(base.units.read(shard, columns=["passage_id"])["passage_id"].to_numpy())
         known.append(np.isin(passages, np.concatenate(held)))
-    best = sorted(known, key=lambda each: -each.sum())[:MOST_BASES]
+    best = sorted(known, key=lambda is_known: -is_known.sum())[:MOST_BASES]
     return float(np.any(best, axis=0).mean()) if best else 0.0
 
 
 def find(bases: Iterable[Base], ids: Ids, shard: int, of: int, dimension: int) -> dict[str, Known]:
     """The vectors of a shard's units that the bases hold; the first base that holds one gives it."""
-    known = {kind: Known.nothing(len(each), dimension) for kind, each in ids.items()}
+    known = {kind: Known.nothing(len(unit_ids), dimension) for kind, unit_ids in ids.items()}
     for base in bases:
         for number in base.covering(shard, of):
-            if all(each.found.all() for each in known.values()):
+            if all(vectors.found.all() for vectors in known.values()):
                 return known
-            if base.artifact.record(number):  # as it was written, to the checksum
+            if base.artifact.record(number):  # unchanged since it was written, by its checksum
                 _take(base.artifact.path(number), ids, known)
     return known
 
 
 def _take(path: Path, ids: Ids, known: Mapping[str, Known]) -> None:
-    """Fill in what this file holds of what is still missing."""
+    """Fill in the missing vectors that this file holds."""
     targets: list[tuple[Known, NDArray[np.int64], NDArray[np.int64]]] = []
     for kind, (held, rows) in _read_ids(path).items():
         if kind not in ids or not len(held):
@@ -141,14 +141,14 @@ def _take(path: Path, ids: Ids, known: Mapping[str, Known]) -> None:
         same = held[places] == ids[kind][missing]
         targets.append((known[kind], missing[same], rows[places[same]]))
     for start, vectors in _row_groups(path, [rows for _, _, rows in targets]):
-        for each, places, rows in targets:
+        for target, places, rows in targets:
             here = (rows >= start) & (rows < start + len(vectors))
-            each.vectors[places[here]] = vectors[rows[here] - start]
-            each.found[places[here]] = True
+            target.vectors[places[here]] = vectors[rows[here] - start]
+            target.found[places[here]] = True
 
 
 def _read_ids(path: Path) -> dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """By kind: ids, and the rows of the file they stand in."""
+    """By kind: ids, and their rows in the file."""
     table = files.read_table(path, columns=["id", "kind"])
     ids = table["id"].to_numpy()
     kinds = table["kind"].cast(pa.string()).to_numpy(zero_copy_only=False)
@@ -156,7 +156,7 @@ def _read_ids(path: Path) -> dict[str, tuple[NDArray[np.int64], NDArray[np.int64
 
 
 def _row_groups(path: Path, wanted: list[NDArray[np.int64]]) -> Iterator[tuple[int, Vectors]]:
-    """First row and vectors of every row group that has a wanted row, so that no more than one is in memory."""
+    """First row and vectors of every row group with a wanted row; only one row group is in memory at a time."""
     start = 0
     with files.open_table(path) as file:
         for group in range(file.metadata.num_row_groups):

@@ -1,7 +1,7 @@
 """Any Hugging Face encoder on PyTorch: length-sorted batches filled by tokens, bf16 where the hardware has it.
 
-Fast on a CPU for three reasons, each measured by `make bench-encode`: bf16 matrix products (`tower.py`), batches
-without padding to speak of (texts sorted by length in windows, filled up to a number of tokens small enough for the
+It is fast on a CPU for three reasons, which `make bench-encode` measures: bf16 matrix products (`tower.py`), batches
+with little padding (texts sorted by length in windows, filled up to a number of tokens small enough for the
 CPU's cache), and tokenisation of the next window on another thread while the model computes.
 """
 
@@ -26,13 +26,13 @@ from tasks.models.tower import Tower
 
 
 def _no_tick(tokens: int, share: float) -> None:
-    """Nobody watches."""
+    """No progress is reported."""
 
 
 class TransformerEncoder:
     """A model directory with weights (safetensors) and tokenizer; a second one for questions where there are two.
 
-    A published model is a subclass that says by a `Preset` where it is found and what its files do not tell.
+    A published model is a subclass whose `Preset` names the model and states what its files do not.
     """
 
     class Options(RecipeOptions, EncodeConfig):
@@ -68,7 +68,7 @@ class TransformerEncoder:
         self.batch_tokens = options.batch_tokens or (65_536 if self.uses_gpu else 2048)
 
     def model_directory(self) -> Path:
-        """Where the model lies. Raises FileNotFoundError that says how to provide it."""
+        """The model's directory. Raises FileNotFoundError, which says how to provide the model."""
         name = self.options.model or self.preset.model
         if name is None:
             raise ConfigError(
@@ -77,7 +77,7 @@ class TransformerEncoder:
         return find_model(name, "encode.model")
 
     def question_directory(self) -> Path | None:
-        """Where the model for questions lies, if it is another one."""
+        """The directory of the model for questions, if there is a separate one."""
         name = self.options.question_model or self.preset.question_model
         return find_model(name, "encode.question_model") if name else None
 

@@ -1,12 +1,12 @@
-"""A LoRA adapter on a causal model: read by PEFT, and merged into the weights as they are loaded.
+"""A LoRA adapter for a causal model: PEFT reads it and merges it into the loaded weights.
 
 LoRA (Hu et al. 2021, arXiv 2106.09685): W + (alpha / r) B A. The presets are those of RetRobust (Yoran et al. 2023,
-arXiv 2310.01558): adapters of Llama 2 13B that were trained to answer from good contexts and to let irrelevant ones be,
-by the names of the authors' pages. They are to be put on that model, and asked with the prompt
-retrobust, which ends as their training examples of one hop do ("So the final answer is:").
+arXiv 2310.01558): adapters of Llama 2 13B that were trained to answer from good contexts and to ignore irrelevant ones,
+named as on the authors' pages. They need that model as their base, and the prompt retrobust, which ends as
+their training examples of one hop do ("So the final answer is:").
 
-Only safetensors are read, as of any model here: a pickle can run code. The published adapters and their base could not
-be had where this was written: it was tested on a tiny Llama.
+Only safetensors are read, as for any model here: a pickle can run code. The published adapters and their base were not
+available during development: tests use a tiny Llama.
 """
 
 import importlib.util
@@ -26,7 +26,7 @@ MISSING = "a LoRA adapter needs the library peft, which is not installed here: p
 
 
 class Adapter:
-    """The files of a LoRA adapter. Its weights are not loaded here."""
+    """The files of a LoRA adapter. The constructor loads no weights."""
 
     def __init__(self, name: str, section: str) -> None:
         """`name`: a preset, a Hugging Face name or a directory; `section`: of the settings, for messages. Raises
@@ -40,15 +40,15 @@ class Adapter:
 
     @property
     def rank(self) -> int:
-        """The largest of its matrices."""
+        """The largest rank of its matrices."""
         return max([int(self.config["r"]), *map(int, (self.config.get("rank_pattern") or {}).values())])
 
     def files(self) -> dict[str, str]:
-        """Checksums of what an answer depends on."""
+        """Checksums of the files that an answer depends on."""
         return {name: digest(self.directory / name) for name in (SETTINGS, WEIGHTS)}
 
     def merged(self, model: Any) -> Any:
-        """A PreTrainedModel with the adapter in its weights. Raises EngineUnavailable where it is of another one."""
+        """A PreTrainedModel with the adapter merged in. Raises EngineUnavailable if it does not fit the model."""
         from peft import LoraConfig, PeftModel
 
         settings = LoraConfig.from_pretrained(str(self.directory), local_files_only=True)
@@ -68,7 +68,7 @@ class Adapter:
 
 
 def adapter_of(name: str | None, section: str, library: str | None = "peft") -> Adapter | None:
-    """The adapter of that name, if there is one. `library`: what is needed to load it. Raises EngineUnavailable."""
+    """The adapter of that name; None without a name. `library`: needed to load it. Raises EngineUnavailable."""
     if name is None:
         return None
     if library and importlib.util.find_spec(library) is None:

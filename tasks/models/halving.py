@@ -1,4 +1,4 @@
-"""A batch that fails is tried in halves, down to the one prompt that makes it fail."""
+"""A failed batch is retried in halves, down to the one prompt that makes it fail."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -14,18 +14,18 @@ logger = logging.getLogger("vitalfew")
 def in_halves(
     run: Callable[[Sequence[int]], list[Completion]], rows: Sequence[int], prompt_tokens: Sequence[int]
 ) -> list[Completion]:
-    """`run(rows)`; where it raises, that of either half, and at last the row of an error.
+    """`run(rows)`; if it raises, the results of both halves, and for a single prompt a row with the error.
 
-    Out of memory or a fault of the model: whatever it is, the other prompts are still answered.
+    Whatever the failure, out of memory or a fault of the model, the other prompts are still answered.
     """
     try:
         return run(rows)
     except (ConfigError, EngineUnavailable):
-        raise  # of no prompt, but of the engine
+        raise  # a fault of the engine, not of a prompt
     except Exception as error:
         reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
         logger.warning("%d prompts failed together: %s", len(rows), reason)
-    # Out of the handler, so that the traceback no longer holds the batch's memory.
+    # Outside the handler, so that the traceback no longer holds the batch's memory.
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
     if len(rows) == 1:

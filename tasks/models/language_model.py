@@ -1,4 +1,4 @@
-"""A language model on this machine: its files, its tokenizer with the chat template, and how long a prompt may be.
+"""A language model on this machine: its files, its tokenizer with the chat template, and the limit of a prompt.
 
 Nothing is downloaded: a hub name is looked up in the local Hugging Face cache, with HF_HUB_OFFLINE set or not.
 """
@@ -16,13 +16,13 @@ from tasks.models.recipe import OFFSET_POSITIONS, read_config
 
 
 class LocalModel:
-    """A model's directory. Its weights are not loaded here.
+    """A model's directory. It loads no weights.
 
-    Raises EngineUnavailable where a model is not on this machine or cannot be used, with the remedy.
+    Raises EngineUnavailable, with the remedy, if the model is not on this machine or cannot be used.
     """
 
     def __init__(self, options: LocalOptions, section: str, length: str = "max_tokens") -> None:
-        """`section`: of the settings, and what it calls max_tokens (`length`): for messages."""
+        """For messages: `section` of the settings, and `length`, its name for max_tokens."""
         setting = f"{section}.model"
         if options.model is None:
             raise ConfigError(f"which model? --set {setting}=NAME (Hugging Face) or a directory")
@@ -54,7 +54,7 @@ class LocalModel:
             raise EngineUnavailable(f"{self.directory}: no tokenizer that can be read ({_line(error)})") from None
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of each prompt, as the model was made to read it: in its chat template where it has one."""
+        """Token ids of every prompt, in the model's chat template if it has one."""
         if not texts:
             return []
         if not self.tokenizer.chat_template:
@@ -65,9 +65,9 @@ class LocalModel:
 
     @cached_property
     def prompt_limit(self) -> int | None:
-        """The longest prompt in tokens, or None where nothing limits it.
+        """The longest prompt in tokens, or None if nothing limits it.
 
-        A causal model's context holds the answer as well. Raises ConfigError where the settings do not fit the model.
+        A causal model's context holds the answer as well. Raises ConfigError if the settings do not fit the model.
         """
         positions = self.positions
         room = positions if positions is None or self.is_seq2seq else positions - self.options.max_tokens
@@ -81,15 +81,15 @@ class LocalModel:
             raise ConfigError(
                 f"{self.section}.max_input_tokens={asked}: {self.directory} takes prompts of {room} tokens"
             )
-        stated = self.tokenizer.model_max_length  # 10^30 where a tokenizer knows none
+        stated = self.tokenizer.model_max_length  # 10^30 if a tokenizer has no limit
         if not self.is_seq2seq:
             stated -= self.options.max_tokens
         return asked or min((limit for limit in (room, stated) if limit and 0 < limit < 10**9), default=None)
 
     @property
     def positions(self) -> int | None:
-        """How many tokens the model has positions for; None where they are relative (T5)."""
-        # Of the text half of a model that takes pictures as well.
+        """The number of the model's positions; None if they are relative (T5)."""
+        # For a model that also takes pictures: the positions of its text half.
         config = self.config.get_text_config()
         positions = getattr(config, "max_position_embeddings", None)
         if positions and config.model_type in OFFSET_POSITIONS:
@@ -97,7 +97,7 @@ class LocalModel:
         return positions
 
     def refusal(self, tokens: int) -> str:
-        """Why a prompt of so many tokens cannot be answered; "" where it can."""
+        """The reason why a prompt of that many tokens cannot be answered; "" if it can."""
         if tokens == 0:
             return "the prompt is empty"
         limit = self.prompt_limit
@@ -106,10 +106,10 @@ class LocalModel:
         return f"the prompt has {tokens} tokens, {limit} at most fit beside {self.options.max_tokens} of the answer"
 
     def probe_ids(self, probe: Probe) -> dict[str, int]:
-        """Vocabulary id of each of the probe's tokens.
+        """The vocabulary ids of the probe's tokens.
 
-        A token is an entry of the vocabulary as it is written there ("▁Yes", "ĠYes"), or a text that is one token.
-        Raises ConfigError for another one, and for a position that no answer reaches.
+        A token is an entry of the vocabulary in its exact spelling ("▁Yes", "ĠYes"), or a text that is one token.
+        Raises ConfigError for anything else, and for a position that no answer reaches.
         """
         if probe.position >= self.options.max_tokens:
             raise ConfigError(f"probe at position {probe.position}: an answer has {self.options.max_tokens} tokens")

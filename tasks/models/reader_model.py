@@ -1,7 +1,7 @@
 """The reader's network: an encoder with low-rank updates and a head for start, end and answerability.
 
-DPR (Karpukhin et al., 2020, arXiv 2004.04906), section 6.1: a start and an end logit per token, and from the state of
-[CLS] a logit for whether the context has the answer.
+DPR (Karpukhin et al., 2020, arXiv 2004.04906), section 6.1: every token has a start and an end logit, and the state of
+[CLS] gives a logit for whether the context has the answer.
 """
 
 from typing import ClassVar
@@ -14,7 +14,7 @@ from tasks.models.windows import Batch
 
 
 class ReaderModel(TunedEncoder):
-    """Token types: question, context, and what the context shares with the question."""
+    """Token types: question, context, and context tokens that the question has too."""
 
     types: ClassVar[int] = 3
     outputs: ClassVar[int] = 3

@@ -1,7 +1,8 @@
-"""From token states to a vector: what settings, preset and a model's own files say about it.
+"""From token states to a vector: the rules in settings, preset and a model's own files.
 
-The files are sentence-transformers' (modules.json and the folders it names), read as JSON: importing that library would
-cost every worker ten seconds and 500 MB. A plain Hugging Face model has none of them, and then the defaults hold.
+The files are those of sentence-transformers (modules.json and the folders it names). They are read as JSON, because
+importing that library would cost every worker ten seconds and 500 MB. A plain Hugging Face model lacks these files and
+uses the defaults.
 """
 
 import json
@@ -25,7 +26,7 @@ Similarity = Literal["cosine", "dot"]
 _TEXT = {"text": {"method_output_name": "last_hidden_state"}}
 
 FALLBACK_TOKENS = 512
-"""Where neither the model nor its tokenizer knows a limit (T5)."""
+"""The limit if neither the model nor its tokenizer states one (T5)."""
 POOLINGS: Mapping[str, Pooling] = {"mean": "mean", "cls": "cls", "lasttoken": "last", "max": "max"}
 OLD_POOLINGS = {
     "pooling_mode_cls_token": "cls",
@@ -36,11 +37,11 @@ OLD_POOLINGS = {
     "pooling_mode_lasttoken": "lasttoken",
 }
 OFFSET_POSITIONS = ("roberta", "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet")
-"""Models whose positions start after that of the padding token, so that the first ones of the table are never used."""
+"""Models whose positions start after the padding token's, so that the first positions of the table are never used."""
 
 
 class RecipeOptions(Config):
-    """What can be set of how a model is used."""
+    """The settings for the use of a model."""
 
     pooling: Annotated[Literal["auto", "mean", "cls", "last"], NOT_IN_FINGERPRINT] = Field(
         "auto", description="Token states to vector; auto: as the encoder or the model's files say, else mean."
@@ -62,7 +63,7 @@ class RecipeOptions(Config):
 
 @dataclass(frozen=True)
 class Preset:
-    """What is known about a published model without looking at its files."""
+    """Facts about a published model that are known without its files."""
 
     model: str | None = None
     question_model: str | None = None
@@ -72,8 +73,8 @@ class Preset:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one model is used. Folders are under the model's directory: `folders` all that say something about it, among
-    them `transformer` and those of `layers` (after pooling: kind, folder)."""
+    """How one model is used. Folders are relative to the model's directory: `folders` has all that describe the model,
+    among them `transformer` and the folders of `layers` (after pooling: kind, folder)."""
 
     folders: tuple[str, ...]
     transformer: str
@@ -89,8 +90,7 @@ class Recipe:
 def read_recipe(directory: Path, preset: Preset, options: RecipeOptions) -> Recipe:
     """A setting wins over the preset, the preset over the model's files, these over the default.
 
-    Raises UnsupportedModel for a module or an option that is not known here, and ConfigError for a setting that does
-    not fit the model.
+    Raises UnsupportedModel for an unknown module or option, and ConfigError for a setting that does not fit the model.
     """
     modules = _modules(directory)
     stated = _transformer_options(directory / modules.transformer)
@@ -114,7 +114,7 @@ def read_recipe(directory: Path, preset: Preset, options: RecipeOptions) -> Reci
 
 
 def read_config(folder: Path) -> "PretrainedConfig":
-    """The architecture's configuration. Raises UnsupportedModel where it needs code of its own."""
+    """The architecture's configuration. Raises UnsupportedModel if it needs code of its own."""
     from transformers import AutoConfig
 
     try:
@@ -128,7 +128,7 @@ def read_config(folder: Path) -> "PretrainedConfig":
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A file's object; an empty one where there is no such file."""
+    """The JSON object in a file; an empty object if the file is missing."""
     content = _parse(path) if path.exists() else {}
     if not isinstance(content, dict):
         raise UnsupportedModel(f"{path}: a JSON object is due, found {type(content).__name__}")
@@ -177,7 +177,7 @@ def _modules(directory: Path) -> _Modules:
 
 
 def _transformer_options(folder: Path) -> dict[str, Any]:
-    """sentence_bert_config.json, under any of the names it has had."""
+    """sentence_bert_config.json, under any of its historical names."""
     for path in sorted(folder.glob("sentence_*_config.json")):
         options = read_json(path)
         text = options.get("modality_config", _TEXT).get("text", {})
@@ -197,7 +197,7 @@ def _check_kind(directory: Path, about: Mapping[str, Any]) -> None:
 
 
 def _pooling(directory: Path, folder: str | None, setting: str, preset: Preset) -> tuple[Pooling, bool]:
-    """The way of pooling, and whether it takes the prompt's tokens in."""
+    """The kind of pooling, and whether it includes the prompt's tokens."""
     options = read_json(directory / folder / "config.json") if folder is not None else {}
     includes_prompt = bool(options.get("include_prompt", True))
     if setting != "auto":
@@ -215,7 +215,7 @@ def _pooling(directory: Path, folder: str | None, setting: str, preset: Preset) 
 
 
 def _is_unit(directory: Path, modules: _Modules, about: Mapping[str, Any], setting: str, preset: Preset) -> bool:
-    """Whether vectors are brought to length 1, so that their inner product is the cosine."""
+    """Whether vectors are scaled to length 1, so that their inner product is the cosine."""
     if setting != "auto":
         return setting == "cosine"
     if modules.normalised or preset.similarity:
@@ -230,7 +230,7 @@ def _is_unit(directory: Path, modules: _Modules, about: Mapping[str, Any], setti
 
 
 def _prompts(about: Mapping[str, Any], options: RecipeOptions) -> tuple[str, str]:
-    """Prompt of questions and of passages, under the names that sentence-transformers looks for."""
+    """The prompts of questions and of passages, by the names that sentence-transformers uses."""
     known: Mapping[str, str | None] = about.get("prompts") or {}
     default = about.get("default_prompt_name")
 

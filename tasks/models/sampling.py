@@ -8,11 +8,11 @@ from transformers import LogitsProcessor
 
 
 class RowSampler(LogitsProcessor):
-    """Chooses the next token of each row, and keeps its log probability and those of the probed tokens.
+    """Chooses the next token of every row, and keeps its log probability and the probabilities of the probed tokens.
 
-    At temperature T > 0 it adds Gumbel noise to logits / T; the greatest sum is a draw from softmax(logits / T)
+    At temperature T > 0 it adds Gumbel noise to logits / T; the maximum is a draw from softmax(logits / T)
     (Gumbel 1954). The noise of a row comes from its own generator, seeded by its prompt. `generate` then takes the
-    greatest (do_sample=False), which is the token chosen here. Log probabilities are the model's own, at T = 1.
+    maximum (do_sample=False), which is the token chosen here. Log probabilities are the model's own, at T = 1.
     """
 
     def __init__(self, temperature: float, seeds: Sequence[int], device: torch.device, probed: Sequence[int]) -> None:
@@ -38,10 +38,10 @@ class RowSampler(LogitsProcessor):
         return scores / self.temperature - exponential.log()
 
     def logprob(self, row: int, length: int) -> float:
-        """Of a row's first `length` tokens together."""
+        """The summed log probability of a row's first `length` tokens."""
         return sum(float(step[row]) for step in self._logprobs[:length])
 
     def probabilities(self, row: int, places: Mapping[str, int], ids: Mapping[str, int]) -> dict[str, float]:
-        """Of tokens at output positions from 0; `ids`: their numbers, which are among the probed."""
+        """Probabilities of tokens at output positions (from 0); `ids`: the tokens' numbers, which must be probed."""
         columns = {number: column for column, number in enumerate(self.probed.tolist())}
         return {token: float(self._probabilities[place][row, columns[ids[token]]]) for token, place in places.items()}

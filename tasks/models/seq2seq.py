@@ -1,8 +1,8 @@
-"""A sequence-to-sequence model that turns a text into another one: what refiners and propositionisers share.
+"""A sequence-to-sequence model that rewrites a text, shared by refiners and propositionisers.
 
-It runs on the engine `transformers`: batches by tokens, sorted by length, and always the most probable token. Unlike
-a question, a text that cannot be rewritten ends the run: no table has a place for its error, and a text left out would
-pass for one that the model had nothing to say about. What is finished by then stays.
+It runs on the engine `transformers`: batches by tokens, sorted by length, and always the most probable token. A failed
+question becomes a row with an error, but a text that cannot be rewritten ends the run: no table has a column for its
+error, and without a row it would look like a text for which the model writes nothing. Finished shards are kept.
 """
 
 from bisect import bisect_left
@@ -21,7 +21,7 @@ class RewritingFailed(ValueError):
 
 
 class Rewriter:
-    """An encoder-decoder of Hugging Face. Loaded by the first text."""
+    """An encoder-decoder of Hugging Face. The first text loads it."""
 
     def __init__(
         self,
@@ -33,9 +33,9 @@ class Rewriter:
         max_new_tokens: int,
         max_input_tokens: int,
     ) -> None:
-        """`section`: of the settings, for messages; the limits hold where `options` have none.
+        """`section`: of the settings, for messages; the limits apply if `options` have none.
 
-        Raises ConfigError, and EngineUnavailable where the model is not on this machine or is of another kind.
+        Raises ConfigError, and EngineUnavailable if the model is not on this machine or has another architecture.
         """
         if options.model is None:
             raise ConfigError(
@@ -70,8 +70,8 @@ class Rewriter:
         return len(self.engine.local.encode([text])[0]) <= self.limit
 
     def fitted(self, text: str, frame: Callable[[str], str]) -> str:
-        """`frame(text)`; where that is too long, with as much of the text's beginning as the model takes, up to the
-        end of a word (where there are blanks)."""
+        """`frame(text)`; if that is too long, with the longest beginning of the text that the model takes, cut at the
+        end of a word (if there are blanks)."""
         if self.fits(frame(text)):
             return frame(text)
         size = bisect_left(range(1, len(text) + 1), True, key=lambda size: not self.fits(frame(text[:size])))
@@ -81,7 +81,7 @@ class Rewriter:
         return frame(kept)
 
     def rewrite(self, texts: Sequence[str], tick: Tick = no_tick) -> list[Completion]:
-        """What the model makes of each text. Raises RewritingFailed."""
+        """The model's outputs for the texts, in order. Raises RewritingFailed."""
         completions = self.engine.complete(texts, tick=tick)
         for text, completion in zip(texts, completions, strict=True):
             if completion.error:
@@ -95,7 +95,7 @@ class Rewriter:
 
 
 def _whole_words(text: str, size: int) -> str:
-    """Its first `size` characters without the word that ends there unfinished, unless there is no other."""
+    """The first `size` characters without an unfinished word at the end, unless that is the only word."""
     start = text[:size]
     if size < len(text) and not text[size].isspace() and (words := start.split()) and len(words) > 1:
         start = start[: start.rindex(words[-1])]

@@ -1,8 +1,8 @@
-"""One model with its tokenizer: token ids in, token states and vectors out. A two-tower encoder (DPR) has two.
+"""One model with its tokenizer: it turns token ids into token states and vectors. A two-tower encoder (DPR) has two.
 
-Everything but the matrix products is done in float32, pooling and the layers after it among it, which keeps the cosine
-to a float32 model above 0.9995. The classes of models are imported where weights are loaded: that takes seconds, and a
-driver that asks for an identity alone does without.
+Only the matrix products use `dtype`; everything else, with pooling and the layers after it, is done in float32, which
+keeps the cosine to a float32 model above 0.9995. The model classes are imported only where weights are loaded: the
+import takes seconds, and a driver that needs only the identity avoids it.
 """
 
 import os
@@ -35,9 +35,9 @@ ACTIVATIONS = {"Identity": nn.Identity, "Tanh": nn.Tanh, "ReLU": nn.ReLU, "GELU"
 
 
 class Tower:
-    """A model's directory and the recipe to use it by. Weights are loaded by the first use.
+    """A model's directory and the recipe for its use. The first use loads the weights.
 
-    `setting` is the key that says where the model is, for messages.
+    `setting`: the key that names the model, for messages.
     """
 
     def __init__(self, directory: Path, recipe: Recipe, device: torch.device, dtype: torch.dtype, setting: str) -> None:
@@ -52,12 +52,12 @@ class Tower:
         return [self.directory / folder for _, folder in self.recipe.layers]
 
     def identity(self) -> dict[str, Any]:
-        """What the vectors depend on: the recipe, and the checksums of all files it was read from."""
+        """Everything that the vectors depend on: the recipe, and the checksums of all files of the model."""
         folders = {self.directory / folder for folder in self.recipe.folders}
         return {**asdict(self.recipe), "files": digests(filter(Path.is_dir, folders), self.directory)}
 
     def _existing(self) -> Path:
-        """The transformer's folder. Raises FileNotFoundError on a machine that has none there."""
+        """The transformer's folder. Raises FileNotFoundError if this machine lacks it."""
         if not self.folder.is_dir():
             raise FileNotFoundError(
                 f"{self.folder} is not there on {platform.node()}: every worker needs the model at the same path. "
@@ -78,7 +78,7 @@ class Tower:
 
     @property
     def hidden(self) -> int:
-        """Numbers in a token's state."""
+        """The size of a token's state."""
         return int(self.config.hidden_size)
 
     @cached_property
@@ -92,7 +92,7 @@ class Tower:
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """As the model's own, without padding and truncation."""
+        """The model's own tokenizer, without padding and truncation."""
         tokenizer = self._tokenizer.backend_tokenizer
         tokenizer.no_padding()
         tokenizer.no_truncation()
@@ -102,12 +102,12 @@ class Tower:
 
     @property
     def padding(self) -> int:
-        """The id that fills up rows; their mask leaves it out."""
+        """The id that pads rows; the mask excludes it."""
         return self._tokenizer.pad_token_id or 0
 
     @cached_property
     def model(self) -> nn.Module:
-        """The transformer alone. Raises UnsupportedModel where its weights are not all there."""
+        """The transformer alone. Raises UnsupportedModel if weights are missing."""
         return self._loaded[0]
 
     @cached_property
@@ -118,13 +118,13 @@ class Tower:
     @cached_property
     def _loaded(self) -> tuple[nn.Module, nn.Module]:
         require_device(self.device, self.dtype)
-        # One thread: parallelism comes from workers, and a result must not depend on the number of cores.
+        # One thread: the workers are the parallelism, and a result must not depend on the number of cores.
         torch.set_num_threads(1)
-        # oneDNN keeps a compiled kernel per shape of batch: 1024 of them, by default, are some hundred megabytes.
+        # oneDNN caches a compiled kernel per batch shape; its default of 1024 kernels takes some hundred megabytes.
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
         model, projection = self._read_transformer()
         # Only matrix products are done in `dtype` (autocast, in `states`, does the rest in float32): as fast as a model
-        # that is bf16 throughout, and half as far from float32.
+        # in bf16 throughout, with half its distance from float32.
         for module in model.modules():
             if isinstance(module, nn.Linear):
                 module.to(self.dtype)
@@ -134,10 +134,10 @@ class Tower:
         return model.to(self.device).eval(), head.to(self.device).eval()
 
     def _read_transformer(self) -> tuple[nn.Module, list[nn.Module]]:
-        """The transformer, and a projection after pooling where its checkpoint has one."""
+        """The transformer, and the projection after pooling if its checkpoint has one."""
         from transformers import DPRContextEncoder, DPRQuestionEncoder
 
-        # PyTorch's fused attention is the slower one for bf16 on CPUs (by a tenth of a whole pass, passages of SQuAD).
+        # PyTorch's fused attention is slower for bf16 on CPUs (by a tenth of a whole pass, passages of SQuAD).
         eager = self.dtype != torch.float32 and self.device.type == "cpu"
         model, report = self._class().from_pretrained(
             self._existing(),
@@ -148,7 +148,7 @@ class Tower:
             output_loading_info=True,
             **({"attn_implementation": "eager"} if eager else {}),
         )
-        # BERT's pooler takes no part in token states, and retrieval checkpoints leave it out.
+        # BERT's pooler does not affect token states, and retrieval checkpoints lack it.
         if missing := sorted(name for name in report["missing_keys"] if "pooler" not in name.split(".")):
             raise UnsupportedModel(
                 f"{self.folder}: {len(missing)} weights of {type(model).__name__} are missing ({missing[0]}, …); "
@@ -164,14 +164,14 @@ class Tower:
         from transformers import AutoModel, AutoModelForTextEncoding, DPRContextEncoder, DPRQuestionEncoder
 
         architecture = (self.config.architectures or [""])[0]
-        if self.config.model_type == "dpr":  # AutoModel takes every DPR model for a question encoder
+        if self.config.model_type == "dpr":  # AutoModel treats every DPR model as a question encoder
             return DPRContextEncoder if architecture == "DPRContextEncoder" else DPRQuestionEncoder
         half = self.config.is_encoder_decoder or architecture.endswith("EncoderModel")  # T5 without its decoder
         return AutoModelForTextEncoding if half else AutoModel
 
     def states(self, ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """Token states float32 (n, longest, d) and mask float32 (n, longest). Padding is on the right."""
-        model = self.model  # before any tensor: a worker without its GPU is told so
+        model = self.model  # before any tensor, so that a worker without its GPU gets the right error
         longest = max(map(len, ids))
         padded = np.full((len(ids), longest), self.padding, dtype=np.int64)
         mask = np.zeros((len(ids), longest), dtype=np.int64)
@@ -183,12 +183,12 @@ class Tower:
         with torch.inference_mode(), half:
             states = model(
                 input_ids=torch.from_numpy(padded).to(self.device),
-                attention_mask=None if mask.all() else padding,  # without one, attention has a faster path
+                attention_mask=None if mask.all() else padding,  # without a mask, attention has a faster path
             ).last_hidden_state
         return states.float(), padding.float()
 
     def zeros(self, rows: int) -> Tensor:
-        """float32 (rows, hidden), where the model computes."""
+        """float32 (rows, hidden), on the model's device."""
         return torch.zeros((rows, self.hidden), device=next(self.model.parameters()).device)
 
     def vectors(self, ids: Sequence[Sequence[int]]) -> Vectors:
@@ -198,7 +198,7 @@ class Tower:
 
     @torch.inference_mode()
     def finish(self, pooled: Tensor) -> Vectors:
-        """Pooled states float32 (n, hidden) → vectors float32 (n, d): the layers after pooling, and the length."""
+        """Pooled states float32 (n, hidden) → vectors float32 (n, d), by the layers after pooling and the scaling."""
         vectors: Vectors = self.head(pooled).cpu().numpy()
         return unit_rows(vectors) if self.recipe.unit else vectors
 

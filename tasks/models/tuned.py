@@ -1,8 +1,8 @@
-"""A BERT-like encoder with low-rank updates and a linear head on its token states: what reader and critic are.
+"""A BERT-like encoder with low-rank updates and a linear head on its token states, for reader and critic.
 
 Updates: LoRA (Hu et al., 2021, arXiv 2106.09685) on every linear layer, W + BA with a scale of 1; biases, norms, token
-types and the head are trained as they are. Their weights lie in a directory: `ADAPTER`, float16, and `SETTINGS`, which
-names the encoder that they are laid over.
+types and the head are trained directly. A directory holds the weights: `ADAPTER`, float16, and `SETTINGS`, which names
+the encoder that they update.
 """
 
 import json
@@ -26,7 +26,7 @@ _PARAMETRIZED = ".parametrizations.weight.0."
 
 
 class LowRank(nn.Module):
-    """The update BA of a weight: zero at first."""
+    """The update BA of a weight; it starts at zero."""
 
     def __init__(self, weight: Tensor, rank: int) -> None:
         super().__init__()
@@ -42,16 +42,16 @@ class TunedEncoder(nn.Module):
     """`base`: the encoder's directory. Its matrix products are done in `dtype`, everything else in float32."""
 
     types: ClassVar[int]
-    """Token types that its input has."""
+    """The number of token types in its input."""
     outputs: ClassVar[int]
     """Logits per token."""
 
     def __init__(self, base: Path, dtype: torch.dtype, dropout: float = 0.0) -> None:
-        from transformers import AutoModel  # takes seconds: a driver that loads no weights does without
+        from transformers import AutoModel  # takes seconds, which a driver that loads no weights avoids
 
         super().__init__()
         self.dtype = dtype
-        # Eager attention: PyTorch's fused one is the slower for bf16 on CPUs (a half, with the backward pass).
+        # Eager attention: PyTorch's fused attention is slower for bf16 on CPUs (by half, with the backward pass).
         self.encoder = AutoModel.from_pretrained(
             base,
             dtype=torch.float32,
@@ -91,7 +91,7 @@ class TunedEncoder(nn.Module):
             parametrize.register_parametrization(linear, "weight", LowRank(linear.weight, rank))
 
     def trained(self) -> dict[str, nn.Parameter]:
-        """What training changes, by the name it is saved under."""
+        """The trained parameters, by the names under which they are saved."""
         return {
             name.replace(_PARAMETRIZED, ".weight."): parameter
             for name, parameter in self.named_parameters()
@@ -100,7 +100,7 @@ class TunedEncoder(nn.Module):
 
     @torch.no_grad()
     def merge(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take what `trained` gave into the model. Raises UnsupportedModel where the two do not fit."""
+        """Merge tensors of `trained` into the model. Raises UnsupportedModel if they do not fit the model."""
         parameters, left = dict(self.named_parameters()), dict(tensors)
         try:
             for name, parameter in parameters.items():
@@ -131,24 +131,24 @@ def read_tokenizer(base: Path) -> Tokenizer:
 
 
 def widened(types: Tensor, count: int) -> Tensor:
-    """Embeddings of `count` token types: those there are, and the last of them for the new ones."""
+    """Embeddings of `count` token types: the existing ones, then copies of the last one."""
     return types[torch.arange(count).clamp(max=len(types) - 1)]
 
 
 def weight_files(model: TunedEncoder, base: str) -> dict[str, bytes]:
-    """The files of a directory of trained weights: float16, and what they are to be laid over."""
+    """The files of a directory of trained weights: the float16 tensors, and the name of their encoder."""
     tensors = {name: weight.detach().half().contiguous().cpu() for name, weight in model.trained().items()}
     return {SETTINGS: f"{json.dumps({'base': base}, indent=1)}\n".encode(), ADAPTER: save(tensors)}
 
 
 def base_directory(base: str) -> Path:
-    """The directory of the encoder that the weights are laid over: "minilm" or a path."""
+    """The directory of the encoder that the weights update; `base`: "minilm" or a path."""
     return minilm_directory() if base == "minilm" else Path(base)
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """A directory of trained weights, and their encoder's: its name and its directory."""
+    """A directory of trained weights, with the name and the directory of their encoder."""
 
     directory: Path
     name: str
@@ -156,7 +156,7 @@ class Weights:
 
     @classmethod
     def at(cls, directory: Path, remedy: str) -> "Weights":
-        """Raises FileNotFoundError, with `remedy`, where a file is missing; KeyError where no base is named."""
+        """Raises FileNotFoundError, with `remedy`, if a file is missing; KeyError if the settings name no base."""
         missing = [name for name in (ADAPTER, SETTINGS) if not (directory / name).is_file()]
         if missing:
             raise FileNotFoundError(f"{directory} has no {missing[0]}; {remedy}")

@@ -1,10 +1,10 @@
 """A question and a context as a BERT reads them: [CLS] question [SEP] context [SEP], long contexts in windows.
 
-Where an answer is judged, it stands between the two: [CLS] question [SEP] answer [SEP] context [SEP].
+For a critic, the answer stands between the two: [CLS] question [SEP] answer [SEP] context [SEP].
 
-Token types are BERT's (0: question, 1: context) and two more: 2 for a token of the context that the question has too,
-the exact-match feature of DrQA (Chen et al., 2017, arXiv 1704.00051, section 3.2), counted on word pieces; 3 for the
-answer, where it stands by itself and wherever the context has all of it.
+Token types are BERT's (0: question, 1: context) and two more: 2 for a context token that also occurs in the question,
+the exact-match feature of DrQA (Chen et al., 2017, arXiv 1704.00051, section 3.2), by word pieces; 3 for the
+answer's own tokens and for every full occurrence of the answer in the context.
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ from torch import Tensor
 from tasks.models.files import UnsupportedModel
 
 SIZE = 256
-"""Tokens of a window, special ones included: what all-MiniLM-L6-v2 was trained with."""
+"""Tokens of a window, special tokens included: the length that all-MiniLM-L6-v2 was trained with."""
 OVERLAP = 64
-"""Tokens that two windows share: more than an answer is long, so that every answer is whole in one of them."""
+"""Tokens that two windows share: longer than an answer, so that every answer is whole in one of the windows."""
 MAX_QUESTION, MAX_ANSWER = 96, 64
 QUESTION, CONTEXT, SHARED, ANSWER = range(4)
 """Token types."""
@@ -29,7 +29,7 @@ QUESTION, CONTEXT, SHARED, ANSWER = range(4)
 @dataclass(frozen=True, slots=True)
 class Window:
     """`ids` and `types` of its tokens. Position `first` holds the context's token number `start`; `stop` is one past
-    the last token of the context that is in it."""
+    the last context token in the window."""
 
     ids: tuple[int, ...]
     types: tuple[int, ...]
@@ -56,23 +56,23 @@ class Batch:
 
 
 def encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> dict[str, Encoding]:
-    """Each distinct text's tokens, without special ones."""
+    """The tokens of every distinct text, without special tokens."""
     distinct = list(dict.fromkeys(texts))
     return dict(zip(distinct, tokenizer.encode_batch(distinct, add_special_tokens=False), strict=True))
 
 
 def special(tokenizer: Tokenizer, token: str) -> int:
-    """The id of a special token. Raises UnsupportedModel where the vocabulary has none such."""
-    found = tokenizer.token_to_id(token)
-    if found is None:
+    """The id of a special token. Raises UnsupportedModel if the vocabulary lacks it."""
+    number = tokenizer.token_to_id(token)
+    if number is None:
         raise UnsupportedModel(f"reader and critic need a BERT's tokenizer: this one has no {token}")
-    return found
+    return number
 
 
 def windows(
     tokenizer: Tokenizer, question: Encoding, context: Encoding, answer: Encoding | None = None
 ) -> list[Window]:
-    """What the model reads of one context; nothing where the context has no token."""
+    """The windows of one context; none if the context has no token."""
     start, end = special(tokenizer, "[CLS]"), special(tokenizer, "[SEP]")
     head = (start, *question.ids, end)
     head_types = (QUESTION,) * len(head)
@@ -80,15 +80,15 @@ def windows(
         head = (*head, *answer.ids, end)
         head_types += (ANSWER,) * (len(answer.ids) + 1)
     kinds = context_types(context.ids, question.ids, answer.ids if answer else ())
-    made = []
+    rows = []
     for first, stop in ranges(len(context.ids), SIZE - 1 - len(head)):
         types = (*head_types, *kinds[first:stop], CONTEXT)
-        made.append(Window((*head, *context.ids[first:stop], end), types, len(head), first, stop))
-    return made
+        rows.append(Window((*head, *context.ids[first:stop], end), types, len(head), first, stop))
+    return rows
 
 
 def context_types(context: Sequence[int], question: Sequence[int], answer: Sequence[int]) -> list[int]:
-    """The type of each of a context's tokens."""
+    """The types of a context's tokens."""
     asked, sought, length = set(question), list(answer), len(answer)
     kinds = [SHARED if token in asked else CONTEXT for token in context]
     for first in range(len(context) - length + 1 if length else 0):

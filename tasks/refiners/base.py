@@ -1,4 +1,4 @@
-"""The contract of a refiner: the hits of a batch of questions in, the contexts of each prompt out."""
+"""The contract of a refiner: it turns the hits of a batch of questions into the contexts of their prompts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 Tick = Callable[[int, int], None]
-"""Called with how many more questions are done and how many more tokens a model computed for them."""
+"""Called with the questions finished since the last call and the tokens that a model computed for them."""
 
 
 def no_tick(questions: int, tokens: int) -> None:
-    """Nobody watches."""
+    """No progress is reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A retrieved text, with its place in its passage (code points, half-open); start = end: it was rewritten from that
-    passage and has none."""
+    """A retrieved text, with its place in its passage (code points, half-open); start = end: a model rewrote it from
+    that passage, and it has no place."""
 
     title: str
     text: str
@@ -29,7 +29,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A context of a prompt. `origin`: (passage id, start, end) of what it was taken from; empty: it was rewritten."""
+    """A context of a prompt. `origin`: (passage id, start, end) of its sources; empty if a model rewrote it."""
 
     text: str
     tokens: int
@@ -38,7 +38,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """Embeddings by one encoder: `questions` float32 (n, d), and `hits`, for each question float32 (its hits, d)."""
+    """Embeddings by one encoder: `questions` float32 (n, d); `hits`, for every question float32 (its hits, d)."""
 
     questions: NDArray[np.float32]
     hits: Sequence[NDArray[np.float32]]
@@ -46,7 +46,7 @@ class Vectors:
 
 @dataclass(frozen=True, slots=True)
 class Refined:
-    """The contexts of each question, best first; tokens that a model computed; counts for the manifest."""
+    """The contexts of every question, best first; `tokens` that a model computed; `notes`: counts for the manifest."""
 
     contexts: list[list[Evidence]]
     tokens: int = 0
@@ -54,17 +54,16 @@ class Refined:
 
 
 class Refiner(Protocol):
-    """A class that has `Options`, a RefineConfig with what can be set of it besides, and is made of an instance of
-    them.
+    """A class with `Options`, a RefineConfig with the refiner's own settings; the constructor takes an instance.
 
-    `version`: raise it when the same hits would give other contexts; `needs_vectors`: whether `refine` wants those of
-    the index. A model is loaded by the first `refine`, not on construction, and kept.
+    `version`: raise it when the same hits would give different contexts; `needs_vectors`: whether `refine` needs the
+    vectors of the index. The first `refine` loads the model, not the constructor; the model then stays loaded.
     """
 
     version: ClassVar[str]
     uses_gpu: bool
     workers: int | None
-    """How many of it a machine bears: None, one a core; 1 for a model that uses all cores itself."""
+    """Instances that a machine runs at once: None, one for every core; 1 for a model that uses all cores itself."""
     needs_vectors: bool
 
     def __init__(self, options: Any) -> None:
@@ -72,7 +71,7 @@ class Refiner(Protocol):
         ...
 
     def identity(self) -> dict[str, Any]:
-        """What its contexts depend on besides the options that are in the fingerprint: its model and that one's
+        """Everything that its contexts depend on besides the options in the fingerprint: its model and the model's
         settings. Known without loading the model."""
         ...
 
@@ -83,5 +82,5 @@ class Refiner(Protocol):
         vectors: Vectors | None = None,
         tick: Tick = ...,
     ) -> Refined:
-        """The contexts of each question from its hits, best first."""
+        """The contexts of every question from its hits, best first."""
         ...

@@ -1,7 +1,8 @@
 """`cut`: the best hits as they are, down to a number of them or a budget, for comparisons at equal input.
 
-ParetoRAG compares at 400 words (arXiv 2502.08178, figures 4 and 5). A hit that would pass the budget is cut at it, at a
-word's end, and nothing after it is passed on; its origin is then the part that is left. A proposition has no origin.
+ParetoRAG compares at 400 words (arXiv 2502.08178, figures 4 and 5). A hit that exceeds the budget is cut at the
+end of a word, and no later hit is passed on; the origin of the cut hit is the remaining part. A proposition has no
+origin.
 """
 
 from collections.abc import Sequence
@@ -39,7 +40,7 @@ class Cut:
         tick: Tick = no_tick,
     ) -> Refined:
         tick(len(questions), 0)
-        return Refined([self._cut(each) for each in hits])
+        return Refined([self._cut(question_hits) for question_hits in hits])
 
     def _cut(self, hits: Sequence[Hit]) -> list[Evidence]:
         contexts = []

@@ -1,10 +1,10 @@
 """`mmr`: maximal marginal relevance (Carbonell & Goldstein, SIGIR 1998), as PFE-Self-RAG keeps 5 of 10 documents.
 
-One context after another is taken: the one of greatest λ · sim(d, q) − (1 − λ) · max sim(d, d′) over those taken before
-(the first has none: its likeness to the question alone counts). sim is the cosine, 0 where a vector is 0. Of equal ones
-the better hit is taken. The vectors are the index's own, a sentence's core vector and a passage's own, whatever it was
-retrieved by; or, as in the paper, all-MiniLM-L6-v2's of the texts. Contexts come in the order they are taken in, and
-are cut to a budget as by `cut`. Where there are fewer hits than top_k, all are taken.
+Every step takes the hit of greatest λ · sim(d, q) − (1 − λ) · max sim(d, d′) over the hits d′ taken before (for the
+first hit only the similarity to the question counts). sim is the cosine, 0 where a vector is 0. On a tie the better hit
+is taken. The vectors come from the index, a sentence's core vector or a passage's vector, whatever the retriever used;
+or, as in the paper, from all-MiniLM-L6-v2. The contexts keep the order in which they were taken, and a budget cuts them
+as in `cut`. If there are at most top_k hits, all are taken.
 """
 
 from collections.abc import Sequence
@@ -62,27 +62,28 @@ class Mmr:
     ) -> Refined:
         vectors = vectors or self._encoded(questions, hits)
         order = mmr(vectors, self.options.mmr_lambda, self.options.top_k)
-        taken = [[each[place] for place in places] for each, places in zip(hits, order, strict=True)]
+        taken = [[question_hits[place] for place in places] for question_hits, places in zip(hits, order, strict=True)]
         return self.cut.refine(questions, taken, tick=tick)
 
     def _encoded(self, questions: Sequence[str], hits: Sequence[Sequence[Hit]]) -> Vectors:
-        """MiniLM's, each text encoded once."""
-        places = {text: place for place, text in enumerate(dict.fromkeys(hit.text for each in hits for hit in each))}
+        """MiniLM's vectors; every distinct text is encoded once."""
+        texts = dict.fromkeys(hit.text for question_hits in hits for hit in question_hits)
+        places = {text: place for place, text in enumerate(texts)}
         of_hits = self.encoder.encode([*places]).vectors
         of_questions = self.encoder.encode_questions(questions).vectors
-        return Vectors(of_questions, [of_hits[[places[hit.text] for hit in each]] for each in hits])
+        return Vectors(of_questions, [of_hits[[places[hit.text] for hit in question_hits]] for question_hits in hits])
 
 
 def mmr(vectors: Vectors, weight: float, k: int | None = None) -> list[list[int]]:
-    """The places of each question's hits in the order they are taken in, k at most; `weight`: λ.
+    """The places of a question's hits in the order in which they are taken, at most k; `weight`: λ.
 
-    All questions together: a step takes one hit of each.
+    All questions are processed together: a step takes one hit of every question.
     """
-    counts = np.array([len(each) for each in vectors.hits], np.int64)
+    counts = np.array([len(hit_vectors) for hit_vectors in vectors.hits], np.int64)
     width = int(counts.max(initial=0))
     hits = np.zeros((len(counts), width, vectors.questions.shape[1]), np.float32)
-    for line, each in zip(hits, vectors.hits, strict=True):
-        line[: len(each)] = each
+    for line, hit_vectors in zip(hits, vectors.hits, strict=True):
+        line[: len(hit_vectors)] = hit_vectors
     hits = _unit(hits)
     relevance = np.einsum("qnd,qd->qn", hits, _unit(vectors.questions))
     alike = hits @ hits.transpose(0, 2, 1)
@@ -96,7 +97,7 @@ def mmr(vectors: Vectors, weight: float, k: int | None = None) -> list[list[int]
         free[lines, place] = False
         new = alike[lines, place]
         redundancy = np.maximum(redundancy, new) if step else new
-    return [each[:count].tolist() for each, count in zip(taken, counts, strict=True)]
+    return [order[:count].tolist() for order, count in zip(taken, counts, strict=True)]
 
 
 def _unit(vectors: Floats) -> Floats:

@@ -4,10 +4,11 @@ RECOMP (Xu et al. 2023, arXiv 2310.04408, section 3.2): T5-large, trained on sum
 model's score; an empty summary means that the question is answered without contexts ("selective augmentation"). Input,
 limits (1024 tokens read, 512 written) and the presets' names are those of the authors' script
 `train_hf_summarization_model.py` and README (github.com/carriex/recomp); they compress the best 5 passages
-(refine.top_k=5). How they join passages and titles is not in their code; here it is a new line. Their script lets the
-tokenizer cut a long input at its end, with the word "Summary:"; here the passages are cut and that word stays.
+(refine.top_k=5). Their code does not show how they join passages and titles; here a new line joins them. In their
+script the tokenizer cuts a long input at its end, including the word "Summary:"; here the passages are cut and that
+word stays.
 
-The published checkpoints could not be had where this was written: it was tested on tiny models of their architecture.
+The published checkpoints were not available during development: tests use tiny models of their architecture.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,9 @@
-"""What refiners have in common that let a sequence-to-sequence model write one context of a question's hits.
+"""The base of refiners with a sequence-to-sequence model that writes one context from a question's hits.
 
-Such a refiner states its model's presets, its limits, and its input (`frame`). The hits, best first, are joined by new
-lines (with their titles before them where refine.text=titled). Where the input is too long for the model, the end of
-the last hits is left out, at a word's end, and the rest of the input stays whole. max_words and max_tokens hold for
-what the model writes. Where it writes nothing, nothing is passed on, and the question is answered without contexts.
+Such a refiner states its model's presets, its limits, and its input (`frame`). New lines join the hits, best first
+(with refine.text=titled, a title precedes its hit). If the input is too long for the model, the end of the joined hits
+is cut at the end of a word, and the rest of the input stays whole. max_words and max_tokens limit the model's output.
+If the model writes nothing, no context is passed on, and the question is answered without contexts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from tasks.splitters.tokens import count_tokens, first
 
 
 class Seq2SeqRefiner:
-    """Base of refiners that rewrite: one context, or none, for each question."""
+    """Base of refiners that rewrite: one context, or none, for every question."""
 
     class Options(Rewriting, RefineConfig):
         model_config = ConfigDict(extra="forbid")
@@ -61,24 +61,25 @@ class Seq2SeqRefiner:
         vectors: Vectors | None = None,
         tick: Tick = no_tick,
     ) -> Refined:
-        found = [place for place, each in enumerate(hits) if each]
-        tick(len(questions) - len(found), 0)
-        documents = [self._documents(hits[place]) for place in found]
-        whole = [self.frame(questions[place], text) for place, text in zip(found, documents, strict=True)]
+        places = [place for place, question_hits in enumerate(hits) if question_hits]
+        tick(len(questions) - len(places), 0)
+        documents = [self._documents(hits[place]) for place in places]
+        whole = [self.frame(questions[place], text) for place, text in zip(places, documents, strict=True)]
         inputs = [
             self.rewriter.fitted(text, partial(self.frame, questions[place]))
-            for place, text in zip(found, documents, strict=True)
+            for place, text in zip(places, documents, strict=True)
         ]
-        made = self.rewriter.rewrite(inputs, tick)
+        completions = self.rewriter.rewrite(inputs, tick)
         contexts: list[list[Evidence]] = [[] for _ in questions]
-        for place, each in zip(found, made, strict=True):
-            if text := first(each.text, self.options.max_words, self.options.max_tokens).strip():
+        for place, completion in zip(places, completions, strict=True):
+            if text := first(completion.text, self.options.max_words, self.options.max_tokens).strip():
                 contexts[place] = [Evidence(text, count_tokens(text))]
         notes = {
             "cut_inputs": sum(one != other for one, other in zip(inputs, whole, strict=True)),
-            "empty": sum(not each for each in contexts),
+            "empty": sum(not evidence for evidence in contexts),
         }
-        return Refined(contexts, sum(each.prompt_tokens + each.completion_tokens for each in made), notes)
+        tokens = sum(completion.prompt_tokens + completion.completion_tokens for completion in completions)
+        return Refined(contexts, tokens, notes)
 
     def _documents(self, hits: Sequence[Hit]) -> str:
         titled = self.options.text == "titled"

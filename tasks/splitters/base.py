@@ -1,7 +1,7 @@
-"""The contracts of splitters: what units passages come apart into.
+"""The contracts of splitters, which turn passages into units.
 
-A `Splitter` cuts: its sentences partition a passage, character by character. A `RewritingSplitter` makes units of a
-passage that do not stand in it (propositions): they have no place in it, and joined they are not the passage.
+A `Splitter` cuts: its sentences partition a passage, character by character. A `RewritingSplitter` writes new units
+(propositions): they have no place in the passage, and joined they are not the passage.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,24 +13,23 @@ from pydantic import Field
 from configs.schema import SplitConfig
 
 Parameters = dict[str, Any]
-"""What a splitter has learnt, as plain JSON: stored beside the sentences, it makes the split reproducible."""
+"""The result of a splitter's training, as plain JSON: stored beside the sentences, it makes the split reproducible."""
 Tick = Callable[[int, int], None]
-"""Called with how many more passages are done and how many more tokens a model computed for them."""
+"""Called with the passages finished since the last call and the tokens that a model computed for them."""
 
 
 def no_tick(passages: int, tokens: int) -> None:
-    """Nobody watches."""
+    """No progress is reported."""
 
 
 class TrainedOptions(SplitConfig):
-    """What splitters that cut have in common: each is trained on a sample of the corpus."""
+    """The options shared by splitters that cut; all of them are trained on a sample of the corpus."""
 
     sample_chars: int = Field(2_000_000, ge=1, description="Characters of the corpus the splitter is trained on.")
 
 
 class Splitter(Protocol):
-    """A class that has `Options`, a TrainedOptions with what can be set of it besides, and is made of an instance of
-    them."""
+    """A class with `Options`, a TrainedOptions with the splitter's own settings; the constructor takes an instance."""
 
     version: ClassVar[str]
     """Part of the fingerprint: raise it when the same parameters would split differently."""
@@ -44,13 +43,13 @@ class Splitter(Protocol):
         ...
 
     def load(self, parameters: Parameters) -> None:
-        """Take over what `train` returned."""
+        """Load the parameters that `train` returned."""
         ...
 
     def split(self, text: str) -> list[tuple[int, int]]:
-        """Half-open character ranges that partition `text`: the first starts at 0, each next one where the last ended,
-        and the last ends at len(text). White space between two sentences belongs to the first of them. Every range
-        has a non-blank character, unless the whole text is blank."""
+        """Half-open character ranges that partition `text`: the first starts at 0, every other one at the end of the
+        one before, and the last ends at len(text). White space between two sentences belongs to the first of them.
+        Every range has a non-blank character, unless the whole text is blank."""
         ...
 
 
@@ -65,8 +64,8 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """Units of each passage in their order, none where nothing could be made of it (it then stays whole); tokens that a
-    model computed; counts for the manifest."""
+    """The units of every passage in order, none if the splitter has none for it (the passage then stays whole);
+    `tokens` that a model computed; `notes`: counts for the manifest."""
 
     units: list[list[str]]
     tokens: int = 0
@@ -74,24 +73,24 @@ class Rewritten:
 
 
 class RewritingSplitter(Protocol):
-    """A class that has `Options`, a SplitConfig with what can be set of it besides, and is made of an instance of them.
+    """A class with `Options`, a SplitConfig with the splitter's own settings; the constructor takes an instance.
 
-    A model is loaded by the first `rewrite`, not on construction, and kept.
+    The first `rewrite` loads the model, not the constructor; the model then stays loaded.
     """
 
     rewrites: ClassVar[bool]
-    """True: what tells it from a Splitter."""
+    """True: this distinguishes it from a Splitter."""
     version: ClassVar[str]
     uses_gpu: bool
     workers: int | None
-    """How many of it a machine bears: None, one a core; 1 for a model that uses all cores itself."""
+    """Instances that a machine runs at once: None, one for every core; 1 for a model that uses all cores itself."""
 
     def __init__(self, options: Any) -> None:
         """`options`: an instance of its `Options`."""
         ...
 
     def identity(self) -> dict[str, Any]:
-        """What its units depend on: its version, checksums of its files. Known without loading a model."""
+        """Everything that its units depend on: version, checksums of its files. Known without loading a model."""
         ...
 
     def rewrite(self, passages: Sequence[Passage], tick: Tick = ...) -> Rewritten: ...

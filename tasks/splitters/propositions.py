@@ -1,16 +1,16 @@
-"""`propositions`: a sequence-to-sequence model writes down what a passage says, one fact a unit.
+"""`propositions`: a sequence-to-sequence model writes the facts of a passage, one fact in every unit.
 
 Dense X Retrieval (Chen et al. 2023, arXiv 2312.06648, section 2): a proposition is a minimal, self-contained statement,
 and the unit of retrieval. Its vector is the proposition's own: search with alpha=1. The preset's name, the input
 ("Title: … Section: … Content: …", the section left empty), the JSON list that comes out, and the limit of 512 tokens
 written are those of the authors' README (github.com/chentong0/factoid-wiki).
 
-Theirs are passages of 100 words. Here one that is too long for max_input_tokens (512, our own choice) is halved, at a
-word's end, until its parts fit, and no text is left out. From a list that breaks off, or is no JSON, what can be told
-apart is taken (`incomplete` in the manifest); the authors' example drops it. A passage that nothing comes of stays
-whole.
+The authors' passages have 100 words. Here a passage that is too long for max_input_tokens (512, our own choice) is
+halved at the end of a word until its parts fit, so no text is left out. If the list breaks off or is no JSON, the
+propositions that can be separated are kept (`incomplete` in the manifest); the authors' example drops the list. A
+passage without propositions stays whole.
 
-The published checkpoint could not be had where this was written: it was tested on tiny models of its architecture.
+The published checkpoint was not available during development: tests use tiny models of its architecture.
 """
 
 import json
@@ -40,7 +40,7 @@ class Propositions:
     presets: ClassVar[Mapping[str, str]] = {"dense-x": "chentong00/propositionizer-wiki-flan-t5-large"}
 
     def __init__(self, options: Options) -> None:
-        """Raises EngineUnavailable where the model is not on this machine or is of another kind."""
+        """Raises EngineUnavailable where the model is not on this machine or has another architecture."""
         self.rewriter = Rewriter(
             options.model_copy(update={"model": options.model or "dense-x"}),
             "split",
@@ -57,28 +57,28 @@ class Propositions:
 
     def rewrite(self, passages: Sequence[Passage], tick: Tick = no_tick) -> Rewritten:
         pieces = [(row, piece) for row, passage in enumerate(passages) for piece in self._inputs(passage)]
-        done = told = 0
+        done = reported = 0
 
         def forward(texts: int, tokens: int) -> None:
-            nonlocal done, told
+            nonlocal done, reported
             done += texts
-            more = done * len(passages) // len(pieces) - told
-            told += more
+            more = done * len(passages) // len(pieces) - reported
+            reported += more
             tick(more, tokens)
 
-        made = self.rewriter.rewrite([piece for _, piece in pieces], forward)
+        completions = self.rewriter.rewrite([piece for _, piece in pieces], forward)
         units: list[list[str]] = [[] for _ in passages]
         incomplete = set()
-        for (row, _), each in zip(pieces, made, strict=True):
-            found, whole = parse(each.text)
-            units[row] += found
+        for (row, _), completion in zip(pieces, completions, strict=True):
+            propositions, whole = parse(completion.text)
+            units[row] += propositions
             if not whole:
                 incomplete.add(row)
-        tokens = sum(each.prompt_tokens + each.completion_tokens for each in made)
+        tokens = sum(completion.prompt_tokens + completion.completion_tokens for completion in completions)
         return Rewritten(units, tokens, {"incomplete": len(incomplete)})
 
     def _inputs(self, passage: Passage) -> list[str]:
-        """What the model is to read of a passage: one input, or several where it is too long."""
+        """The model's inputs for a passage: one, or several if the passage is too long."""
         title = passage.title if self.rewriter.fits(_frame(passage.title, "")) else ""
         return [_frame(title, piece) for piece in self._pieces(title, passage.text)]
 
@@ -94,17 +94,16 @@ def _frame(title: str, text: str) -> str:
 
 
 def parse(output: str) -> tuple[list[str], bool]:
-    """The propositions of what a model wrote, and whether that was a JSON list of strings from end to end.
+    """The propositions in a model's output, and whether the whole output is a JSON list of strings.
 
-    Where it was not, they are told apart by the quotation marks and commas between them; one that breaks off is left
-    out.
+    If it is not, the quotation marks and commas separate the propositions; one that breaks off is left out.
     """
     try:
         listed = json.loads(output, strict=False)
     except (json.JSONDecodeError, RecursionError):
         pass
     else:
-        if isinstance(listed, list) and all(isinstance(each, str) for each in listed):
+        if isinstance(listed, list) and all(isinstance(proposition, str) for proposition in listed):
             return listed, True
     opening, mark, body = output.partition('["')
     if not mark or opening.strip():

@@ -2,7 +2,7 @@
 
 Method: Kiss & Strunk (2006), "Unsupervised Multilingual Sentence Boundary Detection", Computational Linguistics 32(4).
 Training finds abbreviations by log-likelihood ratio (their section 3) and collects what the token pass needs (section
-4): how each word is capitalised (4.1.1), collocations (4.1.2) and frequent sentence starters (4.1.3). All published
+4): how words are capitalised (4.1.1), collocations (4.1.2) and frequent sentence starters (4.1.3). All published
 thresholds are kept. Where NLTK's English `punkt_tab` data is installed, its parameters are used as they are.
 
 Deviations, all for English, none of them learnt from labelled text:
@@ -50,7 +50,7 @@ TITLES = _words("""
     mr mrs ms messrs mme mlle dr drs prof rev fr st ste mt gen col maj capt cpt lt sgt cpl pvt adm cmdr cdr brig gov sen
     rep pres hon supt insp
 """)
-"""Abbreviations that stand before a name."""
+"""Abbreviations that precede a name."""
 
 ABBREVIATIONS = TITLES | _words("""
     jr sr esq ret inc corp co cos ltd llc plc bros assn dept univ inst intl govt
@@ -60,7 +60,7 @@ ABBREVIATIONS = TITLES | _words("""
     e.g i.e a.m p.m a.d b.c b.c.e c.e u.s u.s.a u.k u.n e.u d.c l.a n.y
     ph.d m.d b.a m.a b.s m.s b.sc m.sc d.phil ll.b ll.d d.d
 """)
-"""What any English text abbreviates: without the last period and in lower case. Words that are also common without a
+"""Abbreviations of any English text: without the last period and in lower case. Words that are also common without a
 period (Mar., Sat., Sun.) are left to training."""
 
 STARTERS = _words("""
@@ -70,7 +70,7 @@ STARTERS = _words("""
 """Function words: in capitals after a period they start a sentence."""
 
 LONGEST_WORD = 64
-"""Characters of a word that a decision looks at; longer ones (URLs, base64) are cut, so the cost stays linear."""
+"""Characters of a word that a decision reads; longer words (URLs, base64) are cut, so the cost stays linear."""
 
 CACHED_DECISIONS = 200_000
 """A cache is emptied at this many decisions, which bounds it at about 40 MB."""
@@ -78,7 +78,7 @@ CACHED_DECISIONS = 200_000
 _CANDIDATE = re.compile(
     r"""[.?!] (?<! \.\s\. )
     (?= ["'\u2019\u201d\xbb)\]}]*+                         # closing quotes and brackets,
-        (?: \s++ ["'\u2019\u201d\xbb)\]}]++ (?=\s) )?+     # more of them that stand apart,
+        (?: \s++ ["'\u2019\u201d\xbb)\]}]++ (?=\s) )?+     # more of them after a space,
         (?: \[ [^\[\].?!\n]{1,40} \] ){0,4}+               # footnote marks
         (?P<after_tok> \s++ (?! [.?!,;:]++ (?: \s | \Z ) ) (?P<next_tok> \S{1,LONGEST} ) )
     )""".replace("LONGEST", str(LONGEST_WORD)),
@@ -103,7 +103,7 @@ class _Language(PunktLanguageVars):  # type: ignore[misc, unused-ignore]
     patterns take linear time."""
 
     re_boundary_realignment = re.compile(r"(?!)")
-    """Nothing to move: a candidate already reaches over what closes the sentence."""
+    """Matches nothing: a candidate already includes the marks that close the sentence."""
 
     def period_context_re(self) -> re.Pattern[str]:
         return _CANDIDATE
@@ -187,7 +187,7 @@ class _Tokenizer(PunktSentenceTokenizer):  # type: ignore[misc, unused-ignore]
 
 
 class _Orthography(dict[str, int]):
-    """Word type → flags of the capitalisations it was seen in; 0 for an unknown type, which is not remembered."""
+    """Word type → flags of the capitalisations it was seen in; 0 for an unknown type, which is not stored."""
 
     def __missing__(self, typ: str) -> int:
         return 0
@@ -214,7 +214,7 @@ class Punkt:
         """Learn from a sample of passages: about 2 s and 60 MB of memory per MB of text.
 
         A few hundred kB are enough, some MB are better. `texts` is not read where `punkt_tab` is installed; `source` in
-        the result says which of the two it was.
+        the result says where the parameters come from.
         """
         try:
             return _as_json(load_punkt_params(nltk.data.find("tokenizers/punkt_tab/english/")), "nltk punkt_tab")
@@ -224,7 +224,7 @@ class Punkt:
             return _as_json(trainer.get_params(), "sample")
 
     def load(self, parameters: Parameters) -> None:
-        """Take over what `train` returned. Raises KeyError where a field is missing."""
+        """Load the parameters that `train` returned. Raises KeyError if a field is missing."""
         params = PunktParameters()
         params.abbrev_types = set(parameters["abbreviations"])
         params.collocations = {(first, second) for first, second in parameters["collocations"]}
@@ -250,7 +250,7 @@ class Punkt:
         return list(zip(starts, [*starts[1:], len(text)], strict=True)) if text else []
 
     def _ends(self, tokenizer: _Tokenizer, word: str, following: str) -> bool:
-        """Whether a sentence ends after `word` (with its mark) before `following`; remembered."""
+        """Whether a sentence ends after `word` (with its mark) before `following`; the decision is cached."""
         if word not in self._always_ends:
             _make_room(self._always_ends)
             self._always_ends[word] = tokenizer.always_ends(word)

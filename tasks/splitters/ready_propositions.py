@@ -1,10 +1,9 @@
-"""`ready_propositions`: propositions that were made elsewhere, from a file (split.file).
+"""`ready_propositions`: propositions from a file that another program wrote (split.file).
 
-A row of it is a passage: its `propositions`, a list of strings, and what tells the passage: its exact `text`, or its
-`passage_id` (the table `passages` has it). JSON Lines or a JSON array (.json, .jsonl, also .gz) or Parquet (.parquet);
-other columns are of no account. A passage that the file has not, or has no propositions for, stays whole; rows of
-passages that the corpus has not are passed over. The file is read once for each shard of passages, and never held in
-memory as a whole.
+A row is a passage: its `propositions`, a list of strings, and its exact `text` or its `passage_id` (as in the table
+`passages`). The file is JSON Lines, a JSON array (.json, .jsonl, also .gz) or Parquet (.parquet); other columns are
+ignored. A passage without a row, or without propositions in its row, stays whole; rows of passages outside the corpus
+are skipped. The file is read once for every shard of passages, and is never held in memory as a whole.
 """
 
 from collections.abc import Sequence
@@ -46,7 +45,7 @@ class ReadyPropositions:
     workers = None
 
     def __init__(self, options: Options) -> None:
-        """Raises ConfigError, InputError where there is no file."""
+        """Raises ConfigError, InputError if there is no file."""
         if options.file is None:
             raise ConfigError(f"splitter 'ready_propositions' needs --set split.file=FILE, with rows like {ROW}")
         self.file: Path = options.file
@@ -94,16 +93,16 @@ class ReadyPropositions:
         return f"read_json({quoted}, columns = {{{columns}}})"
 
     def _columns(self, connection: duckdb.DuckDBPyConnection) -> str:
-        """All of COLUMNS, those that a Parquet file has not as nulls."""
+        """All of COLUMNS; the ones that a Parquet file lacks are null."""
         present = connection.sql(f"FROM {self._source}").columns
         return ", ".join(f"{name if name in present else 'NULL'}::{kind} AS {name}" for name, kind in COLUMNS.items())
 
     def _check(self, connection: duckdb.DuckDBPyConnection, rows: str) -> None:
-        """Raises InputError where a row does not say which passage it is of, or what its propositions are."""
+        """Raises InputError if a row does not identify its passage, or has no list of propositions."""
         if not self._checked:
             faults = connection.sql(
                 "SELECT count(*) FILTER (text IS NULL AND passage_id IS NULL), count(*) FILTER (propositions IS NULL "
-                f"OR len(propositions) > len(list_filter(propositions, lambda each: each IS NOT NULL))) FROM {rows}"
+                f"OR len(propositions) > len(list_filter(propositions, lambda fact: fact IS NOT NULL))) FROM {rows}"
             ).fetchall()
             [(nameless, empty)] = faults
             if nameless or empty:
@@ -115,5 +114,5 @@ class ReadyPropositions:
 
     @cached_property
     def _checked(self) -> list[bool]:
-        """Not empty once the file was looked through."""
+        """Not empty once the file was checked."""
         return []

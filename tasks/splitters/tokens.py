@@ -1,4 +1,4 @@
-"""How long a text is, whatever the model: in tokens, here words and punctuation marks, and in words."""
+"""The length of a text, for any model: in tokens (here words and punctuation marks) and in words."""
 
 import re
 
@@ -17,7 +17,7 @@ def count_words(text: str) -> int:
 
 
 def first(text: str, words: int | None, tokens: int | None) -> str:
-    """As much of a text as both budgets allow; it ends where a word, or a punctuation mark, does."""
+    """The longest start of a text that both budgets allow; it ends after a word or a punctuation mark."""
     for budget, pattern in ((words, _WORD), (tokens, _TOKEN)):
         if budget is not None:
             ends = [0, *(match.end() for match in pattern.finditer(text))]

@@ -11,7 +11,7 @@ from tasks.splitters.punkt import Punkt
 from tasks.trainers.base import Tables
 
 SAMPLE_CHARS = 2_000_000
-"""What the sentence splitter is trained on, at most."""
+"""The maximal size of the sample that the sentence splitter is trained on."""
 
 CharSpan = tuple[int, int]
 
@@ -27,7 +27,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question, its gold answers, and where they stand in its passage (half-open character ranges)."""
+    """A question, its gold answers, and their half-open character ranges in its passage."""
 
     question: str
     answers: tuple[str, ...]
@@ -43,7 +43,7 @@ class Material:
     questions: list[Asked]
 
     def without(self, articles: Iterable[str]) -> "Material":
-        """What is left when these articles go, with their questions."""
+        """The material without these articles and their questions."""
         gone = set(articles)
         passages = {number: text for number, text in self.passages.items() if text.article not in gone}
         return Material(passages, [asked for asked in self.questions if asked.passage in passages])
@@ -53,7 +53,7 @@ class Material:
 
 
 def records_of(tables: Tables) -> Iterator[Record]:
-    """The records that rows of `passages` and `questions` were made of."""
+    """The dataset records that the rows of `passages` and `questions` come from."""
     for row in tables.passages.to_pylist():
         yield Passage(row["title"], row["text"], row["source_id"])
     for row in tables.questions.to_pylist():
@@ -80,7 +80,7 @@ def read_material(records: Iterable[Record]) -> Material:
 
 
 def _asked(question: Question, passages: dict[int, Passage]) -> Iterator[Asked]:
-    """One for each passage that has the answer within its supporting facts."""
+    """One `Asked` for every passage that has the answer within its supporting facts."""
     answers = set(question.answers)
     for number in question.gold_passages:
         if number not in passages:
@@ -93,7 +93,7 @@ def _asked(question: Question, passages: dict[int, Passage]) -> Iterator[Asked]:
 
 
 def _spans(text: str, fact: CharSpan, answers: set[str]) -> list[CharSpan]:
-    """The supporting fact itself where it is an answer, as in SQuAD; else the answers in it, as whole words."""
+    """The supporting fact itself if it is an answer, as in SQuAD; else the answers in it, as whole words."""
     start, end = fact
     if text[start:end] in answers:
         return [fact]
@@ -120,10 +120,10 @@ def _sample(passages: Iterable[Passage]) -> Iterator[str]:
 
 
 def split_articles(questions: Material, held_out: int, choosing: int, seed: int) -> tuple[list[str], list[str]]:
-    """Titles of the articles that are kept out of training, and of those that choose the weights.
+    """Titles of the articles that are held out of the training, and of the articles that choose the weights.
 
-    Only the title decides: the order of the articles in their file plays no part. Raises InputError where too few are
-    left to learn from.
+    The choice depends on the titles only, not on the order of the articles in their file. Raises InputError if too few
+    articles are left to learn from.
     """
     titles = sorted({questions.passages[asked.passage].article for asked in questions.questions})
     if len(titles) <= held_out + choosing:

@@ -1,8 +1,8 @@
-"""What reader and critic share as learners: a BERT with low-rank updates reads windows of a question and a context.
+"""The training that reader and critic share: a BERT with low-rank updates reads windows of a question and a context.
 
-The questions are those of articles. Some articles are held out altogether, for the figures; some tell which pass left
-the best weights; the others are learnt from. Some of the question's tokens are masked, so that no single one is relied
-on.
+The questions come from articles. Some articles are held out altogether, for the figures; some decide which pass gave
+the best weights; the network learns from the others. Some of the question's tokens are masked, so that the network
+relies on no single token.
 """
 
 import os
@@ -32,7 +32,7 @@ MASKED = 0.1
 
 
 class ArticleOptions(TrainConfig):
-    """What can be set of both."""
+    """The settings that both have."""
 
     epochs: int = Field(3, ge=1, description="Passes over the questions.")
     held_out: int = Field(12, ge=1, description="Articles that are kept out of training altogether, for the card.")
@@ -43,7 +43,7 @@ class ArticleOptions(TrainConfig):
 
 
 class Row(Protocol):
-    """A window and what is to be learnt from it."""
+    """A window and its labels."""
 
     @property
     def window(self) -> Window: ...
@@ -54,7 +54,7 @@ ModelT = TypeVar("ModelT", bound=TunedEncoder)
 
 
 class BertTrainer(Trainer[Sequence[RowT]], Generic[ModelT, RowT]):
-    """`base`: the name of the encoder that the weights are laid over, which a subclass sets with its constructor."""
+    """`base`: the name of the encoder whose weights the training updates; the constructor of a subclass sets it."""
 
     base: str
     tokenizer: Tokenizer
@@ -69,19 +69,19 @@ class BertTrainer(Trainer[Sequence[RowT]], Generic[ModelT, RowT]):
 
     @abstractmethod
     def begun_from(self) -> dict[str, Any]:
-        """Checksums of the weights that it begins from."""
+        """Checksums of the weights that the training starts from."""
 
     @abstractmethod
     def network(self) -> ModelT:
-        """The network, ready to be trained."""
+        """The network, prepared for training."""
 
     @abstractmethod
     def rows(self, epoch: int) -> list[RowT]:
-        """What a pass learns from."""
+        """The rows of one pass (from 0)."""
 
     @abstractmethod
     def losses(self, rows: Sequence[RowT], batch: Batch) -> Mapping[str, Tensor]:
-        """By name, each summed over the rows; `batch`: their windows. What is minimised is their sum."""
+        """Losses by name, summed over the rows; `batch`: the rows' windows. The training minimises their total."""
 
     def identity(self) -> dict[str, Any]:
         return {
@@ -107,7 +107,7 @@ class BertTrainer(Trainer[Sequence[RowT]], Generic[ModelT, RowT]):
         self.updates = Updates(self.model.trained(), options.learning_rate)
 
     def check(self) -> None:
-        """Raise ConfigError where this split does not do."""
+        """Raise ConfigError if this split is unfit."""
 
     def batches(self, epoch: int) -> Sequence[Sequence[RowT]]:
         rows = self.rows(epoch)
@@ -117,7 +117,7 @@ class BertTrainer(Trainer[Sequence[RowT]], Generic[ModelT, RowT]):
         return steps
 
     def step(self, batch: Sequence[RowT], number: int, done: float) -> Step:
-        """One optimiser step; every row of a pass counts alike, however many are in its batch."""
+        """One optimiser step; every row of a pass has the same weight, whatever the size of its batch."""
         torch.manual_seed(self.options.seed * 1_000_003 + number)
         self.model.train()
         losses = self.losses(batch, self._masked(batch))
@@ -145,14 +145,15 @@ class BertTrainer(Trainer[Sequence[RowT]], Generic[ModelT, RowT]):
         return weight_files(self.model, self.base)
 
     def for_inference(self, method: Any) -> Any:
-        """A reader or critic with its model loaded, which leaves this process one thread, and its threads back."""
+        """The reader or critic with its model loaded. Loading sets this process to one thread; this sets its threads
+        again."""
         method.model.requires_grad_(False)
         torch.set_num_threads(self.threads)
         return method
 
 
 def shuffled_batches(rows: Sequence[RowT], budget: int, draw: random.Random) -> list[list[RowT]]:
-    """Rows of like length together, else in random order."""
+    """Rows of similar length share a batch; otherwise the order is random."""
     mixed = draw.sample(rows, len(rows))
     alike = batches([len(row.window.ids) for row in mixed], budget)
     steps = [[mixed[number] for number in numbers] for numbers in alike]

@@ -1,4 +1,4 @@
-"""What lies beside trained weights: the card for people; figures, recipe and held-out titles for programs."""
+"""The files beside trained weights: the card for people; figures, recipe and held-out titles for programs."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,18 +13,18 @@ from tasks.trainers.articles import Material
 CARD, HELD_OUT, RECIPE = "README.md", "held_out.txt", "recipe.yaml"
 
 Sources = tuple[Sequence[str], Sequence[str]]
-"""FORMAT:FILE of the questions' data sets, and of those with more passages."""
+"""FORMAT:FILE of the questions' data sets, and of the data sets with more passages."""
 
 
 class Split(NamedTuple):
-    """Titles of the articles that are held out, and of those that choose the weights."""
+    """Titles of the articles that are held out, and of the articles that choose the weights."""
 
     held_out: Sequence[str]
     choosing: Sequence[str]
 
 
 def data_section(sources: Sources, material: Material, split: Split, seed: int, drawn: str) -> str:
-    """`drawn`: what comes from the passages besides the questions."""
+    """The card's section on data and split. `drawn`: what the passages give besides the questions."""
     learnt = material.without([*split.held_out, *split.choosing])
     titles = {material.passages[asked.passage].article for asked in learnt.questions}
     files = ", ".join(source.partition(":")[2] for source in (*sources[0], *sources[1]))
@@ -38,7 +38,7 @@ def data_section(sources: Sources, material: Material, split: Split, seed: int, 
 
 
 def again_section(sources: Sources) -> str:
-    """How to train it again."""
+    """The card's section on repeating the training."""
     more = "".join(f" --passages {source}" for source in sources[1])
     return f"""## Training it again
 

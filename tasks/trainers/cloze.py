@@ -1,9 +1,9 @@
-"""Questions that any text asks about itself, to learn from before the real ones, of which there are few.
+"""Questions generated from any text, for training before the real questions, of which there are few.
 
 Noisy clozes (Lewis et al., 2019, "Unsupervised Question Answering by Cloze Translation", arXiv 1906.04980, sections
-2.1-2.3.2): a name or a number is taken out of a sentence, a question word for its kind put in front, and some of the
-other words are dropped. Deviations: names and numbers are told by their spelling, not by a tagger, and the words keep
-their order.
+2.1-2.3.2): a name or a number is removed from a sentence, a question word for its kind is put in front, and some of the
+other words are dropped. Deviations: names and numbers are recognised by their spelling, not by a tagger, and the words
+keep their order.
 """
 
 import random
@@ -19,11 +19,11 @@ YEAR = re.compile(r"1\d{3}|20\d{2}")
 DROPPED = 0.3
 """Share of the words that are left out of a question."""
 REACH = 10
-"""Words on each side of the answer that go into a question, at most."""
+"""The maximal number of words on either side of the answer that go into a question."""
 
 
 def clozes(material: Material, per_passage: int, seed: int) -> list[Asked]:
-    """`per_passage` questions on each passage, fewer where it has not so many names and numbers."""
+    """`per_passage` questions on every passage, or fewer if the passage has fewer names and numbers."""
     draw = random.Random(seed)
     return [
         asked
@@ -33,14 +33,14 @@ def clozes(material: Material, per_passage: int, seed: int) -> list[Asked]:
 
 
 def _of_passage(number: int, text: Text, count: int, draw: random.Random) -> Iterator[Asked]:
-    found = [
+    gaps = [
         (start, end, match.span())
         for start, end in text.sentences
         for match in CANDIDATE.finditer(text.text, start, end)
         # The first word of a sentence has a capital, name or not.
         if match.start() > start or " " in match.group()
     ]
-    for start, end, (first, last) in draw.sample(found, min(count, len(found))):
+    for start, end, (first, last) in draw.sample(gaps, min(count, len(gaps))):
         answer = text.text[first:last]
         left, right = text.text[start:first].split()[-REACH:], text.text[last:end].split()[:REACH]
         kept = [word for word in left + right if draw.random() >= DROPPED]

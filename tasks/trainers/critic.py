@@ -1,7 +1,7 @@
 """`critic`: questions with answers marked in their passages → the weights of the critic `embedded`.
 
-It begins from a reader's weights and judges that reader's answers; so what is held out from the critic must have been
-held out from the reader. Learnt is the cross entropy of ISREL, ISSUP and ISUSE.
+The critic starts from a reader's weights and judges that reader's answers, so the articles that the critic holds out
+must have been held out from the reader too. The loss is the cross entropy of ISREL, ISSUP and ISUSE.
 """
 
 import logging
@@ -64,12 +64,12 @@ class CriticTrainer(BertTrainer[CriticModel, Aspects]):
         return self.reader.weights.digests()
 
     def _unseen(self) -> list[str]:
-        """Titles of the articles that the reader says it was not trained on."""
+        """Titles of the articles that the reader was not trained on, by its own list."""
         file = self.reader.directory / HELD_OUT
         return file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
 
     def check(self) -> None:
-        """Raises ConfigError where the reader may have learnt from an article that is to be held out."""
+        """Raises ConfigError if the reader may have learnt from an article that the critic holds out."""
         if seen := sorted(set(self.split.held_out) - set(self._unseen())):
             raise ConfigError(
                 f"the reader in {self.reader.directory} may have learnt from {seen[0]!r}, which the critic holds out: "
@@ -95,8 +95,8 @@ class CriticTrainer(BertTrainer[CriticModel, Aspects]):
         return aspects(self.tokenizer, self.sampler.judgements(epoch))
 
     def _forget(self) -> None:
-        """A span that was kept was read in another batch, of other sums: what a pass learns from would depend on what
-        this process did before."""
+        """Clear the reader's cache. It computed a cached span in another batch, with other rounding, so the training
+        would depend on what this process did before."""
         self.for_inference(self.reader).kept.clear()
 
     def losses(self, rows: Sequence[Aspects], batch: Batch) -> dict[str, Tensor]:
@@ -115,7 +115,7 @@ class CriticTrainer(BertTrainer[CriticModel, Aspects]):
         return [judgement for judgements in by_unit.values() for judgement in judgements]
 
     def quality(self, directory: Path) -> float:
-        """The mean AUC of ISREL and ISSUP; 0 where the candidates are all of one kind."""
+        """The mean AUC of ISREL and ISSUP; 0 if all candidates have the same label."""
         rows = discrimination(self.critic(directory), "both", self._check_candidates, resamples=0)
         isrel, issup, isuse, hard = (row.auc for row in rows)
         figures = isrel, issup, hard, isuse

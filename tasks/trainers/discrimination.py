@@ -1,8 +1,8 @@
-"""How well a critic tells candidates apart as a pipeline makes them: areas under the ROC curve (AUC).
+"""How well a critic separates good from bad candidates of a pipeline: areas under the ROC curve (AUC).
 
-For each question BM25 retrieves contexts among all passages, or among all their sentences, and the reader answers from
-each. The context is relevant if it holds the gold answer where that is marked; the answer is right if its token F1 with
-a gold answer is at least `RIGHT`, and supported if it is right and its context has a gold answer's text.
+For every question BM25 retrieves contexts among all passages, or among all their sentences, and the reader answers from
+every one. The context is relevant if it holds the gold answer at its marked place; the answer is right if its token F1
+with a gold answer is at least `RIGHT`, and supported if it is right and its context has a gold answer's text.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ UNITS: tuple[Unit, ...] = ("sentence", "passage")
 RETRIEVED = 10
 ASPECTS = ("isrel", "issup", "isuse")
 RESAMPLES = 200
-"""Of the questions, for intervals."""
+"""Bootstrap samples of the questions, for intervals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Discrimination:
     """AUC of an aspect over `candidates` on contexts that are `unit`s, of which a share is `positive`.
 
     `low`, `high`: its 95 % interval, percentiles of a bootstrap over questions. `among`: which candidates count, "all"
-    or those whose context is "relevant". NaN where all are of one kind.
+    or those whose context is "relevant". NaN if all candidates have the same label.
     """
 
     unit: str
@@ -48,20 +48,20 @@ class Discrimination:
 def candidates(
     material: Material, questions: Sequence[Asked], unit: Unit, reader: Generator
 ) -> list[LabelledCandidate]:
-    """The reader's answers to each of the contexts that BM25 finds among the material's; `RETRIEVED` a question."""
+    """The reader's answers from the `RETRIEVED` contexts of the material that BM25 ranks highest for a question."""
     places = list(_places(material, unit))
     texts = [material.passages[number].text[start:end].rstrip() for number, (start, end) in places]
-    found = ranked(texts, questions, RETRIEVED)
+    rankings = ranked(texts, questions, RETRIEVED)
     prompts = [
         Prompt("", asked.question, (texts[place],))
-        for asked, row in zip(questions, found, strict=True)
-        for place in row
+        for asked, ranking in zip(questions, rankings, strict=True)
+        for place in ranking
     ]
     answers = iter(reader.generate(prompts))
     return [
         _judgement(asked, places[place], texts[place], next(answers).text)
-        for asked, row in zip(questions, found, strict=True)
-        for place in row
+        for asked, ranking in zip(questions, rankings, strict=True)
+        for place in ranking
     ]
 
 
@@ -86,31 +86,31 @@ def discrimination(
     tick: Tick = no_tick,
     resamples: int = RESAMPLES,
 ) -> list[Discrimination]:
-    """AUC of each aspect, and of support among relevant contexts, where relevance does not help."""
-    found = critic.critique([judgement.candidate for judgement in judgements], tick)
-    scores = np.array([(each.isrel, each.issup, each.isuse) for each in found])
-    truth = np.array([(each.relevant, each.supported, each.useful) for each in judgements])
+    """AUC of every aspect, and of support among relevant contexts only, where relevance gives no hint."""
+    critiques = critic.critique([judgement.candidate for judgement in judgements], tick)
+    scores = np.array([(critique.isrel, critique.issup, critique.isuse) for critique in critiques])
+    truth = np.array([(judgement.relevant, judgement.supported, judgement.useful) for judgement in judgements])
     questions = np.unique([judgement.candidate.question for judgement in judgements], return_inverse=True)[1]
     every = np.ones(len(truth), bool)
     chosen = [*((aspect, "all", every) for aspect in range(len(ASPECTS))), (1, "relevant", truth[:, 0])]
-    made = []
+    areas = []
     for aspect, among, rows in chosen:
         right, score, question = truth[rows, aspect], scores[rows, aspect], questions[rows]
         figures = auc(right, score), *interval(right, score, question, resamples)
         counts = len(np.unique(question)), len(right), float(right.mean()) if len(right) else 0.0
-        made.append(Discrimination(unit, ASPECTS[aspect], among, *counts, *figures))
-    return made
+        areas.append(Discrimination(unit, ASPECTS[aspect], among, *counts, *figures))
+    return areas
 
 
 def auc(truth: np.ndarray, scores: np.ndarray) -> float:
-    """NaN where all are true, or all false."""
+    """NaN if all labels are true, or all false."""
     return float(roc_auc_score(truth, scores)) if 0 < truth.sum() < len(truth) else float("nan")
 
 
 def interval(
     truth: np.ndarray, scores: np.ndarray, questions: np.ndarray, resamples: int = RESAMPLES
 ) -> tuple[float, float]:
-    """95 %, by drawing the questions, each with all its candidates, anew; NaN for no resamples."""
+    """95 % interval from a bootstrap that draws questions with all their candidates; NaN for no resamples."""
     rows = [np.flatnonzero(questions == number) for number in np.unique(questions)]
     draw = np.random.default_rng(0)
     areas = []

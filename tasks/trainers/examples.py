@@ -1,8 +1,8 @@
-"""From questions to training examples: a question with a context that has its answer, or with one that has not.
+"""Training examples from questions: a question with a context that has its answer, or with a distractor.
 
-A context is a run of sentences, as retrieval gives them: one sentence (ParetoRAG), a whole passage, or something in
-between. Distractors are drawn from the answer's own passage, from its article, and from the passages that BM25 finds
-for the question anywhere else; a context that has an answer's text is never one.
+A context is a run of sentences, as retrieval returns them: one sentence (ParetoRAG), a whole passage, or something in
+between. Distractors are drawn from the answer's own passage, from its article, and from the passages that BM25
+retrieves for the question anywhere else; no distractor contains the text of an answer.
 """
 
 import logging
@@ -15,17 +15,17 @@ import bm25s
 from tasks.retrievers.words import words
 from tasks.trainers.articles import Asked, CharSpan, Material, Text, contains_answer
 
-logging.getLogger("bm25s").setLevel(logging.WARNING)  # by itself it tells of every index
+logging.getLogger("bm25s").setLevel(logging.WARNING)  # otherwise it logs every index
 
 HARD = 9
-"""Passages that BM25 finds for a question, the hardest distractors."""
+"""Passages that BM25 retrieves for a question: the hardest distractors."""
 SHAPES = ("sentence", "passage", "run")
 SHAPE_WEIGHTS = (0.5, 0.2, 0.3)
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """`spans`: where the answer stands in the context (half-open character ranges); none: it is not there."""
+    """`spans`: half-open character ranges of the answer in the context; empty if the context lacks the answer."""
 
     question: str
     context: str
@@ -34,7 +34,7 @@ class Example:
 
 @dataclass
 class Sampler:
-    """Draws other contexts for each pass over the questions; the same seed and pass, the same examples."""
+    """Draws different contexts for every pass over the questions. The same seed and pass give the same examples."""
 
     material: Material
     negatives: float
@@ -48,7 +48,7 @@ class Sampler:
             self.articles.setdefault(text.article, []).append(number)
 
     def examples(self, epoch: int) -> Iterator[tuple[Asked, Example]]:
-        """The examples of one pass, and what each was made of."""
+        """The examples of one pass, with the question that an example comes from."""
         draw = random.Random(f"{self.seed}/{epoch}")
         for row, asked in enumerate(self.material.questions):
             text = self.material.passages[asked.passage]
@@ -63,7 +63,9 @@ class Sampler:
         kind = draw.random()
         if kind < 0.4:
             text = self.material.passages[asked.passage]
-            others = [each for each in text.sentences if not any(_overlap(each, span) for span in asked.spans)]
+            others = [
+                sentence for sentence in text.sentences if not any(_overlap(sentence, span) for span in asked.spans)
+            ]
             if others:
                 start, end = draw.choice(others)
                 return text.text[start:end]
@@ -75,16 +77,16 @@ class Sampler:
 
 
 def with_answer(asked: Asked, text: Text, draw: random.Random) -> Example:
-    """The question with sentences of its passage that have one of its answers in full."""
+    """The question with sentences of its passage that contain one of its answers in full."""
     start, end = draw.choice(asked.spans)
-    touched = [number for number, each in enumerate(text.sentences) if _overlap(each, (start, end))]
+    touched = [number for number, sentence in enumerate(text.sentences) if _overlap(sentence, (start, end))]
     context, offset = _run(text, touched[0], touched[-1], draw)
     inside = [(first - offset, last - offset) for first, last in asked.spans]
     return Example(asked.question, context, tuple(span for span in inside if span[0] >= 0 and span[1] <= len(context)))
 
 
 def _run(text: Text, first: int, last: int, draw: random.Random) -> tuple[str, int]:
-    """Sentences `first` to `last`, with none, some or all of those around them, and where they begin."""
+    """Sentences `first` to `last`, with none, some or all of the sentences around them, and their first character."""
     shape = draw.choices(SHAPES, SHAPE_WEIGHTS)[0]
     if shape == "passage":
         first, last = 0, len(text.sentences) - 1
@@ -99,25 +101,25 @@ def _overlap(one: CharSpan, other: CharSpan) -> bool:
 
 
 def hard_passages(material: Material) -> list[list[int]]:
-    """For each question, the passages without its answer that BM25 ranks highest, `HARD` at most."""
+    """For every question, the passages without its answer that BM25 ranks highest, at most `HARD`."""
     numbers = list(material.passages)
-    found = ranked([text.text for text in material.passages.values()], material.questions, 2 * HARD)
+    rankings = ranked([text.text for text in material.passages.values()], material.questions, 2 * HARD)
     return [
-        _distractors(material, asked, [numbers[place] for place in row])
-        for asked, row in zip(material.questions, found, strict=True)
+        _distractors(material, asked, [numbers[place] for place in ranking])
+        for asked, ranking in zip(material.questions, rankings, strict=True)
     ]
 
 
 def ranked(texts: Sequence[str], questions: Sequence[Asked], k: int) -> list[list[int]]:
-    """For each question the `k` texts, by number, that BM25 ranks highest, best first."""
+    """For every question the `k` texts, by number, that BM25 ranks highest, best first."""
     index = bm25s.BM25()
     index.index(words(texts), show_progress=False)
     queries = words([asked.question for asked in questions])
-    found, _ = index.retrieve(queries, k=min(k, len(texts)), show_progress=False)
-    return found.tolist()
+    numbers, _ = index.retrieve(queries, k=min(k, len(texts)), show_progress=False)
+    return numbers.tolist()
 
 
 def _distractors(material: Material, asked: Asked, numbers: Sequence[int]) -> list[int]:
-    """Those of the passages that do not have the answer."""
+    """The passages without the answer, at most `HARD`."""
     texts = material.passages
     return [number for number in numbers if not contains_answer(texts[number].text, asked.answers)][:HARD]

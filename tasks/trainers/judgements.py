@@ -1,9 +1,9 @@
-"""What the critic learns from: candidates, and whether their context is relevant, their answer supported, and right.
+"""The critic's training material: candidates with labels: is the context relevant, the answer supported, and right?
 
-Contexts are drawn as for the reader, with and without the answer. Right answers are gold ones, or the reader's. Wrong
-ones for a context that has the answer are what the reader finds in it once the gold answers are taken out, the gold
-answers of other questions on the passage, and other names and numbers. Contexts without the answer come with what the
-reader finds in them, with the gold answer, which they do not support, or with another question's.
+Contexts are drawn as for the reader, with and without the answer. Right answers are gold answers or the reader's. The
+wrong answers for a context that has the answer are the reader's, from the context without the gold answers; the gold
+answers of other questions on the passage; and other names and numbers. A context without the answer comes with the
+reader's answer from it, with the gold answer, which it does not support, or with the answer of another question.
 """
 
 import random
@@ -23,18 +23,18 @@ from tasks.trainers.cloze import CANDIDATE
 from tasks.trainers.examples import Example, Sampler
 
 RIGHT = 0.5
-"""Token F1 with a gold answer from which an answer is right."""
+"""An answer is right if its token F1 with a gold answer is at least this."""
 READ_RIGHT = 0.3
 """Share of the right answers that are the reader's."""
 WRONG_WEIGHTS = (0.5, 0.3, 0.2)
-"""Of wrong answers to a context that has the right one: the reader's, another question's, any name or number."""
+"""Of wrong answers to a context with the right one: the reader's, another question's, any name or number."""
 STRAY_WEIGHTS = (0.6, 0.2, 0.2)
-"""Of answers to a context without the answer: the reader's, the gold one, another question's."""
+"""Of answers to a context without the answer: the reader's, the gold answer, another question's."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledCandidate:
-    """A candidate with what is true of it: ISREL, ISSUP, ISUSE."""
+    """A candidate with its true ISREL, ISSUP and ISUSE."""
 
     candidate: Candidate
     relevant: bool
@@ -44,7 +44,7 @@ class LabelledCandidate:
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """A candidate whose answer may have to be read first: from the text `read`, where that is not empty."""
+    """A candidate. If `read` is not empty, the reader still has to answer from that text."""
 
     asked: Asked
     context: str
@@ -52,11 +52,11 @@ class _Draft:
     answer: str = ""
     read: str = ""
     wrong: bool = False
-    """Whether it is of use only with a wrong answer."""
+    """Whether the draft is dropped if its answer turns out right."""
 
 
 class JudgementSampler:
-    """Draws other candidates for each pass over the questions; the same seed and pass, the same candidates."""
+    """Draws different candidates for every pass over the questions. The same seed and pass give the same candidates."""
 
     def __init__(self, material: Material, negatives: float, seed: int, reader: Generator) -> None:
         self.sampler, self.seed, self.reader = Sampler(material, negatives, seed), seed, reader
@@ -106,7 +106,7 @@ class JudgementSampler:
 
 
 def _labelled(draft: _Draft, answer: str) -> LabelledCandidate | None:
-    """None where the answer is empty, or is to be wrong and is nearly right."""
+    """None if the answer is empty, or if it must be wrong but is nearly right."""
     useful = is_right(answer, draft.asked.answers)
     if not answer or (draft.wrong and (useful or contains_answer(answer, draft.asked.answers))):
         return None
@@ -115,13 +115,13 @@ def _labelled(draft: _Draft, answer: str) -> LabelledCandidate | None:
 
 
 def is_right(answer: str, golds: Iterable[str]) -> bool:
-    """Whether an answer has a token F1 of `RIGHT` with a gold one."""
-    found, f1 = normalise(answer), F1(F1.Options())
-    return bool(found) and any(f1.match(answer, found, normalise(gold)) >= RIGHT for gold in golds)
+    """Whether an answer has a token F1 of at least `RIGHT` with a gold answer."""
+    normalised, f1 = normalise(answer), F1(F1.Options())
+    return bool(normalised) and any(f1.match(answer, normalised, normalise(gold)) >= RIGHT for gold in golds)
 
 
 def without_answers(text: str, answers: Sequence[str]) -> str:
-    """The text with the gold answers taken out."""
+    """The text without the gold answers."""
     pattern = "|".join(re.escape(answer) for answer in sorted(answers, key=len, reverse=True))
     return re.sub(pattern, "", text, flags=re.IGNORECASE)
 
@@ -135,11 +135,11 @@ class Aspects:
 
 
 def aspects(tokenizer: Tokenizer, judgements: Sequence[LabelledCandidate]) -> list[Aspects]:
-    """Relevant contexts of several windows are left out: which of them has the answer is not told."""
-    made = judged_windows(tokenizer, [judgement.candidate for judgement in judgements])
+    """A relevant context of several windows is left out: it is not known which window has the answer."""
+    windows = judged_windows(tokenizer, [judgement.candidate for judgement in judgements])
     return [
-        Aspects(window, (each.relevant, each.supported, each.useful))
-        for each, parts in zip(judgements, made, strict=True)
-        if len(parts) == 1 or not each.relevant
+        Aspects(window, (judgement.relevant, judgement.supported, judgement.useful))
+        for judgement, parts in zip(judgements, windows, strict=True)
+        if len(parts) == 1 or not judgement.relevant
         for window in parts
     ]

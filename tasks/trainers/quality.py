@@ -1,4 +1,4 @@
-"""How well a reader answers questions on given passages: exact match and token F1, as SQuAD counts them."""
+"""How well a reader answers questions on given passages: exact match and token F1, as SQuAD defines them."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ class Quality:
     exact_match: float
     f1: float
     prompt_tokens: float
-    """Mean of a question."""
+    """Mean over the questions."""
 
     @property
     def scores(self) -> tuple[float, float]:
@@ -34,25 +34,31 @@ def sample(questions: Sequence[Asked], size: int, seed: int) -> list[Asked]:
 def measure(
     reader: Generator, material: Material, contexts: int, tick: Callable[[int, int], None] = lambda rows, tokens: None
 ) -> Quality:
-    """Ask the material's questions, each with its gold passage and the passages without the answer that BM25 ranks
-    highest among all of them, `contexts` in all."""
+    """Ask the material's questions with `contexts` passages: the gold passage, then the passages without the answer
+    that BM25 ranks highest among all of them."""
     hard = hard_passages(material) if contexts > 1 else [[] for _ in material.questions]
     prompts = [
         Prompt("", asked.question, tuple(material.passages[n].text for n in (asked.passage, *others[: contexts - 1])))
         for asked, others in zip(material.questions, hard, strict=True)
     ]
-    found = reader.generate(prompts, tick=tick)
+    completions = reader.generate(prompts, tick=tick)
     cases = [
         Case(
             question=asked.question,
             answers=asked.answers,
             gold_passages=(),
             supporting_facts=(),
-            answer=Answer(each.text, each.prompt_tokens, each.completion_tokens, each.seconds, each.error),
+            answer=Answer(
+                completion.text,
+                completion.prompt_tokens,
+                completion.completion_tokens,
+                completion.seconds,
+                completion.error,
+            ),
         )
-        for asked, each in zip(material.questions, found, strict=True)
+        for asked, completion in zip(material.questions, completions, strict=True)
     ]
     figures = {**ExactMatch(ExactMatch.Options()).score(cases), **F1(F1.Options()).score(cases)}
     means = {name: 100 * sum(value or 0.0 for value in values) / len(cases) for name, values in figures.items()}
-    tokens = sum(each.prompt_tokens for each in found) / len(cases)
+    tokens = sum(completion.prompt_tokens for completion in completions) / len(cases)
     return Quality(len(cases), contexts, round(means["exact_match"], 2), round(means["f1"], 2), round(tokens, 1))

@@ -1,10 +1,10 @@
 """`reader`: questions with answers marked in their passages → the weights of the generator `reader`.
 
-One pass over clozes, where they are wanted, then the passes over the questions. Learnt is, for windows that have the
-answer, the marginal likelihood of the gold starts and ends, as a question has several gold answers (Clark & Gardner,
-2018, arXiv 1710.10723, section 3.2); and for every window the cross entropy of whether it has it. DPR (section 6.1)
-instead sets a question's contexts against each other in one softmax; judged one by one, they can be put into batches of
-like length.
+The training makes one pass over clozes, if the settings ask for it, then the passes over the questions. The loss has
+two parts. For windows with the answer: the marginal likelihood of the gold starts and ends, because a question has
+several gold answers (Clark & Gardner, 2018, arXiv 1710.10723, section 3.2). For every window: the cross entropy of
+whether it has the answer. DPR (section 6.1) instead compares a question's contexts in one softmax; independent contexts
+can be put into batches of similar length.
 """
 
 import logging
@@ -38,12 +38,12 @@ logger = logging.getLogger("vitalfew")
 
 CHOOSING_CONTEXTS, CARD_CONTEXTS = 3, (1, 10)
 CARD_QUESTIONS = 500
-"""Questions that are asked with several contexts; all are asked with their gold passage alone."""
+"""The number of questions asked with several contexts; all questions are asked with their gold passage alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A window and the positions of the first and last token of each answer in it; none: it has no answer."""
+    """A window, and the positions of the first and last tokens of its answers; empty if it has no answer."""
 
     window: Window
     starts: tuple[int, ...]
@@ -89,7 +89,7 @@ class ReaderTrainer(BertTrainer[ReaderModel, Labelled]):
 
     @cached_property
     def samplers(self) -> list[Sampler]:
-        """Of the pass over clozes, where there is one, and of the others."""
+        """The sampler of the pass over clozes, if there is one, and the sampler of the other passes."""
         options = self.options
         questions = clozes(self.learnt, options.clozes, options.seed) if options.clozes else []
         materials = [Material(self.learnt.passages, questions)] * bool(options.clozes) + [self.learnt]
@@ -169,7 +169,7 @@ among all {len(self.whole.passages):,}.
 
 
 def labelled(tokenizer: Tokenizer, examples: Iterable[Example]) -> list[Labelled]:
-    """The windows of examples, with their answers' tokens."""
+    """The windows of examples, with the positions of their answers."""
     examples = list(examples)
     encodings = encoded(tokenizer, [text for example in examples for text in (example.question, example.context)])
     rows = []
@@ -191,7 +191,7 @@ def token_span(context: Encoding, span: CharSpan) -> tuple[int, int] | None:
 
 
 def marginal(logits: Tensor, gold: Sequence[tuple[int, ...]]) -> Tensor:
-    """Logarithm of the probability of all gold positions of each row together: float32 (n, longest) → (n,)."""
+    """The log of the summed probability of a row's gold positions: float32 (n, longest) → (n,)."""
     right = torch.zeros(logits.shape, dtype=torch.bool, device=logits.device)
     for row, positions in enumerate(gold):
         right[row, list(positions)] = True

@@ -1,7 +1,7 @@
 """Updates of a network's weights, whichever network: AdamW with warm-up, decay and clipped gradients.
 
-Loshchilov & Hutter, 2019 (arXiv 1711.05101). The learning rate rises in a line over the first `WARM_UP` of the training
-and falls in a line to 0.
+Loshchilov & Hutter, 2019 (arXiv 1711.05101). The learning rate rises linearly over the first `WARM_UP` of the
+training and then falls linearly to 0.
 """
 
 from collections.abc import Mapping
@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 WARM_UP = 0.05
-"""Share of the training in which the learning rate rises."""
+"""The share of the training during which the learning rate rises."""
 WEIGHT_DECAY = 0.01
 CLIP = 1.0
-"""Norm of the gradient, at most."""
+"""The maximal norm of the gradient."""
 
 
 class Updates:
@@ -43,7 +43,7 @@ class Updates:
 
     @torch.no_grad()
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take over what `tensors` gave, and forget the moments that there were."""
+        """Load the result of `tensors`, and discard the current moments."""
         self.optimizer.state.clear()
         for name, tensor in tensors.items():
             parameter, _, key = name.partition("|")

@@ -1,8 +1,8 @@
-"""The contract of an engine: a batch of texts in, what a language model writes after each of them out.
+"""The contract of an engine: it takes a batch of prompts and returns a language model's completions.
 
-An engine knows neither questions nor contexts, neither files nor tables. It is made from its `Options`, loads its model
-by its first `complete`, and keeps it. No prompt ends a batch: one that is too long, or a request that fails, comes back
-with its `error`.
+An engine knows neither questions nor contexts, neither files nor tables. Its constructor takes its `Options`; its first
+`complete` loads the model, which then stays loaded. No prompt ends a batch: a prompt that is too long, or a request
+that fails, gives a completion with an `error`.
 """
 
 from abc import ABC, abstractmethod
@@ -17,11 +17,11 @@ from configs.options import Computing
 from configs.section import NOT_IN_FINGERPRINT, ModelName
 
 Tick = Callable[[int, int], None]
-"""Called with how many more prompts are answered and how many more tokens (prompt and completion) were computed."""
+"""Called with the prompts answered since the last call and the tokens (prompt and completion) computed for them."""
 
 
 class EngineOptions(BaseModel):
-    """What can be set of every engine. An engine's `Options` extend it."""
+    """The settings of every engine. An engine's `Options` extend them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -34,7 +34,7 @@ class EngineOptions(BaseModel):
 
 
 class LocalOptions(EngineOptions, Computing):
-    """What can be set of an engine that runs on this machine."""
+    """The settings of an engine that runs on this machine."""
 
     adapter: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
         None,
@@ -48,10 +48,10 @@ class LocalOptions(EngineOptions, Computing):
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Ask for the probabilities of `tokens`, each one token of the model's vocabulary, at an output position from 0.
+    """Ask for the probabilities of `tokens`, entries of the model's vocabulary, at an output position (from 0).
 
-    `groups` of these tokens are looked at elsewhere, each where one of its tokens was written first; a group of which
-    none was written has no probabilities.
+    `groups` of these tokens are read elsewhere: a group at the position where the model first wrote one of its tokens.
+    A group without a written token has no probabilities.
     """
 
     tokens: tuple[str, ...]
@@ -59,8 +59,8 @@ class Probe:
     groups: tuple[tuple[str, ...], ...] = ()
 
     def places(self, ids: Mapping[str, int], written: Sequence[int]) -> dict[str, int]:
-        """The output position at which each token is looked at. `ids`: the tokens' numbers in the vocabulary;
-        `written`: the numbers of an answer's tokens, which may have ended before the position."""
+        """The output position at which a token's probability is read, by token. `ids`: the tokens' numbers in the
+        vocabulary; `written`: the numbers of an answer's tokens; the answer may end before the position."""
         places = dict.fromkeys(self.tokens, self.position) if self.position < len(written) else {}
         for group in self.groups:
             numbers = {ids[token] for token in group}
@@ -72,11 +72,11 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a prompt came to. Where `error` is not empty the text is, and `finish_reason` is "error".
+    """The result of a prompt. If `error` is not empty, the text is empty and `finish_reason` is "error".
 
-    `prompt_tokens` and `completion_tokens` as the model counts them; `logprob`: of all completion tokens together
-    (natural logarithm), None where it is not known; `seconds`: time the model took over this prompt: its share of the
-    batch it was in, or the request's own time for a server; `probabilities`: of the probe's tokens.
+    `prompt_tokens` and `completion_tokens`: as the model counts them; `logprob`: of all completion tokens together
+    (natural logarithm), None if unknown; `seconds`: the prompt's share of its batch's time, or the time of the request
+    for a server; `probabilities`: of the probe's tokens.
     """
 
     text: str
@@ -90,56 +90,56 @@ class Completion:
 
 
 class EngineUnavailable(ValueError):
-    """An engine cannot work here: the message says what is missing and how to provide it."""
+    """An engine cannot work here; the message says what is missing and how to provide it."""
 
 
 def no_tick(prompts: int, tokens: int) -> None:
-    """Nobody watches."""
+    """No progress is reported."""
 
 
 class Engine(ABC):
-    """A class that has `Options`, which extend `EngineOptions`, and is made of an instance of them.
+    """A class with `Options`, which extend `EngineOptions`; the constructor takes an instance of them.
 
-    `version`: raise it when the same input would give another output.
+    `version`: raise it when the same input would give a different output.
     """
 
     Options: ClassVar[type[EngineOptions]]
     version: ClassVar[str]
     secrets: ClassVar[Mapping[str, str]] = {}
-    """Environment variables that it reads secrets from, each with the name of the Prefect block that may hold it."""
+    """Environment variables that hold its secrets, with the names of the Prefect blocks that may hold them instead."""
     uses_gpu: bool
     workers: int | None
-    """How many of it a machine bears: None, one a core; 1 for an engine that uses all cores itself."""
+    """Instances that a machine runs at once: None, one for every core; 1 for an engine that uses all cores itself."""
 
     @abstractmethod
     def __init__(self, options: Any, section: str) -> None:
         """`options`: an instance of its `Options`; `section`: of the settings, for messages.
 
-        Raises ConfigError, and EngineUnavailable where the model, the library or the server is missing, with the
-        remedy."""
+        Raises ConfigError, and EngineUnavailable, with the remedy, if the model, the library or the server is missing.
+        """
 
     @abstractmethod
     def identity(self) -> dict[str, Any]:
-        """What an answer depends on besides the options: the class, its version, checksums of the weights.
+        """Everything that an answer depends on besides the options: the class, its version, checksums of the weights.
 
         Known without loading the model. {"class": "Transformers", "version": "1", "files": {"config.json": "…"}}
         """
 
     @abstractmethod
     def complete(self, prompts: Sequence[str], probe: Probe | None = None, tick: Tick = no_tick) -> list[Completion]:
-        """What the model answers to each prompt, which it gets as one message of a user, in their order."""
+        """The model's answers, in the order of the prompts. A prompt is one user message."""
 
     @property
     def vocabulary(self) -> Container[str] | None:
-        """The tokens of the model, as its vocabulary has them; None where the engine cannot tell."""
+        """The entries of the model's vocabulary; None if the engine does not know them."""
         return None
 
 
 def failed(error: str, prompt_tokens: int = 0, seconds: float = 0.0) -> Completion:
-    """The row of a prompt that got no answer."""
+    """The completion of a prompt without an answer."""
     return Completion("", prompt_tokens, 0, seconds, finish_reason="error", error=error)
 
 
 def sampling_seed(seed: int, prompt: str) -> int:
-    """31 bits for a prompt's own random numbers: the same ones whatever else is in its batch, and no other prompt's."""
+    """The 31-bit seed of a prompt's own random numbers, which do not depend on the other prompts of its batch."""
     return int.from_bytes(blake2b(f"{seed}\n{prompt}".encode(), digest_size=4).digest(), "big") >> 1

@@ -1,10 +1,11 @@
 """`openai`: any server that speaks OpenAI's chat completions (vLLM, llama.cpp, OpenAI, …), through the `openai` client.
 
-The client retries 408, 409, 429, 5xx, timeouts and lost connections, twice as late each time (0.5 to 8 s, with jitter)
-or when the server's Retry-After says; other refusals are final. Either way a prompt without an answer is the row of an
-error. The key is read from OPENAI_API_KEY, sent to the server and never written down; a server without keys needs none.
+The client retries 408, 409, 429, 5xx, timeouts and lost connections. The wait doubles every time (0.5 to 8 s, with
+jitter) or follows the server's Retry-After; other refusals are final. A prompt that stays without an answer gives a row
+with an error. The key comes from OPENAI_API_KEY; it is sent to the server and never stored. A server without keys needs
+none.
 
-A probe asks vLLM for the named tokens alone (`logprob_token_ids`). Another server is asked for its 20 most probable
+A probe asks vLLM for the named tokens only (`logprob_token_ids`). It asks any other server for the 20 most probable
 tokens, and a probed token that is not among them has no entry in `probabilities`.
 """
 
@@ -89,7 +90,7 @@ class OpenAI(Engine):
 
     @cached_property
     def client(self) -> openai.OpenAI:
-        """Raises EngineUnavailable where no server answers, or it refuses the key."""
+        """Raises EngineUnavailable if no server answers, or if the server refuses the key."""
         client = openai.OpenAI(
             base_url=self.base_url,
             api_key=_key() or "none",  # the client insists on one
@@ -108,7 +109,7 @@ class OpenAI(Engine):
                 f"set {self.section}.base_url or OPENAI_BASE_URL to where it is"
             ) from None
         except openai.NotFoundError:
-            # A server may do without a list of its models, but mostly it is the path that is wrong.
+            # Some servers have no list of models, but mostly the path is wrong.
             if not urlsplit(self.base_url).path.strip("/"):
                 remedy = f"is it {self.base_url}/v1?"
                 raise EngineUnavailable(f"{self.base_url} has no chat completions; {remedy}") from None
@@ -129,7 +130,7 @@ class OpenAI(Engine):
             return failed(f"the server's answer cannot be used ({type(error).__name__}: {_why(error)}): {start!r}")
 
     def _request(self, prompt: str, probe: Probe | None, probed: dict[str, int]) -> Any:
-        """The answer's bytes, with the time that the last attempt took."""
+        """The raw answer, with the time of the last attempt."""
         create = self.client.chat.completions.with_raw_response.create
         try:
             return create(**self._parameters(prompt, probe, probed))
@@ -140,7 +141,7 @@ class OpenAI(Engine):
         return create(**self._parameters(prompt, probe, probed))
 
     def _parameters(self, prompt: str, probe: Probe | None, probed: dict[str, int]) -> dict[str, Any]:
-        # OpenAI's own newer models know the one name of the limit only, most other servers the other.
+        # OpenAI's newer models accept only the first name of the limit, most other servers only the second.
         limit = "max_completion_tokens" if urlsplit(self.base_url).hostname == "api.openai.com" else "max_tokens"
         parameters: dict[str, Any] = {
             "model": self.options.model,
@@ -160,9 +161,9 @@ class OpenAI(Engine):
         return parameters
 
     def _read(self, answer: dict[str, Any], seconds: float, probe: Probe | None, probed: dict[str, int]) -> Completion:
-        """Raises ValueError, LookupError, TypeError or AttributeError where it is not what the interface says."""
+        """Raises ValueError, LookupError, TypeError or AttributeError if the answer does not follow the interface."""
         choice = answer["choices"][0]
-        text = choice["message"].get("content") or ""  # null where a limit came before the first word
+        text = choice["message"].get("content") or ""  # null if a limit came before the first word
         usage = answer.get("usage") or {}
         steps = (choice.get("logprobs") or {}).get("content") or []
         if probe and not steps:
@@ -178,7 +179,7 @@ class OpenAI(Engine):
         )
 
     def _probed(self, probe: Probe) -> dict[str, int]:
-        """Vocabulary id of each of the probe's tokens, from vLLM's /tokenize; none where the server has no such thing.
+        """The vocabulary ids of the probe's tokens, from vLLM's /tokenize; none if the server lacks that endpoint.
 
         Raises ConfigError for a text that is not one token.
         """
@@ -213,13 +214,13 @@ def _base_url(options: Server, section: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"{setting}={_redacted(url)}: http://… or https://… is due")
     if parts.username or parts.password or parts.query:
-        # It is kept with every answer, and printed.
+        # The URL is stored with every answer, and printed.
         raise ConfigError(f"{setting} holds a name, a password or a query; put the key into {KEY}")
     return url.rstrip("/")
 
 
 def _probabilities(steps: Sequence[dict[str, Any]], probe: Probe, probed: dict[str, int]) -> dict[str, float]:
-    """Of the probe's tokens, as far as the server gives them; none where the answer ended before the position."""
+    """Of the probe's tokens, as far as the server gives them; none if the answer ended before the position."""
     if probe.position >= len(steps):
         return {}
     seen = {entry["token"]: entry["logprob"] for entry in steps[probe.position]["top_logprobs"]}

@@ -3,11 +3,10 @@
 Prompts are sorted by length into batches of a number of tokens (answers included) and padded on the left (on the right
 for the encoder of a sequence-to-sequence model).
 
-What is guaranteed of a prompt's answer: its random numbers are its own, whatever its batch (models/sampling.py), and
-temperature 0 takes the most probable token. What is not: another batch has another padding, which moves the logits in
-their last bits; in bf16 or fp16 that can turn a choice between two nearly equal tokens. `precision=fp32` makes it rare,
-`batch_tokens=16` (every prompt alone) rules it out. Beams, penalties and warpers that a model's own settings ask for
-are not used.
+A prompt has its own random numbers, whatever its batch (models/sampling.py), and temperature 0 takes the most probable
+token. But another batch has another padding, which changes the last bits of the logits; in bf16 or fp16 this can flip a
+choice between two nearly equal tokens. `precision=fp32` makes that rare, `batch_tokens=16` (every prompt alone) rules
+it out. Beams, penalties and warpers in a model's own settings are not used.
 """
 
 import logging
@@ -47,7 +46,7 @@ PLAIN: dict[str, Any] = {
     "do_sample": False, "num_beams": 1, "repetition_penalty": 1.0, "no_repeat_ngram_size": 0, "min_length": 0,
     "encoder_no_repeat_ngram_size": 0, "length_penalty": 1.0, "early_stopping": False,
 }  # fmt: skip
-"""Generation without what a model's own generation_config.json may turn on."""
+"""Turns off the options that a model's own generation_config.json may turn on."""
 
 
 class Transformers(Engine):
@@ -59,14 +58,14 @@ class Transformers(Engine):
     version: ClassVar[str] = "1"
 
     def __init__(self, options: Options, section: str, length: str = "max_tokens") -> None:
-        """`section`, and what it calls max_tokens (`length`): for messages."""
+        """For messages: `section`, and `length`, its name for max_tokens."""
         self.options = options
         self.local = LocalModel(options, section, length)
         self.adapter = adapter_of(options.adapter, section)
         self.device = choose_device(options.device)
         self.dtype = choose_dtype(options.precision, self.device)
         self.uses_gpu = self.device.type == "cuda"
-        # On a CPU one model uses all cores: a copy of the weights for each of them is more than most machines hold.
+        # On a CPU one model uses all cores: most machines cannot hold a copy of the weights for every core.
         self.workers = None if self.uses_gpu else 1
         self.batch_tokens = options.batch_tokens or (65_536 if self.uses_gpu else 8192)
 
@@ -96,7 +95,7 @@ class Transformers(Engine):
         todo = [row for row in range(len(ids)) if row not in answers]
         lengths = [len(ids[row]) + self.options.max_tokens for row in todo]
         counts = [len(tokens) for tokens in ids]
-        model = self.model if todo else None  # a model that cannot be loaded is no error of a prompt
+        model = self.model if todo else None  # a model that cannot be loaded is not a fault of a prompt
         for batch in batches(lengths, self.batch_tokens):
             rows = [todo[place] for place in batch]
             assert model is not None
@@ -113,7 +112,7 @@ class Transformers(Engine):
     def _batch(
         self, ids: Sequence[list[int]], seeds: Sequence[int], probe: Probe | None, probed: dict[str, int]
     ) -> list[Completion]:
-        """Answers of a batch; its seconds are shared out by tokens."""
+        """Answers of a batch; the seconds are divided among them by tokens."""
         sampler = RowSampler(self.options.temperature, seeds, self.device, sorted(set(probed.values())))
         start = time.perf_counter()
         with all_cores(), torch.inference_mode():
@@ -155,7 +154,7 @@ class Transformers(Engine):
         )
 
     def _padded(self, ids: Sequence[list[int]]) -> dict[str, Tensor]:
-        """input_ids and attention_mask, int64 (n, longest). A causal model goes on at the right end of each row."""
+        """input_ids and attention_mask, int64 (n, longest). A causal model continues a row at its right end."""
         longest = max(map(len, ids))
         tokens = torch.full((len(ids), longest), self._padding, dtype=torch.long)
         mask = torch.zeros_like(tokens)
@@ -166,7 +165,7 @@ class Transformers(Engine):
         return {"input_ids": tokens.to(self.device), "attention_mask": mask.to(self.device)}
 
     def _until_end(self, tokens: list[int]) -> list[int]:
-        """Up to and with the first end token; what follows is padding."""
+        """The tokens up to the first end token, inclusive; the rest is padding."""
         end = next((place for place, token in enumerate(tokens) if token in self._ends), len(tokens))
         return tokens[: end + 1]
 
@@ -192,7 +191,7 @@ class Transformers(Engine):
 
     @cached_property
     def model(self) -> Any:
-        """A PreTrainedModel. Raises EngineUnavailable where it generates no text, or not all weights are there."""
+        """A PreTrainedModel. Raises EngineUnavailable if it generates no text, or if weights are missing."""
         require_device(self.device, self.dtype, self.local.section)
         kind: Any = AutoModelForSeq2SeqLM if self.local.is_seq2seq else AutoModelForCausalLM
         try:
@@ -218,7 +217,7 @@ class Transformers(Engine):
 
 @contextmanager
 def all_cores() -> Iterator[None]:
-    """PyTorch's threads on all cores of this process (Ray gives a worker one), and as they were afterwards."""
+    """Set PyTorch's threads to all cores of this process (Ray gives a worker one), and restore them afterwards."""
     before = torch.get_num_threads()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     torch.set_num_threads(cores)

