@@ -231,7 +231,7 @@ def make_metrics(config: ScoreConfig) -> dict[str, Metric]:
 
 
 def metrics_identity(metrics: Metrics) -> dict[str, Any]:
-    """Everything that the tables depend on besides the cases: the metrics' versions and columns (k, MAUVE's features)."""
+    """Everything that the tables depend on besides the cases: the metrics' versions and columns (k, features)."""
     return {
         name: {"version": metric.version, "columns": [asdict(column) for column in metric.columns()]}
         for name, metric in metrics.items()

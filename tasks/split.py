@@ -1,9 +1,9 @@
 """split: `passages` → `sentences`, by a splitter that cuts (trained on a sample of the corpus) or one that rewrites.
 
 A splitter that rewrites gives propositions, which are not parts of their passage: such a row has no place in it
-(start = end = 0), and nothing downstream may treat it as a part. Its id depends on its passage and on all units of the passage,
-because the other units are its context. A passage without units stays whole, as its only unit, and is counted in the
-manifest (`whole`).
+(start = end = 0), and nothing downstream may treat it as a part. Its id depends on its passage and on all units
+of the passage, because the other units are its context. A passage without units stays whole, as its only unit, and is
+counted in the manifest (`whole`).
 """
 
 from collections.abc import Iterator
