@@ -1,4 +1,4 @@
-"""Corpora by name: the files of configs/corpora, and those of a directory of the user's own."""
+"""Corpora by name: the files of configs/corpora, and of a directory of the user's own."""
 
 from pathlib import Path
 
@@ -10,9 +10,9 @@ FOLDER = Path(__file__).parents[2] / "configs" / "corpora"
 
 
 def corpora(store: Path, own: Path | None = None) -> dict[str, Path]:
-    """Every corpus's file by its name; one of the directory `own` (default: `corpora` beside the store) wins.
+    """The files of all corpora by name; the directory `own` (default: `corpora` beside the store) takes precedence.
 
-    Raises ConfigError where a directory that was asked for is not there.
+    Raises ConfigError if `own` is given and does not exist.
     """
     if own and not own.is_dir():
         raise ConfigError(f"no directory of corpora {own}")
@@ -21,7 +21,7 @@ def corpora(store: Path, own: Path | None = None) -> dict[str, Path]:
 
 
 def find_corpus(name: str, store: Path, own: Path | None = None) -> Corpus:
-    """Raises UnknownName that lists the known ones, ConfigError that names the file."""
+    """Raises UnknownName, which lists the known corpora, and ConfigError, which names the file."""
     known = corpora(store, own)
     if name not in known:
         raise UnknownName("corpus", name, sorted(known))

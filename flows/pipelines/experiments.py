@@ -1,7 +1,7 @@
-"""Experiments: from a YAML file and `--set` to the methods that are set side by side.
+"""Experiments: from a YAML file and `--set` to the methods that are compared.
 
-A list in the place of a single value is a grid: `--set retrieve.alpha=[0.5,0.8]` makes two methods of each one that
-alpha is of any account to.
+A list in place of a single value is a grid: `--set retrieve.alpha=[0.5,0.8]` turns every method that uses alpha into
+two methods.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ KINDS: dict[str, type[Section]] = {
     for kind in (field.annotation, *get_args(field.annotation))
     if isinstance(kind, type) and issubclass(kind, Section)
 }
-"""The sections that name a method, which has options of its own."""
+"""The sections that name a method with its own options."""
 
 
 def names() -> list[str]:
@@ -44,11 +44,11 @@ def find(name: str) -> tuple[str, dict[str, Any]]:
 
 
 def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]) -> Evaluate:
-    """An experiment's settings as parameters of the flow. What was `given` besides wins, also over what single methods
-    have of their own.
+    """An experiment's settings as parameters of the flow. `given` takes precedence, also over the settings of single
+    methods.
 
-    What concerns several methods is set for those that have such an option. Raises ConfigError where none has it, and
-    where a method does not have what is set for it alone.
+    A setting for all methods applies to those that have such an option. Raises ConfigError if no method has it, or if a
+    method lacks an option that is set for it alone.
     """
     layer: dict[str, Any] = {}
     for part in given:
@@ -70,7 +70,8 @@ def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]
 
 
 def complete(parameters: Evaluate) -> Evaluate:
-    """With every section as the options of its method. Raises UnknownName, and ConfigError that names the method."""
+    """The parameters with complete sections, as the Options of their methods. Raises UnknownName, and ConfigError,
+    which names the method."""
     methods = []
     for method in parameters.methods:
         with _named(method.name):
@@ -80,7 +81,7 @@ def complete(parameters: Evaluate) -> Evaluate:
 
 @contextmanager
 def _named(label: str) -> Iterator[None]:
-    """Lets a ConfigError say of which method it is."""
+    """Adds the method's name to a ConfigError."""
     try:
         yield
     except ConfigError as error:
@@ -88,7 +89,7 @@ def _named(label: str) -> Iterator[None]:
 
 
 def _score(settings: Mapping[str, Any], given: Mapping[str, Any]) -> ScoreConfig:
-    """What was given wins; other metrics than the experiment's leave out what only the latter have."""
+    """`given` takes precedence; if it names other metrics, options of the experiment's metrics alone are dropped."""
     if "metrics" not in given:
         return build(ScoreConfig, settings, given)
     usual = with_options(build(ScoreConfig, settings), "score")
@@ -98,42 +99,42 @@ def _score(settings: Mapping[str, Any], given: Mapping[str, Any]) -> ScoreConfig
 
 @dataclass(frozen=True)
 class _Draft:
-    """The settings of a method; where it has a list of values, a grid of methods comes of it."""
+    """The settings of a method; a list of values gives a grid of methods."""
 
     label: str
     settings: Mapping[str, Any]
 
 
 def _draft(label: str, experiment: Experiment, own: Mapping[str, Any], wins: Mapping[str, Any]) -> _Draft:
-    """What concerns several methods, as far as this one has it, its own, and what wins over both."""
+    """The experiment's settings that this method has, its own settings, and those that take precedence over both."""
     defaults = {section: getattr(experiment, section) for section in SECTIONS}
     settings = merged(defaults, own)
     for section, kind in KINDS.items():
         if settings.get(section) is not None and isinstance(special := own.get(section) or {}, Mapping):
             with _named(label):
                 _check_own(section, kind, settings[section], special)
-    # What a method does not do (null) has no settings to win over.
+    # A section that a method omits (null) takes no settings.
     settings = merged(settings, {key: value for key, value in wins.items() if settings.get(key, {}) is not None})
     return _Draft(label, {section: _fitting(section, value) for section, value in settings.items()})
 
 
 def _check_own(section: str, kind: type[Section], settings: Mapping[str, Any], own: Mapping[str, Any]) -> None:
-    """Raises ConfigError, UnknownName for a setting that the method itself does not have."""
-    options = _options(kind, settings)
-    if unknown := {key: value for key, value in own.items() if not any(key in each.model_fields for each in options)}:
+    """Raises ConfigError, UnknownName for a setting that the method itself lacks."""
+    fields = {key for options in _options(kind, settings) for key in options.model_fields}
+    if unknown := {key: value for key, value in own.items() if key not in fields}:
         with_options(build(kind, {kind.field(): _names(kind, settings)[0], **unknown}), section)
 
 
 def _fitting(section: str, settings: Any) -> Any:
-    """Without what is for other methods of the kind."""
+    """The settings without those of other methods of the kind."""
     if section not in KINDS or not isinstance(settings, Mapping):
         return settings
-    options = _options(KINDS[section], settings)
-    return {key: value for key, value in settings.items() if any(key in each.model_fields for each in options)}
+    fields = {key for options in _options(KINDS[section], settings) for key in options.model_fields}
+    return {key: value for key, value in settings.items() if key in fields}
 
 
 def _names(kind: type[Section], settings: Mapping[str, Any]) -> list[str]:
-    """The method, or the methods where there is a list of them."""
+    """The method, or the methods if the settings have a list."""
     named = settings.get(kind.field(), kind.model_fields[kind.field()].default)
     return list(named) if isinstance(named, (list, tuple)) else [named]
 
@@ -143,7 +144,7 @@ def _options(kind: type[Section], settings: Mapping[str, Any]) -> list[type[Sect
 
 
 def _nobody_has(name: str, section: str, key: str, kind: type[Section], drafts: Sequence[_Draft]) -> str:
-    """Why a setting for all methods of an experiment is an error."""
+    """The error message for a setting that no method of an experiment has."""
     used = [draft.settings[section] for draft in drafts if draft.settings[section] is not None]
     if not used:
         return _nobody_does(name, section, key)
@@ -151,7 +152,7 @@ def _nobody_has(name: str, section: str, key: str, kind: type[Section], drafts: 
         {field for settings in used for options in _options(kind, settings) for field in options.model_fields}
     )
     owners = where(kind(), section, key)
-    close = "" if owners else nearest(f"{section}.{key}", [f"{section}.{each}" for each in known])
+    close = "" if owners else nearest(f"{section}.{key}", [f"{section}.{field}" for field in known])
     reason = owners or f"known: {', '.join(known)}"
     return f"unknown setting '{section}.{key}'{close} for the methods of {name}; {reason}"
 
@@ -162,7 +163,7 @@ def _nobody_does(name: str, section: str, key: str) -> str:
 
 
 def _methods(draft: _Draft) -> Iterator[Method]:
-    """A method for each point of its grid. Raises ConfigError that names the method and the setting."""
+    """A method for every point of its grid. Raises ConfigError, which names the method and the setting."""
     lists = _lists(draft.settings)
     single = _without(draft.settings, {path for path, _ in lists})
     points: set[str] = set()
@@ -179,7 +180,7 @@ def _methods(draft: _Draft) -> Iterator[Method]:
 
 
 def _lists(settings: Mapping[str, Any]) -> list[tuple[tuple[str, ...], list[Any]]]:
-    """Every setting that has a list of values, by its path."""
+    """The settings with a list of values, by path."""
     lists = []
     for key, value in settings.items():
         if isinstance(value, Mapping):
@@ -192,19 +193,19 @@ def _lists(settings: Mapping[str, Any]) -> list[tuple[tuple[str, ...], list[Any]
 
 
 def _matters(settings: Mapping[str, Any], path: tuple[str, ...]) -> bool:
-    """Whether a method has any use for a setting: a sweep over alpha leaves naive RAG as it is."""
+    """Whether a method uses a setting: a sweep over alpha does not change naive RAG."""
     section = path[0]
     if section in ("variant", "refine") and settings["retrieve"] is None:
         return False
-    if path == ("variant", "encode", "context"):  # without alpha there is no context to be weighed in
+    if path == ("variant", "encode", "context"):  # without alpha the context has no weight
         section, path = "retrieve", ("retrieve", "alpha")
     return section not in KINDS or any(
-        path[1] in each.model_fields for each in _options(KINDS[section], settings[section])
+        path[1] in options.model_fields for options in _options(KINDS[section], settings[section])
     )
 
 
 def _without(settings: Mapping[str, Any], paths: Collection[tuple[str, ...]]) -> dict[str, Any]:
-    """Without these settings: an axis that is of no account to a method leaves it at the default."""
+    """The settings without these paths: a method that does not use an axis keeps its default."""
     result = dict(settings)
     for key, value in settings.items():
         if (key,) in paths:

@@ -1,9 +1,9 @@
 """From parameters to the plan of their run, built once and handed on.
 
-`plan = graph(parameters)` opens the sources, makes the methods and works out every fingerprint; `plan.done()`,
-`plan.room()` and `plan.run(execute)` then need nothing else. A flow of Prefect takes parameters alone, which its form
-shows: where a plan of these was built before the flow was called (the command line asks whether there is anything to
-do), `handed_over` lets `graph` give that one.
+`plan = graph(parameters)` opens the sources, constructs the methods and computes every fingerprint; `plan.done()`,
+`plan.room()` and `plan.run(execute)` then need nothing else. A Prefect flow takes only parameters, which its form
+shows. If a plan was built before the call of the flow (the command line asks whether there is anything to do),
+`handed_over` makes `graph` return that plan.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _built: ContextVar[tuple[Execution, Plan] | None] = ContextVar("built", default=None)
 
 
-# Not at work time: typing would keep these functions, and with them DuckDB's types, beyond the end of the interpreter.
+# Not at run time: typing would keep these functions, and with them DuckDB's types, beyond the end of the interpreter.
 if TYPE_CHECKING:
 
     @overload
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 
 def graph(parameters: Execution) -> Plan:
-    """The plan of a run: the one that was handed over for these parameters, else a new one.
+    """The plan of a run: the one handed over for these parameters, else a new one.
 
-    Raises what a user has to mend: ConfigError, InputError, UnknownName, IndexNotFound, IndexMismatch, and what a
-    method raises whose model is missing.
+    Raises the errors that a user has to correct: ConfigError, InputError, UnknownName, IndexNotFound, IndexMismatch,
+    and the errors of a method whose model is missing.
     """
     built = _built.get()
     return built[1] if built and built[0] == parameters else _new(parameters)
@@ -70,7 +70,7 @@ def _new(parameters: Execution) -> Plan:
 
 @contextmanager
 def handed_over(parameters: Execution, plan: Plan) -> Iterator[None]:
-    """Within the block, and in what is called from it, `graph` of these parameters is this plan."""
+    """Within the block, and in the functions called from it, `graph` of these parameters returns this plan."""
     token = _built.set((parameters, plan))
     try:
         yield

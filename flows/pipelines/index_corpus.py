@@ -1,4 +1,4 @@
-"""Making a corpus searchable, as plain Python: load → split → encode → index, and terms → bm25 for keywords."""
+"""Index a corpus, as plain Python: load → split → encode → index, and terms → bm25 for keywords."""
 
 import json
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from tasks.stage import Stage
 
 
 class IndexPlan(Plan):
-    """The stages that make the index `parameters.name`. Raises what a user has to mend, before anything runs."""
+    """The stages of the index `parameters.name`. The constructor raises the errors that a user has to correct."""
 
     flow = "index_corpus"
     parameters: IndexCorpus
@@ -36,12 +36,12 @@ class IndexPlan(Plan):
         return next(stage for stage in self.stages if isinstance(stage, Load))
 
     def room(self) -> None:
-        from flows.pipelines.quote.quote import check_room  # a run that is done asks for none
+        from flows.pipelines.quote.quote import check_room  # a finished run needs no quote
 
         check_room(self)
 
     def over(self, passages: Sequence[Passage], folder: Path) -> "IndexPlan":
-        """The same work over a few passages, with a store of its own in that new folder."""
+        """The same work over a few passages, with its own store in that new folder."""
         source = folder / "sample.jsonl"
         rows = [{"title": passage.title, "text": passage.text} for passage in passages]
         files.write_text(source, "".join(json.dumps(row) + "\n" for row in rows))
@@ -63,10 +63,10 @@ class IndexPlan(Plan):
 
 
 def index_stages(parameters: IndexCorpus) -> list[Stage]:
-    """load → split → encode → index; without split where whole passages are all that is to be retrieved; terms → bm25
-    where keywords are to be searched too. The settings are complete: methods' own Options (`tasks.registry.completed`).
+    """load → split → encode → index; without split if only whole passages are retrieved; terms → bm25 for keyword
+    search. The settings must be complete: the methods' own Options (`tasks.registry.completed`).
 
-    Fingerprints follow from settings and inputs alone, so that all are known before anything runs.
+    Fingerprints follow from settings and inputs alone, so all are known before anything runs.
     """
     store = parameters.store.absolute()  # a worker may have another working directory
     load = Load(store, parameters.datasets, parameters.load)
@@ -82,7 +82,7 @@ def index_stages(parameters: IndexCorpus) -> list[Stage]:
 
 
 def _keyword_stages(parameters: IndexCorpus, tables: dict[Unit, Artifact]) -> list[Stage]:
-    """terms → bm25, over the same units, where they are wanted."""
+    """terms → bm25 over the same units; none if keyword search is off."""
     if not parameters.bm25.enabled:
         return []
     store = parameters.store.absolute()

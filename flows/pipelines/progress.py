@@ -1,4 +1,4 @@
-"""Live progress of a stage: a bar on a terminal, log lines elsewhere, and a hook for whoever else wants to know."""
+"""Live progress of a stage: a bar on a terminal, log lines elsewhere, and a hook for other displays."""
 
 import logging
 import sys
@@ -55,7 +55,7 @@ class StageProgress:
             self.hook(100.0, self.line())
 
     def expect(self, total: int) -> None:
-        """From now on count towards `total` rows."""
+        """Restart the count, towards `total` rows."""
         self.total, self.rows, self.tokens = total, 0, 0
         self._began = time.monotonic()
         if self._bar:

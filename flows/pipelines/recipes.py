@@ -1,4 +1,4 @@
-"""Recipes: a trainer with its settings, by the name of a file in configs/recipes or as a file of one's own."""
+"""Recipes: a trainer with its settings, by the name of a file in configs/recipes or by the path of a file."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,8 +31,8 @@ def find(recipe: str) -> tuple[str, dict[str, Any]]:
 
 
 def training(recipe: str, *layers: Mapping[str, Any]) -> TrainModel:
-    """The parameters of the flow. Later layers win; what in them is no parameter of the flow is one of the trainer's
-    settings, as everything in a recipe is. Raises UnknownName, ConfigError."""
+    """The parameters of the flow. Later layers take precedence. A key that is not a parameter of the flow is a setting
+    of the trainer, as all keys of a recipe are. Raises UnknownName, ConfigError."""
     name, settings = find(recipe)
     flow: dict[str, Any] = {"recipe": name}
     for layer in layers:

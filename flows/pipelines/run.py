@@ -1,8 +1,7 @@
-"""What a run is going to do: its stages, all known before anything runs, and what came of them.
+"""The plan of a run, with all stages known before anything runs, and the outcome.
 
-A plan is built once per run (flows/pipelines/graph.py) and travels from there: to the question whether there is
-anything to do, to the quote, to the check of the disk, and to whoever executes it. What it reads of the store to answer
-one of them it does not read again for the next.
+A plan is built once per run (flows/pipelines/graph.py). The same plan answers whether there is anything to do, gives
+the quote, checks the disk, and is executed. It reads the manifests of finished stages in the store only once.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,31 +17,31 @@ from storage.runs import Run, recorded_run
 from tasks.stage import Stage
 
 Execute = Callable[[Sequence[Stage], str], list[Manifest]]
-"""Does stages of one kind for a run (its id), and returns the manifests: serially, or as a Prefect task on Ray."""
+"""Executes stages of one kind for a run (its id), serially or as a Prefect task on Ray, and returns their manifests."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run came to: its record, its manifests in the order of their stages, and the names of the artifacts that
-    were there already."""
+    """The outcome of a run: its record, its manifests in the order of their stages, and the names of the artifacts that
+    existed before."""
 
     run: Run
     manifests: list[Manifest]
     reused: set[str]
 
     def new(self) -> list[Manifest]:
-        """Of what this run did itself."""
+        """The manifests of the artifacts that this run wrote."""
         return [manifest for manifest in self.manifests if manifest.artifact not in self.reused]
 
 
 class Plan:
-    """The stages of a run, in an order in which they can be done. Can be pickled: neither models nor files travel.
+    """The stages of a run, in a possible order of execution. Its pickle has neither models nor files.
 
-    A pipeline subclasses it and says what it has besides: checks between the stages, names to save at the end.
+    A pipeline subclasses it and adds checks between the stages and names to save at the end.
     """
 
     flow: ClassVar[str]
-    """As the record of a run names it."""
+    """The name of the flow in the record of a run."""
 
     def __init__(self, parameters: Execution, name: str, stages: Iterable[Stage]) -> None:
         """`name`: of the index or experiment the run is for; `stages`: in any order."""
@@ -60,36 +59,36 @@ class Plan:
         return [stage for step in self.steps for stage in step]
 
     def manifest(self, stage: Stage) -> Manifest | None:
-        """A stage's manifest if there is nothing to do; read, and its files looked at, once per plan."""
+        """The manifest of a finished stage, else None; it is read, and its files are checked, once per plan."""
         name = stage.artifact.name
         if name not in self._manifests and (manifest := stage.manifest()):
             self._manifests[name] = manifest
         return self._manifests.get(name)
 
     def missing(self) -> list[Stage]:
-        """The stages that are not done yet, or whose files were damaged since."""
+        """The stages that are not finished, or whose files are damaged."""
         return [stage for stage in self.stages if not self.manifest(stage)]
 
     def done(self) -> bool:
-        """Whether every artifact is there already, so that no workers need to be started."""
+        """Whether all artifacts exist, so that no workers need to start."""
         return not self.missing()
 
     def room(self) -> None:
-        """Raise DoesNotFit where the disk has no room for what is missing. By default there is nothing to ask: what an
-        evaluation writes is small beside its index."""
+        """Raise DoesNotFit if the disk has no room for the missing artifacts. By default nothing is checked: an
+        evaluation writes little beside its index."""
 
     def check(self, stage: Stage, manifest: Manifest) -> None:
-        """Raise where a stage came to something that the next ones cannot work with."""
+        """Raise an error if the next stages cannot work with the result of a stage."""
 
     def methods(self) -> dict[str, dict[str, str]]:
-        """Of an evaluation, by method and table the artifact that holds its rows."""
+        """For an evaluation: by method and table, the artifact that holds the rows."""
         return {}
 
     def save(self, run: Run) -> None:
-        """Keep what the run was for, once all its stages are done."""
+        """Store the result of the run, when all its stages are finished."""
 
     def run(self, execute: Execute) -> Outcome:
-        """Do what is missing, step by step. What is there already is not done again."""
+        """Execute the missing stages, step by step. Existing artifacts are reused."""
         config = self.parameters.model_dump(mode="json")
         names = [stage.artifact.name for stage in self.stages]
         reused = {*names} - {stage.artifact.name for stage in self.missing()}
@@ -111,10 +110,10 @@ class Plan:
 
 
 def in_order(stages: Iterable[Stage]) -> list[list[Stage]]:
-    """Stages of one name together, each artifact once: a model is loaded once for all that need it.
+    """Groups of stages with one name, every artifact once, so that a model is loaded once for all of them.
 
-    A stage comes after those whose artifacts it reads (`inputs`), whichever method's they are, and otherwise in the
-    order in which it was named. Raises ValueError where stages read each other.
+    A stage comes after the stages of any method whose artifacts it reads (`inputs`); otherwise the given order is kept.
+    Raises ValueError if stages read one another.
     """
     distinct = {stage.artifact.name: stage for stage in stages}
     before: dict[str, list[str]] = {stage.name: [] for stage in distinct.values()}
@@ -136,7 +135,7 @@ def in_order(stages: Iterable[Stage]) -> list[list[Stage]]:
 
 
 def run_serially(stages: Sequence[Stage], run_id: str) -> list[Manifest]:
-    """Do stages in this process alone, with the same result."""
+    """Execute stages in this process alone, with the same result."""
     manifests = []
     for stage in stages:
         with stage.artifact.locked(), StageProgress(stage.name) as progress:

@@ -1,4 +1,4 @@
-"""A training as plain Python: a recipe and data sets → load → train, and the finished model in a directory."""
+"""A training as plain Python: load → train by a recipe, and the finished model in a directory."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ from tasks.train import Train
 
 @dataclass(frozen=True)
 class Trained(Outcome):
-    """What a training came to. `figures`: a row for each measurement on what was held out."""
+    """The outcome of a training. `figures`: a row for every measurement on the held-out part."""
 
     figures: list[dict[str, Any]]
 
@@ -24,7 +24,7 @@ class Trained(Outcome):
 
 
 class TrainingPlan(Plan):
-    """The stages that train by a recipe; the finished model is copied to `parameters.out` where that is given."""
+    """The stages that train by a recipe; the finished model is copied to `parameters.out` if that is given."""
 
     flow = "train"
     parameters: TrainModel
@@ -42,7 +42,7 @@ class TrainingPlan(Plan):
 
 
 def training_stages(parameters: TrainModel) -> list[Stage]:
-    """load (of the questions) → load (of more passages) → train. Raises what a user has to mend."""
+    """load (of the questions) → load (of more passages) → train. Raises the errors that a user has to correct."""
     store = parameters.store.absolute()  # a worker may have another working directory
     loads = [Load(store, names, parameters.load) for names in (parameters.datasets, parameters.passages) if names]
     passages = loads[1].artifact if len(loads) > 1 else None

@@ -1,4 +1,4 @@
-"""Which index a method searches: the named one, or that of the same corpus which was made with other settings."""
+"""The index that a method searches: the named one, or an index of the same corpus with other settings."""
 
 import re
 import shlex
@@ -21,9 +21,9 @@ SECTIONS = tuple(name for name, field in IndexCorpus.model_fields.items() if isi
 
 
 def with_indexes(parameters: Evaluate) -> Evaluate:
-    """The parameters with the name of the index that each method's `variant` asks for.
+    """The parameters with the name of the index that a method's `variant` asks for.
 
-    Raises IndexNotFound, ConfigError, and IndexMismatch where there is none, with the command that makes it.
+    Raises IndexNotFound, ConfigError, and IndexMismatch, with the command that makes the index, if there is none.
     """
     methods = [
         method.model_copy(update={"index": _variant(parameters.store, method, method.index)})
@@ -35,8 +35,7 @@ def with_indexes(parameters: Evaluate) -> Evaluate:
 
 
 def _variant(store: Path, method: Method, index: str) -> str:
-    """The index itself where it has the settings, else the one of the same passages that has them and is most like
-    it."""
+    """The index itself if it has the settings, else the most similar index of the same passages that has them."""
     base = find_index(store, index)
     try:
         wanted = _settings(merged(base.config, method.variant))
@@ -47,22 +46,22 @@ def _variant(store: Path, method: Method, index: str) -> str:
     if unknown := method.variant.keys() - set(SECTIONS):
         raise ConfigError(f"method {method.name}: variant has {min(unknown)!r}; known: {', '.join(SECTIONS)}")
     unit = make(method.retrieve, "retrieve").unit if method.retrieve else ""
-    found = {
+    differences = {
         name: sum(settings.get(key) != wanted.get(key) for key in wanted.keys() | settings.keys())
         for name, settings in _indexes_of(store, base)
         if all(settings.get(key) == wanted[key] for key in asked) and unit in settings["encode.units"]
     }
-    if found:
-        return min(found, key=lambda name: (found[name], name != index, name))
-    told = " and ".join(f"{key}={_text(wanted[key])}" for key in asked)
+    if differences:
+        return min(differences, key=lambda name: (differences[name], name != index, name))
+    settings_due = " and ".join(f"{key}={_text(wanted[key])}" for key in asked)
     raise IndexMismatch(
-        f"method {method.name} needs an index of the corpus of {index!r} with {told}; make it with\n  "
+        f"method {method.name} needs an index of the corpus of {index!r} with {settings_due}; make it with\n  "
         f"{_command(store, base, wanted, asked)}"
     )
 
 
 def _check(variant: Mapping[str, Any], base: NamedIndex) -> None:
-    """Raises UnknownName, ConfigError for a setting that its method does not have."""
+    """Raises UnknownName, ConfigError for a setting that its method lacks."""
     whole = build(IndexCorpus, base.config)
     for name, settings in variant.items():
         section = getattr(whole, name, None)
@@ -80,8 +79,8 @@ def _indexes_of(store: Path, base: NamedIndex) -> Iterator[tuple[str, dict[str, 
 
 
 def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """By path ("encode.context"), all that decides an index of given sources. Of one that an older version made, what
-    was not to be set then is at its default, and what cannot be set any more is passed over."""
+    """By path ("encode.context"), all settings that determine an index of given sources. For an index of an older
+    version, newer settings have their defaults, and settings that no longer exist are dropped."""
     whole = completed(build(IndexCorpus, config), read=as_recorded).model_dump(mode="json")
     return dict(_flat({section: whole[section] for section in SECTIONS}))
 
@@ -101,7 +100,7 @@ def _command(store: Path, base: NamedIndex, wanted: Mapping[str, Any], asked: Ma
     name = "-".join([base.name, *(f"{key.rpartition('.')[2]}-{_text(wanted[key])}" for key in named)])
     name = re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-")
     parts = ["vitalfew", "index", *base.config["datasets"], "--name", name]
-    parts += [part for each in sets for part in ("--set", each)]
+    parts += [part for assignment in sets for part in ("--set", assignment)]
     parts += [] if str(store) == "store" else ["--store", str(store)]
     return " ".join(map(shlex.quote, parts))
 

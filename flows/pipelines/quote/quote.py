@@ -1,8 +1,8 @@
-"""What a run will take, quoted before it is paid for: `vitalfew plan`.
+"""The quote of a run before its start: `vitalfew plan`.
 
-The sources are surveyed (survey.py), and the stages themselves are tried on small samples (trial.py): on a first
-handful of passages, which pays for loading models, on as many others, and on some hundred. A shard's cost is taken to
-be a line through the latter two: so much for any shard and so much for every passage in it.
+The sources are surveyed (survey.py), and the stages themselves are tried on three small samples (trial.py): a handful
+of passages, whose trial includes the loading of models, as many others, and some hundred. The cost of a shard is
+modelled as a line through the latter two samples: a fixed part per shard and a part per passage.
 """
 
 import math
@@ -28,44 +28,44 @@ from tasks.split import Split
 from tasks.stage import Stage
 
 FIRST, LARGE = 64, 512
-"""Passages in the first two samples each, and in the large one."""
+"""Passages in either of the first two samples, and in the large one."""
 SURVEY_SECONDS = 10.0
 # Seconds that Prefect's server and Ray take to start and to end, beyond the stages' own work; measured on two cores of
-# an AMD EPYC: no sample can tell them.
+# an AMD EPYC, because no sample can show them.
 START_RAY = 14.0
 # Seconds until a stage's workers on Ray are ready.
 START_STAGE = 4.0
 # Bytes of a staged row besides its text and title.
 STAGED_ROW = 90
-# A disk is ample that has this many times the size of the sources, packed as they may be. Indexes of dimension 384 came
-# to 40 times the text; a source that only knows its number of records is taken to have such long ones (bytes).
+# A disk with AMPLE times the size of the sources, which may be compressed, is ample: indexes of dimension 384 took 40
+# times the text. RECORD is the assumed size (bytes) of a record in a source that knows only its number of records.
 AMPLE, RECORD = 500, 1000
-# Bytes of a worker that are Ray's own.
+# The memory (bytes) of a worker that Ray itself uses.
 RAY_WORKER = 115 << 20
 
 
 class Quotable(Protocol):
-    """A plan over a corpus, of which some passages can stand for all."""
+    """A plan over a corpus; a few passages can represent the corpus."""
 
     parameters: IndexCorpus
 
     @property
     def store(self) -> Path:
-        """Where it will write."""
+        """The store that it writes to."""
 
     @property
     def stages(self) -> list[Stage]:
-        """In an order in which they can be done."""
+        """The stages in a possible order of execution."""
 
     @property
     def load(self) -> Load:
         """The stage that reads the sources."""
 
     def missing(self) -> list[Stage]:
-        """The stages that are not done yet."""
+        """The stages that are not finished."""
 
     def over(self, passages: Sequence[Passage], folder: Path) -> "Quotable":
-        """The same work over a few passages, with a store of its own in that new folder."""
+        """The same work over a few passages, with its own store in that new folder."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Line:
     def through(cls, small: tuple[float, float], large: tuple[float, float]) -> "Line":
         (n, y), (m, z) = small, large
         slope = (z - y) / (m - n) if m > n else 0.0
-        if slope <= 0 or z - slope * m < 0:  # noise: what is left is proportion
+        if slope <= 0 or z - slope * m < 0:  # noise: assume proportionality instead
             return cls(0.0, z / m)
         return cls(z - slope * m, slope)
 
@@ -89,10 +89,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Quoted:
-    """A quote per stage, in order; a stage that is there already is quoted as nothing.
+    """A quote per stage, in order; a finished stage costs nothing.
 
-    `known`: the share of passages whose vectors the store holds; `start_seconds`: what is no stage's own;
-    `staging_bytes`: what load needs while it runs; `free_bytes`: what the disk has.
+    `known`: the share of passages whose vectors the store holds; `start_seconds`: time outside the stages;
+    `staging_bytes`: disk space that load needs temporarily; `free_bytes`: free space on the disk.
     """
 
     survey: Survey
@@ -105,7 +105,7 @@ class Quoted:
 
     @property
     def disk_bytes(self) -> float:
-        """What has to fit: all that stays, and what comes and goes."""
+        """The disk space that the run needs: permanent and temporary files."""
         return sum(quote.disk_bytes for quote in self.stages) + self.staging_bytes
 
     @property
@@ -130,7 +130,7 @@ def _no_room(due: float, free: int) -> str:
 
 
 def quote(plan: Quotable) -> Quoted:
-    """Quote a run, and keep the quotes in its store. Raises InputError as the run itself would."""
+    """Quote a run, and store the quotes in its store. Raises InputError as the run itself would."""
     parameters = plan.parameters
     missing = {stage.name for stage in plan.missing()}
     workers = (parameters.workers or psutil.cpu_count() or 1) if parameters.runner == "ray" else 1
@@ -158,10 +158,10 @@ def quote(plan: Quotable) -> Quoted:
 
 
 def check_room(plan: Quotable) -> None:
-    """Refuse to start a run whose artifacts the disk has no room for. Raises DoesNotFit.
+    """Raise DoesNotFit if the disk has no room for the artifacts of a run.
 
-    Where the disk is large for the sources there is nothing to ask. Else the quotes tell, and where there are none, one
-    is made.
+    A disk that is ample for the sources passes at once. Otherwise stored quotes decide; if some are missing, the run is
+    quoted now.
     """
     free = files.free_bytes(plan.store)
     sources = sum(files.status(path).size for path in plan.load.files)
@@ -180,7 +180,7 @@ def check_room(plan: Quotable) -> None:
 
 
 def _tried(plan: Quotable, folder: Path, surveyed: Survey, workers: int) -> Trials:
-    """By stage, what it takes on the three samples, with as many processes at work as the machine will see."""
+    """By stage, the measurements on the three samples, with as many processes at once as the run will have."""
     passages = [passage for _, passage in surveyed.sample]
     sizes = _sizes(len(passages))
     ends = np.cumsum(sizes)
@@ -245,8 +245,8 @@ def _quote(
 
 
 def _seconds(measure: str, samples: tuple[Sample, ...], amount: float, starts: int, shards: int) -> float:
-    """Of that many shards of `amount` tokens or rows, where the model is loaded `starts` times. `measure`: of a shard,
-    wall or cpu. Models are paid by the token, everything else by the row."""
+    """Seconds for `shards` shards of `amount` tokens or rows, if the model is loaded `starts` times. `measure`: wall or
+    cpu, of a shard. The cost of models grows with tokens, all other costs with rows."""
     first, small, large = samples
     over = "tokens" if large.tokens else "rows"
     line = Line.through(*((getattr(sample, over), getattr(sample, measure)) for sample in (small, large)))
@@ -256,13 +256,13 @@ def _seconds(measure: str, samples: tuple[Sample, ...], amount: float, starts: i
 def _preparation(
     stage: Stage, seconds: str, small: Sample, large: Sample, surveyed: Survey, parameters: IndexCorpus
 ) -> float:
-    """Seconds before the first shard: in proportion to what is read, which for the splitter has a limit."""
+    """Seconds before the first shard: proportional to the passages read, of which the splitter has a limit."""
     due = surveyed.passages
     if isinstance(stage, Split):
         chars = sum(len(passage.text) for _, passage in surveyed.sample) / len(surveyed.sample)
         due = min(due, stage.config.sample_chars / chars)
     reading = surveyed.seconds if stage.name == "load" else 0.0
-    return reading + Line.through(*((each.passages, getattr(each, seconds)) for each in (small, large))).at(due)
+    return reading + Line.through(*((sample.passages, getattr(sample, seconds)) for sample in (small, large))).at(due)
 
 
 def _nothing(quote: Quote) -> Quote:

@@ -1,8 +1,8 @@
-"""What a corpus holds, from one look at its sources: how many distinct passages, and a fair sample of them.
+"""The content of a corpus, from one pass over its sources: the number of distinct passages, and a fair sample.
 
 The passages with the smallest ids are kept (a bottom-k sketch: Beyer et al., "On Synopses for Distinct-Value
-Estimation", SIGMOD 2007). As ids are hashes of the texts, these are a uniform sample of the distinct passages, however
-often a text is repeated and wherever in the sources it stands, and the k-th smallest id tells how many there are.
+Estimation", SIGMOD 2007). Ids are hashes of the texts, so these are a uniform sample of the distinct passages, however
+often and wherever a text occurs in the sources, and the k-th smallest id gives an estimate of their number.
 """
 
 import heapq
@@ -19,14 +19,14 @@ from tasks.datasets.base import Dataset, Passage, Question, Record, Reject
 from tasks.datasets.reading import bytes_read
 
 SKETCH = 1 << 16
-"""Ids kept for counting: up to so many are counted exactly, more with a standard error of 0.4 %."""
+"""Ids kept for counting: up to this number the count is exact, beyond it the standard error is 0.4 %."""
 
 Value = TypeVar("Value")
 
 
 @dataclass
 class BottomK(Generic[Value]):
-    """The k values with the smallest keys, each key once."""
+    """The k values with the smallest keys; the keys are distinct."""
 
     k: int
     values: dict[int, Value] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class BottomK(Generic[Value]):
             del self.values[-heapq.heappop(self._largest)]
 
     def distinct(self) -> float:
-        """Estimate of the number of distinct keys, drawn evenly from 0 to 2**63; exact where k holds them all."""
+        """Estimate of the number of distinct keys, drawn evenly from 0 to 2**63; exact if there are fewer than k."""
         if len(self.values) < self.k:
             return len(self.values)
         return (self.k - 1) * ID_RANGE / (-self._largest[0] + 1)
@@ -51,7 +51,7 @@ class BottomK(Generic[Value]):
 class Survey:
     """`share` of the sources was read (1: all of them) in `seconds`; the counts are of the whole, extrapolated.
 
-    `other_bytes`: what there is besides passages, as a multiple of the passages' own bytes."""
+    `other_bytes`: the size of all records except passages, as a multiple of the passages' size."""
 
     share: float
     seconds: float
@@ -67,7 +67,7 @@ class Survey:
 
 
 def survey(datasets: Sequence[Dataset], config: LoadConfig, sample: int, seconds: float) -> Survey:
-    """Read for at most `seconds` (the first records at any rate), and count. Raises InputError."""
+    """Read for at most `seconds` (but always the first `sample` records), and count. Raises InputError."""
     sketch: BottomK[None] = BottomK(SKETCH)
     chosen: BottomK[Passage] = BottomK(sample)
     questions: BottomK[None] = BottomK(SKETCH)
@@ -111,7 +111,7 @@ def _note(
 
 
 def _bytes(record: Record) -> int:
-    """Of the texts and numbers of a record, about."""
+    """The approximate size of a record's texts and numbers."""
     match record:
         case Passage():
             return len(record.text) + len(record.title) + 8
@@ -126,7 +126,7 @@ def _facts(question: Question) -> int:
 
 
 def _share(records: int, totals: Sequence[int | None], read: int, size: int) -> float | None:
-    """How much of the sources `records` are: by their number where that is known, else by bytes; None: cannot tell."""
+    """The share of the sources in `records`: by the total number if known, else by bytes; None if unknown."""
     if all(total is not None for total in totals):
         return min(1.0, records / max(1, sum(filter(None, totals))))
     return min(1.0, read / size) if read and size else None

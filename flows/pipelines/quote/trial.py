@@ -1,9 +1,9 @@
-"""A trial run of the stages on small samples, in processes like those that will do the work.
+"""A trial run of the stages on small samples, in processes like those of the run.
 
-The stages are run on a first handful of passages, which pays for loading models, on as many others, and on some
-hundred, in stores that are thrown away. Under Ray a worker does one stage: here too each stage has fresh processes, as
-many at once as there will be workers, since those that share a machine slow each other down. A serial run does all in
-one process. Like a worker, such a process imports what its stages need and no more.
+The stages run on a handful of passages, whose trial includes the loading of models, on as many others, and on some
+hundred, in temporary stores. Under Ray a worker executes one stage, so here every stage gets fresh processes too, as
+many at once as the run has workers, because processes on one machine slow one another down. A serial run executes all
+stages in one process. Like a worker, such a process imports only what its stages need.
 """
 
 import os
@@ -20,7 +20,7 @@ from storage.costs import Cost
 from tasks.stage import Stage
 
 Plans = Sequence[Sequence[Stage]]
-"""For every stage, in order, that stage on each of the samples."""
+"""For every stage, in order, that stage on all samples."""
 
 
 GIVEN, MEASURED = "given.pickle", "measured.pickle"
@@ -28,9 +28,9 @@ GIVEN, MEASURED = "given.pickle", "measured.pickle"
 
 @dataclass(frozen=True)
 class Sample:
-    """What a stage came to on one sample: means over its `shards`; `preparation` is paid once.
+    """The measurements of a stage on one sample: means over its `shards`; `preparation_*` occur once.
 
-    `passages` is the number in the sample; seconds and bytes otherwise.
+    `passages`: the number in the sample; times in seconds, sizes in bytes.
     """
 
     passages: float
@@ -68,32 +68,34 @@ class Sample:
 
     @classmethod
     def mean(cls, samples: Sequence["Sample"]) -> "Sample":
-        return cls(**{name: sum(getattr(each, name) for each in samples) / len(samples) for name in vars(samples[0])})
+        return cls(
+            **{name: sum(getattr(sample, name) for sample in samples) / len(samples) for name in vars(samples[0])}
+        )
 
 
 Trials = dict[str, tuple[Sample, ...]]
-"""By stage, what it came to on each of the samples."""
+"""By stage, the measurements on all samples."""
 
 
 def try_stages(copies: Sequence[Plans], passages: Sequence[int], folder: Path, together: bool) -> Trials:
-    """Do the stages on samples of that many passages, in one process for each copy at the same time; `together`: a
-    copy's stages all in one process. Means over the copies. Raises what a stage raises."""
+    """Execute the stages on samples of that many passages, with one process per copy at the same time; `together`: all
+    stages of a copy in one process. The results are means over the copies. Raises the errors of the stages."""
     stages = range(len(copies[0]))
     names = [samples[0].name for samples in copies[0]]
     groups = [list(stages)] if together else [[position] for position in stages]
     results: Trials = {}
     for number, group in enumerate(groups):
-        each = _in_processes(
+        results_of_copies = _in_processes(
             [[plans[position] for position in group] for plans in copies], passages, folder / f"{number}"
         )
         for place, position in enumerate(group):
-            measured = [copy[place] for copy in each]
+            measured = [copy[place] for copy in results_of_copies]
             results[names[position]] = tuple(Sample.mean(sample) for sample in zip(*measured, strict=True))
     return results
 
 
 def _in_processes(copies: Sequence[Plans], passages: Sequence[int], folder: Path) -> list[list[list[Sample]]]:
-    """By copy, stage and sample."""
+    """The measurements by copy, stage and sample."""
     running = []
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     for number, plans in enumerate(copies):
@@ -114,7 +116,7 @@ def _in_processes(copies: Sequence[Plans], passages: Sequence[int], folder: Path
 
 
 def _measure(plans: Plans, passages: Sequence[int]) -> list[list[Sample]]:
-    """By stage and sample. The stages before these have been done."""
+    """The measurements by stage and sample. The stages before these must be finished."""
     return [
         [Sample.of(stage, stage.run("plan"), size) for stage, size in zip(samples, passages, strict=True)]
         for samples in plans
@@ -122,7 +124,7 @@ def _measure(plans: Plans, passages: Sequence[int]) -> list[list[Sample]]:
 
 
 def main() -> None:
-    """A process of `try_stages`; its argument is a folder with what it is given."""
+    """A process of `try_stages`; its argument is the folder with its input."""
     folder = Path(sys.argv[1])
     plans, passages = pickle.loads(files.read_bytes(folder / GIVEN))
     try:
