@@ -1,4 +1,4 @@
-"""What a run shows in Prefect's UI besides its stages' progress: report, plots, and what it cost beside the quote."""
+"""The artifacts of a run in Prefect's UI besides the stages' progress: report, plots, and costs beside the quote."""
 
 import logging
 import re
@@ -20,7 +20,7 @@ logger = logging.getLogger("vitalfew")
 
 
 def show_report(written: Written) -> None:
-    """The table of an evaluation as Markdown with the path of its page, and each of its plots as an image."""
+    """Show the table of an evaluation as Markdown with the path of its page, and its plots as images."""
     report, page = written.report, files.absolute(written.html)
     create_markdown_artifact(
         f"{markdown_report(report)}\n\nPlots and all figures: `{page}` (open it in a browser of that machine)",
@@ -33,16 +33,16 @@ def show_report(written: Written) -> None:
 
 
 def show_figures(recipe: str, figures: Sequence[Mapping[str, Any]]) -> None:
-    """What a training measured on what was held out."""
+    """Show the measurements of a training on the held-out part."""
     create_table_artifact(
         [{**row} for row in figures], key=f"figures-{_key(recipe)}", description="Measured on what was held out"
     )
 
 
 def show_costs(store: Path, outcome: Outcome, methods: Mapping[str, Sequence[str]] | None = None) -> None:
-    """A row per artifact of a run: what it took and, where `vitalfew plan` was asked before, what it was quoted at.
+    """Show a row per artifact of a run: its costs and, if `vitalfew plan` ran before, its quote.
 
-    `methods`: of an evaluation, by artifact the methods that use it.
+    `methods`: for an evaluation, the methods that use an artifact, by artifact.
     """
     rows = []
     for manifest in outcome.manifests:
@@ -69,5 +69,5 @@ def _costs(store: Path, manifest: Manifest, there: bool) -> dict[str, Any]:
 
 
 def _key(title: str) -> str:
-    """What Prefect takes as an artifact's key: small letters, digits and dashes."""
+    """A valid key of a Prefect artifact: small letters, digits and dashes."""
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")

@@ -26,7 +26,7 @@ def evaluate(parameters: Evaluate) -> Evaluated:
 
 
 def evaluate_and_show(parameters: Evaluate) -> Evaluated:
-    """What every flow does that evaluates."""
+    """The common part of all flows that evaluate."""
     use_secrets(parameters)
     plan = graph(parameters)
     with nullcontext() if plan.done() else ray_cluster(parameters):
@@ -41,8 +41,8 @@ def evaluate_and_show(parameters: Evaluate) -> Evaluated:
 
 
 def use_secrets(parameters: Evaluate) -> None:
-    """Take what the methods read from the environment, and is not there, from Prefect's Secret blocks that they name,
-    where there are any. Workers that this process starts inherit its environment; nothing else sees the secrets."""
+    """Set missing environment variables of the methods from the Prefect Secret blocks that they name, if these exist.
+    Workers of this process inherit its environment; nothing else sees the secrets."""
     sections = [
         (name, section) for method in parameters.methods for name, section in method if isinstance(section, Section)
     ]

@@ -1,7 +1,7 @@
-"""Stages as Prefect tasks, whose shards are done on Ray (flows/ray_pool.py).
+"""Stages as Prefect tasks, whose shards run on Ray (flows/ray_pool.py).
 
-A stage is one Prefect task, with its own progress, retries and artifacts. Prefect's own caching stays off: what is done
-is known from the store, and from nothing else.
+A task executes the stages of one kind, with its own progress, retries and artifacts. Prefect's caching is off: only the
+store knows which shards are finished.
 """
 
 import logging
@@ -25,26 +25,26 @@ from storage.artifacts import Manifest
 from tasks.stage import Stage
 
 logger = logging.getLogger("vitalfew")
-if logger.level == logging.NOTSET:  # a process of Prefect's, whose runs show what this logger says
+if logger.level == logging.NOTSET:  # a Prefect process: its runs show the messages of this logger
     logger.setLevel(logging.INFO)
 
 
 def _hear_again(
-    lost: "sys.UnraisableHookArgs", told: Callable[["sys.UnraisableHookArgs"], Any] = sys.unraisablehook
+    lost: "sys.UnraisableHookArgs", default: Callable[["sys.UnraisableHookArgs"], Any] = sys.unraisablehook
 ) -> None:
-    """What Prefect's handler of SIGTERM raises comes to nothing where it finds a destructor at work: Python lets none
-    raise anything, and the run would go on until it is killed. So the signal is sent again."""
+    """Send SIGTERM again if its exception was lost. Prefect's handler of SIGTERM raises an exception; Python discards
+    it if a destructor is running, and the run would continue until it is killed."""
     if isinstance(lost.exc_value, TerminationSignal):
         threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
     else:
-        told(lost)
+        default(lost)
 
 
 sys.unraisablehook = _hear_again
 
 
 def _is_transient(task: Any, run: Any, state: Any) -> bool:
-    """Retry what may go otherwise next time (a lost worker, a full disk), not what the user has to mend."""
+    """Retry errors that may pass (a lost worker, a full disk), not errors that the user has to correct."""
     error = state.result(raise_on_failure=False)
     retried = is_lost(error) or isinstance(error, (OSError, MemoryError))
     return retried and not isinstance(error, FileNotFoundError)
@@ -78,8 +78,8 @@ def run_stages(name: str, stages: Sequence[Stage], run_id: str, pool: Workers) -
 
 
 def on_ray(workers: int | None, keep: bool = False) -> Execute:
-    """Stages of one kind as a Prefect task. `keep`: the same actors do all kinds, which saves their start where the
-    work is small; else each kind has fresh ones, and their memory is its own."""
+    """Execute stages of one kind as a Prefect task. `keep`: the same actors do all kinds, which saves their start if
+    the work is small; else every kind has fresh actors, with their own memory."""
     kept: dict[float, Workers] = {}
 
     def execute(stages: Sequence[Stage], run_id: str) -> list[Manifest]:

@@ -1,7 +1,7 @@
-"""What a person fills in to start a run in Prefect's UI: few fields, with drop-downs of what there is.
+"""The forms that start a run in Prefect's UI: few fields, with drop-downs of the known names.
 
-The names in the drop-downs are those of the registry, of configs/experiments and of configs/recipes. A method of one's
-own ("module:Class") goes into `more`, as it goes to `--set`.
+The names in the drop-downs are those of the registry, of configs/experiments and of configs/recipes. A user's own
+method ("module:Class") goes into `more`, in the syntax of `--set`.
 """
 
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ from tasks.registry import METHODS, UnknownName
 
 @dataclass(frozen=True)
 class OneOf:
-    """Marks a text that is one of the registry's names of a kind, an experiment's, or a recipe's (or its file): a
-    drop-down in a form."""
+    """Marks a text field as the name of a method of one kind, of an experiment, or of a recipe (or its file). A form
+    shows a drop-down for it."""
 
     kind: str
 
@@ -51,15 +51,15 @@ class Form(Place):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        made = handler.resolve_ref_schema(handler(schema))
-        fields = sorted(made["properties"].items(), key=lambda field: field[0] in Place.model_fields)
-        made["properties"] = {name: _plain(field) for name, field in fields}
-        return made
+        form = handler.resolve_ref_schema(handler(schema))
+        fields = sorted(form["properties"].items(), key=lambda field: field[0] in Place.model_fields)
+        form["properties"] = {name: _plain(field) for name, field in fields}
+        return form
 
 
 def _plain(field: dict[str, Any]) -> dict[str, Any]:
-    """A field's schema without "or null", for which Prefect's form would have a switch of its own, and without null as
-    its default, which the form would send."""
+    """A field's schema without "or null", for which Prefect's form would show a separate switch, and without a null
+    default, which the form would send."""
     kinds = [kind for kind in field.get("anyOf", []) if kind != {"type": "null"}]
     rest = {key: value for key, value in field.items() if key != "anyOf" and (key, value) != ("default", None)}
     return {**rest, **kinds[0]} if len(kinds) == 1 else rest
@@ -92,7 +92,7 @@ class EvaluateForm(Form):
     more: tuple[str, ...] = MORE
 
     def evaluation(self) -> Evaluate:
-        """The parameters of `evaluate`. Raises ConfigError that names the field, UnknownName."""
+        """The parameters of `evaluate`. Raises ConfigError, which names the field, and UnknownName."""
         encode = {"encoder": self.encoder, "context": self.context}
         given = {
             "index": self.index,
@@ -127,7 +127,7 @@ class IndexForm(Form):
     more: tuple[str, ...] = MORE
 
     def corpus(self) -> IndexCorpus:
-        """The parameters of `index_corpus`. Raises ConfigError that names the setting."""
+        """The parameters of `index_corpus`. Raises ConfigError, which names the setting."""
         given = {
             "name": self.name,
             "datasets": _specifications(self.sources),
@@ -150,7 +150,7 @@ class TrainForm(Form):
     more: tuple[str, ...] = MORE
 
     def training(self) -> TrainModel:
-        """The parameters of `train`. Raises ConfigError that names the setting, UnknownName."""
+        """The parameters of `train`. Raises ConfigError, which names the setting, and UnknownName."""
         given = {
             "datasets": _specifications(self.datasets),
             "passages": _specifications(self.passages),
@@ -174,6 +174,6 @@ class ReEncode(Form):
 
 
 def _filled(settings: dict[str, Any]) -> dict[str, Any]:
-    """Without what was left empty, and without sections in which all was."""
+    """The settings without empty fields, and without sections in which all fields are empty."""
     filled = {key: _filled(value) if isinstance(value, dict) else value for key, value in settings.items()}
     return {key: value for key, value in filled.items() if value is not None and value != {}}

@@ -21,7 +21,7 @@ def index_corpus(parameters: IndexCorpus) -> Outcome:
 
 
 def index_and_show(parameters: IndexCorpus, quote: bool = False) -> Outcome:
-    """What every flow does that makes an index; `quote`: what it will take is quoted before. Raises DoesNotFit."""
+    """The common part of all flows that make an index; `quote`: quote the run before its start. Raises DoesNotFit."""
     plan = graph(parameters)
     if not (done := plan.done()):
         if quote:

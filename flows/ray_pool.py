@@ -1,7 +1,7 @@
-"""A stage's shards on Ray: a pool of actors, each of which loads its model once and keeps it: the only Ray there is.
+"""A stage's shards on a pool of Ray actors, which load their model once and keep it. Only this file uses Ray.
 
-A shard costs no more than a Ray call, and an actor that is killed is started again and only its shard redone. An actor
-imports this file: it knows no Prefect, which would make it start late.
+A shard costs only one Ray call. A killed actor is started again, and only its shard is repeated. An actor imports this
+file, so the file imports no Prefect, which would delay the actor's start.
 """
 
 import logging
@@ -35,16 +35,16 @@ def ray_cluster(execution: Execution) -> Iterator[None]:
         yield
         return
     local = {} if "RAY_ADDRESS" in os.environ else _local_ray(execution)
-    # In a thread of its own, because in the main one Ray puts its handler of SIGTERM in the place of Prefect's: a run
-    # that is cancelled would be taken for one that crashed, and a cancellation during the start would be lost. The
-    # thread lives as long as the cluster, because Linux kills Ray's processes when the thread that started them ends.
+    # In a separate thread, because in the main thread Ray replaces Prefect's handler of SIGTERM: a cancelled run would
+    # count as crashed, and a cancellation during the start would be lost. The thread lives as long as the cluster,
+    # because Linux kills Ray's processes when the thread that started them ends.
     with ThreadPoolExecutor(1) as starter:
         started = starter.submit(ray.init, log_to_driver=False, logging_level=logging.ERROR, **local)
         try:
             started.result()
             yield
         finally:
-            wait([started])  # what still starts cannot be shut down
+            wait([started])  # a cluster that is still starting cannot be shut down
             ray.shutdown()
 
 
@@ -58,8 +58,8 @@ def _local_ray(execution: Execution) -> dict[str, Any]:
 
 
 class Workers:
-    """A pool of Ray actors that do the shards of stages of one kind, one stage after the other: a model that several of
-    them use is loaded once."""
+    """A pool of Ray actors that execute the shards of stages of one kind, one stage after another: a model that several
+    stages use is loaded once."""
 
     def __init__(self, limit: int | None) -> None:
         self.limit = limit
@@ -68,9 +68,9 @@ class Workers:
         self.actors: list[Any] = []
 
     def run(self, stage: Stage, run_id: str, progress: "StageProgress") -> Manifest:
-        """Do a stage and return its manifest. What an actor raises is raised here as it was."""
+        """Execute a stage and return its manifest. Raises the errors of the actors unchanged."""
         if manifest := stage.manifest():
-            return manifest  # without an actor, for which Ray would start by itself where all is there and nothing did
+            return manifest  # without an actor: a finished run has no cluster, and an actor would start one
         remote: Any = ray.remote
         self.counter = self.counter or remote(num_cpus=0)(Counter).remote()
         limit = most_workers(stage, self.limit, ray.cluster_resources())
@@ -89,12 +89,12 @@ class Workers:
                 progress.add(*ray.get(self.counter.take.remote()))
         except RayTaskError as error:
             raise (error.cause if isinstance(error.cause, Exception) else error) from None
-        except SystemError as error:  # how Ray passes on what a signal's handler raised within a call of its own
+        except SystemError as error:  # Ray wraps the exception of a signal handler within its calls like this
             raise (error.__cause__ or error) from None
         return stage.finish()
 
     def _grow(self, stage: Stage, size: int) -> None:
-        """`size` actors with what the stage needs of a GPU: one method of a flow may need one, and another none."""
+        """Have `size` actors with the GPU share of the stage: one method of a flow may need a GPU, and another none."""
         if self.num_gpus != stage.num_gpus:
             self.num_gpus, self.actors = stage.num_gpus, []
         remote: Any = ray.remote
@@ -103,9 +103,9 @@ class Workers:
 
 
 def most_workers(stage: Stage, workers: int | None, resources: Mapping[str, float]) -> int:
-    """How many workers of a stage the cluster has room for, `workers` at most.
+    """The number of a stage's workers that the cluster has room for, at most `workers`.
 
-    Raises ConfigError where it has no GPU for a stage that needs one: Ray would wait for it for ever.
+    Raises ConfigError if it has no GPU for a stage that needs one: Ray would wait for ever.
     """
     most = min(workers or int(resources.get("CPU", 1)), stage.workers or sys.maxsize)
     if not stage.num_gpus:
@@ -129,12 +129,12 @@ def _follow(call: Any, counter: Any, progress: "StageProgress") -> None:
 
 
 def is_lost(error: object) -> bool:
-    """Whether it was Ray that failed, or a worker of its, and not the work."""
+    """Whether Ray or one of its workers failed, not the work itself."""
     return isinstance(error, RayError)
 
 
 class Counter:
-    """A Ray actor that adds up what the workers have done, so that the driver can show it."""
+    """A Ray actor that adds up the rows and tokens of the workers, so that the driver can show them."""
 
     def __init__(self) -> None:
         self.rows = self.tokens = 0
@@ -150,8 +150,8 @@ class Counter:
 
 
 class Worker:
-    """A Ray actor that does shards. Every call brings the stage's small description, so that an actor that was killed
-    and started again knows all it needs; what the stage loads is loaded once."""
+    """A Ray actor that executes shards. Every call brings the stage's small description, so that an actor that was
+    killed and started again has all it needs; the stage loads its model once."""
 
     def __init__(self) -> None:
         self.opened: Stage | None = None

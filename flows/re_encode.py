@@ -1,4 +1,4 @@
-"""The flow `re-encode`: a named corpus of configs/corpora made searchable anew, as a schedule does it every night."""
+"""The flow `re-encode`: index a named corpus of configs/corpora again, for example every night by a schedule."""
 
 import os
 from typing import Any
@@ -38,7 +38,7 @@ def re_encode(parameters: ReEncode) -> Any:
     settings = corpus.model_dump(exclude={"cron", "timezone"}, exclude_unset=True)
     lock = parameters.store / "indexes" / f".{corpus.name}.lock"
     files.make_folder(lock.parent)
-    # A lock and not a limit of Prefect's: it is let go of by whoever dies, and holds whatever server a run belongs to.
+    # A lock, not a limit of Prefect: a process that dies releases it, and it holds for the runs of all servers.
     with files.locked(lock, wait=False) as free:
         if not free:
             return Completed(name="Skipped", message=f"Another run re-encodes {corpus.name}: nothing was done here.")

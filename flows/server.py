@@ -1,4 +1,4 @@
-"""Prefect's server and what serves the deployments, as two processes that end with this one. Knows no Prefect."""
+"""Prefect's server and the runner of the deployments, as two processes that end with this one. Imports no Prefect."""
 
 import os
 import socket
@@ -21,24 +21,23 @@ from storage import files
 HOST = "127.0.0.1"
 PATIENCE = 120.0
 GRACE = {"runner": 40.0, "server": 4.0}
-"""Seconds that a process has to end by itself: the runner gives its runs 30, and tells the server what became of them.
-"""
+"""Seconds that a process has to end by itself: the runner gives its runs 30, and reports their states to the server."""
 
 
 class ServiceEnded(RuntimeError):
-    """A process of the service is gone: the message says which, and where its log is."""
+    """A process of the service has ended; the message says which, and where its log is."""
 
 
 @dataclass(frozen=True)
 class Running:
-    """A `vitalfew ui` that works: its address, and the process that started it."""
+    """A running `vitalfew ui`: its address, and the process that started it."""
 
     address: str
     pid: int
 
 
 def home(store: Path) -> Path:
-    """Where Prefect keeps its database and the logs lie: $PREFECT_HOME, or `.prefect` in the store."""
+    """The directory of Prefect's database and of the logs: $PREFECT_HOME, or `.prefect` in the store."""
     return Path(os.environ.get("PREFECT_HOME") or files.local(store / ".prefect")).expanduser().absolute()
 
 
@@ -54,7 +53,7 @@ def running(store: Path) -> Running | None:
 
 
 def answers(address: str) -> bool:
-    """Whether Prefect's server does, at once."""
+    """Whether Prefect's server at this address answers within two seconds."""
     try:
         with urlopen(f"{address}/api/health", timeout=2) as answer:
             return answer.status == 200
@@ -63,7 +62,7 @@ def answers(address: str) -> bool:
 
 
 def check_server() -> None:
-    """Raises ConfigError where a server is named (PREFECT_API_URL) that does not answer."""
+    """Raises ConfigError if PREFECT_API_URL names a server that does not answer."""
     address = os.environ.get("PREFECT_API_URL", "").rstrip("/").removesuffix("/api")
     if address and not answers(address):
         raise ConfigError(f"Prefect's server at {address} (PREFECT_API_URL) does not answer; start it, or unset that")
@@ -71,9 +70,9 @@ def check_server() -> None:
 
 @contextmanager
 def service(store: Path, port: int, corpora: Path | None = None) -> Iterator["Service"]:
-    """Start all, and end all with the block.
+    """Start both processes, and end both with the block.
 
-    Raises ConfigError where it runs already or the port is taken, ServiceEnded where it does not come up.
+    Raises ConfigError if the service runs already or the port is taken, ServiceEnded if it does not start.
     """
     folder = home(store)
     files.make_folder(folder)
@@ -93,7 +92,7 @@ def service(store: Path, port: int, corpora: Path | None = None) -> Iterator["Se
 
 def _check_port(port: int) -> None:
     with socket.socket() as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does: one just closed is free
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does: a port just closed is free
         try:
             trial.bind((HOST, port))
         except OSError as error:
@@ -101,7 +100,7 @@ def _check_port(port: int) -> None:
 
 
 class Service:
-    """The processes, by their names."""
+    """The processes, by name."""
 
     def __init__(self, store: Path, folder: Path, port: int, corpora: Path | None) -> None:
         self.address = f"http://{HOST}:{port}"
@@ -113,18 +112,18 @@ class Service:
         self._logs: list[IO[bytes]] = []
 
     def start(self) -> None:
-        """Raises ServiceEnded where a process ends, or two minutes have passed."""
+        """Raises ServiceEnded if a process ends, or after two minutes."""
         files.remove(self.ready)
         files.write_json(self.folder / "ui.json", {"address": self.address, "pid": os.getpid()})
         for name, arguments in self.commands.items():
             self._logs.append(self.log(name).open("wb"))
             self.processes[name] = subprocess.Popen(
                 [sys.executable, "-m", "flows.serve", *arguments],
-                stdin=subprocess.PIPE,  # at its end when this process is
+                stdin=subprocess.PIPE,  # closes when this process ends
                 stdout=self._logs[-1],
                 stderr=subprocess.STDOUT,
                 env=self._environment(),
-                start_new_session=True,  # Ctrl-C is for this process, which then ends them in order
+                start_new_session=True,  # Ctrl-C reaches only this process, which then ends them in order
             )
         deadline = time.monotonic() + PATIENCE
         while not files.exists(self.ready):
@@ -134,7 +133,7 @@ class Service:
             time.sleep(0.1)
 
     def check(self) -> None:
-        """Raises ServiceEnded where a process has ended."""
+        """Raises ServiceEnded if a process has ended."""
         for name, process in self.processes.items():
             if process.poll() is not None:
                 last = self.log(name).read_text(errors="replace").strip().splitlines()[-1:]
@@ -144,11 +143,11 @@ class Service:
                 )
 
     def stop(self) -> None:
-        """The runner first, which cancels its runs; what does not end in time is killed, with all it started."""
+        """End the runner first, which cancels its runs. After that time a process is killed with its children."""
         family = [child for process in self.processes.values() for child in _family(process.pid)]
         for name in ("runner", "server"):
             if process := self.processes.get(name):
-                # Without a server the runner would call for it in vain, and cancel nothing.
+                # Without a server the runner would wait for it in vain, and cancel nothing.
                 patience = GRACE[name] if self.processes["server"].poll() is None else 0.0
                 process.terminate()
                 with suppress(subprocess.TimeoutExpired):
@@ -160,7 +159,7 @@ class Service:
                 child.kill()
         psutil.wait_procs(family, timeout=2)
         for process in self.processes.values():
-            process.kill()  # nothing, where it has ended
+            process.kill()  # has no effect if it has ended
             process.wait()
         for log in self._logs:
             log.close()
@@ -170,14 +169,14 @@ class Service:
         return self.folder / f"{name}.log"
 
     def _environment(self) -> dict[str, str]:
-        """Prefect's settings: everything stays on this machine, and a run's log is what this project says."""
+        """Prefect's settings: everything stays on this machine, and a run's log has this project's messages."""
         return {
             **os.environ,
             "PREFECT_HOME": str(self.folder),
             "PREFECT_API_URL": f"{self.address}/api",
             "PREFECT_SERVER_API_HOST": HOST,
             "PREFECT_SERVER_API_PORT": self.address.rpartition(":")[2],
-            # Pages of other sites that a browser has open may not start runs here.
+            # Pages of other sites in the same browser must not start runs here.
             "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"{self.address},{self.address.replace(HOST, 'localhost')}",
             "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
             "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
@@ -189,7 +188,7 @@ class Service:
 
 
 def _family(pid: int) -> list[psutil.Process]:
-    """A process's children and theirs."""
+    """All descendants of a process."""
     with suppress(psutil.NoSuchProcess):
         return psutil.Process(pid).children(recursive=True)
     return []

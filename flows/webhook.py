@@ -15,7 +15,7 @@ SECONDS = 10.0
 
 
 def tell(flow: Any, flow_run: Any, state: Any) -> None:
-    """A hook of flows for a final state: report what failed, with which parameters, and why.
+    """A hook of flows for a final state: report the failed run, its parameters, and the reason.
 
     The URL is often a secret and is never logged. A webhook that does not answer does not fail the run.
     """

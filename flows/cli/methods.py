@@ -1,4 +1,4 @@
-"""The commands `methods` and `datasets`: what there is to choose from, what can be set of it, and how it is used."""
+"""The commands `methods` and `datasets`: the available methods and formats, their settings, and examples."""
 
 import inspect
 import json
@@ -32,11 +32,11 @@ EXAMPLES = {
     "selector": "vitalfew evaluate pfe_self_rag/table2 --index demo",
     "metric": "vitalfew evaluate quickstart --index demo",
 }
-"""By kind, a command that a setting makes use the method."""
+"""By kind, a command that uses the method once a setting names it."""
 
 
 def sections() -> Iterator[tuple[str, type[Section]]]:
-    """Every section of the settings that names a method, with its place in them."""
+    """The sections of the settings that name a method, with their places."""
     for model in (IndexCorpus, Method, Evaluate):
         for name, field in model.model_fields.items():
             for kind in (field.annotation, *get_args(field.annotation)):
@@ -90,7 +90,7 @@ def _explain(kind: str, name: str) -> None:
         return
     out.print(f"[b]{escape(name)}[/]  ({kind})\n{escape(inspect.getdoc(method) or '')}\n")
     place, section = next(((place, section) for place, section in sections() if section.kind == kind), ("", None))
-    if section is None:  # what runs a model (engine) is named by the method that uses it
+    if section is None:  # an engine, which is named by the method that uses it
         _options(method.Options, "", [*method.Options.model_fields])
         return
     named = (name,) if section.field() == "metrics" else name
@@ -109,7 +109,7 @@ def _explain(kind: str, name: str) -> None:
 
 
 def _example(kind: str, name: str, section: type[Section], place: str, further: tuple[str, ...]) -> str:
-    """A command that uses the method; `further`: settings that it needs besides its name. '' where no command does."""
+    """A command that uses the method; `further`: settings that it needs besides its name. '' if no command uses it."""
     if kind == "trainer":
         return f"vitalfew train {name} squad:train-v1.1.json --out my-{name}"
     if kind not in EXAMPLES:
@@ -135,7 +135,7 @@ def _options(options: type[BaseModel], place: str, keys: list[str]) -> None:
 def type_in_words(schema: dict[str, Any]) -> str:
     """The type of a field, from its JSON schema: "number, 0 to 1", "self_rag or pfe"."""
     if "anyOf" in schema:
-        return " or ".join(type_in_words(each) for each in schema["anyOf"])
+        return " or ".join(type_in_words(option) for option in schema["anyOf"])
     if "enum" in schema:
         return " or ".join(map(str, schema["enum"]))
     if schema.get("type") == "array":
@@ -168,8 +168,8 @@ def dataset_format(name: str, method: Any) -> None:
 
 
 def settings_help(*models: type[BaseModel]) -> str:
-    """Every `--set` key of the models' sections with its default and meaning, for a command's help; of a section that
-    names a method, what every method has."""
+    """Every `--set` key of the models' sections with its default and meaning, for a command's help; for a section that
+    names a method, the settings that every method has."""
     lines = ["[b]Settings[/b] (--set, --config); those of one method alone: [b]vitalfew methods NAME[/b]"]
     for model in models:
         for section, outer in model.model_fields.items():

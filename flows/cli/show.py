@@ -1,4 +1,4 @@
-"""What the commands print."""
+"""The output of the commands."""
 
 import csv
 import json
@@ -22,7 +22,7 @@ from tasks.reports.shown.text import printable
 
 
 def indexed(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
-    """What an index run did, stage by stage, and what to do next."""
+    """Print the results of an index run, stage by stage, and the next command."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("stage")
     for column in ("rows", "tokens", "CPU s", "tokens/s", "peak MiB", "USD"):
@@ -58,7 +58,7 @@ def indexed(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
 
 
 def planned(out: Console, parameters: IndexCorpus, quoted: Any) -> None:
-    """A quote, stage by stage, with what it rests on."""
+    """Print a quote, stage by stage, with its basis."""
     survey = quoted.survey
     read = "all" if survey.complete else f"{survey.share:.1%}"
     about = "" if survey.complete else "about "
@@ -103,18 +103,18 @@ def _duration(seconds: float) -> str:
 
 
 def _quote_and_truth(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
-    """The ledger's rows of what this run made, where it was quoted."""
-    made = [manifest.artifact.split("/")[1] for manifest in outcome.new()]
-    if not any(find(parameters.store, fingerprint) for fingerprint in made):
+    """Print the ledger's rows of this run's new artifacts, if any of them was quoted."""
+    fingerprints = [manifest.artifact.split("/")[1] for manifest in outcome.new()]
+    if not any(find(parameters.store, fingerprint) for fingerprint in fingerprints):
         return
     measures = ("rows", "tokens", "wall_seconds", "cpu_seconds", "peak_memory_bytes", "disk_bytes", "usd")
     columns = ", ".join(f"quoted_{name}, {name}" for name in measures)
-    listed = ", ".join(f"'{fingerprint}'" for fingerprint in made)
+    listed = ", ".join(f"'{fingerprint}'" for fingerprint in fingerprints)
     rows = query(
         parameters.store, f"SELECT fingerprint, stage, {columns} FROM ledger WHERE fingerprint IN ({listed})"
     ).fetchall()
     table = Table("quoted → truth", *(name.replace("_", " ") for name in measures), box=None, header_style="bold")
-    for row in sorted(rows, key=lambda row: made.index(row[0])):
+    for row in sorted(rows, key=lambda row: fingerprints.index(row[0])):
         pairs = zip(row[2::2], row[3::2], strict=True)
         table.add_row(row[1], *(f"{_short(quoted)} → {_short(true)}" if true else "" for quoted, true in pairs))
     out.print(table)
@@ -128,7 +128,7 @@ def _short(value: float) -> str:
 
 
 def _quality(out: Console, store: Path, manifest: Manifest) -> None:
-    """Recall and size of each unit's index, as a search uses it."""
+    """Print recall and size of every unit's index, at the chosen effort."""
     for row in (row for row in manifest.read(store, "index_quality").to_pylist() if row["chosen"]):
         setting = {"h": "ef_search", "i": "nprobe"}.get(row["type"][0], "")
         with_setting = f" with {setting} {row['effort']}" if row["effort"] else ""
@@ -140,7 +140,7 @@ def _quality(out: Console, store: Path, manifest: Manifest) -> None:
 
 def _stage_row(manifest: Manifest, reused: bool) -> list[str]:
     costs = [record.cost for record in [manifest.preparation, *manifest.shards] if record]
-    rows = sum(count for table, count in manifest.rows.items() if table != "neighbours")  # those are a sample's
+    rows = sum(count for table, count in manifest.rows.items() if table != "neighbours")  # they belong to a sample
     if reused:
         return [manifest.stage, f"{rows:,}", "", "", "", "", "", f"{manifest.artifact} (reused)"]
     tokens = sum(cost.tokens for cost in costs)
@@ -161,8 +161,8 @@ def _store(parameters: IndexCorpus) -> str:
     return "" if str(parameters.store) == "store" else f" --store {parameters.store}"
 
 
-def hits(out: Console, question: str, index: str, request: RetrieveConfig, found: Sequence[Any]) -> None:
-    """Hits as a table; the sentence stands out in its passage."""
+def hits(out: Console, question: str, index: str, request: RetrieveConfig, ranked: Sequence[Any]) -> None:
+    """Print hits as a table; the sentence is highlighted in its passage."""
     alpha = getattr(request, "alpha", None)
     how = request.retriever if alpha is None else f"{request.retriever}, alpha {alpha:g}"
     out.print(f"[b]{escape(printable(question))}[/]  ({index}, {how})\n")
@@ -170,7 +170,7 @@ def hits(out: Console, question: str, index: str, request: RetrieveConfig, found
     for column in ("#", "score", "core", "context"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("sentence, and its passage")
-    for hit in found:
+    for hit in ranked:
         context = "–" if hit.context is None else f"{hit.context:.3f}"
         table.add_row(str(hit.rank), f"{hit.score:.4g}", f"{hit.core:.3f}", context, _in_passage(hit))
     out.print(table)
@@ -188,9 +188,9 @@ def _in_passage(hit: Any) -> Text:
 
 
 def rows(out: Console, relation: duckdb.DuckDBPyRelation, format: str, most: int | None = None) -> None:
-    """The rows of a query, at most so many of them in a table; csv and json are streamed to standard output.
+    """Print the rows of a query, at most `most` in a table; csv and json are streamed to standard output.
 
-    Raises KeyboardInterrupt where the user stops the query, and DuckDB's errors: it runs only now.
+    Raises KeyboardInterrupt if the user stops the query, and DuckDB's errors, because the query runs only now.
     """
     try:
         _rows(out, relation, format, most)
@@ -203,11 +203,11 @@ def rows(out: Console, relation: duckdb.DuckDBPyRelation, format: str, most: int
 def _rows(out: Console, relation: duckdb.DuckDBPyRelation, format: str, most: int | None) -> None:
     if format == "table":
         table = Table(*relation.columns, box=None, header_style="bold", pad_edge=False)
-        found = (relation if most is None else relation.limit(most + 1)).fetchall()
-        for row in found[:most]:
+        fetched = (relation if most is None else relation.limit(most + 1)).fetchall()
+        for row in fetched[:most]:
             table.add_row(*(escape(_cell(value)) for value in row))
         out.print(table)
-        if most is not None and len(found) > most:
+        if most is not None and len(fetched) > most:
             out.print(f"The first {most:,} rows; there are more.")
         return
     batches = (batch.to_pylist() for batch in relation.arrow())
@@ -224,7 +224,7 @@ def _rows(out: Console, relation: duckdb.DuckDBPyRelation, format: str, most: in
 
 
 def trained(out: Console, artifact: str, figures: Sequence[Mapping[str, Any]], headings: Mapping[str, str]) -> None:
-    """What a training measured on what was held out. `headings`: of figures whose name does not say what they are."""
+    """Print the measurements of a training on the held-out part. `headings`: of figures with an unclear name."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name, value in figures[0].items():
         justify: Literal["left", "right"] = "left" if isinstance(value, str) else "right"
@@ -236,7 +236,7 @@ def trained(out: Console, artifact: str, figures: Sequence[Mapping[str, Any]], h
 
 
 def _figure(value: Any) -> str:
-    """A figure as it is read; a number with three decimals at most."""
+    """A figure in readable form; a number has at most three decimals."""
     if isinstance(value, float):
         return f"{value:,.3f}".rstrip("0").rstrip(".")
     return f"{value:,}" if isinstance(value, int) else escape(printable(str(value)))

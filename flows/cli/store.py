@@ -61,16 +61,16 @@ def _indexes(store: Path) -> list[dict[str, Any]]:
     from storage.files import DamagedRecord
     from storage.runs import find_index, index_names
 
-    found: list[dict[str, Any]] = []
+    indexes: list[dict[str, Any]] = []
     for name in index_names(store):
         try:
             index = find_index(store, name)
         except DamagedRecord as error:
-            found.append({"name": name, "settings": f"DAMAGED: {error}", "artifacts": {}, "run_id": None})
+            indexes.append({"name": name, "settings": f"DAMAGED: {error}", "artifacts": {}, "run_id": None})
             continue
         settings = " ".join([*index.config["datasets"], *changed_settings(index.config)])
-        found.append({"name": name, "settings": settings, "artifacts": index.artifacts, "run_id": index.run_id})
-    return found
+        indexes.append({"name": name, "settings": settings, "artifacts": index.artifacts, "run_id": index.run_id})
+    return indexes
 
 
 def _print_artifacts(entries: "list[Entry]") -> None:
@@ -85,7 +85,7 @@ def _print_artifacts(entries: "list[Entry]") -> None:
         shards = f"{entry.shards_done} of {entry.shards or '?'} shards"
         state = {"unfinished": f"[yellow]{shards}[/]", "damaged": f"[red]damaged[/]: {escape(entry.fault)}"}
         table.add_row(
-            f"{entry.artifact.table}/{entry.artifact.fingerprint[:8]}",  # `verify` takes it like that
+            f"{entry.artifact.table}/{entry.artifact.fingerprint[:8]}",  # `verify` accepts this form
             entry.stage,
             state.get(entry.state, entry.state),
             f"{entry.rows:,}",
@@ -132,8 +132,8 @@ def verify(
         for fault in faults:
             remedy = fault.remedy or _remake(store, fault.artifact, fault.remove)
             out.print(f"[red]{escape(fault.what)}[/]\n    {escape(remedy)}", highlight=False, soft_wrap=True)
-    told = f"{len(faults)} faults in" if faults else "No fault in"
-    out.print(f"{told} {len(chosen)} artifacts, {decimal(size)} read.", highlight=False)
+    count = f"{len(faults)} faults in" if faults else "No fault in"
+    out.print(f"{count} {len(chosen)} artifacts, {decimal(size)} read.", highlight=False)
     raise typer.Exit(1 if faults else 0)
 
 
@@ -143,7 +143,7 @@ def _bar(size: int) -> Progress:
 
 
 def _remake(store: Path, artifact: str, remove: Path | None) -> str:
-    """The command that makes an artifact again, from the index or else the run that used it last."""
+    """The command that makes an artifact again, by the index or else the run that used it last."""
     from storage.files import DamagedRecord
     from storage.runs import find_index, index_names, read_runs
 
@@ -182,13 +182,13 @@ def gc(
 
         check_store(store)
         policy = Policy(keep_runs, keep_unfinished)
-        found = plan(store, policy)
+        planned = plan(store, policy)
         if delete:
-            outcome = [(removal, reason) for removal, reason in remove(store, found.removals, policy)]
+            outcome = [(removal, reason) for removal, reason in remove(store, planned.removals, policy)]
         else:
-            outcome = [(removal, None) for removal in found.removals]
+            outcome = [(removal, None) for removal in planned.removals]
     removals = [removal for removal, reason in outcome if reason is None]
-    kept = found.kept | {removal.name: reason for removal, reason in outcome if reason}
+    kept = planned.kept | {removal.name: reason for removal, reason in outcome if reason}
     freed = sum(removal.bytes for removal in removals)
     if as_json:
         listed = [asdict(removal) for removal in removals]
@@ -200,8 +200,8 @@ def gc(
     for name, reason in sorted(kept.items()):
         table.add_row(f"[dim]{escape(name)}[/]", "[dim]kept[/]", f"[dim]{escape(reason)}[/]")
     out.print(table)
-    told = "Removed" if delete else "Nothing was touched; --delete removes"
-    out.print(f"{told} {len(removals)} of these, {decimal(freed)}.", highlight=False)
+    action = "Removed" if delete else "Nothing was touched; --delete removes"
+    out.print(f"{action} {len(removals)} of these, {decimal(freed)}.", highlight=False)
 
 
 @store_app.command()

@@ -1,4 +1,4 @@
-"""What commands share: where they print, how they tell errors and end on Ctrl-C, the options of most of them."""
+"""The shared parts of commands: consoles, error messages, the end on Ctrl-C, and common options."""
 
 import logging
 import os
@@ -49,7 +49,7 @@ VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="Say what i
 
 
 def prepare(verbose: bool) -> None:
-    """Logging to the terminal, and libraries that neither phone home nor talk more than the user asked for."""
+    """Set up logging to the terminal, and keep libraries from sending telemetry and from printing too much."""
     level = logging.INFO if verbose else logging.WARNING
     handler = RichHandler(console=err, show_path=False, show_level=False)
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler])
@@ -58,7 +58,7 @@ def prepare(verbose: bool) -> None:
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "PREFECT_LOGGING_LEVEL": "INFO" if verbose else "CRITICAL",  # errors are told once, by this command
+        "PREFECT_LOGGING_LEVEL": "INFO" if verbose else "CRITICAL",  # this command reports an error once
         "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",  # a busy machine is slow, not broken
         "DO_NOT_TRACK": "1",
         "HF_HUB_OFFLINE": "1",
@@ -80,7 +80,7 @@ def layers(config: Path | None, assignments: list[str] | None, **given: Any) -> 
 
 @contextmanager
 def explained_errors() -> Iterator[None]:
-    """What a user can mend is one message and exit status 1; Ctrl-C is 130; anything else is a fault of ours."""
+    """An error that a user can correct gives one message and exit status 1, Ctrl-C gives 130; others are bugs."""
     from duckdb import Error as QueryFailed
     from httpx import TransportError
 
@@ -96,16 +96,16 @@ def explained_errors() -> Iterator[None]:
         err.print(f"[bold red]Error:[/] {escape(printable(str(error)))}", highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None
     except TransportError as error:
-        told = f"Prefect's server does not answer any more ({type(error).__name__}). {GOES_ON}"
-        err.print(f"[bold red]Error:[/] {told}", highlight=False, soft_wrap=True)
+        message = f"Prefect's server does not answer any more ({type(error).__name__}). {GOES_ON}"
+        err.print(f"[bold red]Error:[/] {message}", highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None
 
 
 def end_at_once_on_interrupt(store: Path) -> None:
     """Let Ctrl-C end the run, its workers and its server within seconds.
 
-    A terminal interrupts the whole group of processes, Prefect's temporary server among them, and an exception would
-    find Prefect calling for that server for minutes.
+    A terminal interrupts the whole process group, with Prefect's temporary server; after an exception, Prefect would
+    wait for that server for minutes.
     """
 
     def end(number: int, frame: FrameType | None) -> None:

@@ -77,7 +77,7 @@ def train(
 
 
 def _flow(form: "TrainForm", parameters: "TrainModel") -> "Trained":
-    """The flow takes what a person fills in; the plan is that of the parameters that come of it."""
+    """The flow takes the form; the plan was built from the parameters that the form gives."""
     from flows.train import train
 
     return train(form)
@@ -92,7 +92,7 @@ def _form(
     assignments: list[str],
     workers: int | None,
 ) -> Any:
-    """What a person would have filled in. Raises UnknownName, InputError."""
+    """The form with the values of the command line. Raises UnknownName, InputError."""
     from flows.forms import Source, TrainForm
     from flows.pipelines.recipes import find
     from tasks.datasets.specification import parse_dataset
@@ -101,7 +101,7 @@ def _form(
     for specification in (*datasets, *passages):
         parse_dataset(specification)
     questions, more = (
-        tuple(Source(format=name, path=path) for name, _, path in (each.partition(":") for each in specifications))
+        tuple(Source(format=name, path=path) for name, _, path in (text.partition(":") for text in specifications))
         for specifications in (datasets, passages)
     )
     place = {"store": store, "workers": workers, "out": directory and directory.absolute()}
@@ -109,7 +109,7 @@ def _form(
 
 
 def settings_help() -> str:
-    """Recipes, and every setting that all trainers have, for the command's help."""
+    """The settings that all trainers have, for the command's help."""
     from configs.training import TrainConfig
 
     lines = ["[b]Settings[/b] (--set) of every trainer; `vitalfew methods` lists the trainers:"]
