@@ -21,7 +21,7 @@ from storage.artifacts import Artifact, Manifest
 from storage.files import DamagedRecord
 from storage.ids import rewritten_id, sentence_id
 from tasks.registry import make, resolve, with_options
-from tasks.splitters.base import Passage, RewritingSplitter, Splitter, TrainedOptions
+from tasks.splitters.base import RewritingSplitter, Splitter, StoredPassage, TrainedOptions
 from tasks.splitters.tokens import TOKEN
 from tasks.stage import Progress, RowsLost, ShardResult, Stage
 
@@ -168,7 +168,7 @@ class Rewrite(Stage):
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         table = self.inputs["passages"].read(shard, columns=["passage_id", "title", "text"])
-        passages = [Passage(**row) for row in table.to_pylist()]
+        passages = [StoredPassage(**row) for row in table.to_pylist()]
         rewritten = self.rewriter.rewrite(passages, progress)
         units = [_distinct(texts) for texts in rewritten.units]
         notes = {"whole": sum(not texts for texts in units), **rewritten.notes}

@@ -54,7 +54,7 @@ class Splitter(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class StoredPassage:
     """A passage of the corpus; `passage_id` is the content id of its text."""
 
     passage_id: int
@@ -93,4 +93,4 @@ class RewritingSplitter(Protocol):
         """Everything that its units depend on: version, checksums of its files. Known without loading a model."""
         ...
 
-    def rewrite(self, passages: Sequence[Passage], tick: Tick = ...) -> Rewritten: ...
+    def rewrite(self, passages: Sequence[StoredPassage], tick: Tick = ...) -> Rewritten: ...

@@ -23,7 +23,7 @@ from pydantic import ConfigDict
 from configs.options import Rewriting
 from configs.schema import SplitConfig
 from tasks.models.seq2seq import Rewriter
-from tasks.splitters.base import Passage, Rewritten, Tick, no_tick
+from tasks.splitters.base import Rewritten, StoredPassage, Tick, no_tick
 from tasks.splitters.tokens import count_words, first
 
 _BETWEEN = re.compile(r'(?<!\\)"\s*,\s*"')
@@ -55,7 +55,7 @@ class Propositions:
     def identity(self) -> dict[str, Any]:
         return {"class": type(self).__name__, "version": self.version, "model": self.rewriter.identity()}
 
-    def rewrite(self, passages: Sequence[Passage], tick: Tick = no_tick) -> Rewritten:
+    def rewrite(self, passages: Sequence[StoredPassage], tick: Tick = no_tick) -> Rewritten:
         pieces = [(row, piece) for row, passage in enumerate(passages) for piece in self._inputs(passage)]
         done = reported = 0
 
@@ -77,7 +77,7 @@ class Propositions:
         tokens = sum(completion.prompt_tokens + completion.completion_tokens for completion in completions)
         return Rewritten(units, tokens, {"incomplete": len(incomplete)})
 
-    def _inputs(self, passage: Passage) -> list[str]:
+    def _inputs(self, passage: StoredPassage) -> list[str]:
         """The model's inputs for a passage: one, or several if the passage is too long."""
         title = passage.title if self.rewriter.fits(_frame(passage.title, "")) else ""
         return [_frame(title, piece) for piece in self._pieces(title, passage.text)]

@@ -21,7 +21,7 @@ from configs.section import NOT_IN_FINGERPRINT, AbsolutePath
 from tasks.datasets.base import InputError
 from tasks.datasets.files import check_source
 from tasks.models.files import digest
-from tasks.splitters.base import Passage, Rewritten, Tick, no_tick
+from tasks.splitters.base import Rewritten, StoredPassage, Tick, no_tick
 
 COLUMNS = {"passage_id": "BIGINT", "text": "VARCHAR", "propositions": "VARCHAR[]"}
 ROW = '{"text": "the passage", "propositions": ["a fact", "another"]}'
@@ -54,7 +54,7 @@ class ReadyPropositions:
     def identity(self) -> dict[str, Any]:
         return {"class": type(self).__name__, "version": self.version, "file": digest(self.file)}
 
-    def rewrite(self, passages: Sequence[Passage], tick: Tick = no_tick) -> Rewritten:
+    def rewrite(self, passages: Sequence[StoredPassage], tick: Tick = no_tick) -> Rewritten:
         units: list[list[str]] = [[] for _ in passages]
         seen: set[int] = set()
         for place, propositions in self._found(passages):
@@ -65,7 +65,7 @@ class ReadyPropositions:
         tick(len(passages), 0)
         return Rewritten(units)
 
-    def _found(self, passages: Sequence[Passage]) -> list[tuple[int, list[str]]]:
+    def _found(self, passages: Sequence[StoredPassage]) -> list[tuple[int, list[str]]]:
         """(Place, propositions) of the passages that the file has. Raises InputError."""
         due = {
             "place": pa.array(range(len(passages)), pa.int64()),

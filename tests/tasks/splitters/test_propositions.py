@@ -22,7 +22,7 @@ from tasks.datasets.base import InputError
 from tasks.models.engines.base import EngineUnavailable
 from tasks.models.seq2seq import RewritingFailed
 from tasks.split import Rewrite, split_stage
-from tasks.splitters.base import Passage
+from tasks.splitters.base import StoredPassage
 from tasks.splitters.propositions import Propositions, parse
 from tasks.splitters.ready_propositions import ReadyPropositions
 from tests.support import tiny_models
@@ -44,8 +44,8 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_models.t5_that_says(tmp_path_factory.mktemp("broken"), '["The mill stands.", "It is')
 
 
-def passages(*texts: str, title: str = "Mill") -> list[Passage]:
-    return [Passage(passage_id(text), title, text) for text in texts]
+def passages(*texts: str, title: str = "Mill") -> list[StoredPassage]:
+    return [StoredPassage(passage_id(text), title, text) for text in texts]
 
 
 def make(model: Path, **chosen: Any) -> Propositions:
