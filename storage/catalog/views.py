@@ -59,7 +59,16 @@ LAYOUT = fingerprint(
 
 
 def fill(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
-    """Tables, views, macros and their comments; a store that is not there gives them without rows."""
+    """Tables, views, macros and their comments; a store that is not there gives them without rows.
+
+    All in one transaction: several hundred comments are not flushed to the disk one by one.
+    """
+    connection.begin()
+    _fill(connection, store)
+    connection.commit()
+
+
+def _fill(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
     root = files.absolute(store)
     paths: dict[str, list[str]] = {table: [] for table in schemas.TABLES}
     for table in OWN_RUNS:

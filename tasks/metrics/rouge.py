@@ -14,7 +14,7 @@ from typing import Any
 
 from tasks.metrics.answers import JUDGED
 from tasks.metrics.base import Case, Column, MetricOptions, PerQuestion, Values, judged
-from tasks.splitters.punkt import ABBREVIATIONS, STARTERS, Punkt
+from tasks.models.punkt import ABBREVIATIONS, STARTERS, Sentences
 
 _COLUMNS = {
     "rougeL": Column("rouge_l", "ROUGE-L", needs=JUDGED),
@@ -28,8 +28,7 @@ class Rouge(PerQuestion):
 
     def __init__(self, options: MetricOptions) -> None:
         super().__init__(options)
-        self.splitter = Punkt(Punkt.Options())
-        self.splitter.load(
+        self.splitter = Sentences(
             {
                 "source": "none",
                 "abbreviations": sorted(ABBREVIATIONS),

@@ -9,8 +9,9 @@ Deviation: a question without a value is left out of its row only, so that the s
 That widens the interval by less than half a percent at 100 questions.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +21,8 @@ MIN_QUESTIONS = 10
 """Fewer questions than these have no interval and no p: resamples of so few say little about the next question."""
 CHUNK = 2**20
 """Numbers in one block of resamples: 8 MiB of float64."""
+KEPT = 4 * CHUNK
+"""Numbers of a set of resamples that is kept for the next metric, at most: 32 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,23 @@ def blocks(resamples: int, questions: int) -> Iterator[int]:
         yield min(rows, resamples - start)
 
 
+Draw = Callable[[int, int, int], Iterator[NDArray[np.float64]]]
+"""From resamples, questions and seed to what is drawn, block by block."""
+
+
+def drawn_once(draw: Draw, resamples: int, questions: int, seed: int) -> Iterable[NDArray[np.float64]]:
+    """What `draw` gives. All metrics of a report are of the same questions, and so of the same resamples: these are
+    drawn once, and kept where they take no more than KEPT numbers."""
+    if resamples * questions > KEPT:
+        return draw(resamples, questions, seed)
+    return _kept(draw, resamples, questions, seed)
+
+
+@lru_cache(4)
+def _kept(draw: Draw, resamples: int, questions: int, seed: int) -> list[NDArray[np.float64]]:
+    return [*draw(resamples, questions, seed)]
+
+
 def _interval(values: NDArray[np.float64], means: NDArray[np.float64], confidence: float) -> Interval:
     n = len(values)
     mean = float(values.mean()) if n else None
@@ -108,12 +128,19 @@ def _resampled_means(
     """(resamples, m): each resample as how often it drew each question, times the values."""
     m, n = values.shape
     columns = np.concatenate([values, known]).T
-    generator = np.random.default_rng(seed)
     means = []
-    for rows in blocks(resamples, n):
-        drawn = generator.integers(0, max(1, n), (rows, n))
-        times = np.stack([np.bincount(resample, minlength=n) for resample in drawn]).astype(np.float64)
+    for times in drawn_once(_times, resamples, n, seed):
         sums = times @ columns
         with np.errstate(invalid="ignore"):
             means.append(sums[:, :m] / sums[:, m:])
     return np.concatenate(means)
+
+
+def _times(resamples: int, questions: int, seed: int) -> Iterator[NDArray[np.float64]]:
+    """How often each resample drew each question, (rows, questions), block by block."""
+    generator = np.random.default_rng(seed)
+    for rows in blocks(resamples, questions):
+        drawn = generator.integers(0, max(1, questions), (rows, questions))
+        places = drawn + questions * np.arange(rows)[:, None]
+        times = np.bincount(places.ravel(), minlength=rows * questions)
+        yield times.reshape(rows, questions).astype(np.float64)

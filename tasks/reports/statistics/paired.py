@@ -13,13 +13,13 @@
 Interval and p come from different distributions: near the edge one may exclude 0 where the other does not.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tasks.reports.statistics.bootstrap import MIN_QUESTIONS, Interval, blocks, matrix, mean_interval
+from tasks.reports.statistics.bootstrap import MIN_QUESTIONS, Interval, blocks, drawn_once, matrix, mean_interval
 
 ROUNDING = 1e-12
 """Two numbers that differ by less than this share of themselves are equal: the same figures, added in another order."""
@@ -127,10 +127,16 @@ def _effect(mean: float | None, sd: float | None) -> float | None:
 
 def _extreme_flips(differences: NDArray[np.float64], resamples: int, seed: int) -> NDArray[np.int64]:
     """(m,): in how many draws of signs the sum lies at least as far from 0 as the observed one. No value is a 0."""
-    generator = np.random.default_rng(seed)
     observed = np.abs(differences.sum(axis=1)) - ROUNDING * np.abs(differences).sum(axis=1)
     extreme = np.zeros(len(differences), dtype=np.int64)
-    for rows in blocks(resamples, differences.shape[1]):
-        signs = 1.0 - 2.0 * generator.integers(0, 2, (rows, differences.shape[1]), dtype=np.int8)
+    for signs in drawn_once(_signs, resamples, differences.shape[1], seed):
         extreme += (np.abs(signs @ differences.T) >= observed).sum(axis=0)
     return extreme
+
+
+def _signs(resamples: int, questions: int, seed: int) -> Iterator[NDArray[np.float64]]:
+    """−1 or 1 for each question of each draw, (rows, questions), block by block."""
+    generator = np.random.default_rng(seed)
+    for rows in blocks(resamples, questions):
+        heads = generator.integers(0, 2, (rows, questions), dtype=np.int8)
+        yield 1.0 - 2.0 * heads.astype(np.float64)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.splitters import punkt
+from tasks.models import punkt
 from tasks.splitters.punkt import Punkt
 from tests.support.real_data import real_data
 
@@ -59,9 +59,9 @@ def test_split_partitions_any_text(small: Punkt, text: str) -> None:
 def test_fast_path_agrees_with_nltk(small: Punkt, text: str) -> None:
     """A paragraph at a time, since NLTK knows no blank lines; NLTK drops a last sentence that is blank."""
     paragraph = " ".join(text.split("\n")).strip()
-    assert small._tokenizer is not None
+    assert small._sentences is not None
     assert [start for start, _ in small.split(paragraph)] == [
-        start for start, _ in small._tokenizer.span_tokenize(paragraph)
+        start for start, _ in small._sentences._tokenizer.span_tokenize(paragraph)
     ]
 
 
@@ -176,8 +176,9 @@ def test_caches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(punkt, "CACHED_DECISIONS", 10)
     splitter = trained(SAMPLE)
     splitter.split("".join(f"word{number}. {number}. Dr. Name{number} " for number in range(100)))
-    assert len(splitter._always_ends) <= 10
-    assert len(splitter._ends_before) <= 10
+    assert splitter._sentences is not None
+    assert len(splitter._sentences._always_ends) <= 10
+    assert len(splitter._sentences._ends_before) <= 10
 
 
 # --- Real text
@@ -242,7 +243,7 @@ def test_boundaries_speed_and_agreement_on_the_whole_corpus() -> None:
     assert min(precision, recall) >= 0.985
     assert f1 >= 0.99
     assert megabytes_per_second >= 4
-    assert splitter._tokenizer is not None
+    assert splitter._sentences is not None
     for text in map(str.strip, texts[::3]):
-        starts = [start for start, _ in splitter._tokenizer.span_tokenize(text)]
+        starts = [start for start, _ in splitter._sentences._tokenizer.span_tokenize(text)]
         assert [start for start, _ in splitter.split(text)] == starts

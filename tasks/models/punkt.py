@@ -1,0 +1,247 @@
+"""Sentences by NLTK's Punkt with the deviations that tasks/splitters/punkt.py tells. Importing NLTK takes a second.
+
+NLTK takes every decision. Only the search for candidates and the caching of decisions are this module's: most words end
+a sentence whatever follows, so one look-up settles them.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import nltk.data  # type: ignore[import-untyped, unused-ignore]
+from nltk.tokenize.punkt import (  # type: ignore[import-untyped, unused-ignore]
+    _ORTHO_LC,
+    PunktLanguageVars,
+    PunktParameters,
+    PunktSentenceTokenizer,
+    PunktToken,
+    PunktTrainer,
+    load_punkt_params,
+)
+
+Learned = dict[str, Any]
+"""What training learnt, as JSON has it."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+TITLES = _words("""
+    mr mrs ms messrs mme mlle dr drs prof rev fr st ste mt gen col maj capt cpt lt sgt cpl pvt adm cmdr cdr brig gov sen
+    rep pres hon supt insp
+""")
+"""Abbreviations that precede a name."""
+
+ABBREVIATIONS = TITLES | _words("""
+    jr sr esq ret inc corp co cos ltd llc plc bros assn dept univ inst intl govt
+    jan feb apr jun jul aug sep sept oct nov dec
+    no nos vol vols pp para fig figs ch chap ed eds op opp cf viz al etc vs approx ca est fl incl trans
+    ave blvd rd rte hwy bldg apt ft sq
+    e.g i.e a.m p.m a.d b.c b.c.e c.e u.s u.s.a u.k u.n e.u d.c l.a n.y
+    ph.d m.d b.a m.a b.s m.s b.sc m.sc d.phil ll.b ll.d d.d
+""")
+"""Abbreviations of any English text: without the last period and in lower case. Words that are also common without a
+period (Mar., Sat., Sun.) are left to training."""
+
+STARTERS = _words("""
+    the this that these those he she it they we his her its their there in on at by for from with as after before during
+    when while although however but and if since
+""")
+"""Function words: in capitals after a period they start a sentence."""
+
+LONGEST_WORD = 64
+"""Characters of a word that a decision reads; longer words (URLs, base64) are cut, so the cost stays linear."""
+
+CACHED_DECISIONS = 200_000
+"""A cache is emptied at this many decisions, which bounds it at about 40 MB."""
+
+_CANDIDATE = re.compile(
+    r"""[.?!] (?<! \.\s\. )
+    (?= ["'\u2019\u201d\xbb)\]}]*+                         # closing quotes and brackets,
+        (?: \s++ ["'\u2019\u201d\xbb)\]}]++ (?=\s) )?+     # more of them after a space,
+        (?: \[ [^\[\].?!\n]{1,40} \] ){0,4}+               # footnote marks
+        (?P<after_tok> \s++ (?! [.?!,;:]++ (?: \s | \Z ) ) (?P<next_tok> \S{1,LONGEST} ) )
+    )""".replace("LONGEST", str(LONGEST_WORD)),
+    re.VERBOSE,
+)
+_BLANK_LINE = re.compile(r"\n[^\S\n]*+\n\s*+")
+_OPENING = _words("( [ { \" ' ` `` '' \u2018 \u2019 \u201c \u201d \xab \xbb")
+
+_WORD = re.compile(
+    PunktLanguageVars._word_tokenize_fmt
+    % {
+        "NonWord": PunktLanguageVars()._re_non_word_chars,
+        "MultiChar": PunktLanguageVars._re_multi_char_punct,
+        "WordStart": PunktLanguageVars._re_word_start,
+    },
+    re.VERBOSE,
+)
+
+
+class _Language(PunktLanguageVars):  # type: ignore[misc, unused-ignore]
+    """English, with the standard library's engine: NLTK's raises TimeoutError after 5 seconds on a long line. Both
+    patterns take linear time."""
+
+    re_boundary_realignment = re.compile(r"(?!)")
+    """Matches nothing: a candidate already includes the marks that close the sentence."""
+
+    def period_context_re(self) -> re.Pattern[str]:
+        return _CANDIDATE
+
+    def _word_tokenizer_re(self) -> re.Pattern[str]:
+        return _WORD
+
+
+class _Trainer(PunktTrainer):  # type: ignore[misc, unused-ignore]
+    """Punkt's training with seeds, and in an order that does not depend on PYTHONHASHSEED."""
+
+    def __init__(self) -> None:
+        super().__init__(lang_vars=_Language())
+        self._params.abbrev_types |= ABBREVIATIONS
+
+    def _unique_types(self, tokens: list[PunktToken]) -> list[str]:
+        return sorted(super()._unique_types(tokens))
+
+    def _reclassify_abbrev_types(self, types: list[str]) -> Iterator[tuple[str, float, bool]]:
+        yield from super()._reclassify_abbrev_types([typ for typ in types if typ not in ABBREVIATIONS])
+
+    def _is_potential_collocation(self, first: PunktToken, second: PunktToken) -> bool:
+        return not first.is_number and super()._is_potential_collocation(first, second)
+
+    def _find_sent_starters(self) -> Iterator[tuple[str, float]]:
+        yield from ((typ, float("inf")) for typ in sorted(STARTERS))
+        yield from super()._find_sent_starters()
+
+
+class _Tokenizer(PunktSentenceTokenizer):  # type: ignore[misc, unused-ignore]
+    """Punkt's decisions (section 4) with the deviations above. `Sentences.split` agrees with its span_tokenize."""
+
+    def __init__(self, params: PunktParameters) -> None:
+        super().__init__(lang_vars=_Language())
+        self._params = params
+        self._before_collocation = {first for first, _ in params.collocations}
+
+    def _get_last_whitespace_index(self, text: str) -> int:
+        """As in NLTK, but for any Unicode white space, so that a word ends at a no-break space, too."""
+        if text[-1:].isspace():
+            return len(text) - 1
+        words = text.rsplit(None, 1)
+        return len(text) - len(words[-1]) - 1 if len(words) > 1 else 0
+
+    def _annotate_second_pass(self, tokens: Iterable[PunktToken]) -> Iterator[PunktToken]:
+        tokens = list(tokens)
+        for position, token in enumerate(tokens):
+            following = tokens[position + 1 :]
+            words = [word for word in following if word.tok not in _OPENING]
+            self._second_pass_annotation(token, (words or following or [None])[0])
+            yield token
+
+    def _second_pass_annotation(self, token: PunktToken, following: PunktToken | None) -> str | None:
+        if following is not None:
+            if token.abbr and token.type_no_period in TITLES:
+                token.sentbreak = self._starts_sentence(following)
+                return "title"
+            first = following.tok[0]
+            if token.is_initial and token.tok != "I." and (first.isupper() or first.isdigit()):
+                token.sentbreak = self._starts_sentence(following)
+                return "initial before a name or a number"
+            if token.tok in ("?", "!") and self._ortho_heuristic(following) is False:
+                token.sentbreak = False
+                return "mark inside a sentence"
+        reason: str | None = super()._second_pass_annotation(token, following)
+        return reason
+
+    def _starts_sentence(self, token: PunktToken) -> bool:
+        typ = token.type_no_sentperiod
+        return bool(
+            token.first_upper and typ in self._params.sent_starters and self._params.ortho_context[typ] & _ORTHO_LC
+        )
+
+    def always_ends(self, word: str) -> bool:
+        """Whether `word`, with its final mark, ends a sentence before any other word: no abbreviation, initial, number
+        or first half of a collocation (so that no rule of the second pass applies)."""
+        last = list(self._annotate_first_pass(self._tokenize_words(word)))[-1]
+        if not (last.sentbreak and last.period_final) or last.is_initial or last.is_number:
+            return False
+        return last.type_no_period not in self._before_collocation
+
+
+class _Orthography(dict[str, int]):
+    """Word type → flags of the capitalisations it was seen in; 0 for an unknown type, which is not stored."""
+
+    def __missing__(self, typ: str) -> int:
+        return 0
+
+
+def learned(texts: Iterable[str]) -> Learned:
+    """What Punkt learns of a sample; `texts` is not read where NLTK's `punkt_tab` is installed."""
+    try:
+        return _as_json(load_punkt_params(nltk.data.find("tokenizers/punkt_tab/english/")), "nltk punkt_tab")
+    except LookupError:
+        trainer = _Trainer()
+        trainer.train("\n\n".join(texts))
+        return _as_json(trainer.get_params(), "sample")
+
+
+class Sentences:
+    """Splits by what was learnt. Raises KeyError where a field of that is missing."""
+
+    def __init__(self, parameters: Mapping[str, Any]) -> None:
+        params = PunktParameters()
+        params.abbrev_types = set(parameters["abbreviations"])
+        params.collocations = {(first, second) for first, second in parameters["collocations"]}
+        params.sent_starters = set(parameters["sentence_starters"])
+        params.ortho_context = _Orthography(parameters["orthography"])
+        self._tokenizer = _Tokenizer(params)
+        self._always_ends: dict[str, bool] = {}
+        self._ends_before: dict[tuple[str, str], bool] = {}
+
+    def split(self, text: str) -> list[tuple[int, int]]:
+        """Character ranges that partition `text`; none for the empty text."""
+        first, end = len(text) - len(text.lstrip()), len(text.rstrip())
+        starts = [0] if text else []
+        for match in _CANDIDATE.finditer(text, first, end):
+            mark = match.start()
+            word = text[max(mark - LONGEST_WORD, 0) : mark + 1].rsplit(None, 1)[-1]
+            if self._always_ends.get(word) or self._ends(word, match["next_tok"]):
+                starts.append(match.start("next_tok"))
+        if "\n" in text:
+            starts = sorted({*starts, *(match.end() for match in _BLANK_LINE.finditer(text, first, end))})
+        return list(zip(starts, [*starts[1:], len(text)], strict=True)) if text else []
+
+    def _ends(self, word: str, following: str) -> bool:
+        """Whether a sentence ends after `word` (with its mark) before `following`; the decision is cached."""
+        if word not in self._always_ends:
+            _make_room(self._always_ends)
+            self._always_ends[word] = self._tokenizer.always_ends(word)
+        if self._always_ends[word]:
+            return True
+        ends = self._ends_before.get((word, following))
+        if ends is None:
+            _make_room(self._ends_before)
+            ends = self._ends_before[word, following] = self._tokenizer.text_contains_sentbreak(f"{word} {following}")
+        return ends
+
+
+def _make_room(decisions: dict[Any, bool]) -> None:
+    if len(decisions) >= CACHED_DECISIONS:
+        decisions.clear()
+
+
+def _as_json(params: PunktParameters, source: str) -> Learned:
+    """Plain JSON in sorted order. A type never seen in lower case is left out: Punkt decides on it as on an unseen
+    one. So is what is longer than any word that is looked up."""
+
+    def short(*types: str) -> bool:
+        return all(len(typ) <= LONGEST_WORD for typ in types)
+
+    return {
+        "source": source,
+        "abbreviations": sorted(filter(short, params.abbrev_types)),
+        "collocations": sorted([first, second] for first, second in params.collocations if short(first, second)),
+        "sentence_starters": sorted(filter(short, params.sent_starters)),
+        "orthography": {
+            typ: flags for typ, flags in sorted(params.ortho_context.items()) if flags & _ORTHO_LC and short(typ)
+        },
+    }
