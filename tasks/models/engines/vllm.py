@@ -190,6 +190,9 @@ class Vllm(Engine):
         from vllm import LLM
 
         limit = self.local.prompt_limit
+        lora: dict[str, Any] = {}
+        if self.adapter:
+            lora = {"enable_lora": True, "max_lora_rank": _room(self.adapter)}
         try:
             return LLM(
                 model=str(self.local.directory),
@@ -200,7 +203,7 @@ class Vllm(Engine):
                 disable_log_stats=False,  # with the times of every request
                 generation_config="vllm",  # not the sampling in the model's own files
                 **({} if self.uses_gpu else _cpu_options()),
-                **({"enable_lora": True, "max_lora_rank": _room(self.adapter)} if self.adapter else {}),
+                **lora,
             )
         except (RuntimeError, ValueError) as error:
             raise EngineUnavailable(
