@@ -1,5 +1,6 @@
 """The shared parts of commands: consoles, error messages, the end on Ctrl-C, and common options."""
 
+import atexit
 import logging
 import os
 import signal
@@ -7,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
@@ -48,8 +50,17 @@ RunnerOption = Annotated[
 VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="Say what is being done.")]
 
 
+@cache
+def _end_quietly() -> None:
+    """Drop what is written to standard error after every exit handler: DuckDB's binding then reports objects that other
+    libraries still hold, which is no concern of the user's. Handlers run last in, first out: this one is the last."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    atexit.register(os.dup2, nowhere, 2)
+
+
 def prepare(verbose: bool) -> None:
     """Set up logging to the terminal, and keep libraries from sending telemetry and from printing too much."""
+    _end_quietly()
     level = logging.INFO if verbose else logging.WARNING
     handler = RichHandler(console=err, show_path=False, show_level=False)
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler])
