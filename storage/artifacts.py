@@ -104,7 +104,8 @@ class ShardRecord:
 @dataclass(frozen=True)
 class Manifest:
     """Says that an artifact is complete, what it holds and what it was made from. `whole`: files about all shards;
-    `model`: what did the work, as the prices list it; none of a stage without one, and of artifacts before 0.7."""
+    `model`: what did the work, as the prices list it; none of a stage without one, and of artifacts made before it was
+    recorded."""
 
     stage: str
     version: str

@@ -4,6 +4,7 @@ score(unit) = Σ 1 / (60 + rank) over the rankings that it stands in, rank from 
 paper fuses whole rankings; what stands deeper than that here would add less than 1/160. Equal scores: the smaller id.
 """
 
+import math
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -58,10 +59,12 @@ def fused(rankings: Sequence[TopK], k: int) -> TopK:
 
 def _fused_one(rankings: Sequence[TopK], question: int) -> list[tuple[float, tuple[int, int, int]]]:
     """Score and (id, shard, row) of every unit in the rankings of one question, best first."""
-    scores: dict[tuple[int, int, int], float] = {}
+    terms: dict[tuple[int, int, int], list[float]] = {}
     for top in rankings:
         columns = (column[question].tolist() for column in (top.ids, top.shards, top.rows))
         units = [place for place in zip(*columns, strict=True) if place[0] != NOTHING]
         for rank, place in enumerate(units, 1):
-            scores[place] = scores.get(place, 0.0) + 1 / (CONSTANT + rank)
-    return sorted(((score, place) for place, score in scores.items()), key=lambda unit: (-unit[0], unit[1][0]))
+            terms.setdefault(place, []).append(1 / (CONSTANT + rank))
+    # Exact sums, so that the order of the rankings plays no part.
+    scores = ((math.fsum(parts), place) for place, parts in terms.items())
+    return sorted(scores, key=lambda unit: (-unit[0], unit[1][0]))
