@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO := synthetic:passages=2000,questions=200,seed=0
 
-.PHONY: help setup setup-vllm demo ui test lint types unit test-vllm clean \
+.PHONY: help setup setup-vllm demo ui test lint types unit test-slow test-vllm clean \
 	bench bench-split bench-encode bench-index bench-faiss bench-evaluate bench-scale bench-vllm bench-runners bench-pfe \
 	bench-catalog
 
@@ -46,6 +46,9 @@ types: setup  ## Static types
 
 unit: setup  ## Tests alone
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+
+test-slow: setup  ## Tests with servers, a browser, a cluster, and processes killed many times
+	$(BIN)/python -m pytest -m slow --numprocesses 2 --dist loadfile
 
 test-vllm: setup-vllm  ## Tests on a real vLLM
 	$(BIN)/python -m pytest -m vllm

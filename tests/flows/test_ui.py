@@ -22,6 +22,8 @@ from tests.support.fakes import ChatServer, Reply
 from tests.support.indexing import index, reused, sql
 from tests.support.prefect_ui import ROOT, Ui, wait
 
+pytestmark = pytest.mark.slow
+
 FAST = ["generate.generator=tests.support.fakes:FirstWords"]
 SLOW, LOST = (f"synthetic:passages=200,questions=20,seed={seed}" for seed in (3, 4))
 CHROMIUM = "/usr/bin/chromium"
