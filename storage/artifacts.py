@@ -8,9 +8,8 @@ whole, and the next run redoes the rest only.
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -19,129 +18,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from storage import files
-from storage.costs import Cost, write_ledger
+from storage.costs import write_ledger
 from storage.files import DamagedRecord, Record, read_record
-
-PREPARATION = -1
-"""The shard number of what a stage does once, before its shards."""
+from storage.manifests import PREPARATION, File, Manifest, ShardRecord
 
 
 def fingerprint(**parts: Any) -> str:
     """Hash of everything a result depends on, 16 hexadecimal digits."""
     canonical = json.dumps(parts, sort_keys=True, ensure_ascii=True, default=str)
     return blake2b(canonical.encode(), digest_size=8).hexdigest()
-
-
-@dataclass(frozen=True)
-class File:
-    """A file of a shard: its table, its path below the store, its rows, bytes and checksum (BLAKE2b-128).
-
-    `modified_ns` is the date it was given when it was written: while that and the size hold, it is not read again to be
-    checked (`vitalfew store verify` reads it all the same).
-    """
-
-    table: str
-    path: str
-    rows: int
-    bytes: int
-    checksum: str
-    modified_ns: int = 0
-
-    def misfit(self, store: Path) -> str | None:
-        """What is wrong with the file in this store as far as its size tells, in words; None where nothing is."""
-        try:
-            size = files.status(store / self.path).size
-        except FileNotFoundError:
-            return f"{self.path} is missing"
-        return None if size == self.bytes else f"{self.path} has {size:,} bytes and was written with {self.bytes:,}"
-
-    def damage(self, store: Path) -> str | None:
-        """The same, and where its date is another than it was given, by its checksum."""
-        if fault := self.misfit(store):
-            return fault
-        path = store / self.path
-        modified_ns = files.status(path).modified_ns
-        if modified_ns == self.modified_ns or _checksum(path, self.bytes, modified_ns) == self.checksum:
-            return None
-        return self._changed()
-
-    def corruption(self, store: Path, progress: Callable[[int], Any] = lambda read: None) -> str | None:
-        """The same by reading every byte, whatever its date; `progress` is called with how many more are read."""
-        if fault := self.misfit(store):
-            return fault
-        return None if files.checksum(store / self.path, progress) == self.checksum else self._changed()
-
-    def _changed(self) -> str:
-        return f"{self.path} has other bytes than those that were written (checksum)"
-
-
-@lru_cache(100_000)
-def _checksum(path: Path, size: int, modified_ns: int) -> str:
-    """A file's checksum, taken once per process while size and date hold: a copied store has new dates throughout."""
-    return files.checksum(path)
-
-
-@dataclass(frozen=True)
-class ShardRecord:
-    """What a done-marker says. `rows_in`: rows the shard was made from; `notes`: the stage's own counts."""
-
-    shard: int
-    run_id: str
-    files: list[File]
-    rows_in: int
-    cost: Cost
-    notes: dict[str, int] = field(default_factory=dict)
-
-    def rows(self, table: str) -> int:
-        return sum(file.rows for file in self.files if file.table == table)
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> "ShardRecord":
-        written = [File(**file) for file in value["files"]]
-        return cls(**{**value, "files": written, "cost": Cost(**value["cost"])})
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """Says that an artifact is complete, what it holds and what it was made from. `whole`: files about all shards;
-    `model`: what did the work, as the prices list it; none of a stage without one, and of artifacts made before it was
-    recorded."""
-
-    stage: str
-    version: str
-    artifact: str
-    inputs: dict[str, str]
-    config: dict[str, Any]
-    method: dict[str, Any]
-    code_version: str
-    completed: str
-    rows_in: int
-    rows: dict[str, int]
-    shards: list[ShardRecord]
-    preparation: ShardRecord | None = None
-    model: str | None = None
-    whole: list[File] = field(default_factory=list)
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> "Manifest":
-        shards = [ShardRecord.from_json(shard) for shard in value["shards"]]
-        preparation = value["preparation"] and ShardRecord.from_json(value["preparation"])
-        whole = [File(**file) for file in value.get("whole", [])]
-        records = {"shards": shards, "preparation": preparation, "whole": whole}
-        return cls(**{"version": "1", **value, **records})
-
-    def files(self) -> Iterator[File]:
-        yield from self.whole
-        for shard in self.shards:
-            yield from shard.files
-
-    def read(self, store: Path, table: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """All shards of one of the artifact's tables, one below the other. Raises FileNotFoundError."""
-        return files.read_tables((store / file.path for file in self.files() if file.table == table), columns)
-
-    def note(self, name: str) -> int:
-        """The sum of a note over all shards."""
-        return sum(shard.notes.get(name, 0) for shard in self.shards)
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ A store is a directory of this machine. Another kind of store changes modules of
 """
 
 from storage.files.arrays import read_array, read_arrays, write_array, write_arrays
+from storage.files.checksums import Damaged, checked, checksum, has_checksum, seen_otherwise
 from storage.files.leftovers import left_behind, process_exists, remove_leftovers
 from storage.files.local import (
+    Status,
     absolute,
-    checksum,
     exists,
     find,
     folders,
@@ -43,16 +44,20 @@ from storage.files.tensors import read_notes, read_tensors, write_tensors
 from storage.files.writing import NotWritten, flush, write_atomically, write_bytes, write_text
 
 __all__ = [
+    "Damaged",
     "DamagedRecord",
     "NotWritten",
     "Record",
+    "Status",
     "absolute",
+    "checked",
     "checksum",
     "exists",
     "find",
     "flush",
     "folders",
     "free_bytes",
+    "has_checksum",
     "is_folder",
     "is_inside",
     "is_locked",
@@ -78,6 +83,7 @@ __all__ = [
     "remove",
     "remove_leftovers",
     "remove_tree",
+    "seen_otherwise",
     "status",
     "tree_bytes",
     "write_array",

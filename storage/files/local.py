@@ -2,17 +2,17 @@
 
 import os
 import shutil
-from collections.abc import Callable
-from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 
 class Status(NamedTuple):
-    """Bytes and date (ns since 1970) of a file; `device` and `inode` say which file it is, whatever its name."""
+    """Bytes and dates (ns since 1970) of a file: `modified` can be set, `changed` is the system's own. `device` and
+    `inode` say which file it is, whatever its name."""
 
     size: int
     modified_ns: int
+    changed_ns: int
     device: int
     inode: int
 
@@ -23,7 +23,7 @@ def status(path: Path) -> Status:
         entry = path.stat()
     except NotADirectoryError as error:  # a file stands where a folder of the path is to be
         raise FileNotFoundError(*error.args) from error
-    return Status(entry.st_size, entry.st_mtime_ns, entry.st_dev, entry.st_ino)
+    return Status(entry.st_size, entry.st_mtime_ns, entry.st_ctime_ns, entry.st_dev, entry.st_ino)
 
 
 def exists(path: Path) -> bool:
@@ -64,16 +64,6 @@ def read_bytes(path: Path) -> bytes:
 def read_text(path: Path) -> str:
     """Raises FileNotFoundError, and UnicodeDecodeError."""
     return path.read_text(encoding="utf-8")
-
-
-def checksum(path: Path, progress: Callable[[int], Any] = lambda read: None) -> str:
-    """128-bit BLAKE2b of a file's bytes, hexadecimal. `progress` is called with how many more bytes are read."""
-    digest = blake2b(digest_size=16)
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-            progress(len(block))
-    return digest.hexdigest()
 
 
 def find(folder: Path, pattern: str = "*") -> list[Path]:

@@ -5,13 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from storage.files.checksums import Damaged
 from storage.files.local import read_text
 from storage.files.writing import write_text
 
 Record = TypeVar("Record")
 
 
-class DamagedRecord(ValueError):
+class DamagedRecord(Damaged):
     """A record of the store (JSON) is not as it was written: the message names the file and what is wrong with it."""
 
 

@@ -1,0 +1,125 @@
+"""Checksums, and which files of a store this machine has read and found whole.
+
+A FAISS index, an array or an Arrow file does not see that a bit of it was flipped. So all its bytes are read when it is
+first opened on a machine, and its checksum is remembered in the user's cache directory (`$XDG_CACHE_HOME/vitalfew`,
+else `~/.cache/vitalfew`) while it is the same file by device, inode, size and both dates: modified and *changed*, which
+no program can set back. A copied store is thus read once per machine, not in every process and not at every search.
+Where nothing can be written there, a file is read once per process.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from storage.files.local import Status, local, status
+
+SETTLED_NS = 1_000_000_000
+"""What was changed so recently could change once more and keep its date: nothing is remembered of it."""
+
+
+class Damaged(ValueError):
+    """A file of the store is not as it was written: the message names it, what is wrong with it, and the remedy."""
+
+    @classmethod
+    def because(cls, path: Path, cause: str) -> "Damaged":
+        remedy = "`vitalfew store verify` lists all damage with the commands that mend it; they redo nothing else"
+        return cls(f"{path} is damaged: {cause}. {remedy}")
+
+
+def checksum(path: Path, progress: Callable[[int], Any] = lambda read: None) -> str:
+    """128-bit BLAKE2b of a file's bytes, hexadecimal. `progress` is called with how many more bytes are read."""
+    digest = blake2b(digest_size=16)
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+            progress(len(block))
+    return digest.hexdigest()
+
+
+def checked(path: Path, expected: str) -> Path:
+    """`files.local(path)` of a file that has this checksum, for what maps or opens it by itself.
+
+    Raises FileNotFoundError, Damaged.
+    """
+    if not has_checksum(path, expected):
+        raise Damaged.because(path, "it has other bytes than those that were written (checksum)")
+    return local(path)
+
+
+def has_checksum(path: Path, expected: str) -> bool:
+    """Whether a file has these bytes. It is read unless this machine knows so. Raises FileNotFoundError."""
+    memory = _memory(_log(path.parent))
+    if memory.known(path, status(path)) != expected:
+        memory.read_on()
+    return memory.known(path, status(path)) == expected or memory.read(path) == expected
+
+
+def seen_otherwise(path: Path, now: Status, expected: str) -> bool:
+    """Whether this machine has read the file as it is now, and saw other bytes than these."""
+    return _memory(_log(path.parent)).known(path, now) not in (None, expected)
+
+
+class _Memory:
+    """The checksums of a folder's files, by name: a log in the cache directory, to which any process adds lines."""
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+        self.bytes_read = 0
+        self.checksums: dict[str, tuple[str, str]] = {}
+        self.read_on()
+
+    def known(self, path: Path, now: Status) -> str | None:
+        key, known = self.checksums.get(path.name, ("", None))
+        return known if key == _key(now) else None
+
+    def read(self, path: Path) -> str:
+        """The checksum of the bytes as they are, which is remembered if they did not change meanwhile."""
+        before = status(path)
+        found = checksum(path)
+        if status(path) == before and time.time_ns() - before.changed_ns > SETTLED_NS:
+            self.checksums[path.name] = _key(before), found
+            self._append([path.name, _key(before), found])
+        return found
+
+    def read_on(self) -> None:
+        """Take in what other processes have added since. A line that is damaged says nothing."""
+        with suppress(OSError), self.log.open("rb") as log:
+            log.seek(self.bytes_read)
+            whole, end, _ = log.read().rpartition(b"\n")
+            self.bytes_read += len(whole + end)
+            for line in whole.splitlines():
+                with suppress(ValueError):
+                    name, key, known = map(str, json.loads(line))
+                    self.checksums[name] = key, known
+
+    def _append(self, entry: list[str]) -> None:
+        with suppress(OSError):  # a read-only or full disk: this process remembers it
+            self.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(descriptor, (json.dumps(entry) + "\n").encode())
+            finally:
+                os.close(descriptor)
+
+
+@cache
+def _memory(log: Path) -> _Memory:
+    return _Memory(log)
+
+
+def _log(folder: Path) -> Path:
+    home = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+    name = blake2b(os.fsencode(folder.absolute()), digest_size=16).hexdigest()
+    # A user without a home has no cache either.
+    return home / "vitalfew" / "checked" / f"{name}.jsonl" if home.is_absolute() else Path(os.devnull)
+
+
+def _key(now: Status) -> str:
+    """Which file it is, and as of when."""
+    return "-".join(map(str, now))

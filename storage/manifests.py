@@ -1,0 +1,134 @@
+"""What is recorded of an artifact: its files with their checksums, its shards' done-markers, its manifest."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from storage import files
+from storage.costs import Cost
+from storage.files import Status
+
+PREPARATION = -1
+"""The shard number of what a stage does once, before its shards."""
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a shard: its table, its path below the store, its rows, bytes and checksum (BLAKE2b-128).
+
+    `modified_ns` is the date it was given when it was written: while that and the size hold, it is not read again to be
+    checked (`vitalfew store verify` reads it all the same).
+    """
+
+    table: str
+    path: str
+    rows: int
+    bytes: int
+    checksum: str
+    modified_ns: int = 0
+
+    def misfit(self, store: Path) -> str | None:
+        """What is wrong with the file in this store as far as its size tells, in words; None where nothing is."""
+        return self._look(store)[1]
+
+    def damage(self, store: Path) -> str | None:
+        """The same, and by its checksum where its date is another than it was given, or where this machine has read
+        it and seen other bytes."""
+        now, fault = self._look(store)
+        if now is None or fault:
+            return fault
+        path = store / self.path
+        as_written = now.modified_ns == self.modified_ns and not files.seen_otherwise(path, now, self.checksum)
+        return None if as_written or files.has_checksum(path, self.checksum) else self._changed()
+
+    def corruption(self, store: Path, progress: Callable[[int], Any] = lambda read: None) -> str | None:
+        """The same by reading every byte, whatever its date; `progress` is called with how many more are read."""
+        if fault := self.misfit(store):
+            return fault
+        return None if files.checksum(store / self.path, progress) == self.checksum else self._changed()
+
+    def checked(self, store: Path) -> Path:
+        """The file's path on this machine, for what maps or opens it by itself and does not see damage (FAISS, NumPy,
+        DuckDB): `faiss.read_index(str(file.checked(store)))`.
+
+        Every byte is read and compared with the checksum when the file is first opened on this machine, and again once
+        it is another file or has another size or date: storage/files/checksums.py. Raises FileNotFoundError, Damaged.
+        """
+        return files.checked(store / self.path, self.checksum)
+
+    def _look(self, store: Path) -> tuple[Status | None, str | None]:
+        try:
+            now = files.status(store / self.path)
+        except FileNotFoundError:
+            return None, f"{self.path} is missing"
+        size = f"{self.path} has {now.size:,} bytes and was written with {self.bytes:,}"
+        return now, None if now.size == self.bytes else size
+
+    def _changed(self) -> str:
+        return f"{self.path} has other bytes than those that were written (checksum)"
+
+
+@dataclass(frozen=True)
+class ShardRecord:
+    """What a done-marker says. `rows_in`: rows the shard was made from; `notes`: the stage's own counts."""
+
+    shard: int
+    run_id: str
+    files: list[File]
+    rows_in: int
+    cost: Cost
+    notes: dict[str, int] = field(default_factory=dict)
+
+    def rows(self, table: str) -> int:
+        return sum(file.rows for file in self.files if file.table == table)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "ShardRecord":
+        written = [File(**file) for file in value["files"]]
+        return cls(**{**value, "files": written, "cost": Cost(**value["cost"])})
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Says that an artifact is complete, what it holds and what it was made from. `whole`: files about all shards;
+    `model`: what did the work, as the prices list it; none of a stage without one, and of artifacts made before it was
+    recorded."""
+
+    stage: str
+    version: str
+    artifact: str
+    inputs: dict[str, str]
+    config: dict[str, Any]
+    method: dict[str, Any]
+    code_version: str
+    completed: str
+    rows_in: int
+    rows: dict[str, int]
+    shards: list[ShardRecord]
+    preparation: ShardRecord | None = None
+    model: str | None = None
+    whole: list[File] = field(default_factory=list)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Manifest":
+        shards = [ShardRecord.from_json(shard) for shard in value["shards"]]
+        preparation = value["preparation"] and ShardRecord.from_json(value["preparation"])
+        whole = [File(**file) for file in value.get("whole", [])]
+        records = {"shards": shards, "preparation": preparation, "whole": whole}
+        return cls(**{"version": "1", **value, **records})
+
+    def files(self) -> Iterator[File]:
+        yield from self.whole
+        for shard in self.shards:
+            yield from shard.files
+
+    def read(self, store: Path, table: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """All shards of one of the artifact's tables, one below the other. Raises FileNotFoundError."""
+        return files.read_tables((store / file.path for file in self.files() if file.table == table), columns)
+
+    def note(self, name: str) -> int:
+        """The sum of a note over all shards."""
+        return sum(shard.notes.get(name, 0) for shard in self.shards)

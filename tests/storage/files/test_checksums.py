@@ -1,0 +1,148 @@
+"""A file that does not see damage by itself is read once per machine, and again whenever it may have changed."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from storage import files
+from storage.artifacts import Artifact
+from storage.files import Damaged
+from storage.files import checksums as module
+
+ROOT = Path(__file__).parents[3]
+READ = "import sys; from pathlib import Path; from storage import files; from storage.files import checksums as module"
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's cache directory. Files are taken for settled, however new they are."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(module, "SETTLED_NS", -1)
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the files that are read."""
+    read: list[str] = []
+    checksum = module.checksum
+    monkeypatch.setattr(module, "checksum", lambda path: read.append(path.name) or checksum(path))
+    return read
+
+
+def written(path: Path, content: bytes = b"the bytes of an index") -> str:
+    files.write_bytes(path, content)
+    return files.checksum(path)
+
+
+def flip(path: Path) -> None:
+    """Another bit, and the same size and date."""
+    status = path.stat()
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def in_another_process(path: Path, expected: str) -> int:
+    """How often another process of this machine reads the file to check it."""
+    script = (
+        f"{READ}\nmodule.SETTLED_NS = -1\nreads, checksum = [], module.checksum\n"
+        "module.checksum = lambda path: reads.append(path) or checksum(path)\n"
+        "[files.checked(Path(sys.argv[1]), sys.argv[2]) for _ in range(3)]\nprint(len(reads))"
+    )
+    command = [sys.executable, "-c", script, str(path), expected]
+    return int(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
+
+
+def test_a_file_is_read_once_per_machine(tmp_path: Path, cache: Path, reads: list[str]) -> None:
+    expected = written(tmp_path / "index")
+    for _ in range(3):
+        assert files.checked(tmp_path / "index", expected) == tmp_path / "index"
+    assert reads == ["index"]
+    assert in_another_process(tmp_path / "index", expected) == 0
+    assert [path.parent for path in cache.rglob("*.jsonl")] == [cache / "vitalfew" / "checked"]
+    other = written(tmp_path / "other")
+    assert in_another_process(tmp_path / "other", other) == 1
+    assert files.checked(tmp_path / "other", other)  # that process told this one
+    assert reads == ["index"]
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_flipped_bit_is_seen_whatever_size_and_date_say(tmp_path: Path, reads: list[str]) -> None:
+    expected = written(tmp_path / "index")
+    files.checked(tmp_path / "index", expected)
+    flip(tmp_path / "index")
+    for _ in range(2):
+        with pytest.raises(Damaged, match=r"index is damaged: .*other bytes.* `vitalfew store verify`"):
+            files.checked(tmp_path / "index", expected)
+    flip(tmp_path / "index")
+    assert files.checked(tmp_path / "index", expected)
+    assert len(reads) == 4
+
+
+def test_what_was_written_a_moment_ago_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that ticks every few milliseconds gives two writes one date."""
+    expected = written(tmp_path / "index")
+    for _ in range(20):
+        files.checked(tmp_path / "index", expected)
+        flip(tmp_path / "index")
+        with pytest.raises(Damaged):
+            files.checked(tmp_path / "index", expected)
+        flip(tmp_path / "index")
+
+
+@pytest.mark.parametrize("cache_home", ["/proc/nothing", "relative", None])
+def test_without_a_cache_directory_a_file_is_read_once_per_process(
+    tmp_path: Path, cache: Path, reads: list[str], cache_home: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.write_text(tmp_path / "file", "a file, and no folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", cache_home or str(tmp_path / "file"))
+    expected = written(tmp_path / "index")
+    for _ in range(3):
+        files.checked(tmp_path / "index", expected)
+    assert reads == ["index"]
+    assert in_another_process(tmp_path / "index", expected) == 1
+    assert not cache.exists()
+
+
+@pytest.mark.parametrize("damage", [b"{", b"\xff\n", b"[1, 2]\n", b'["index", "', b"\n\n"])
+def test_a_damaged_memory_costs_a_reading(tmp_path: Path, cache: Path, reads: list[str], damage: bytes) -> None:
+    expected = written(tmp_path / "index")
+    files.checked(tmp_path / "index", expected)
+    (log,) = cache.rglob("*.jsonl")
+    (line,) = log.read_bytes().splitlines(keepends=True)
+    name, key, _ = json.loads(line)
+    for content in (damage + line, damage, json.dumps([name, key, "0" * 32]).encode() + b"\n"):
+        log.write_bytes(content)
+        module._memory.cache_clear()
+        assert files.checked(tmp_path / "index", expected)
+    module._memory.cache_clear()
+    assert files.checked(tmp_path / "index", expected)
+    assert 3 <= len(reads) <= 4
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        files.checked(tmp_path / "none", "0" * 32)
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_run_makes_again_what_this_machine_saw_damaged(tmp_path: Path) -> None:
+    """Size and date are those it was written with: only who reads it knows."""
+    artifact = Artifact(tmp_path, "faiss", "0" * 16)
+    path = artifact.path(0, suffix="faiss")
+    written(path)
+    file = artifact.describe(path, "faiss", 1)
+    assert file.checked(tmp_path) == path
+    flip(path)
+    assert file.damage(tmp_path) is None
+    with pytest.raises(Damaged):
+        file.checked(tmp_path)
+    assert "other bytes" in (file.damage(tmp_path) or "")
+    flip(path)
+    assert file.damage(tmp_path) is None
