@@ -43,7 +43,7 @@ class Server(BaseModel):
     """A server that speaks OpenAI's chat completions, and how it is asked."""
 
     base_url: Annotated[str | None, NOT_IN_FINGERPRINT] = Field(
-        None, description="openai: the server, http://127.0.0.1:8000/v1; its key is read from OPENAI_API_KEY."
+        None, description="openai: the server, http://127.0.0.1:8000/v1; it gets the key that is meant for its host."
     )
     concurrency: Annotated[int, NOT_IN_FINGERPRINT] = Field(8, ge=1, description="openai: requests under way at once.")
     retries: Annotated[int, NOT_IN_FINGERPRINT] = Field(

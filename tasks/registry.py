@@ -221,7 +221,8 @@ def secrets(section: Section, path: str) -> dict[str, str]:
     may hold them instead. Raises UnknownName, ConfigError."""
     engine = getattr(with_options(section, path), "engine", None)
     readers = [resolve(section.kind, section.methods[0]), *([resolve("engine", engine)] if engine else [])]
-    return {variable: block for reader in readers for variable, block in getattr(reader, "secrets", {}).items()}
+    known = [reader.secrets() for reader in readers if hasattr(reader, "secrets")]
+    return {variable: block for blocks in known for variable, block in blocks.items()}
 
 
 def completed(parameters: Model, path: str = "", read: Callable[[Section, str], Section] = with_options) -> Model:

@@ -27,14 +27,17 @@ class Generator(ABC):
     them. `version`: raise it when the same input would give another output."""
 
     version: ClassVar[str]
-    secrets: ClassVar[Mapping[str, str]] = {}
-    """Environment variables that it reads secrets from, each with the name of the Prefect block that may hold it."""
     prompt: ClassVar[str] = "short_answer"
     """The prompt of configs/prompts that it is asked with by default, where there are contexts."""
     prompt_without_contexts: ClassVar[str] = "no_context"
     uses_gpu: bool
     workers: int | None
     """How many of it a machine bears: None, one a core; 1 for an engine that uses all cores itself."""
+
+    @staticmethod
+    def secrets() -> Mapping[str, str]:
+        """Environment variables that it reads secrets from, with the names of the Prefect blocks that may hold them."""
+        return {}
 
     @abstractmethod
     def __init__(self, options: Any) -> None:

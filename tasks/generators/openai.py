@@ -1,6 +1,5 @@
 """`openai`: a server that speaks OpenAI's chat completions (vLLM, llama.cpp, OpenAI, …) answers the rendered prompt."""
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from pydantic import ConfigDict
@@ -11,7 +10,11 @@ from tasks.models.engines.openai import OpenAI
 
 
 class OpenAIGenerator(ByEngine):
-    """A server that speaks OpenAI's chat completions, at generate.base_url or OPENAI_BASE_URL."""
+    """A server that speaks OpenAI's chat completions, at generate.base_url or OPENAI_BASE_URL.
+
+    The key in OPENAI_API_KEY goes to the host of OPENAI_BASE_URL alone (where that is not set, to api.openai.com),
+    whatever generate.base_url says; VITALFEW_API_KEYS=HOST=VARIABLE,HOST:PORT=VARIABLE names the keys of other hosts.
+    """
 
     example: ClassVar[tuple[str, ...]] = ("generate.model=gpt-4o-mini",)
 
@@ -19,7 +22,7 @@ class OpenAIGenerator(ByEngine):
         model_config = ConfigDict(extra="forbid")
 
     version: ClassVar[str] = OpenAI.version
-    secrets: ClassVar[Mapping[str, str]] = OpenAI.secrets
+    secrets = staticmethod(OpenAI.secrets)
 
     def __init__(self, options: Options) -> None:
         self.use(OpenAI(options, "generate"))

@@ -105,11 +105,15 @@ class Engine(ABC):
 
     Options: ClassVar[type[EngineOptions]]
     version: ClassVar[str]
-    secrets: ClassVar[Mapping[str, str]] = {}
-    """Environment variables that hold its secrets, with the names of the Prefect blocks that may hold them instead."""
     uses_gpu: bool
     workers: int | None
     """Instances that a machine runs at once: None, one for every core; 1 for an engine that uses all cores itself."""
+
+    @staticmethod
+    def secrets() -> Mapping[str, str]:
+        """Environment variables that hold its secrets, with the names of the Prefect blocks that may hold them
+        instead."""
+        return {}
 
     @abstractmethod
     def __init__(self, options: Any, section: str) -> None:

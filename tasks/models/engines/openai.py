@@ -2,8 +2,8 @@
 
 The client retries 408, 409, 429, 5xx, timeouts and lost connections. The wait doubles every time (0.5 to 8 s, with
 jitter) or follows the server's Retry-After; other refusals are final. A prompt that stays without an answer gives a row
-with an error. The key comes from OPENAI_API_KEY; it is sent to the server and never stored. A server without keys needs
-none.
+with an error. A key is sent only to the server that it is meant for (tasks/models/engines/keys.py), and never stored. A
+redirect is not followed: it would take the prompts to another server than the one that was named.
 
 A probe asks vLLM for the named tokens only (`logprob_token_ids`). It asks any other server for the 20 most probable
 tokens, and a probed token that is not among them has no entry in `probabilities`.
@@ -13,7 +13,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import cached_property
 from typing import Any, ClassVar
@@ -23,6 +23,7 @@ import openai
 
 from configs.loading import ConfigError
 from configs.options import Server
+from tasks.models.engines import keys
 from tasks.models.engines.base import (
     Completion,
     Engine,
@@ -37,20 +38,23 @@ from tasks.models.engines.base import (
 
 logger = logging.getLogger("vitalfew")
 
-KEY = "OPENAI_API_KEY"
 TOP = 20
 """The most `top_logprobs` that OpenAI's interface allows."""
 LONGEST_REASON = 500
 
 
 class OpenAI(Engine):
-    """A server that speaks OpenAI's chat completions, at base_url or OPENAI_BASE_URL."""
+    """A server that speaks OpenAI's chat completions, at base_url or OPENAI_BASE_URL.
+
+    OPENAI_API_KEY goes to the host of OPENAI_BASE_URL alone (where that is not set, to api.openai.com), whatever
+    base_url says. The key of another host is named by VITALFEW_API_KEYS=HOST=VARIABLE,HOST:PORT=VARIABLE.
+    """
 
     class Options(EngineOptions, Server):
         """A model by its name on the server."""
 
     version: ClassVar[str] = "1"
-    secrets: ClassVar[Mapping[str, str]] = {KEY: "openai-api-key"}
+    secrets = staticmethod(keys.blocks)
     uses_gpu = False
     workers: int | None = 1
 
@@ -59,6 +63,7 @@ class OpenAI(Engine):
             raise ConfigError(f"openai needs the model's name on the server: --set {section}.model=NAME")
         self.options, self.section = options, section
         self.base_url = _base_url(options, section)
+        keys.key_for(self.base_url)  # before anything is computed for it
         self._gives_logprobs = True
 
     def identity(self) -> dict[str, Any]:
@@ -93,16 +98,17 @@ class OpenAI(Engine):
         """Raises EngineUnavailable if no server answers, or if the server refuses the key."""
         client = openai.OpenAI(
             base_url=self.base_url,
-            api_key=_key() or "none",  # the client insists on one
+            api_key=keys.key_for(self.base_url) or "none",  # the client insists on one
             max_retries=self.options.retries,
             timeout=self.options.timeout,
+            http_client=openai.DefaultHttpxClient(
+                follow_redirects=False, event_hooks={"request": [keys.restrict]}, timeout=self.options.timeout
+            ),
         )
         try:
             client.models.list()
         except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
-            raise EngineUnavailable(
-                f"{self.base_url} refuses the key in {KEY} ({'set' if _key() else 'not set'}): {_why(error)}"
-            ) from None
+            raise EngineUnavailable(f"{keys.refusal(self.base_url)}: {_why(error)}") from None
         except openai.APIConnectionError as error:
             raise EngineUnavailable(
                 f"no server answers at {self.base_url} ({_why(error)}). Start one, `vllm serve MODEL` for example, or "
@@ -126,7 +132,7 @@ class OpenAI(Engine):
         try:
             return self._read(json.loads(response.content), seconds, probe, probed)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            start = _redacted(response.content[:80].decode(errors="replace"))
+            start = keys.redacted(response.content[:80].decode(errors="replace"))
             return failed(f"the server's answer cannot be used ({type(error).__name__}: {_why(error)}): {start!r}")
 
     def _request(self, prompt: str, probe: Probe | None, probed: dict[str, int]) -> Any:
@@ -212,10 +218,10 @@ def _base_url(options: Server, section: str) -> str:
         )
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"{setting}={_redacted(url)}: http://… or https://… is due")
+        raise ConfigError(f"{setting}={keys.redacted(url)}: http://… or https://… is due")
     if parts.username or parts.password or parts.query:
         # The URL is stored with every answer, and printed.
-        raise ConfigError(f"{setting} holds a name, a password or a query; put the key into {KEY}")
+        raise ConfigError(f"{setting} holds a name, a password or a query; the key goes into an environment variable")
     return url.rstrip("/")
 
 
@@ -228,17 +234,8 @@ def _probabilities(steps: Sequence[dict[str, Any]], probe: Probe, probed: dict[s
     return {token: math.exp(seen[name]) for token, name in names.items() if name in seen}
 
 
-def _key() -> str:
-    return os.environ.get(KEY, "")
-
-
-def _redacted(text: str) -> str:
-    key = _key()
-    return text.replace(key, "***") if key else text
-
-
 def _why(error: Exception) -> str:
     """One line, without the key."""
     cause = f" ({error.__cause__})" if error.__cause__ else ""
     text = " ".join(f"{error}{cause}".split())
-    return _redacted(text)[:LONGEST_REASON]
+    return keys.redacted(text)[:LONGEST_REASON]

@@ -1,0 +1,114 @@
+"""Which key goes to which server. No setting says so: an experiment is shared, and with it the address of its server.
+
+The user's environment does. OPENAI_API_KEY, and whatever else OpenAI's client reads from the environment, is for the
+server of OPENAI_BASE_URL, or for OpenAI's own where that is not set. VITALFEW_API_KEYS names the variable with the key
+of another server: `models.example.org=EXAMPLE_KEY,127.0.0.1:8000=LOCAL_KEY`. Any other server gets none.
+"""
+
+import ipaddress
+import os
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+from configs.loading import ConfigError
+
+OWN_KEY = "OPENAI_API_KEY"
+KEYS = "VITALFEW_API_KEYS"
+_PROVIDER = "https://api.openai.com/v1"
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PLAIN = re.compile(
+    r"accept|accept-encoding|connection|content-(length|type)|host|transfer-encoding|user-agent|x-stainless-.+", re.I
+)
+"""Headers that hold no secret: what HTTP needs, and what OpenAI's client says of itself."""
+
+Server = tuple[str, int]
+"""A host's name, and its port."""
+
+
+def variable_for(url: str) -> str:
+    """The environment variable with the key of this server; '' where none is meant for it. Raises ConfigError."""
+    return _variables().get(_server(url), "")
+
+
+def key_for(url: str) -> str:
+    """The key of this server; '' where it has none. Raises ConfigError if it would travel unencrypted."""
+    variable = variable_for(url)
+    key = os.environ.get(variable, "") if variable else ""
+    parts = urlsplit(url)
+    if key and parts.scheme != "https" and not _is_this_machine(parts.hostname or ""):
+        raise ConfigError(
+            f"{url}: the key in {variable} would travel unencrypted; give the server's https:// address, or reach it "
+            f"through a tunnel (ssh -L), or unset {variable} if it needs no key"
+        )
+    return key
+
+
+def restrict(request: Any) -> None:
+    """Make an HTTP request carry the key of the server that it goes to, and no other secret of the environment.
+
+    Clients add more than the key (OPENAI_ORG_ID, OPENAI_CUSTOM_HEADERS): only the server of OPENAI_API_KEY gets that.
+    """
+    url = str(request.url)
+    if _server(url) == _own_server():
+        return
+    for name in [name for name in request.headers if not _PLAIN.fullmatch(name)]:
+        del request.headers[name]
+    if key := key_for(url):
+        request.headers["authorization"] = f"Bearer {key}"
+
+
+def refusal(url: str) -> str:
+    """Words for a server that refuses to answer for want of a (right) key, with the remedy."""
+    if variable := variable_for(url):
+        return f"{url} refuses the key in {variable} ({'set' if os.environ.get(variable) else 'not set'})"
+    host, port = _server(url)
+    server = (f"[{host}]" if ":" in host else host) + ("" if port == 443 else f":{port}")
+    return (
+        f"{url} asks for a key, and none is meant for it ({OWN_KEY} goes to {_own_server()[0]} alone): put the key "
+        f"into an environment variable and name that, export {KEYS}={server}=NAME"
+    )
+
+
+def blocks() -> dict[str, str]:
+    """The environment variables with keys, and the names of the Prefect blocks that may hold them instead."""
+    return {name: name.lower().replace("_", "-") for name in [OWN_KEY, *_variables().values()]}
+
+
+def redacted(text: str) -> str:
+    """The text without any of the keys."""
+    for variable in blocks():
+        if key := os.environ.get(variable):
+            text = text.replace(key, "***")
+    return text
+
+
+def _variables() -> dict[Server, str]:
+    variables = {_own_server(): OWN_KEY}
+    for entry in filter(None, map(str.strip, os.environ.get(KEYS, "").split(","))):
+        place, _, variable = entry.partition("=")
+        server = _server(f"https://{place.strip()}")
+        if not server[0] or not _VARIABLE.fullmatch(variable.strip()):  # which may be a key, and is not shown
+            raise ConfigError(f"{KEYS}: HOST=VARIABLE,HOST:PORT=VARIABLE is due, for example models.example.org=MY_KEY")
+        variables[server] = variable.strip()
+    return variables
+
+
+def _own_server() -> Server:
+    return _server(os.environ.get("OPENAI_BASE_URL") or _PROVIDER)
+
+
+def _server(url: str) -> Server:
+    """Raises ConfigError for an address that is none."""
+    try:
+        parts = urlsplit(url)
+        return parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)
+    except ValueError as error:
+        raise ConfigError(f"the address of a server is not valid: {error}") from None
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,164 @@
+"""A key goes to the server that it is meant for, and to no other; 127.0.0.1 and localhost are two hosts here."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from configs.loading import ConfigError
+from tasks.models.engines import keys
+from tasks.models.engines.base import EngineUnavailable
+from tasks.models.engines.openai import OpenAI
+from tests.support.fakes import ChatServer, Reply, completion
+
+SECRETS = {
+    "OPENAI_API_KEY": "sk-very-secret-0123456789",
+    "OPENAI_ADMIN_KEY": "admin-secret",
+    "OPENAI_ORG_ID": "org-secret",
+    "OPENAI_PROJECT_ID": "project-secret",
+    "OPENAI_CUSTOM_HEADERS": "X-Gateway: gateway-secret\nAuthorization: Bearer custom-secret",
+    "AWS_SECRET_ACCESS_KEY": "aws-secret",
+    "LOCAL_KEY": "local-secret",
+}
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_BASE_URL", "VITALFEW_API_KEYS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    def behave(path: str, body: Any, attempt: int) -> Reply:
+        return completion("yes") if path.endswith("/completions") else Reply({"object": "list", "data": []})
+
+    with ChatServer(behave) as running:
+        yield running
+
+
+def ask(url: str) -> str:
+    """The answer's text, or its error."""
+    options = OpenAI.Options(model="tiny", base_url=url, retries=0, timeout=5.0)
+    [answer] = OpenAI(options, "generate").complete(["a"])
+    return answer.text or answer.error
+
+
+def sent(server: ChatServer) -> str:
+    """All headers of all requests."""
+    return "\n".join(f"{name}: {value}" for _, _, headers in server.asked for name, value in headers.items())
+
+
+def test_a_server_that_an_experiment_names_gets_no_secret(server: ChatServer) -> None:
+    assert ask(server.url) == "yes"
+    assert "secret" not in sent(server)
+    assert "authorization" not in sent(server)
+
+
+def test_the_key_goes_to_the_server_of_the_environment(server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_CUSTOM_HEADERS")
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url.replace("/v1", "/other/path"))
+    assert ask(server.url) == "yes"
+    assert all(headers["authorization"] == f"Bearer {SECRETS['OPENAI_API_KEY']}" for _, _, headers in server.asked)
+    server.asked.clear()
+    assert ask(server.url.replace("127.0.0.1", "localhost")) == "yes"
+    assert "secret" not in sent(server)
+
+
+def test_another_port_is_another_server(server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+    assert ask(server.url) == "yes"
+    assert "secret" not in sent(server)
+
+
+def test_the_user_names_the_key_of_another_server(server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = server.url.removeprefix("http://").removesuffix("/v1")
+    monkeypatch.setenv("VITALFEW_API_KEYS", f" models.example.org=OTHER_KEY , {place}=LOCAL_KEY")
+    assert ask(server.url) == "yes"
+    assert {headers["authorization"] for _, _, headers in server.asked} == {"Bearer local-secret"}
+    assert "sk-" not in sent(server)
+    assert "org-secret" not in sent(server)
+    assert "gateway-secret" not in sent(server)
+    server.asked.clear()
+    assert ask(server.url.replace("127.0.0.1", "localhost")) == "yes"
+    assert "secret" not in sent(server)
+
+
+def test_a_redirect_takes_neither_key_nor_prompts_elsewhere(
+    server: ChatServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def redirect(path: str, body: Any, attempt: int) -> Reply:
+        there = server.url.replace("127.0.0.1", "localhost").removesuffix("/v1") + path
+        return Reply({}, status=307, headers={"Location": there})
+
+    with ChatServer(redirect) as first:
+        monkeypatch.setenv("OPENAI_BASE_URL", first.url)
+        assert "307" in ask(first.url)
+    assert not server.asked
+
+
+def test_an_unencrypted_key_is_refused_but_not_an_unencrypted_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VITALFEW_API_KEYS", "models.example.org:80=LOCAL_KEY")
+    with pytest.raises(ConfigError, match=r"LOCAL_KEY would travel unencrypted.*https://") as raised:
+        ask("http://models.example.org/v1")
+    assert "local-secret" not in str(raised.value)
+    monkeypatch.delenv("LOCAL_KEY")
+    assert keys.key_for("http://models.example.org/v1") == ""
+    monkeypatch.setenv("LOCAL_KEY", "local-secret")
+    monkeypatch.setenv("VITALFEW_API_KEYS", "models.example.org=LOCAL_KEY,[::1]:8000=LOCAL_KEY")
+    assert keys.key_for("https://models.example.org/v1") == "local-secret"
+    assert keys.key_for("http://[::1]:8000/v1") == "local-secret"
+    assert keys.key_for("http://models.example.org/v1") == ""
+
+
+def test_a_refusal_says_how_the_server_gets_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ChatServer(lambda *_: Reply({"error": {"message": "no key"}}, status=401)) as refusing:
+        place = refusing.url.removeprefix("http://").removesuffix("/v1")
+        with pytest.raises(EngineUnavailable, match=rf"none is meant for it.*export VITALFEW_API_KEYS={place}=NAME"):
+            ask(refusing.url)
+        monkeypatch.setenv("VITALFEW_API_KEYS", f"{place}=LOCAL_KEY")
+        with pytest.raises(EngineUnavailable, match=r"refuses the key in LOCAL_KEY \(set\)"):
+            ask(refusing.url)
+        monkeypatch.delenv("LOCAL_KEY")
+        with pytest.raises(EngineUnavailable, match=r"refuses the key in LOCAL_KEY \(not set\)"):
+            ask(refusing.url)
+
+
+@pytest.mark.parametrize("value", ["sk-very-secret", "models.example.org=sk-very-secret", "=KEY", "host:port=KEY"])
+def test_a_list_of_keys_that_is_none_is_refused_without_showing_it(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VITALFEW_API_KEYS", value)
+    with pytest.raises(ConfigError) as raised:
+        keys.key_for("https://models.example.org/v1")
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://api.openai.com.example.org/v1",
+        "https://example.org/api.openai.com",
+        "https://example.org#api.openai.com",
+        "https://example.org\\api.openai.com/v1",
+        "https://api.openai.com:8443/v1",
+        "https://api.openai.com./v1",
+        "http://api.openai.com/v1",
+    ],
+)
+def test_what_looks_like_the_providers_own_server_gets_nothing(url: str) -> None:
+    assert keys.key_for(url) == ""
+    assert keys.key_for("https://API.openai.com/v1") == SECRETS["OPENAI_API_KEY"]
+
+
+@given(host=st.from_regex(r"[a-z0-9.-]{1,20}", fullmatch=True), port=st.integers(1, 65535))
+def test_no_other_server_has_a_key(host: str, port: int) -> None:
+    if (host, port) != ("api.openai.com", 443):
+        assert keys.key_for(f"https://{host}:{port}/v1") == ""
+
+
+def test_keys_may_lie_in_blocks_named_like_their_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VITALFEW_API_KEYS", "models.example.org=EXAMPLE_KEY")
+    assert OpenAI.secrets() == {"OPENAI_API_KEY": "openai-api-key", "EXAMPLE_KEY": "example-key"}
