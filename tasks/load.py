@@ -71,10 +71,6 @@ class Load(Stage):
     def method_identity(self) -> dict[str, Any]:
         return {"datasets": self.digests}
 
-    @property
-    def staging(self) -> Path:
-        return self.artifact.directory / "staging"
-
     def prepare(self, progress: Progress) -> None:
         keys = self._fingerprinted_files()
         done = _chunks(self.staging)
@@ -120,12 +116,6 @@ class Load(Stage):
             return super().is_prepared() and bool(self._plan())
         except (FileNotFoundError, DamagedRecord):
             return False
-
-    def manifest(self) -> Manifest | None:
-        manifest = super().manifest()
-        if manifest and files.exists(self.staging):  # killed between the manifest and the removal
-            files.remove_tree(self.staging)
-        return manifest
 
     def _records(self) -> Iterator[tuple[str, int, Record]]:
         for source, (_, dataset) in zip(self.sources, self.datasets, strict=True):
@@ -186,11 +176,6 @@ class Load(Stage):
         first = rejects.slice(0, 1).to_pylist()
         where = f"; row {first[0]['offset']}: {first[0]['reason']} ({first[0]['detail']})" if first else ""
         return f"{', '.join(self.sources)}: no usable passage or question in {rejects.num_rows} rows{where}"
-
-    def finish(self) -> Manifest:
-        manifest = super().finish()
-        files.remove_tree(self.staging)
-        return manifest
 
 
 def shard_count(passages: float, config: LoadConfig) -> int:

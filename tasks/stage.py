@@ -115,12 +115,26 @@ class Stage(ABC):
     def check(self, manifest: Manifest) -> None:
         """Raise where the finished whole cannot be right or is of no use."""
 
+    @property
+    def staging(self) -> Path:
+        """The folder of what is needed only until the artifact is complete."""
+        return self.artifact.file("staging")
+
     def manifest(self) -> Manifest | None:
         """The manifest if there is nothing to do."""
         manifest = self.artifact.manifest()
         if manifest and not files.exists(self.artifact.ledger):
             self._write_costs(manifest)
+        if manifest and files.exists(self.staging):
+            self._remove_finished_staging()
         return manifest
+
+    def _remove_finished_staging(self) -> None:
+        """Remove what a run left that was killed between its manifest and this. Nothing is removed but under the lock:
+        where a process holds it, the staging may be that process's own."""
+        with files.locked(self.artifact.lock, wait=False) as held:
+            if held and self.artifact.manifest():
+                files.remove_tree(self.staging)
 
     def pending(self) -> list[int]:
         return [shard for shard in self.shards() if self.artifact.record(shard) is None]
@@ -174,7 +188,7 @@ class Stage(ABC):
         return self.finish()
 
     def finish(self) -> Manifest:
-        """Write the ledger of the artifact and its manifest. Every shard must be done."""
+        """Write the ledger of the artifact and its manifest, under its lock. Every shard must be done."""
         records = [record for shard in self.shards() if (record := self.artifact.record(shard))]
         if len(records) != len(self.shards()):
             raise RuntimeError(f"{self.artifact.name}: {len(self.shards()) - len(records)} shards are not done")
@@ -195,6 +209,7 @@ class Stage(ABC):
         self.check(manifest)
         self._write_costs(manifest)
         self.artifact.complete(manifest)
+        files.remove_tree(self.staging)
         return manifest
 
     def _write_costs(self, manifest: Manifest) -> None:

@@ -72,10 +72,6 @@ class Train(Stage):
     def method_identity(self) -> dict[str, Any]:
         return self.trainer.identity()
 
-    @property
-    def staging(self) -> Path:
-        return self.artifact.directory / "staging"
-
     def shards(self) -> list[int]:
         """One for every pass, and the last for the figures."""
         return list(range(self.trainer.passes + 1))
@@ -240,17 +236,6 @@ class Train(Stage):
         except (FileNotFoundError, files.DamagedRecord):
             return None
         return position if position.best < 0 or files.is_folder(self._pass(position.best)) else None
-
-    def manifest(self) -> Manifest | None:
-        manifest = super().manifest()
-        if manifest and files.exists(self.staging):  # killed between the manifest and the removal
-            files.remove_tree(self.staging)
-        return manifest
-
-    def finish(self) -> Manifest:
-        manifest = super().finish()
-        files.remove_tree(self.staging)
-        return manifest
 
 
 class _Share:

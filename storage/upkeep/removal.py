@@ -6,6 +6,7 @@ removed through a symbolic link.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -123,8 +124,8 @@ def _remove(store: Path, removal: Removal, referred: Callable[[], dict[str, str]
     if not files.is_inside(store, path.parent):
         return "it lies behind a symbolic link by now"
     if removal.kind == "file":
-        files.remove(path)
-    elif removal.kind == "directory":
+        return _remove_file(store, path)
+    if removal.kind == "directory":
         if any(artifact.fingerprint == path.name for artifact in inventory.artifacts(store)):
             return "an artifact has it by now"
         files.remove_tree(path)
@@ -139,6 +140,17 @@ def _remove(store: Path, removal: Removal, referred: Callable[[], dict[str, str]
                 return reason
             else:
                 _remove_artifact(artifact)
+    return None
+
+
+def _remove_file(store: Path, path: Path) -> str | None:
+    """A file below an artifact's directory is removed under the artifact's lock, another at once."""
+    fingerprint = path.relative_to(store).parts[1:2]
+    owners = [artifact for artifact in inventory.artifacts(store) if (artifact.fingerprint,) == fingerprint]
+    with ExitStack() as locks:
+        if not all(locks.enter_context(files.locked(owner.lock, wait=False)) for owner in owners):
+            return "a process works on its artifact by now"
+        files.remove(path)
     return None
 
 

@@ -393,6 +393,19 @@ def test_gc_removes_what_was_left_behind(store: Path) -> None:
     assert foreign_new.exists()
 
 
+def test_gc_leaves_files_of_an_artifact_that_a_process_works_on(store: Path) -> None:
+    artifact = artifacts(store)[0]
+    left = artifact.directory / f".00000.parquet.{os.uname().nodename}.999999999.tmp"
+    left.write_bytes(b"x")
+    removals = [removal for removal in plan(store, Policy()).removals if removal.kind == "file"]
+    assert len(removals) == 1
+    with artifact.locked():
+        assert [why for _, why in remove(store, removals, Policy())] == ["a process works on its artifact by now"]
+        assert left.exists()
+    assert [why for _, why in remove(store, removals, Policy())] == [None]
+    assert not left.exists()
+
+
 def test_gc_follows_no_link_out_of_the_store(store: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     (spare,) = [each for each in artifacts(store) if each.table == "vectors" and each.name not in used(store, "test")]
