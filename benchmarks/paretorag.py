@@ -100,7 +100,7 @@ def main() -> None:
     print(f"| context | alpha | {' | '.join(header)} |\n|{'---|' * (len(header) + 2)}")
     results = {}
     for mode in modes:
-        searcher = Searcher(BUILD / mode, mode)
+        searcher = Searcher.named(BUILD / mode, mode)
         questions = sample_questions(BUILD / mode, searcher.index.artifacts["passages"])
         began = time.perf_counter()
         texts = [question["text"] for question in questions]

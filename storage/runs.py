@@ -12,6 +12,7 @@ from secrets import token_hex
 from typing import Any
 
 from storage import files
+from storage.artifacts import Artifact
 from storage.files import DamagedRecord
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -48,6 +49,10 @@ class NamedIndex:
     run_id: str
     artifacts: dict[str, str]
     config: dict[str, Any]
+
+    def located(self, store: Path) -> dict[str, Artifact]:
+        """Its artifacts by role: passages, sentences, vectors, faiss, terms, bm25."""
+        return {role: Artifact(store, *name.split("/")) for role, name in self.artifacts.items()}
 
 
 class IndexNotFound(LookupError):

@@ -1,4 +1,4 @@
-"""retrieve: questions → hits, from a named index."""
+"""retrieve: questions → hits, from the artifacts of an index."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from storage.indexes.faiss_types import Vectors
 from storage.indexes.opened import IndexMismatch, OpenedIndex
 from storage.indexes.topk import TopK
 from storage.indexes.units import Units, table_of
-from storage.runs import find_index
+from storage.runs import NamedIndex, find_index
 from tasks.encode import make_encoder
 from tasks.registry import as_recorded, make, with_options
 from tasks.retrievers.base import Questions, Retriever
@@ -42,12 +42,15 @@ class SearchHit:
 class Searcher:
     """An open index with its encoder, which is loaded once."""
 
-    def __init__(self, store: Path, index: str) -> None:
-        """Raises IndexNotFound, and IndexMismatch if its artifacts or its encoder have changed."""
-        named = find_index(store, index)
-        self.index = OpenedIndex(
-            index, {role: Artifact(store, *name.split("/")) for role, name in named.artifacts.items()}
-        )
+    def __init__(self, index: OpenedIndex) -> None:
+        self.index = index
+
+    @classmethod
+    def named(cls, store: Path, index: str) -> "Searcher":
+        """What a name stands for now; never for a stage, whose artifacts are settled when it is planned.
+
+        Raises IndexNotFound, and IndexMismatch if its artifacts have changed."""
+        return cls(OpenedIndex(index, find_index(store, index).located(store)))
 
     @property
     def units(self) -> Units:
@@ -136,16 +139,15 @@ class Retrieve(Stage):
     section: ClassVar[str] = "retrieve"
 
     def __init__(
-        self, store: Path, asked: Artifact, vectors: Artifact | None, index: str, config: RetrieveConfig
+        self, store: Path, asked: Artifact, vectors: Artifact | None, index: NamedIndex, config: RetrieveConfig
     ) -> None:
-        """`vectors`: of the questions; None for a retriever that needs none. Raises IndexNotFound."""
+        """`vectors`: of the questions; None for a retriever that needs none. `index`: its artifacts are searched,
+        whatever its name stands for when the stage works."""
         self.index = index
         options = with_options(config, "retrieve")
         self.retriever: Retriever = make(options, "retrieve")
-        named = find_index(store, index).artifacts
-        inputs = {role: Artifact(store, *name.split("/")) for role, name in named.items()}
-        inputs |= {"asked": asked} | ({"question_vectors": vectors} if vectors else {})
-        super().__init__(store, inputs, options)
+        inputs = {"asked": asked} | ({"question_vectors": vectors} if vectors else {})
+        super().__init__(store, index.located(store) | inputs, options)
 
     config: RetrieveConfig
 
@@ -162,7 +164,7 @@ class Retrieve(Stage):
         return self.inputs["asked"].completed().rows["asked"]
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
-        searcher = _searcher(self.store, self.index, tuple(sorted(artifact.name for artifact in self.inputs.values())))
+        searcher = _searcher(self.index.name, tuple(self.index.located(self.store).items()))
         asked = self.inputs["asked"].read(shard, columns=["question_id", "text"])
         vectors = self._vectors(shard) if "question_vectors" in self.inputs else None
         top = searcher.search(asked["text"].to_pylist(), self.config, vectors)
@@ -206,6 +208,6 @@ def _table(columns: dict[str, Any]) -> pa.Table:
 
 
 @lru_cache(4)
-def _searcher(store: Path, index: str, artifacts: tuple[str, ...]) -> Searcher:
-    """Opened once in a worker for all methods that search it; `artifacts`: the current artifacts of the index."""
-    return Searcher(store, index)
+def _searcher(name: str, artifacts: tuple[tuple[str, Artifact], ...]) -> Searcher:
+    """Opened once in a worker for all methods that search these artifacts."""
+    return Searcher(OpenedIndex(name, dict(artifacts)))

@@ -119,7 +119,7 @@ def search(
         request = with_options(build(Search, *layers(config, assignments), options).retrieve, "retrieve")
         if not question.strip():
             raise InputError("the question is empty")
-        hits = Searcher(store, index).hits(question, request)
+        hits = Searcher.named(store, index).hits(question, request)
     if as_json:
         print(json.dumps([vars(hit) for hit in hits], ensure_ascii=False, indent=1))
     else:

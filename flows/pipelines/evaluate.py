@@ -1,6 +1,7 @@
 """An evaluation, as plain Python: ask → encode_questions → retrieve → label → refine → generate → critique → select →
 score, each for all methods, so that a model is loaded once and shared work is done once."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,8 +14,9 @@ from flows.pipelines.experiments import complete
 from flows.pipelines.run import Execute, Outcome, Plan
 from flows.pipelines.variants import with_indexes
 from storage.artifacts import Artifact, Manifest
+from storage.indexes.opened import OpenedIndex
 from storage.indexes.units import table_of
-from storage.runs import find_index
+from storage.runs import NamedIndex, find_index
 from tasks.ask import Ask
 from tasks.critique import Critique
 from tasks.encode import EncodeQuestions
@@ -81,37 +83,36 @@ class EvaluationPlan(Plan):
 def evaluation_stages(parameters: Evaluate) -> Stages:
     """Of parameters whose methods name their index."""
     store = parameters.store.absolute()
+    indexes = _indexes(store, parameters)
     shared: dict[str, Stage] = {}
     if parameters.questions.dataset:
         shared["load"] = Load(store, (parameters.questions.dataset,), LoadConfig())
         questions = shared["load"].artifact
+    elif indexes:
+        questions = next(iter(indexes.values())).located(store)["passages"]
     else:
-        questions = _artifact(store, _any_index(parameters), "passages")
+        raise ConfigError(
+            "whose questions? Name an index (--index NAME) or a data set (--set questions.dataset=FORMAT:PATH)"
+        )
     ask = shared["ask"] = Ask(store, questions, parameters.questions)
-    check_indexes(parameters)
+    check_indexes(store, parameters, indexes)
     stages = {
-        method.name: {**shared, **_method_stages(store, method, ask.artifact, parameters)}
+        method.name: {**shared, **_method_stages(store, method, ask.artifact, indexes, parameters)}
         for method in parameters.methods
     }
     check_further(parameters, stages)
     return stages
 
 
-def _any_index(parameters: Evaluate) -> str:
-    for method in parameters.methods:
-        if method.index:
-            return method.index
-    raise ConfigError(
-        "whose questions? Name an index (--index NAME) or a data set (--set questions.dataset=FORMAT:PATH)"
-    )
+def _indexes(store: Path, parameters: Evaluate) -> dict[str, NamedIndex]:
+    """What the methods' indexes stand for. Every name is looked up once, so that all stages are of one corpus even if
+    an index of that name is finished meanwhile. Raises IndexNotFound."""
+    names = dict.fromkeys(method.index for method in parameters.methods if method.index)
+    return {name: find_index(store, name) for name in names}
 
 
-def _artifact(store: Path, index: str, role: str) -> Artifact:
-    return Artifact(store, *find_index(store, index).artifacts[role].split("/"))
-
-
-def check_indexes(parameters: Evaluate) -> None:
-    """Raises IndexNotFound, IndexMismatch, ConfigError where a method's index cannot answer its requests."""
+def check_indexes(store: Path, parameters: Evaluate, indexes: Mapping[str, NamedIndex]) -> None:
+    """Raises IndexMismatch, ConfigError where a method's index cannot answer its requests."""
     searchers: dict[str, Searcher] = {}
     for method in parameters.methods:
         if method.retrieve is None:
@@ -119,29 +120,33 @@ def check_indexes(parameters: Evaluate) -> None:
         if method.index is None:
             raise ConfigError(f"method {method.name}: which index? --index NAME, or `retrieve: null` for none")
         if method.index not in searchers:
-            searchers[method.index] = Searcher(parameters.store, method.index)
+            searchers[method.index] = Searcher(OpenedIndex(method.index, indexes[method.index].located(store)))
         searchers[method.index].check(method.retrieve)
 
 
-def _method_stages(store: Path, method: Method, asked: Artifact, parameters: Evaluate) -> dict[str, Stage]:
+def _method_stages(
+    store: Path, method: Method, asked: Artifact, indexes: Mapping[str, NamedIndex], parameters: Evaluate
+) -> dict[str, Stage]:
     line = _Line(store, method, asked)
+    units: dict[Unit, Artifact] = {}
     if method.retrieve and method.index:
-        named = find_index(store, method.index)
-        retrieve = Retrieve(store, asked, None, method.index, method.retrieve)
+        index = indexes[method.index]
+        corpus = index.located(store)
+        units = {unit: corpus[table_of(unit)] for unit in get_args(Unit) if table_of(unit) in corpus}
+        retrieve = Retrieve(store, asked, None, index, method.retrieve)
         refiner = make(method.refine, "refine")
         vectors = None
         if retrieve.retriever.dense or refiner.needs_vectors:
-            encoding = as_recorded(EncodeConfig.model_validate(named.config["encode"]), "encode").without({"device"})
+            encoding = as_recorded(EncodeConfig.model_validate(index.config["encode"]), "encode").without({"device"})
             vectors = line.add(EncodeQuestions(store, asked, encoding))
         if retrieve.retriever.dense:
-            retrieve = Retrieve(store, asked, vectors, method.index, method.retrieve)
+            retrieve = Retrieve(store, asked, vectors, index, method.retrieve)
         hits = line.add(retrieve)
-        roles = ("passages", "sentences", "vectors")
-        corpus = {role: _artifact(store, method.index, role) for role in roles if role in named.artifacts}
         if method.label:
             line.add(Label(store, asked, hits, corpus["passages"], method.label))
-        needed = vectors if refiner.needs_vectors else None
-        line.add(Refine(store, asked, hits, corpus, method.refine, needed))
+        roles = ("passages", "sentences", "vectors")
+        read: dict[str, Artifact] = {role: corpus[role] for role in roles if role in corpus}
+        line.add(Refine(store, asked, hits, read, method.refine, vectors if refiner.needs_vectors else None))
     if method.generate:
         evidence = line.tables.get("evidence")
         candidates = line.add(Generate(store, asked, evidence, method.generate))
@@ -150,12 +155,6 @@ def _method_stages(store: Path, method: Method, asked: Artifact, parameters: Eva
             if method.select:
                 line.add(Select(store, candidates, critiques, method.select))
     results = {table: line.tables[table] for table in Score.results if table in line.tables}
-    units: dict[Unit, Artifact] = {}
-    if method.retrieve and method.index:
-        tables = find_index(store, method.index).artifacts
-        units = {
-            unit: _artifact(store, method.index, table_of(unit)) for unit in get_args(Unit) if table_of(unit) in tables
-        }
     line.add(Score(store, asked, results, units, parameters.score))
     return line.stages
 

@@ -1,4 +1,7 @@
-"""What is in the indexes that an evaluation searched, and what they took, read from the store."""
+"""What is in the indexes that an evaluation searched, and what they took, read from the store.
+
+An index is known by the artifacts that the run's hits were found in: its name may stand for others by now.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,23 +9,28 @@ from typing import Any
 
 from configs.evaluation import Method
 from storage.artifacts import Manifest
-from storage.runs import NamedIndex, find_index
+from storage.runs import Run
 from tasks.reports.contents import IndexResult
 from tasks.reports.runs import read_manifest
 
 SHOWN = ("encoder", "context", "units")
+OF_QUESTIONS = ("asked", "question_vectors")
+"""What a method's hits were found by, and not in."""
 
 
-def index_results(store: Path, methods: Sequence[Method]) -> tuple[IndexResult, ...]:
-    """Of every index that a method searches. Raises IndexNotFound or NoReport where one was removed since."""
-    names = dict.fromkeys(method.index for method in methods if method.index and method.retrieve)
-    used = {name: tuple(method.name for method in methods if method.index == name) for name in names}
-    return tuple(_result(store, find_index(store, name), used[name]) for name in names if name)
+def index_results(store: Path, run: Run, methods: Sequence[Method]) -> tuple[IndexResult, ...]:
+    """Of every index that a method searches. Raises NoReport where a part of one was removed since."""
+    searching = [method for method in methods if method.retrieve]
+    used: dict[str, list[str]] = {}
+    for method in searching:
+        used.setdefault(str(method.index), []).append(method.name)
+    return tuple(_result(name, _searched(store, run, by[0]), tuple(by)) for name, by in used.items())
 
 
-def models(store: Path, methods: Sequence[Method]) -> tuple[str, ...]:
+def models(store: Path, run: Run, methods: Sequence[Method]) -> tuple[str, ...]:
     """The encoders and generators that took part, every one once."""
-    encoders = [find_index(store, method.index).config["encode"] for method in methods if method.index]
+    searching = [method for method in methods if method.retrieve]
+    encoders = [_searched(store, run, method.name)["vectors"].config for method in searching]
     named = [_named("encoder", settings["encoder"], settings.get("model")) for settings in encoders]
     generators = [method.generate for method in methods if method.generate]
     named += [_named("generator", section.generator, getattr(section, "model", None)) for section in generators]
@@ -33,14 +41,19 @@ def _named(role: str, name: str, model: str | None) -> str:
     return f"{role} {name}{f' ({Path(model).name or model})' if model else ''}"
 
 
-def _result(store: Path, index: NamedIndex, used_by: tuple[str, ...]) -> IndexResult:
-    manifests = {role: read_manifest(store, artifact) for role, artifact in index.artifacts.items()}
+def _searched(store: Path, run: Run, method: str) -> dict[str, Manifest]:
+    """The manifests of the index that a method's hits were found in, by role."""
+    inputs = read_manifest(store, run.methods[method]["hits"]).inputs
+    return {role: read_manifest(store, name) for role, name in inputs.items() if role not in OF_QUESTIONS}
+
+
+def _result(name: str, manifests: dict[str, Manifest], used_by: tuple[str, ...]) -> IndexResult:
     records = [
         record for manifest in manifests.values() for record in [manifest.preparation, *manifest.shards] if record
     ]
     return IndexResult(
-        name=index.name,
-        settings=_settings(index.config),
+        name=name,
+        settings=_settings(manifests),
         passages=_rows(manifests, "passages"),
         sentences=_rows(manifests, "sentences"),
         tokens=sum(record.cost.tokens for record in records),
@@ -58,9 +71,10 @@ def _rows(manifests: dict[str, Manifest], table: str) -> int:
     return manifests[table].rows[table] if table in manifests else 0
 
 
-def _settings(config: dict[str, Any]) -> str:
-    settings = [f"{key}={_text(config['encode'][key])}" for key in SHOWN]
-    return ", ".join([f"splitter={config['split']['splitter']}", *settings, f"type={config['index']['type']}"])
+def _settings(manifests: dict[str, Manifest]) -> str:
+    splitter = [f"splitter={manifests['sentences'].config['splitter']}"] if "sentences" in manifests else []
+    encoding = [f"{key}={_text(manifests['vectors'].config[key])}" for key in SHOWN]
+    return ", ".join([*splitter, *encoding, f"type={manifests['faiss'].config['type']}"])
 
 
 def _text(value: Any) -> str:

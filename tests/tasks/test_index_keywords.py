@@ -72,7 +72,7 @@ def test_a_corpus_in_shards_is_scored_as_one(store: Path, unit: str) -> None:
     whole.index(words(rows["text"].to_pylist()), show_progress=False)
     known = [word for word in words([QUESTION])[0] if word in whole.vocab_dict]
     truth = dict(zip(rows[f"{unit}_id"].to_pylist(), whole.get_scores(known).tolist(), strict=True))
-    hits = Searcher(store, "test").hits(QUESTION, RetrieveConfig(retriever="bm25", unit=unit, top_k=15))
+    hits = Searcher.named(store, "test").hits(QUESTION, RetrieveConfig(retriever="bm25", unit=unit, top_k=15))
     assert len(hits) == 15
     best = sorted(truth.values(), reverse=True)[:15]
     np.testing.assert_allclose([hit.score for hit in hits], best, rtol=1e-5)
@@ -106,7 +106,7 @@ def test_words() -> None:
 
 
 def test_questions_that_no_unit_answers(store: Path) -> None:
-    searcher = Searcher(store, "test")
+    searcher = Searcher.named(store, "test")
     top = searcher.search(["xyzzy plugh", "", QUESTION], RetrieveConfig(retriever="bm25", top_k=3))
     assert (top.ids[:2] == -1).all()
     assert (top.ids[2] >= 0).all()
@@ -118,14 +118,14 @@ def test_an_index_without_bm25_says_how_to_add_it(tmp_path: Path) -> None:
     index(tmp_path)
     for retriever in ("bm25", "hybrid"):
         with pytest.raises(IndexMismatch, match=r"no BM25.*--set bm25\.enabled=true"):
-            Searcher(tmp_path, "test").hits(QUESTION, RetrieveConfig(retriever=retriever))
+            Searcher.named(tmp_path, "test").hits(QUESTION, RetrieveConfig(retriever=retriever))
     assert reused(index(tmp_path, **BM25)) == {"load", "split", "encode", "index"}
-    assert Searcher(tmp_path, "test").hits(QUESTION, RetrieveConfig(retriever="bm25"))
+    assert Searcher.named(tmp_path, "test").hits(QUESTION, RetrieveConfig(retriever="bm25"))
 
 
 def test_passages_alone(tmp_path: Path) -> None:
     index(tmp_path, encode={"units": ["passage"]}, **BM25)
-    searcher = Searcher(tmp_path, "test")
+    searcher = Searcher.named(tmp_path, "test")
     with pytest.raises(IndexMismatch, match=r"searches sentences.*holds only passages"):
         searcher.hits(QUESTION, RetrieveConfig(retriever="bm25"))
     for retriever in ("bm25", "hybrid"):
@@ -135,7 +135,7 @@ def test_passages_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("unit", ["sentence", "passage"])
 def test_hybrid_fuses_both_rankings(store: Path, unit: str) -> None:
-    searcher = Searcher(store, "test")
+    searcher = Searcher.named(store, "test")
     dense = RetrieveConfig(retriever="core_context" if unit == "sentence" else "passage", top_k=100)
     keywords = RetrieveConfig(retriever="bm25", unit=unit, top_k=100)
     rankings = [searcher.search([QUESTION], request).ids[0].tolist() for request in (dense, keywords)]

@@ -22,10 +22,11 @@ def retrieved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Artifact, Artif
     """Questions, their hits by keywords, and the passages that were searched."""
     store = tmp_path_factory.mktemp("store")
     index(store, "synthetic:passages=60,questions=10,seed=3", bm25={"enabled": True})
-    passages = Artifact(store, *find_index(store, "test").artifacts["passages"].split("/"))
+    named = find_index(store, "test")
+    passages = named.located(store)["passages"]
     ask = Ask(store, passages, Questions(batch=4))
     ask.run("test")
-    retrieve = Retrieve(store, ask.artifact, None, "test", RetrieveConfig(retriever="bm25", top_k=5))
+    retrieve = Retrieve(store, ask.artifact, None, named, RetrieveConfig(retriever="bm25", top_k=5))
     retrieve.run("test")
     return ask.artifact, retrieve.artifact, passages
 

@@ -49,7 +49,7 @@ def brute_force(store: Path, question: str, alpha: float) -> dict[int, float]:
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 0.8, 1.0])
 def test_scores_are_those_of_the_definition(store: Path, alpha: float) -> None:
     truth = brute_force(store, QUESTION, alpha)
-    hits = Searcher(store, "test").hits(QUESTION, RetrieveConfig(alpha=alpha, top_k=20))
+    hits = Searcher.named(store, "test").hits(QUESTION, RetrieveConfig(alpha=alpha, top_k=20))
     best = sorted(truth.values(), reverse=True)[:20]
     np.testing.assert_allclose([hit.score for hit in hits], best, atol=1e-5)
     for hit in hits:
@@ -61,16 +61,16 @@ def test_scores_are_those_of_the_definition(store: Path, alpha: float) -> None:
 
 def test_a_fused_index_answers_as_a_dual_one_for_its_alpha(store: Path) -> None:
     request = RetrieveConfig(alpha=0.3, top_k=10)
-    dual, fused = (Searcher(store, name).hits(QUESTION, request) for name in ("test", "fused"))
+    dual, fused = (Searcher.named(store, name).hits(QUESTION, request) for name in ("test", "fused"))
     assert [hit.unit_id for hit in dual] == [hit.unit_id for hit in fused]
     for one, other in zip(dual, fused, strict=True):
         assert (one.score, one.core) == pytest.approx((other.score, other.core), abs=1e-5)
     with pytest.raises(ValueError, match=r"fused at alpha 0\.3 and cannot answer for alpha 0\.8"):
-        Searcher(store, "fused").hits(QUESTION, RetrieveConfig(alpha=0.8))
+        Searcher.named(store, "fused").hits(QUESTION, RetrieveConfig(alpha=0.8))
 
 
 def test_scores_are_linear_in_alpha(store: Path) -> None:
-    searcher = Searcher(store, "test")
+    searcher = Searcher.named(store, "test")
     at = {
         a: {h.unit_id: h.score for h in searcher.hits(QUESTION, RetrieveConfig(alpha=a, top_k=500))}
         for a in (0, 0.25, 1)
@@ -81,26 +81,26 @@ def test_scores_are_linear_in_alpha(store: Path) -> None:
 
 
 def test_naive_retrieval_of_passages(store: Path) -> None:
-    hits = Searcher(store, "test").hits(QUESTION, RetrieveConfig(retriever="passage", top_k=60))
+    hits = Searcher.named(store, "test").hits(QUESTION, RetrieveConfig(retriever="passage", top_k=60))
     assert len(hits) == 60
     assert {hit.passage_id for hit in hits} == set(table(store, "passages")["passage_id"].to_pylist())
     assert all(hit.unit_id == hit.passage_id and hit.context is None for hit in hits)
 
 
 def test_more_hits_than_units(store: Path) -> None:
-    hits = Searcher(store, "test").hits(QUESTION, RetrieveConfig(top_k=10_000))
+    hits = Searcher.named(store, "test").hits(QUESTION, RetrieveConfig(top_k=10_000))
     assert len(hits) == len(table(store, "sentences"))
 
 
 def test_what_an_index_cannot_answer(tmp_path: Path) -> None:
     index(tmp_path, encode={"units": ["passage"]})
     with pytest.raises(IndexMismatch, match=r"core_context.*holds only passages.*encode\.units"):
-        Searcher(tmp_path, "test").hits(QUESTION, RetrieveConfig())
+        Searcher.named(tmp_path, "test").hits(QUESTION, RetrieveConfig())
     with pytest.raises(IndexNotFound, match="there are: test"):
-        Searcher(tmp_path, "tset")
+        Searcher.named(tmp_path, "tset")
     sorted((tmp_path / "faiss").glob("*/*.faiss"))[0].unlink()
     with pytest.raises(IndexMismatch, match="run the same `vitalfew index` again"):
-        Searcher(tmp_path, "test")
+        Searcher.named(tmp_path, "test")
 
 
 @settings(max_examples=40, deadline=None)

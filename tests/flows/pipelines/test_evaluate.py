@@ -2,8 +2,10 @@
 
 import json
 import os
+import pickle
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +20,14 @@ from flows.pipelines.evaluate import Evaluated
 from flows.pipelines.experiments import evaluation
 from flows.pipelines.graph import graph
 from flows.pipelines.run import run_serially
-from storage.artifacts import Artifact, ShardRecord
+from storage.artifacts import Artifact, Manifest, ShardRecord
 from storage.indexes.opened import IndexMismatch
 from storage.runs import IndexNotFound, read_runs
 from tasks.datasets.base import InputError
 from tasks.registry import UnknownName
 from tasks.report import read_report, write_report
 from tasks.reports.runs import NoReport, find_run
+from tasks.stage import Stage
 from tests.support.indexing import contents, index, sql
 
 ROOT = Path(__file__).parents[3]
@@ -123,7 +126,7 @@ def test_hits_are_what_a_search_finds(store: Path) -> None:
     from tasks.retrieve import Searcher
 
     run(store)
-    searcher = Searcher(store, "test")
+    searcher = Searcher.named(store, "test")
     for retriever in ("passage", "core_context"):
         table = "passage" if retriever == "passage" else "sentence"
         (question, text) = sql(store, "SELECT question_id, text FROM asked ORDER BY 1 LIMIT 1")[0]
@@ -134,6 +137,30 @@ def test_hits_are_what_a_search_finds(store: Path) -> None:
         )
         found = searcher.hits(text, RetrieveConfig(retriever=retriever, top_k=5))
         assert rows == [(hit.unit_id, hit.passage_id, hit.text.strip(), hit.title) for hit in found]
+
+
+@pytest.mark.parametrize("travelled", [False, True])
+def test_hits_are_of_the_corpus_that_was_planned(store: Path, travelled: bool) -> None:
+    """Another corpus takes the index's name after the plan; `travelled`: the stages as Ray's workers get them."""
+    given = merged(THREE, {"methods": {"keywords": {"retrieve": {"retriever": "bm25"}}}})
+    plan = graph(parameters(store, given))
+    planned = {*sql(store, "SELECT passage_id FROM passages")}
+    index(store, "synthetic:passages=100,questions=5,seed=8", bm25={"enabled": True})
+
+    def execute(stages: Sequence[Stage], run_id: str) -> list[Manifest]:
+        return run_serially([pickle.loads(pickle.dumps(stage)) for stage in stages] if travelled else stages, run_id)
+
+    outcome = plan.run(execute)
+    for method in ("naive", "pareto", "keywords"):
+        hits = outcome.methods[method]["retrieve"]
+        found = {(row["passage_id"],) for row in hits.read(store, "hits", ["passage_id"]).to_pylist()}
+        assert found <= planned, method
+    shown = read_report(store, outcome.run).indexes
+    assert [(each.name, each.passages) for each in shown] == [("test", 120)]
+    # the name stands for the other corpus: an evaluation planned now is of that
+    later = run(store, given)
+    found = {(row["passage_id"],) for row in later.methods["naive"]["retrieve"].read(store, "hits").to_pylist()}
+    assert not found & planned
 
 
 def test_a_second_run_does_nothing_and_a_grid_only_what_is_new(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:

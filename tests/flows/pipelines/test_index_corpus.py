@@ -263,7 +263,7 @@ def test_changed_bytes_are_refused_by_name_and_rebuilt(tmp_path: Path, table: st
     content[len(content) // 2] ^= 1
     changed.write_bytes(content)
     with pytest.raises(IndexMismatch, match=rf"{changed.relative_to(tmp_path)} has other bytes"):
-        Searcher(tmp_path, "test")
+        Searcher.named(tmp_path, "test")
     outcome = index(tmp_path)
     assert contents(tmp_path) == before
     assert len(reused(outcome)) == 3

@@ -144,7 +144,7 @@ def test_an_index_of_each_type_answers_and_tells_its_recall(tmp_path: Path, kind
     )
     assert [(row[0], row[4]) for row in rows] == [("passage", 150), ("sentence", len(table(tmp_path, "sentences")))]
     assert all(recall > (0.5 if kind == "ivf_pq" else 0.9) for _, _, recall, *_ in rows)
-    hits = Searcher(tmp_path, "test").hits(QUESTION, RetrieveConfig(top_k=5))
+    hits = Searcher.named(tmp_path, "test").hits(QUESTION, RetrieveConfig(top_k=5))
     assert [hit.rank for hit in hits] == [1, 2, 3, 4, 5]
     for hit in hits:
         context = hit.core if hit.context is None else hit.context
@@ -168,8 +168,8 @@ def test_the_recall_that_is_told_is_true(tmp_path: Path, layout: str) -> None:
             index={"layout": layout},
             load={"shard_passages": 300},
         )
-        exact_shards = Searcher(tmp_path, flat.run.name).index.faiss[unit]
-        shards = Searcher(tmp_path, "test").index.faiss[unit]
+        exact_shards = Searcher.named(tmp_path, flat.run.name).index.faiss[unit]
+        shards = Searcher.named(tmp_path, "test").index.faiss[unit]
         truth = search(exact_shards, queries, 11).ids.tolist()
         told = sql(tmp_path, f"SELECT effort, recall_at_10 FROM index_quality WHERE unit = '{unit}' AND probes > 0")
         assert len(told) > 5
@@ -186,9 +186,9 @@ def test_nprobe_of_all_lists_is_exact(tmp_path: Path) -> None:
     index(tmp_path)
     index(tmp_path, name="lists", index={"type": "ivf_flat"})
     every = RetrieveConfig(top_k=20, nprobe=10_000)
-    flat, lists = (Searcher(tmp_path, name).hits(QUESTION, every) for name in ("test", "lists"))
+    flat, lists = (Searcher.named(tmp_path, name).hits(QUESTION, every) for name in ("test", "lists"))
     np.testing.assert_allclose([hit.score for hit in flat], [hit.score for hit in lists], atol=1e-5)
-    few = Searcher(tmp_path, "lists").search([QUESTION], RetrieveConfig(top_k=200, nprobe=1))
+    few = Searcher.named(tmp_path, "lists").search([QUESTION], RetrieveConfig(top_k=200, nprobe=1))
     assert 0 < np.count_nonzero(few.ids >= 0) < 200
 
 
@@ -217,7 +217,7 @@ def test_another_number_of_lists_is_another_index(tmp_path: Path) -> None:
 
 
 def _fingerprint(store: Path, name: str) -> str:
-    return Searcher(store, name).index.artifacts["faiss"].fingerprint
+    return Searcher.named(store, name).index.artifacts["faiss"].fingerprint
 
 
 class Interrupted(Exception):

@@ -255,7 +255,7 @@ def test_inner_products_survive_the_index(tmp_path: Path, models: dict[str, Path
     store, question = tmp_path / "store", "Who founded the town?"
     encode = {"encoder": "contriever", "model": str(models["bert"]), "precision": "fp32", "context": context}
     index(store, encode=encode, index={"layout": layout, **({"alpha": 0.7} if layout == "fused" else {})})
-    hits = Searcher(store, "test").hits(question, RetrieveConfig(alpha=0.7, top_k=20))
+    hits = Searcher.named(store, "test").hits(question, RetrieveConfig(alpha=0.7, top_k=20))
     ours = encoder("contriever", models["bert"])
     vector = ours.encode_questions([question]).vectors[0]
     assert len(hits) == 20
@@ -272,7 +272,7 @@ def test_questions_have_their_own_model_in_a_search(tmp_path: Path, models: dict
     encode = {"encoder": "dpr", "model": str(models["dpr"]), "question_model": str(models["dpr-question"])}
     store = tmp_path / "store"
     index(store, encode=encode | {"precision": "fp32"})
-    [hit] = Searcher(store, "test").hits("Who founded it?", RetrieveConfig(retriever="passage", top_k=1))
+    [hit] = Searcher.named(store, "test").hits("Who founded it?", RetrieveConfig(retriever="passage", top_k=1))
     ours = encoder("dpr", models["dpr"], question_model=str(models["dpr-question"]))
     score = ours.encode([hit.text]).vectors[0] @ ours.encode_questions(["Who founded it?"]).vectors[0]
     assert hit.score == pytest.approx(score, rel=1e-4)
