@@ -17,7 +17,7 @@ import pyarrow as pa
 from configs.loading import ConfigError
 from configs.training import TrainConfig
 from storage import files, schemas
-from storage.artifacts import Artifact, Manifest
+from storage.artifacts import Artifact
 from storage.weights import WEIGHTS
 from tasks.registry import make, with_options
 from tasks.stage import Progress, ShardResult, Stage
