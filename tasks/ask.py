@@ -1,6 +1,7 @@
 """ask: the questions that every method gets: a condition and a seeded choice, in shards of some hundred."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import duckdb
@@ -52,22 +53,30 @@ class Ask(Stage):
 
     def _matching(self) -> np.ndarray:
         """The ids of the questions that fulfil the condition, int64."""
-        with duckdb.connect() as connection:
-            for table in ("questions", "passages"):
-                connection.from_parquet([str(files.local(path)) for path in self._files(table)]).create_view(table)
-            # The condition is the user's: it may read these tables and nothing else.
-            connection.execute("SET allowed_directories = [?]", [str(files.absolute(self.store))])
-            connection.execute("SET enable_external_access = false")
+        with TemporaryDirectory(prefix="vitalfew-") as spill, duckdb.connect(config=_BOUNDED) as connection:
+            connection.execute("SET temp_directory = ?", [spill])
+            self._load(connection)
             try:
-                rows = connection.sql(
-                    f"{_TITLED} SELECT DISTINCT question_id FROM titled WHERE ({self.config.where or 'true'})"
-                )
+                # Whoever wrote the experiment wrote the condition: it is one expression, and reaches no file.
+                connection.execute("SET enable_external_access = false")
+                connection.execute("SET lock_configuration = true")
+                condition = duckdb.SQLExpression(self.config.where or "true")
+                rows = connection.view("titled").filter(condition).select("question_id").distinct()
                 ids = rows.fetchnumpy()["question_id"]
             except duckdb.Error as error:
                 raise InputError(f"questions.where = {self.config.where}: {error}") from None
             if not len(ids):
                 raise InputError(self._none(connection))
         return np.asarray(ids, np.int64)
+
+    def _load(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Copy the questions and the titles of their gold passages, so that memory follows the questions."""
+        for table in ("questions", "passages"):
+            connection.from_parquet([str(files.local(path)) for path in self._files(table)]).create_view(f"all_{table}")
+        connection.execute(_QUESTIONS)
+        connection.execute(_PASSAGES)
+        connection.execute("DROP VIEW all_questions; DROP VIEW all_passages")
+        connection.execute(_TITLED)
 
     def _none(self, connection: duckdb.DuckDBPyConnection) -> str:
         sources = connection.sql("SELECT source, count(*) FROM questions GROUP BY ALL ORDER BY ALL").fetchall()
@@ -101,12 +110,21 @@ class Ask(Stage):
         return ShardResult(len(ids), {"asked": rows.select(schemas.ASKED.names).cast(schemas.ASKED)})
 
 
-# Every question with the titles of its gold passages.
-_TITLED = """
-WITH gold AS (SELECT question_id, unnest(gold_passages) AS passage_id FROM questions),
-titles AS (SELECT question_id, list(title) AS titles FROM gold JOIN passages USING (passage_id) GROUP BY ALL),
-titled AS (SELECT questions.*, ifnull(titles, []) AS titles FROM questions LEFT JOIN titles USING (question_id))
+_BOUNDED = {"memory_limit": "512MB", "preserve_insertion_order": False, "python_enable_replacements": False}
+"""What does not fit is spilled; a table that the condition names is none of this module's variables."""
+
+_QUESTIONS = "CREATE TABLE questions AS FROM all_questions"
+_PASSAGES = """
+CREATE TABLE passages AS SELECT passage_id, title FROM all_passages
+WHERE passage_id IN (SELECT unnest(gold_passages) FROM questions)
 """
+_TITLED = """
+CREATE VIEW titled AS
+WITH gold AS (SELECT question_id, unnest(gold_passages) AS passage_id FROM questions),
+titles AS (SELECT question_id, list(title) AS titles FROM gold JOIN passages USING (passage_id) GROUP BY ALL)
+SELECT questions.*, ifnull(titles, []) AS titles FROM questions LEFT JOIN titles USING (question_id)
+"""
+"""Every question with the titles of its gold passages."""
 
 
 def _mixed(ids: np.ndarray, seed: int) -> np.ndarray:

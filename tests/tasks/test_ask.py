@@ -1,0 +1,105 @@
+"""The stage `ask`: a condition chooses questions, and can do nothing else."""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from configs.evaluation import Questions
+from storage import files
+from storage.artifacts import Artifact
+from storage.runs import find_index
+from tasks.ask import Ask
+from tasks.datasets.base import InputError
+from tests.support.indexing import contents, index, table
+
+
+@pytest.fixture(scope="module")
+def passages(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    """Passages and their questions."""
+    store = tmp_path_factory.mktemp("store")
+    index(store, "synthetic:passages=60,questions=20,seed=3")
+    return Artifact(store, *find_index(store, "test").artifacts["passages"].split("/"))
+
+
+def chosen(passages: Artifact, where: str | None, **settings: Any) -> set[int]:
+    stage = Ask(passages.store, passages, Questions(where=where, **settings))
+    stage.run("test")
+    rows = [row for shard in stage.shards() for row in stage.artifact.read(shard).to_pylist()]
+    return {row["question_id"] for row in rows}
+
+
+def test_a_condition_chooses_by_questions_and_by_titles_of_their_gold_passages(passages: Artifact) -> None:
+    questions = table(passages.store, "questions").to_pylist()
+    titles = {row["passage_id"]: row["title"] for row in table(passages.store, "passages").to_pylist()}
+    every = {row["question_id"] for row in questions}
+    assert chosen(passages, None) == chosen(passages, "true") == every
+    longest = {row["question_id"] for row in questions if len(row["text"]) > 40}
+    assert chosen(passages, "len(text) > 40 -- characters") == chosen(passages, "len(text) > 40;") == longest
+    title = titles[questions[0]["gold_passages"][0]]
+    about = {row["question_id"] for row in questions if title in [titles[each] for each in row["gold_passages"]]}
+    quoted = title.replace("'", "''")
+    assert chosen(passages, f"list_contains(titles, '{quoted}')") == about
+    subquery = f"SELECT list(passage_id) FROM passages WHERE title = '{quoted}'"
+    assert chosen(passages, f"list_has_any(gold_passages, ({subquery}))") == about
+    assert chosen(passages, "question_id = (SELECT min(question_id) FROM questions)") == {min(every)}
+
+
+ATTACKS = [
+    "true); COPY (SELECT 1) TO '{store}/runs/evil.csv'; SELECT question_id FROM titled WHERE (true",
+    "true; COPY (SELECT 1) TO '{store}/runs/evil.csv'",
+    "question_id IN (WITH made AS (COPY (SELECT 1) TO '{store}/runs/evil.csv') SELECT 1)",
+    "true); COPY (SELECT 1) TO '{store}/catalog.duckdb'; --",
+    "true); ATTACH '{store}/catalog.duckdb' AS stolen; --",
+    "true); SET enable_external_access = true; --",
+    "text IN (SELECT content FROM read_text('/etc/passwd'))",
+    "text IN (SELECT content FROM read_text('{store}/runs/*.json'))",
+    "question_id IN (SELECT question_id FROM '{store}/questions/*/*.parquet')",
+    "text IN (SELECT text FROM files)",
+    "true) OR (true",
+    "(true",
+    "true)",
+    "true, true",
+    "true FROM passages",
+    "true UNION SELECT 1",
+    "true ORDER BY 1",
+    "$1",
+    "colour = 1",
+]
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_what_is_no_condition_on_the_questions_is_refused_and_writes_nothing(passages: Artifact, attack: str) -> None:
+    where = attack.format(store=files.absolute(passages.store))
+    before = {name: content for name, content in contents(passages.store).items() if not name.startswith("asked/")}
+    with pytest.raises(InputError, match=r"^questions\.where = "):
+        chosen(passages, where)
+    after = {name: content for name, content in contents(passages.store).items() if not name.startswith("asked/")}
+    assert after == before
+    assert not files.exists(passages.store / "runs" / "evil.csv")
+
+
+@settings(deadline=None, max_examples=30)
+@given(text=st.text("trueals()';-/*,$ 1\"", max_size=20))
+def test_no_text_is_more_than_one_condition(passages: Artifact, text: str) -> None:
+    """Whatever the text, it is refused as a setting or chooses among the questions."""
+    every = {row["question_id"] for row in table(passages.store, "questions").to_pylist()}
+    stage = Ask(passages.store, passages, Questions(where=text))
+    with suppress(InputError):
+        assert {*stage._matching().tolist()} <= every
+
+
+def test_titles_of_other_passages_are_not_loaded(passages: Artifact) -> None:
+    gold = {each for row in table(passages.store, "questions").to_pylist() for each in row["gold_passages"]}
+    count = len(gold)
+    assert chosen(passages, f"(SELECT count(*) FROM passages) = {count}")
+
+
+def test_a_kept_folder_is_no_place_for_what_is_spilled(passages: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(passages.store)
+    before = {path.name for path in Path().iterdir()}
+    chosen(passages, "len(text) > 1")
+    assert {path.name for path in Path().iterdir()} - before <= {"asked"}
