@@ -110,7 +110,11 @@ class Ask(Stage):
         return ShardResult(len(ids), {"asked": rows.select(schemas.ASKED.names).cast(schemas.ASKED)})
 
 
-_BOUNDED = {"memory_limit": "512MB", "preserve_insertion_order": False, "python_enable_replacements": False}
+_BOUNDED: dict[str, Any] = {
+    "memory_limit": "512MB",
+    "preserve_insertion_order": False,
+    "python_enable_replacements": False,
+}
 """What does not fit is spilled; a table that the condition names is none of this module's variables."""
 
 _QUESTIONS = "CREATE TABLE questions AS FROM all_questions"
