@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from storage import files
 from storage.costs import write_ledger
@@ -72,10 +71,10 @@ class Artifact:
         return File(table, name, rows, status.size, files.checksum(path), status.modified_ns)
 
     def read(self, shard: int, table: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
-        """A shard of one of the artifact's tables, or some of its columns. Raises FileNotFoundError."""
+        """A shard of one of the artifact's tables, or some of its columns. Raises FileNotFoundError, Damaged."""
         return files.read_table(self.path(shard, table), columns)
 
-    def open(self, shard: int, table: str | None = None) -> pq.ParquetFile:
+    def open(self, shard: int, table: str | None = None) -> files.OpenTable:
         """A shard of one of the artifact's tables, to be read row group by row group."""
         return files.open_table(self.path(shard, table))
 

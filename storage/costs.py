@@ -83,7 +83,7 @@ def write_ledger(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 def _ledger(path: Path) -> list[dict[str, Any]]:
     try:
         return files.read_table(path).to_pylist() if files.exists(path) else []
-    except (pa.ArrowInvalid, OSError):  # damaged: what it said is lost, what is being paid now is not
+    except files.Damaged:  # what it said is lost, what is being paid now is not
         return []
 
 

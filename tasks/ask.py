@@ -8,7 +8,6 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset
 
 from configs.evaluation import Questions
 from storage import files, schemas
@@ -101,10 +100,9 @@ class Ask(Stage):
     def work(self, shard: int, progress: Progress) -> ShardResult:
         size = self.config.batch
         ids = files.read_array(self._chosen)[shard * size : (shard + 1) * size]
-        column = pa.dataset.field("question_id")
-        rows = pa.dataset.dataset([files.local(path) for path in self._files("questions")]).to_table(
-            filter=(column >= int(ids[0])) & (column <= int(ids[-1]))
-        )
+        column = pc.field("question_id")
+        within = (column >= int(ids[0])) & (column <= int(ids[-1]))
+        rows = files.read_tables(self._files("questions"), where=within)
         rows = rows.filter(pc.is_in(rows["question_id"], pa.array(ids))).sort_by("question_id")
         progress(rows.num_rows, 0)
         return ShardResult(len(ids), {"asked": rows.select(schemas.ASKED.names).cast(schemas.ASKED)})

@@ -26,7 +26,7 @@ def refresh(store: Path) -> None:
     """Write the catalog anew; where that fails, say so and leave it to the next query."""
     try:
         build(store)
-    except (OSError, duckdb.Error) as error:
+    except (files.Damaged, OSError, duckdb.Error) as error:
         logger.warning("the catalog is out of date: %s", error)
 
 

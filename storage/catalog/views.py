@@ -162,7 +162,7 @@ def _ledgers(store: Path, table: str) -> Iterator[Path]:
     for path in files.find(store, f"{table}/*/*.parquet"):
         try:
             files.read_schema(path)
-        except (pa.ArrowInvalid, OSError) as error:
+        except (files.Damaged, OSError) as error:
             logger.warning("%s is left out of the tables: %s", path, error)
         else:
             yield path

@@ -32,6 +32,7 @@ from storage.files.local import (
 from storage.files.locks import is_locked, locked
 from storage.files.records import DamagedRecord, Record, read_json, read_record, write_json
 from storage.files.tables import (
+    OpenTable,
     open_table,
     read_arrow,
     read_schema,
@@ -47,6 +48,7 @@ __all__ = [
     "Damaged",
     "DamagedRecord",
     "NotWritten",
+    "OpenTable",
     "Record",
     "Status",
     "absolute",

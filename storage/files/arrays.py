@@ -7,8 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from storage.files.checksums import damage_named
 from storage.files.local import local
 from storage.files.writing import write_atomically
+
+_UNREADABLE = (Exception,)
+"""What NumPy raises for bytes that it does not understand: a header is a Python literal, and an `.npz` a zip file."""
 
 
 def write_array(path: Path, array: NDArray[Any]) -> None:
@@ -22,8 +26,12 @@ def write_array(path: Path, array: NDArray[Any]) -> None:
 
 
 def read_array(path: Path, mapped: bool = False) -> NDArray[Any]:
-    """An array; `mapped`: read-only, and read from the disk as it is touched. Raises FileNotFoundError."""
-    return np.load(local(path), mmap_mode="r" if mapped else None, allow_pickle=False)
+    """An array; `mapped`: read-only, and read from the disk as it is touched.
+
+    Raises FileNotFoundError, and Damaged where its form is not as it was written: of its numbers it says nothing.
+    """
+    with damage_named(path, *_UNREADABLE):
+        return np.load(local(path), mmap_mode="r" if mapped else None, allow_pickle=False)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -37,6 +45,6 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Raises FileNotFoundError."""
-    with np.load(local(path), allow_pickle=False) as arrays:
+    """Raises FileNotFoundError, and Damaged where a byte of it is not as it was written."""
+    with damage_named(path, *_UNREADABLE), np.load(local(path), allow_pickle=False) as arrays:
         return dict(arrays)

@@ -10,8 +10,8 @@ Where nothing can be written there, a file is read once per process.
 import json
 import os
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -29,7 +29,22 @@ class Damaged(ValueError):
     @classmethod
     def because(cls, path: Path, cause: str) -> "Damaged":
         remedy = "`vitalfew store verify` lists all damage with the commands that mend it; they redo nothing else"
-        return cls(f"{path} is damaged: {cause}. {remedy}")
+        return cls(f"{path} is damaged: {' '.join(cause.split()).rstrip('.')}. {remedy}")
+
+
+@contextmanager
+def damage_named(path: Path, *errors: type[Exception]) -> Iterator[None]:
+    """Within the block, these errors of a library that reads the file say that it is damaged. An error of the system
+    (the file is missing, reading it is forbidden) stays what it is. Raises Damaged."""
+    try:
+        yield
+    except errors as error:
+        refused = isinstance(error, OSError) and error.errno is not None
+        if refused or isinstance(error, (FileNotFoundError, MemoryError)):
+            raise
+        with suppress(OSError):
+            _memory(_log(path.parent)).read(path)  # so that `seen_otherwise` knows, and a run makes it again
+        raise Damaged.because(path, str(error)) from error
 
 
 def checksum(path: Path, progress: Callable[[int], Any] = lambda read: None) -> str:

@@ -1,16 +1,24 @@
 """Tables as files: Parquet, and Arrow for what is read once more and removed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from storage.files.checksums import damage_named
 from storage.files.local import local
 from storage.files.writing import write_atomically
 
 ROW_GROUP = 4096
 """Rows in a row group: what is read to fetch a few rows of a shard."""
+
+_CHECKED: dict[str, Any] = {"page_checksum_verification": True}
+"""A page that has no checksum, as in files written before November 2026, is read all the same."""
+_UNREADABLE = (pa.ArrowException, OSError, UnicodeError)
+"""What pyarrow raises for bytes that it does not understand."""
 
 
 def write_table(path: Path, table: pa.Table) -> None:
@@ -27,30 +35,59 @@ def write_table(path: Path, table: pa.Table) -> None:
             compression="none" if vectors else "zstd",
             use_dictionary=[name for name in ("kind",) if name in table.column_names] if vectors else texts,
             write_page_index=True,
+            write_page_checksum=True,
         ),
     )
 
 
-def read_table(path: Path, columns: Sequence[str] | None = None, mapped: bool = False) -> pa.Table:
-    """A Parquet file, or some of its columns; `mapped`: pages are read from the disk as they are touched.
+def read_table(
+    path: Path, columns: Sequence[str] | None = None, mapped: bool = False, where: pc.Expression | None = None
+) -> pa.Table:
+    """A Parquet file, or some of its columns, and of its rows those `where` something holds; `mapped`: pages are read
+    from the disk as they are touched.
 
-    Raises FileNotFoundError, and pa.ArrowInvalid or OSError where it is damaged.
+    Raises FileNotFoundError, and Damaged where the bytes of a page are not those that were written.
     """
-    return pq.read_table(local(path), columns=columns and [*columns], memory_map=mapped)
+    with damage_named(path, *_UNREADABLE):
+        return pq.read_table(local(path), columns=columns and [*columns], memory_map=mapped, filters=where, **_CHECKED)
 
 
-def read_tables(paths: Iterable[Path], columns: Sequence[str] | None = None) -> pa.Table:
-    """Parquet files of one schema (at least one), one below the other."""
-    return pa.concat_tables(read_table(path, columns) for path in paths)
+def read_tables(
+    paths: Iterable[Path], columns: Sequence[str] | None = None, where: pc.Expression | None = None
+) -> pa.Table:
+    """Parquet files of one schema (at least one), one below the other. Raises FileNotFoundError, Damaged."""
+    return pa.concat_tables(read_table(path, columns, where=where) for path in paths)
 
 
-def open_table(path: Path) -> pq.ParquetFile:
-    """A Parquet file to be read row group by row group; its metadata is read at once."""
-    return pq.ParquetFile(local(path))
+class OpenTable(pq.ParquetFile):
+    """A Parquet file whose errors name it."""
+
+    def __init__(self, path: Path) -> None:
+        self._place = path
+        with damage_named(path, *_UNREADABLE):
+            super().__init__(local(path), **_CHECKED)
+
+    def read_row_group(self, *arguments: Any, **named: Any) -> pa.Table:
+        with damage_named(self._place, *_UNREADABLE):
+            return super().read_row_group(*arguments, **named)
+
+    def iter_batches(self, *arguments: Any, **named: Any) -> Iterator[pa.RecordBatch]:
+        with damage_named(self._place, *_UNREADABLE):
+            yield from super().iter_batches(*arguments, **named)
+
+
+def open_table(path: Path) -> OpenTable:
+    """A Parquet file to be read row group by row group; its metadata is read at once.
+
+    Raises FileNotFoundError, Damaged; so does what reads its rows.
+    """
+    return OpenTable(path)
 
 
 def read_schema(path: Path) -> pa.Schema:
-    return pq.read_schema(local(path))
+    """Raises FileNotFoundError, Damaged."""
+    with damage_named(path, *_UNREADABLE):
+        return pq.read_schema(local(path))
 
 
 def write_arrow(path: Path, table: pa.Table) -> None:
@@ -64,6 +101,9 @@ def write_arrow(path: Path, table: pa.Table) -> None:
 
 
 def read_arrow(path: Path) -> pa.Table:
-    """A table of `write_arrow`, mapped: it stays so as long as one of its columns, or a slice of one, is held."""
-    with pa.memory_map(str(local(path))) as file:
+    """A table of `write_arrow`, mapped: it stays so as long as one of its columns, or a slice of one, is held.
+
+    Raises FileNotFoundError, and Damaged where its form is not as it was written: of its values it says nothing.
+    """
+    with damage_named(path, *_UNREADABLE), pa.memory_map(str(local(path))) as file:
         return pa.ipc.open_file(file).read_all()

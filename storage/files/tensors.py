@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from storage.files.checksums import damage_named
 from storage.files.local import local
 from storage.files.records import DamagedRecord
 from storage.files.writing import write_atomically
@@ -24,10 +25,12 @@ def write_tensors(path: Path, tensors: "Mapping[str, Tensor]", notes: Any) -> No
 
 
 def read_tensors(path: Path) -> "dict[str, Tensor]":
-    """By name, on the CPU. Raises FileNotFoundError."""
+    """By name, on the CPU. Raises FileNotFoundError, Damaged."""
+    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    return load_file(local(path))
+    with damage_named(path, SafetensorError):
+        return load_file(local(path))
 
 
 def read_notes(path: Path) -> Any:

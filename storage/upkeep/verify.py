@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from storage import files, runs
 from storage.artifacts import Artifact, Manifest, ShardRecord
 from storage.files import DamagedRecord
@@ -89,8 +87,8 @@ def _faults_of_complete(artifact: Artifact, manifest: Manifest) -> Iterator[Faul
         files.read_table(artifact.ledger)
     except FileNotFoundError:
         yield Fault(f"{_below(artifact.ledger)} is missing", artifact.name)
-    except (pa.ArrowInvalid, OSError) as error:
-        yield Fault(f"{_below(artifact.ledger)} is damaged: {error}", artifact.name, remove=artifact.ledger)
+    except files.Damaged as error:
+        yield Fault(str(error), artifact.name, remove=artifact.ledger)
     recorded = {artifact.store / file.path for file in manifest.files()}
     for part in parts(artifact):
         for path in files.find(part):
