@@ -1,10 +1,12 @@
 """Arrays as files: `.npy` for one, `.npz` for several by name. Nothing is pickled."""
 
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from storage.files.checksums import damage_named
@@ -25,13 +27,28 @@ def write_array(path: Path, array: NDArray[Any]) -> None:
     write_atomically(path, write)
 
 
-def read_array(path: Path, mapped: bool = False) -> NDArray[Any]:
-    """An array; `mapped`: read-only, and read from the disk as it is touched.
+def read_array(path: Path) -> NDArray[Any]:
+    """Raises FileNotFoundError, and Damaged where its form is not as it was written: of its numbers it says nothing."""
+    with damage_named(path, *_UNREADABLE):
+        return np.load(local(path), allow_pickle=False)
 
-    Raises FileNotFoundError, and Damaged where its form is not as it was written: of its numbers it says nothing.
+
+_LONGEST_HEADER = 10 + 0xFFFF
+"""Bytes of an array's header in version 1.0 of the format, which says the length of its text in two bytes."""
+
+
+def map_array(path: Path) -> NDArray[Any]:
+    """An array that is read-only, and read from the disk as it is touched. Raises as `read_array` does.
+
+    It is mapped by Arrow, which closes the file: NumPy's own map keeps a descriptor, of which a process has few.
     """
     with damage_named(path, *_UNREADABLE):
-        return np.load(local(path), mmap_mode="r" if mapped else None, allow_pickle=False)
+        with pa.memory_map(str(local(path))) as file:
+            content = file.read_buffer()
+        header = BytesIO(content[:_LONGEST_HEADER])
+        np.lib.format.read_magic(header)
+        shape, by_column, kind = np.lib.format.read_array_header_1_0(header)
+        return np.ndarray(shape, kind, content, header.tell(), order="F" if by_column else "C")
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:

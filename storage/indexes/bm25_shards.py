@@ -10,8 +10,8 @@ A shard is four arrays, memory-mapped: those of a `bm25s` index (a sparse matrix
 
 import logging
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -69,8 +69,8 @@ def build(stem: Path, corpus: Corpus, units: Sequence[Sequence[str]], documents:
     else:
         arrays |= {"data": np.empty(0, np.float32), "indices": np.empty(0, np.int32), "indptr": np.zeros(1, np.int64)}
     for name in ARRAYS:
-        files.write_array(_path(stem, name), arrays[name])
-    return [_path(stem, name) for name in ARRAYS]
+        files.write_array(array_path(stem, name), arrays[name])
+    return [array_path(stem, name) for name in ARRAYS]
 
 
 def _scored(
@@ -99,34 +99,43 @@ def term_ids(terms: Sequence[str] | dict[str, int]) -> dict[str, int]:
     return {term: content_id(term) for term in terms}
 
 
-def _path(stem: Path, name: str) -> Path:
+def array_path(stem: Path, name: str) -> Path:
     return stem.with_name(f"{stem.name}.{name}.npy")
 
 
 @dataclass(frozen=True)
 class Shard:
-    """One shard, opened at its first use; `units` of the table stand in it."""
+    """One shard, opened at its first use; `units` of the table stand in it. It holds no file open.
+
+    `checksums`: of its arrays, by name, which they are compared with when they are opened; none of what this process
+    has just written.
+    """
 
     stem: Path
     units: int
+    checksums: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def index(self) -> bm25s.BM25:
         index = bm25s.BM25(method=METHOD)
         index.nonoccurrence_array = None
-        paths = {name: files.local(_path(self.stem, name)) for name in ("data", "indices", "indptr")}
-        names = {f"{name}_name": path.name for name, path in paths.items()}
-        index.load_scores(paths["data"].parent, num_docs=self.units, mmap=True, allow_pickle=False, **names)
+        index.scores = {name: self._array(name) for name in ("data", "indices", "indptr")} | {"num_docs": self.units}
         return index
 
     @cached_property
     def terms(self) -> NDArray[np.int64]:
-        return files.read_array(_path(self.stem, "terms"), mapped=True)
+        return self._array("terms")
+
+    def _array(self, name: str) -> NDArray[Any]:
+        """Raises Damaged."""
+        path = array_path(self.stem, name)
+        return files.map_array(files.checked(path, self.checksums[name]) if self.checksums else path)
 
     def search(self, words: NDArray[np.int64], k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Scores and rows of the k best units that have any of the words (by id), best first, then by row."""
         places = np.searchsorted(self.terms, words)
-        known = places[np.append(self.terms, NOTHING)[places] == words] if len(words) else places
+        words, places = words[places < len(self.terms)], places[places < len(self.terms)]
+        known = places[self.terms[places] == words]
         if not len(known):
             return np.empty(0, np.float32), np.empty(0, np.int64)
         scores = self.index.get_scores_from_ids(known)

@@ -58,13 +58,17 @@ def build_flat(path: Path, ids: Rows, batches: Iterable[Vectors], dimension: int
 
 @dataclass(frozen=True)
 class Shard:
-    """One file, opened at its first use."""
+    """One file, opened at its first use, and mapped without being held open. `checksum`: what it is compared with when
+    it is opened; None of what this process has just written."""
 
     path: Path
+    checksum: str | None = None
 
     @cached_property
     def index(self) -> Any:
-        return faiss.read_index(str(files.local(self.path)), faiss.IO_FLAG_MMAP_IFC)
+        """Raises Damaged."""
+        path = files.checked(self.path, self.checksum) if self.checksum else files.local(self.path)
+        return faiss.read_index(str(files.local(path)), faiss.IO_FLAG_MMAP_IFC)
 
     @cached_property
     def inner(self) -> Any:

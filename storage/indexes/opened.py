@@ -6,11 +6,14 @@ from functools import cached_property
 import numpy as np
 
 from configs.schema import EncodeConfig, IndexConfig, Layout, Unit
-from storage.artifacts import Artifact, Manifest
+from storage import files
+from storage.artifacts import Artifact
 from storage.indexes import bm25_shards, faiss_shards
+from storage.indexes.bm25_shards import array_path
 from storage.indexes.faiss_types import Vectors
 from storage.indexes.topk import NOTHING, TopK
 from storage.indexes.units import Units, table_of
+from storage.manifests import Manifest
 
 
 class IndexMismatch(ValueError):
@@ -27,6 +30,11 @@ class OpenedIndex:
         self.encoding = EncodeConfig.model_validate(self.manifests["vectors"].config)
         self.config = IndexConfig.model_validate(self.manifests["faiss"].config)
         self.units = Units(self.artifacts, self.encoding.context)
+        self._checksums = {
+            self.artifacts[role].store / file.path: file.checksum
+            for role, manifest in self.manifests.items()
+            for file in manifest.files()
+        }
 
     def _complete(self, artifact: Artifact) -> Manifest:
         manifest = artifact.recorded_manifest()
@@ -45,13 +53,16 @@ class OpenedIndex:
         for record in self.manifests["faiss"].shards:
             for unit in self.encoding.units:
                 path = self.artifacts["faiss"].path(record.shard, suffix=f"{unit}.faiss")
-                shards.setdefault(unit, []).append(faiss_shards.Shard(path))
+                shards.setdefault(unit, []).append(faiss_shards.Shard(path, self._checksums[path]))
         return shards
 
     @cached_property
     def efforts(self) -> dict[Unit, int]:
         """The nprobe or efSearch that was chosen for every unit's index when it was built."""
-        quality = self.artifacts["faiss"].read(0, "index_quality")
+        path = self.artifacts["faiss"].path(0, "index_quality")
+        if checksum := self._checksums.get(path):  # indexes of earlier versions have none of it
+            files.checked(path, checksum)
+        quality = files.read_table(path)
         return {row["unit"]: row["effort"] for row in quality.to_pylist() if row["chosen"]}
 
     @cached_property
@@ -65,8 +76,10 @@ class OpenedIndex:
         shards: dict[Unit, list[bm25_shards.Shard]] = {}
         for unit in self.encoding.units:
             for record in self.manifests[table_of(unit)].shards:
-                place = bm25_shards.stem(self.artifacts["bm25"], record.shard, unit)
-                shards.setdefault(unit, []).append(bm25_shards.Shard(place, record.rows(table_of(unit))))
+                stem = bm25_shards.stem(self.artifacts["bm25"], record.shard, unit)
+                checksums = {name: self._checksums[array_path(stem, name)] for name in bm25_shards.ARRAYS}
+                shard = bm25_shards.Shard(stem, record.rows(table_of(unit)), checksums)
+                shards.setdefault(unit, []).append(shard)
         return shards
 
     @cached_property

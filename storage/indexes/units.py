@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,16 @@ from storage.artifacts import Artifact
 from storage.indexes.faiss_types import Vectors
 
 CACHED_GROUPS = 64
-OPEN_FILES = 64
+OPEN_FILES = 32
+"""Parquet files that are held open by a process."""
+CACHED_COLUMNS = 64
+
+
+class Place(NamedTuple):
+    """A shard of a table, and the checksum that is recorded of it."""
+
+    path: Path
+    checksum: str
 
 
 def table_of(unit: Unit) -> str:
@@ -29,30 +38,31 @@ class Units:
 
     def __init__(self, artifacts: Mapping[str, Artifact], context: ContextMode) -> None:
         self.artifacts, self.context = artifacts, context
-        self._groups: OrderedDict[tuple[Path, int], pa.Table] = OrderedDict()
+        self._groups: OrderedDict[tuple[Place, int], pa.Table] = OrderedDict()
+        self._checksums: dict[str, dict[str, str]] = {}
 
     def row(self, unit: Unit, shard: int, row: int) -> dict[str, Any]:
         """The row of `sentences` (or `passages`)."""
-        return self._fetch(self._path(table_of(unit), shard), row)
+        return self._fetch(self._place(table_of(unit), shard), row)
 
     def passage(self, shard: int, passage_id: int) -> dict[str, Any]:
         """The row of `passages`: shards of passages and sentences go together, and passages are sorted by id."""
-        path = self._path("passages", shard)
-        return self._fetch(path, _place(path, passage_id))
+        place = self._place("passages", shard)
+        return self._fetch(place, _row_of(place, passage_id))
 
     def similarities(self, unit: Unit, shard: int, row: int, question: Vectors) -> tuple[float, float | None]:
         """Core and context similarity of a unit to a question, float32 (d,); a passage, and a sentence that is its
         passage's only one, have no context."""
-        vectors, passages = self._path("vectors", shard), self._path("passages", shard)
+        vectors, passages = self._place("vectors", shard), self._place("passages", shard)
         first_passage = _parquet(vectors).metadata.num_rows - len(_passage_ids(passages))
         if unit == "passage":
             return float(_vector(vectors, first_passage + row) @ question), None
         core = float(_vector(vectors, row) @ question)
-        with_context = _with_context(self._path("sentences", shard))
+        with_context = _with_context(self._place("sentences", shard))
         if not with_context[row]:
             return core, None
         if self.context == "passage":
-            place = first_passage + _place(passages, self.row(unit, shard, row)["passage_id"])
+            place = first_passage + _row_of(passages, self.row(unit, shard, row)["passage_id"])
         else:
             place = len(with_context) + int(np.count_nonzero(with_context[:row]))
         return core, float(_vector(vectors, place) @ question)
@@ -62,7 +72,7 @@ class Units:
         order = np.lexsort((rows, shards))
         parts = []
         for shard in np.unique(shards):
-            file = _parquet(self._path(table, int(shard)))
+            file = _parquet(self._place(table, int(shard)))
             metadata = file.metadata
             starts = np.cumsum([0, *(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))])
             wanted = np.sort(rows[shards == shard])
@@ -83,69 +93,74 @@ class Units:
             order = np.argsort(known)
             places[here] = order[np.searchsorted(known, ids[here], sorter=order)]
             if unit == "passage":  # after the sentences' vectors
-                places[here] += _parquet(self._path("vectors", int(shard))).metadata.num_rows - len(known)
+                places[here] += _parquet(self._place("vectors", int(shard))).metadata.num_rows - len(known)
         column = self.take("vectors", shards, places, ["vector"])["vector"].combine_chunks()
         return column.flatten().to_numpy().reshape(len(ids), -1)
 
     def place(self, shard: int, passage_id: int) -> int:
         """The row of a passage in its table shard."""
-        return _place(self._path("passages", shard), passage_id)
+        return _row_of(self._place("passages", shard), passage_id)
 
     def ids(self, unit: Unit, shard: int) -> np.ndarray:
         """The ids of a table shard's units, int64, in order."""
-        return _ids(self._path(table_of(unit), shard), f"{unit}_id")
+        return _ids(self._place(table_of(unit), shard), f"{unit}_id")
 
-    def _path(self, table: str, shard: int) -> Path:
-        return self.artifacts[table].path(shard)
+    def _place(self, table: str, shard: int) -> Place:
+        artifact = self.artifacts[table]
+        if table not in self._checksums:
+            self._checksums[table] = {file.path: file.checksum for file in artifact.completed().files()}
+        path = artifact.path(shard)
+        return Place(path, self._checksums[table][str(path.relative_to(artifact.store))])
 
-    def _fetch(self, path: Path, row: int) -> dict[str, Any]:
+    def _fetch(self, place: Place, row: int) -> dict[str, Any]:
         """A row of a Parquet file, through a cache of row groups."""
-        group, row = _group_of(path, row)
-        key = (path, group)
+        group, row = _group_of(place, row)
+        key = (place, group)
         if key not in self._groups:
-            self._groups[key] = _parquet(path).read_row_group(group)
+            self._groups[key] = _parquet(place).read_row_group(group)
             if len(self._groups) > CACHED_GROUPS:
                 self._groups.popitem(last=False)
         self._groups.move_to_end(key)
         return self._groups[key].slice(row, 1).to_pylist()[0]
 
 
-def _group_of(path: Path, row: int) -> tuple[int, int]:
+def _group_of(place: Place, row: int) -> tuple[int, int]:
     """The row group that a row is in, and its place there."""
-    metadata, group = _parquet(path).metadata, 0
+    metadata, group = _parquet(place).metadata, 0
     while row >= metadata.row_group(group).num_rows:
         row -= metadata.row_group(group).num_rows
         group += 1
     return group, row
 
 
-def _vector(path: Path, row: int) -> Vectors:
-    group, row = _group_of(path, row)
-    column = _parquet(path).read_row_group(group, columns=["vector"])["vector"]
+def _vector(place: Place, row: int) -> Vectors:
+    group, row = _group_of(place, row)
+    column = _parquet(place).read_row_group(group, columns=["vector"])["vector"]
     return column.slice(row, 1).combine_chunks().flatten().to_numpy()
 
 
-def _place(passages: Path, passage_id: int) -> int:
+def _row_of(passages: Place, passage_id: int) -> int:
     return int(np.searchsorted(_passage_ids(passages), passage_id))
 
 
-def _passage_ids(path: Path) -> np.ndarray:
-    return _ids(path, "passage_id")
+def _passage_ids(place: Place) -> np.ndarray:
+    return _ids(place, "passage_id")
 
 
 @lru_cache(OPEN_FILES)
-def _parquet(path: Path) -> pq.ParquetFile:
-    return files.open_table(path)
+def _parquet(place: Place) -> pq.ParquetFile:
+    """Raises Damaged."""
+    return files.open_table(files.checked(*place))
 
 
-@lru_cache(OPEN_FILES)
-def _ids(path: Path, column: str) -> np.ndarray:
-    return files.read_table(path, columns=[column])[column].to_numpy()
+@lru_cache(CACHED_COLUMNS)
+def _ids(place: Place, column: str) -> np.ndarray:
+    return files.read_table(files.checked(*place), columns=[column])[column].to_numpy()
 
 
-@lru_cache(OPEN_FILES)
-def _with_context(sentences: Path) -> np.ndarray:
+@lru_cache(CACHED_COLUMNS)
+def _with_context(sentences: Place) -> np.ndarray:
     """Whether a sentence has a context, bool: whether its passage has another sentence."""
-    positions = files.read_table(sentences, columns=["position"])["position"].to_numpy()
+    positions = files.read_table(files.checked(*sentences), columns=["position"])["position"].to_numpy()
     sizes = np.diff([*np.flatnonzero(positions == 0), len(positions)])
     return np.repeat(sizes > 1, sizes)

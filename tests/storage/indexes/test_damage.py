@@ -1,0 +1,94 @@
+"""Flipped bits in the files of an index, whose size and date stay the same: an error that says so, or the same hits."""
+
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from configs.schema import RetrieveConfig
+from storage.files import Damaged, checksums
+from storage.indexes import units
+from tasks.retrieve import Searcher
+from tests.support.indexing import index, reused
+
+QUESTION = "Who built the lighthouse, and when was it opened?"
+SETTINGS = {"index": {"type": "ivf_sq8"}, "load": {"shard_passages": 30}, "bm25": {"enabled": True}}
+REQUESTS: list[dict[str, Any]] = [
+    {"retriever": "core_context"},
+    {"retriever": "passage"},
+    {"retriever": "bm25", "unit": "passage"},
+    {"retriever": "hybrid"},
+]
+TABLES = ("faiss", "index_quality", "bm25", "passages", "sentences", "vectors")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("store")
+    index(folder, **SETTINGS)
+    return folder
+
+
+@pytest.fixture
+def cold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that has read none of the files yet, and takes them for settled, however new they are."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(checksums, "SETTLED_NS", -1)
+
+
+def hits(store: Path) -> list[list[tuple[int, float, str]]]:
+    """As a new process finds them."""
+    for cache in (checksums._memory, units._parquet, units._ids, units._with_context):
+        cache.cache_clear()
+    searcher = Searcher.named(store, "test")
+    return [
+        [(hit.unit_id, hit.score, hit.passage) for hit in searcher.hits(QUESTION, RetrieveConfig(**request, top_k=60))]
+        for request in REQUESTS
+    ]
+
+
+def flip(path: Path, byte: int, bit: int) -> None:
+    """The same again sets it back."""
+    status = path.stat()
+    content = bytearray(path.read_bytes())
+    content[byte] ^= 1 << bit
+    path.write_bytes(content)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.mark.usefixtures("cold")
+def test_no_flipped_bit_changes_a_search_silently(store: Path) -> None:
+    """A random bit of every file that a search may open."""
+    chance = random.Random(13)
+    before = hits(store)
+    seen = {table: 0 for table in TABLES}
+    for path in sorted(path for table in TABLES for path in store.glob(f"{table}/*/*.*")):
+        if path.suffix == ".json":
+            continue
+        byte, bit = chance.randrange(path.stat().st_size), chance.randrange(8)
+        flip(path, byte, bit)
+        try:
+            assert hits(store) == before, f"{path.name}: byte {byte}"
+        except Damaged as error:
+            assert f"{path} is damaged" in str(error)
+            assert "`vitalfew store verify`" in str(error)
+            seen[path.parts[-3]] += 1
+        finally:
+            flip(path, byte, bit)
+    assert all(seen.values()), seen
+    assert hits(store) == before
+
+
+@pytest.mark.usefixtures("cold")
+@pytest.mark.parametrize("pattern", ["faiss/*/00000.sentence.faiss", "bm25/*/00001.passage.data.npy"])
+def test_damage_that_a_search_has_seen_is_mended_by_the_same_index(tmp_path: Path, pattern: str) -> None:
+    index(tmp_path, **SETTINGS)
+    before = hits(tmp_path)
+    (path,) = tmp_path.glob(pattern)
+    flip(path, path.stat().st_size // 2, 0)
+    with pytest.raises(Damaged):
+        hits(tmp_path)
+    assert path.parts[-3].replace("faiss", "index") not in reused(index(tmp_path, **SETTINGS))
+    assert hits(tmp_path) == before
