@@ -1,31 +1,71 @@
 """A stage's shards on a pool of Ray actors, which load their model once and keep it. Only this file uses Ray.
 
-A shard costs only one Ray call. A killed actor is started again, and only its shard is repeated. An actor imports this
-file, so the file imports no Prefect, which would delay the actor's start.
+A shard costs only one Ray call. The shard of a lost actor, of a killed process or a lost node, is done again by another
+one. An actor imports this file, so the file imports no Prefect, which would delay the actor's start.
 """
 
 import logging
 import os
+import shutil
+import socket
 import sys
-from collections.abc import Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from secrets import token_hex
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
-
-import ray
-from ray.exceptions import RayError, RayTaskError
-from ray.util.actor_pool import ActorPool
 
 from configs.loading import ConfigError
 from configs.schema import Execution
-from storage.artifacts import Manifest
+from configs.section import Section
+from storage.artifacts import PREPARATION, Manifest
+from tasks.registry import secrets
 from tasks.stage import Progress, Stage
+
+
+def _named_cluster() -> str | None:
+    address = os.environ.get("RAY_ADDRESS")
+    return None if address == "local" else address or None
+
+
+if "ray" not in sys.modules:  # it reads these when it is imported
+    os.environ.setdefault("RAY_AUTH_MODE", "token")
+    if not _named_cluster():
+        # By this name Ray means: one machine alone. Else it replaces 127.0.0.1 by the machine's address in the network,
+        # and all of its servers listen there.
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+
+import ray  # noqa: E402
+from ray import cloudpickle  # noqa: E402
+from ray.exceptions import RayError, RayTaskError  # noqa: E402
 
 if TYPE_CHECKING:
     from flows.pipelines.progress import StageProgress
 
+logger = logging.getLogger("vitalfew")
+
 OBJECT_STORE_BYTES = 80 << 20  # only small records travel between workers
 POLL_SECONDS = 0.3
+LOSSES = 3
+"""How often a shard may lose its actor before the run fails."""
+
+PASSED = (
+    "DO_NOT_TRACK",
+    "HF_HUB_DISABLE_PROGRESS_BARS",
+    "HF_HUB_OFFLINE",
+    "MKL_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "TOKENIZERS_PARALLELISM",
+    "TRANSFORMERS_VERBOSITY",
+)
+"""Variables of this process that the workers of a named cluster get, with all VITALFEW_* that hold no secret: Ray shows
+them in its dashboard and in its logs. A local Ray's workers inherit the whole environment."""
+SECRET = ("KEY", "PASSWORD", "SECRET", "TOKEN", "WEBHOOK")
+SERVERS = ("OPENAI_", "VITALFEW_API_KEYS")
 
 
 @contextmanager
@@ -34,12 +74,12 @@ def ray_cluster(execution: Execution) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
-    local = {} if "RAY_ADDRESS" in os.environ else _local_ray(execution)
     # In a separate thread, because in the main thread Ray replaces Prefect's handler of SIGTERM: a cancelled run would
     # count as crashed, and a cancellation during the start would be lost. The thread lives as long as the cluster,
     # because Linux kills Ray's processes when the thread that started them ends.
-    with ThreadPoolExecutor(1) as starter:
-        started = starter.submit(ray.init, log_to_driver=False, logging_level=logging.ERROR, **local)
+    named = {"address": _named_cluster(), "runtime_env": {"env_vars": passed(os.environ)}}
+    with nullcontext(named) if _named_cluster() else _local(execution) as settings, ThreadPoolExecutor(1) as starter:
+        started = starter.submit(ray.init, log_to_driver=False, logging_level=logging.ERROR, **settings)
         try:
             started.result()
             yield
@@ -48,13 +88,37 @@ def ray_cluster(execution: Execution) -> Iterator[None]:
             ray.shutdown()
 
 
-def _local_ray(execution: Execution) -> dict[str, Any]:
-    return {
+@contextmanager
+def _local(execution: Execution) -> Iterator[dict[str, Any]]:
+    """A Ray that nobody else can use or look into: on the loopback interface, with a token that is nowhere on the disk,
+    and with its sockets and logs in a folder of its own, which stays if the run fails."""
+    os.environ.setdefault("RAY_AUTH_TOKEN", token_hex(32))  # Ray reads it once per process
+    folder = mkdtemp(prefix="ray-")  # Ray opens the folders that it makes to everybody, so they are put into this one
+    yield {
+        "address": "local",  # also where a cluster runs on this machine already
         "num_cpus": execution.workers or os.cpu_count() or 1,
         "include_dashboard": False,
         "_node_ip_address": "127.0.0.1",
+        "_temp_dir": str(Path(folder, "r")),
         "object_store_memory": OBJECT_STORE_BYTES,
     }
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def passed(environment: Mapping[str, str]) -> dict[str, str]:
+    """The part of an environment that the workers of a named cluster get."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in PASSED or (name.startswith("VITALFEW_") and not any(word in name for word in SECRET))
+    }
+
+
+def secrets_of(stage: Stage) -> dict[str, str]:
+    """The secrets that the stage's method reads from the environment, as they are set here, and what says which server
+    each of them is for. They travel with every call, which Ray neither shows nor logs."""
+    names = secrets(stage.config, stage.section) if isinstance(stage.config, Section) else {}
+    return {name: os.environ[name] for name in os.environ if name in names or (names and name.startswith(SERVERS))}
 
 
 class Workers:
@@ -65,41 +129,72 @@ class Workers:
         self.limit = limit
         self.num_gpus = 0.0
         self.counter: Any = None
-        self.actors: list[Any] = []
+        self.idle: list[Any] = []
+        self.starting: dict[Any, Any] = {}
+        """Actors that Ray has found no room for yet, by the call that returns when they are there."""
 
     def run(self, stage: Stage, run_id: str, progress: "StageProgress") -> Manifest:
         """Execute a stage and return its manifest. Raises the errors of the actors unchanged."""
         if manifest := stage.manifest():
             return manifest  # without an actor: a finished run has no cluster, and an actor would start one
+        stage.artifact.begin(stage.description())  # by which a worker knows the store
         remote: Any = ray.remote
-        self.counter = self.counter or remote(num_cpus=0)(Counter).remote()
-        limit = most_workers(stage, self.limit, ray.cluster_resources())
+        self.counter = self.counter or remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(Tally).remote()
+        limit = max(1, most_workers(stage, self.limit, ray.cluster_resources()))
+        if self.num_gpus != stage.num_gpus:  # one method of a flow may need a GPU, and another none
+            self.num_gpus, self.idle, self.starting = stage.num_gpus, [], {}
         try:
-            self._grow(stage, 1)
-            _follow(self.actors[0].prepare.remote(stage, run_id, self.counter), self.counter, progress)
+            self._do(stage, run_id, [PREPARATION], 1, progress)
             progress.expect(stage.total_rows())
-            pending = stage.pending()
-            self._grow(stage, min(limit, len(pending)))
-            pool = ActorPool(self.actors[: max(1, min(limit, len(pending)))])
-            for shard in pending:
-                pool.submit(lambda worker, number: worker.do.remote(stage, run_id, self.counter, number), shard)
-            while pool.has_next():
-                with suppress(TimeoutError):  # time to look at the counter
-                    pool.get_next_unordered(timeout=POLL_SECONDS)
-                progress.add(*ray.get(self.counter.take.remote()))
+            self._do(stage, run_id, stage.pending(), limit, progress)
         except RayTaskError as error:
             raise (error.cause if isinstance(error.cause, Exception) else error) from None
         except SystemError as error:  # Ray wraps the exception of a signal handler within its calls like this
             raise (error.__cause__ or error) from None
         return stage.finish()
 
-    def _grow(self, stage: Stage, size: int) -> None:
-        """Have `size` actors with the GPU share of the stage: one method of a flow may need a GPU, and another none."""
-        if self.num_gpus != stage.num_gpus:
-            self.num_gpus, self.actors = stage.num_gpus, []
+    def _do(self, stage: Stage, run_id: str, shards: Sequence[int], limit: int, progress: "StageProgress") -> None:
+        """Do shards on at most `limit` actors. The others do the work of those that Ray finds no room for, as after the
+        loss of a node."""
+        waiting, busy, losses = deque(shards), dict[Any, tuple[Any, int]](), Counter[int | None]()
+        job = (secrets_of(stage), cloudpickle.dumps(stage), run_id, self.counter)
+        while waiting or busy:
+            self._hire(min(limit, len(waiting) + len(busy)) - len(busy))
+            while waiting and self.idle and len(busy) < limit:
+                actor, number = self.idle.pop(), waiting.popleft()
+                busy[actor.do.remote(*job, number)] = actor, number
+            done, _ = ray.wait([*busy, *self.starting], timeout=POLL_SECONDS)
+            for call in done:
+                actor, shard = busy.pop(call, None) or (self.starting.pop(call), None)
+                if _returned(call, losses, shard):
+                    self.idle.append(actor)
+                elif shard is not None:
+                    waiting.appendleft(shard)
+            progress.add(*ray.get(self.counter.take.remote()))
+
+    def _hire(self, wanted: int) -> None:
+        """Have `wanted` actors that are idle or starting."""
         remote: Any = ray.remote
-        actor = remote(num_cpus=1, num_gpus=stage.num_gpus, max_restarts=-1, max_task_retries=3)(Worker)
-        self.actors += [actor.remote() for _ in range(size - len(self.actors))]
+        worker = remote(num_cpus=1, num_gpus=self.num_gpus)(Worker)
+        for _ in range(wanted - len(self.idle) - len(self.starting)):
+            actor = worker.remote()
+            self.starting[actor.ready.remote()] = actor
+
+
+def _returned(call: Any, losses: Counter[int | None], shard: int | None) -> bool:
+    """Whether the call returned; False if its actor was lost. Raises the error of the work itself, and of Ray where
+    actors are lost again and again."""
+    try:
+        ray.get(call)
+    except RayTaskError:
+        raise
+    except RayError as error:
+        losses[shard] += 1
+        if losses[shard] > LOSSES:
+            raise
+        logger.warning("A worker was lost, its work is done again: %s", str(error).partition("\n")[0])
+        return False
+    return True
 
 
 def most_workers(stage: Stage, workers: int | None, resources: Mapping[str, float]) -> int:
@@ -120,21 +215,14 @@ def most_workers(stage: Stage, workers: int | None, resources: Mapping[str, floa
     return min(most, int(gpus) * int(1 / stage.num_gpus + 1e-9))
 
 
-def _follow(call: Any, counter: Any, progress: "StageProgress") -> None:
-    waiting = [call]
-    while waiting:
-        _, waiting = ray.wait(waiting, timeout=POLL_SECONDS)
-        progress.add(*ray.get(counter.take.remote()))
-    ray.get(call)
-
-
 def is_lost(error: object) -> bool:
     """Whether Ray or one of its workers failed, not the work itself."""
     return isinstance(error, RayError)
 
 
-class Counter:
-    """A Ray actor that adds up the rows and tokens of the workers, so that the driver can show them."""
+class Tally:
+    """A Ray actor that adds up the rows and tokens of the workers, so that the driver can show them. One that was lost
+    with its node begins again at 0."""
 
     def __init__(self) -> None:
         self.rows = self.tokens = 0
@@ -150,20 +238,35 @@ class Counter:
 
 
 class Worker:
-    """A Ray actor that executes shards. Every call brings the stage's small description, so that an actor that was
-    killed and started again has all it needs; the stage loads its model once."""
+    """A Ray actor that executes shards. Every call brings the stage's small description, so that any actor has all it
+    needs; the stage loads its model once."""
 
     def __init__(self) -> None:
-        self.opened: Stage | None = None
+        self.pickled = b""
+        self.opened = False
 
-    def prepare(self, stage: Stage, run_id: str, counter: Any) -> None:
-        stage.run_preparation(run_id, _tell(counter))
+    def ready(self) -> None:
+        """Returns when the actor has been started."""
 
-    def do(self, stage: Stage, run_id: str, counter: Any, shard: int) -> None:
-        if self.opened is None or self.opened.artifact != stage.artifact:
+    def do(self, own_secrets: Mapping[str, str], pickled: bytes, run_id: str, counter: Any, shard: int) -> None:
+        """Do a shard, or what comes before the first. Raises ConfigError where this node does not see the store."""
+        os.environ.update(own_secrets)
+        if pickled != self.pickled:  # a stage constructs its method when it is unpickled, which may look for its key
+            self.stage: Stage = cloudpickle.loads(pickled)
+            self.pickled, self.opened = pickled, False
+        stage = self.stage
+        if stage.artifact.description() is None:
+            raise ConfigError(
+                f"the node {socket.gethostname()} ({ray.util.get_node_ip_address()}) has no store at "
+                f"{stage.store}, or another one: all nodes of a cluster share the store's directory, under one path"
+            )
+        if shard == PREPARATION:
+            stage.run_preparation(run_id, _tell(counter))
+            return
+        if not self.opened:
             stage.open()
-            self.opened = stage
-        self.opened.run_shard(shard, run_id, _tell(counter))
+            self.opened = True
+        stage.run_shard(shard, run_id, _tell(counter))
 
 
 def _tell(counter: Any) -> Progress:

@@ -1,6 +1,8 @@
 """GPUs by configuration. No GPU is needed: what PyTorch would say of one is put in its mouth, and Ray counts one."""
 
+import os
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import pytest
@@ -142,7 +144,8 @@ def test_ray_gives_each_worker_its_share(tmp_path: Path, monkeypatch: pytest.Mon
     *before, encode, _ = graph(settings).stages
     for one in before:
         run_serially([one], "run")
-    address = {"_node_ip_address": "127.0.0.1", "include_dashboard": False, "log_to_driver": False}
+    os.environ.setdefault("RAY_AUTH_TOKEN", token_hex(32))  # for all of this process, as in flows/ray_pool.py
+    address = {"address": "local", "_node_ip_address": "127.0.0.1", "include_dashboard": False, "log_to_driver": False}
     ray.init(num_cpus=2, num_gpus=1, object_store_memory=80 << 20, **address)
     try:
         with StageProgress("encode") as progress:

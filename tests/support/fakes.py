@@ -140,6 +140,19 @@ class HeldEncoder(HashEncoder):
         return super().encode(texts, tick)
 
 
+class HaltedEncoder(HashEncoder):
+    """Halts while the folder that VITALFEW_TEST_HALT names is there, and leaves the number of its process in it: a node
+    can be killed in the middle of its work."""
+
+    def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
+        halt = Path(os.environ.get("VITALFEW_TEST_HALT") or "/nowhere")
+        if halt.exists():
+            (halt / str(os.getpid())).touch()
+        while halt.exists():
+            time.sleep(0.1)
+        return super().encode(texts, tick)
+
+
 class OtherEncoder(HashEncoder):
     """The same by another name: to the store it is another encoder."""
 
