@@ -121,7 +121,9 @@ class Manifest:
         return cls(**{"version": "1", **value, **records})
 
     def files(self) -> Iterator[File]:
+        """All that belongs to the artifact, besides its records."""
         yield from self.whole
+        yield from self.preparation.files if self.preparation else ()
         for shard in self.shards:
             yield from shard.files
 

@@ -40,8 +40,8 @@ class Ask(Stage):
     def _chosen(self) -> Path:
         return self.artifact.file("chosen.npy")
 
-    def is_prepared(self) -> bool:
-        return super().is_prepared() and files.exists(self._chosen)
+    def prepared(self) -> list[Path]:
+        return [self._chosen]
 
     def prepare(self, progress: Progress) -> None:
         """Choose the questions. Raises InputError if there are none, or if the condition is invalid."""

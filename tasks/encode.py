@@ -101,8 +101,8 @@ class Encode(Stage):
     def _bases(self) -> Path:
         return self.artifact.file("reuse.json")
 
-    def is_prepared(self) -> bool:
-        return super().is_prepared() and files.exists(self._bases)
+    def prepared(self) -> list[Path]:
+        return [self._bases]
 
     def open(self) -> None:
         bases = files.read_json(self._bases)

@@ -80,8 +80,8 @@ class Generate(Stage):
     def _bases(self) -> Path:
         return self.artifact.file("reuse.json")
 
-    def is_prepared(self) -> bool:
-        return super().is_prepared() and files.exists(self._bases)
+    def prepared(self) -> list[Path]:
+        return [self._bases]
 
     def prepare(self, progress: Progress) -> None:
         """Choose the artifacts whose answers are reused, once: a run that resumes after a kill reuses the same."""

@@ -97,11 +97,13 @@ class Index(Stage):
     def probes(self, unit: Unit) -> Path:
         return self.artifact.file(f"{unit}.probes.npz")
 
-    def is_prepared(self) -> bool:
+    def prepared(self) -> list[Path]:
         if self.config.type == "flat":
-            return True
-        has_files = all(files.exists(path(unit)) for unit in self.kinds for path in (self.template, self.probes))
-        return super().is_prepared() and has_files
+            return []
+        return [path(unit) for unit in self.kinds for path in (self.template, self.probes)]
+
+    def is_prepared(self) -> bool:
+        return self.config.type == "flat" or super().is_prepared()
 
     def prepare(self, progress: Progress) -> None:
         for unit in self.kinds:

@@ -105,8 +105,8 @@ class BM25(Stage):
     def vocabulary(self, unit: Unit) -> Path:
         return self.artifact.file(f"{unit}.vocabulary.parquet")
 
-    def is_prepared(self) -> bool:
-        return super().is_prepared() and all(files.exists(self.vocabulary(unit)) for unit in self.texts)
+    def prepared(self) -> list[Path]:
+        return [self.vocabulary(unit) for unit in self.texts]
 
     def prepare(self, progress: Progress) -> None:
         for unit in self.texts:

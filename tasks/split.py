@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from configs.schema import SplitConfig
 from storage import files, schemas
 from storage.artifacts import Artifact, Manifest
-from storage.files import DamagedRecord
 from storage.ids import rewritten_id, sentence_id
 from tasks.registry import make, resolve, with_options
 from tasks.splitters.base import RewritingSplitter, Splitter, StoredPassage, TrainedOptions
@@ -54,11 +53,8 @@ class Split(Stage):
     def parameters(self) -> Path:
         return self.artifact.file("parameters.json")
 
-    def is_prepared(self) -> bool:
-        try:
-            return super().is_prepared() and bool(self._trained())
-        except (FileNotFoundError, DamagedRecord):
-            return False
+    def prepared(self) -> list[Path]:
+        return [self.parameters]
 
     def prepare(self, progress: Progress) -> None:
         files.write_json(self.parameters, self._splitter().train(self._sample()))

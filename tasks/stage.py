@@ -139,8 +139,14 @@ class Stage(ABC):
     def pending(self) -> list[int]:
         return [shard for shard in self.shards() if self.artifact.record(shard) is None]
 
+    def prepared(self) -> list[Path]:
+        """The files that `prepare` leaves for the shards (a template, parameters). They are part of the artifact."""
+        return []
+
     def is_prepared(self) -> bool:
-        return self.artifact.record(PREPARATION) is not None
+        """Whether its files are there, as they were written."""
+        record = self.artifact.record(PREPARATION)
+        return record is not None and {self.store / file.path for file in record.files} >= {*self.prepared()}
 
     def description(self) -> dict[str, Any]:
         """What the artifact is made of, by what, and how: the part of the manifest that is known beforehand."""
@@ -160,7 +166,8 @@ class Stage(ABC):
         if type(self).prepare is not Stage.prepare and not self.is_prepared():
             with Meter() as meter:
                 self.prepare(progress)
-            self.artifact.mark_done(ShardRecord(PREPARATION, run_id, [], 0, meter.cost))
+            written = [self.artifact.describe(path, "preparation", 0) for path in self.prepared()]
+            self.artifact.mark_done(ShardRecord(PREPARATION, run_id, written, 0, meter.cost))
         self.artifact.begin({**self.description(), "shards": len(self.shards())})
 
     def run_shard(self, shard: int, run_id: str, progress: Progress) -> ShardRecord:

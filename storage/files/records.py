@@ -1,15 +1,22 @@
-"""Records: small JSON files, written whole and read back with a check of what they hold."""
+"""Records: JSON files, written whole, and read back with a check of their bytes and of what they hold."""
 
 import json
 from collections.abc import Callable
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
 
 from storage.files.checksums import Damaged
-from storage.files.local import read_text
+from storage.files.local import read_bytes
 from storage.files.writing import write_text
 
 Record = TypeVar("Record")
+
+_FIRST = {"vitalfew": 1}
+"""The first member of a sealed record: the version of this form."""
+_SEAL = "seal"
+_END = 36
+"""The bytes of a seal, and the `"\\n}\\n` that follows it."""
 
 
 class DamagedRecord(Damaged):
@@ -17,16 +24,43 @@ class DamagedRecord(Damaged):
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Raises NotWritten."""
-    write_text(path, json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n")
+    """An object is sealed: its last member is a checksum of the other bytes. Raises NotWritten."""
+    if isinstance(value, dict):
+        blank = _text(_FIRST | value | {_SEAL: ""})
+        write_text(path, _text(_FIRST | value | {_SEAL: _digest(blank.encode())}))
+    else:
+        write_text(path, _text(value))
 
 
 def read_json(path: Path) -> Any:
-    """What `write_json` wrote. Raises FileNotFoundError, and DamagedRecord where the file is no JSON (any more)."""
+    """What `write_json` wrote. Raises FileNotFoundError, and DamagedRecord where the file is no JSON (any more), or is
+    not as it was sealed; one that never was (written by hand, or before November 2026) is read as it is."""
     try:
-        return json.loads(read_text(path))
-    except ValueError as error:  # not UTF-8, or not JSON
+        return _opened(read_bytes(path))
+    except ValueError as error:  # not UTF-8, not JSON, not as it was sealed
         raise DamagedRecord(f"{path} is damaged: {error}") from error
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n"
+
+
+def _digest(content: bytes) -> str:
+    return blake2b(content, digest_size=16).hexdigest()
+
+
+def _opened(content: bytes) -> Any:
+    """The value of a record, without its seal. Raises ValueError."""
+    opening, closing = _text(_FIRST).encode()[:-3], f'\n "{_SEAL}": "'.encode()
+    before, seal, after = content[:-_END], content[-_END:-4], content[-4:]
+    # Either end says that it is sealed, so that damage of one cannot hide it.
+    sealed = content.startswith(opening) or before.endswith(closing)
+    if sealed and _digest(before + after) != seal.decode():
+        raise ValueError("it has other bytes than those that were written (seal)")
+    value = json.loads(content)
+    if isinstance(value, dict):
+        return {name: member for name, member in value.items() if name not in (*_FIRST, _SEAL)}
+    return value
 
 
 def read_record(path: Path, kind: Callable[[dict[str, Any]], Record]) -> Record:

@@ -15,7 +15,7 @@ Old runs refer to nothing: their records and what they cost are history and stay
 
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -123,7 +123,8 @@ def _entry(artifact: Artifact) -> Entry:
     records = [*filter(None, [manifest.preparation]), *manifest.shards] if manifest else list(artifact.records())
     done = [record for record in records if record.shard >= 0]
     description = artifact.description() or {}
-    fault = next(filter(None, (file.misfit(artifact.store) for file in files_of(done))), "")
+    recorded = manifest.files() if manifest else files_of(records)
+    fault = next(filter(None, (file.misfit(artifact.store) for file in recorded)), "")
     if not manifest and files.exists(artifact.file("manifest.json")):
         fault = "manifest.json is damaged"
     return Entry(
@@ -141,7 +142,7 @@ def _entry(artifact: Artifact) -> Entry:
     )
 
 
-def files_of(records: list[ShardRecord]) -> Iterator[File]:
+def files_of(records: Iterable[ShardRecord]) -> Iterator[File]:
     for record in records:
         yield from record.files
 

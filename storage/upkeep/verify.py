@@ -1,18 +1,20 @@
 """Every byte of a store against what was recorded when it was written."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from storage import files, runs
-from storage.artifacts import Artifact, Manifest, ShardRecord
+from storage.artifacts import Artifact, File, Manifest, ShardRecord
 from storage.files import DamagedRecord
 from storage.upkeep import inventory
-from storage.upkeep.inventory import parts
+from storage.upkeep.inventory import files_of, parts
 from storage.upkeep.removal import finished_staging, leftovers, orphans
 
-TABLE_FILES = {".parquet", ".faiss"}
+_SHARD = re.compile(r"\d{5}\.")
+"""How the name of a shard's file begins. Of other files, older manifests name none."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Fault:
 
 
 def bytes_to_read(artifacts: Sequence[Artifact]) -> int:
-    return sum(file.bytes for artifact in artifacts for record in _records(artifact) for file in record.files)
+    return sum(file.bytes for artifact in artifacts for file in _files(artifact))
 
 
 def select(store: Path, names: Sequence[str], indexes: Sequence[str]) -> list[Artifact]:
@@ -50,20 +52,19 @@ def verify(artifacts: Sequence[Artifact], progress: Callable[[int], Any]) -> Ite
     """The faults of these artifacts, reading every byte; `progress` is called with how many more are read."""
     for artifact in artifacts:
         yield from _damaged_records(artifact)
-        for record in _records(artifact):
-            for file in record.files:
-                if fault := file.corruption(artifact.store, progress):
-                    # A run believes a file that has the size and the date it was written with.
-                    unseen = file.damage(artifact.store) is None
-                    yield Fault(fault, artifact.name, remove=artifact.store / file.path if unseen else None)
+        for file in _files(artifact):
+            if fault := file.corruption(artifact.store, progress):
+                # A run believes a file that has the size and the date it was written with.
+                unseen = file.damage(artifact.store) is None
+                yield Fault(fault, artifact.name, remove=artifact.store / file.path if unseen else None)
         if manifest := artifact.recorded_manifest():
             yield from _faults_of_complete(artifact, manifest)
 
 
-def _records(artifact: Artifact) -> Iterator[ShardRecord]:
-    """What is recorded of the shards: by the manifest, or by the done-markers as long as there is none."""
+def _files(artifact: Artifact) -> Iterator[File]:
+    """What is recorded: by the manifest, or by the done-markers as long as there is none."""
     manifest = artifact.recorded_manifest()
-    yield from manifest.shards if manifest else artifact.records()
+    yield from manifest.files() if manifest else files_of(artifact.records())
 
 
 def _damaged_records(artifact: Artifact) -> Iterator[Fault]:
@@ -92,7 +93,7 @@ def _faults_of_complete(artifact: Artifact, manifest: Manifest) -> Iterator[Faul
     recorded = {artifact.store / file.path for file in manifest.files()}
     for part in parts(artifact):
         for path in files.find(part):
-            if path.suffix in TABLE_FILES and not path.name.startswith(".") and path not in recorded:
+            if _SHARD.match(path.name) and path not in recorded:
                 yield Fault(f"{path} is of no shard in the manifest", artifact.name, f"look at it, and rm {path}")
 
 

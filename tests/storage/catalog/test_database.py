@@ -1,5 +1,6 @@
 """`vitalfew tables`, the macros, the prompt of `vitalfew sql`, and `vitalfew costs`."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ from flows.pipelines.run import run_serially
 from storage.catalog.database import CATALOG, build, connect, query, without_rows
 from storage.catalog.macros import MACROS
 from storage.catalog.tables import ROWS, columns
+from storage.files import read_json
 from tests.support.indexing import index, parameters, sql
 
 CORPUS = "synthetic:passages=120,questions=60,seed=3"
@@ -151,7 +153,8 @@ def test_a_store_that_was_scored_by_an_older_version_answers(store: Path, tmp_pa
         before = file.stat().st_size
         pq.write_table(rows, file)
         manifest = old / "scores" / file.parent.name / "manifest.json"
-        manifest.write_text(manifest.read_text().replace(f'"bytes": {before}', f'"bytes": {file.stat().st_size}'))
+        value = json.dumps(read_json(manifest))
+        manifest.write_text(value.replace(f'"bytes": {before}', f'"bytes": {file.stat().st_size}'))
     assert files
     ((count, known),) = sql(old, "SELECT count(*), count(direction) FROM summaries")
     assert count == sql(store, "SELECT count(*) FROM summaries")[0][0] > known == 0

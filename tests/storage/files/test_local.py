@@ -2,6 +2,7 @@
 holder, and a symbolic link is never followed when something is removed."""
 
 import errno
+import json
 import os
 import signal
 import subprocess
@@ -144,6 +145,24 @@ def test_a_damaged_record_is_named(tmp_path: Path, content: bytes) -> None:
     files.write_bytes(tmp_path / "record.json", content)
     with pytest.raises(DamagedRecord, match=r"record\.json is damaged"):
         files.read_record(tmp_path / "record.json", lambda value: value["number"])
+
+
+def test_a_record_sees_every_byte_that_is_changed(tmp_path: Path) -> None:
+    path, value = tmp_path / "record.json", {"name": "é", "parts": [{"rows": 1}, None]}
+    files.write_json(path, value)
+    content = path.read_bytes()
+    assert files.read_json(path) == value
+    assert json.loads(content)["parts"] == value["parts"]  # JSON for whoever reads it
+    for place in range(len(content)):
+        for bit in range(8):
+            path.write_bytes(content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :])
+            with pytest.raises(DamagedRecord, match=r"record\.json is damaged"):
+                files.read_json(path)
+
+
+def test_a_record_of_an_earlier_version_has_no_seal(tmp_path: Path) -> None:
+    (tmp_path / "record.json").write_text(json.dumps({"rows": 1}, indent=1) + "\n")
+    assert files.read_json(tmp_path / "record.json") == {"rows": 1}
 
 
 # What is there
