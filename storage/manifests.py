@@ -13,6 +13,8 @@ from storage.files import Status
 
 PREPARATION = -1
 """The shard number of what a stage does once, before its shards."""
+PREPARED = "preparation"
+"""What stands for the table of a file that this leaves, which is no table of the catalog."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from configs.section import Config
 from storage import files
 from storage.artifacts import PREPARATION, Artifact, File, Manifest, ShardRecord, fingerprint
 from storage.costs import Meter
+from storage.manifests import PREPARED
 
 Progress = Callable[[int, int], None]
 """Called with how many more rows and tokens are done."""
@@ -166,7 +167,7 @@ class Stage(ABC):
         if type(self).prepare is not Stage.prepare and not self.is_prepared():
             with Meter() as meter:
                 self.prepare(progress)
-            written = [self.artifact.describe(path, "preparation", 0) for path in self.prepared()]
+            written = [self.artifact.describe(path, PREPARED, 0) for path in self.prepared()]
             self.artifact.mark_done(ShardRecord(PREPARATION, run_id, written, 0, meter.cost))
         self.artifact.begin({**self.description(), "shards": len(self.shards())})
 

@@ -13,6 +13,7 @@ from storage import files, runs, schemas
 from storage.artifacts import complete_artifacts, fingerprint
 from storage.catalog import tables
 from storage.catalog.macros import MACROS
+from storage.manifests import PREPARED
 
 logger = logging.getLogger("vitalfew")
 
@@ -79,6 +80,8 @@ def _fill(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
             logger.warning("%s is left out of the tables: %s", artifact.name, fault)
             continue
         for file in manifest.files():
+            if file.table == PREPARED:
+                continue
             if file.table in paths or (file.path.endswith(".parquet") and file.table not in tables.ROWS):
                 paths.setdefault(file.table, []).append(str(root / file.path))
         last = max(manifest.shards, key=lambda record: record.cost.started)

@@ -13,7 +13,7 @@ from storage.artifacts import Artifact
 from storage.upkeep import inventory
 from storage.upkeep.verify import Fault, verify, verify_records
 from tasks.registry import METHODS
-from tests.support.indexing import index
+from tests.support.indexing import index, sql
 
 CORPUS = "synthetic:passages=400,questions=20,seed=3"
 KEYWORDS = {"enabled": True}
@@ -71,3 +71,9 @@ def test_every_byte_of_an_evaluation_is_verified(tmp_path: Path) -> None:
     graph(evaluation("trial", EVALUATION, {"store": tmp_path, "runner": "serial"})).run(run_serially)
     assert {"asked", "hits", "candidates", "scores"} <= {artifact.table for artifact, _ in belonging(tmp_path)}
     assert_every_byte_counts(tmp_path)
+
+
+def test_what_a_preparation_leaves_is_no_table(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    index(tmp_path, CORPUS, bm25=KEYWORDS, index={"type": "sq8"})
+    assert not caplog.records
+    assert sql(tmp_path, "SELECT count(*) FROM information_schema.tables WHERE table_name = 'preparation'") == [(0,)]
