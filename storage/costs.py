@@ -1,7 +1,5 @@
 """The ledger: what a shard of work took, and what that costs."""
 
-import resource
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,10 +13,9 @@ import pyarrow as pa
 import yaml
 
 from storage import files, nvml, schemas
+from storage.processes import Family
 
 PRICES = Path(__file__).parent.parent / "configs" / "prices.yaml"
-_CLEAR_REFS = Path("/proc/self/clear_refs")
-_STATUS = Path("/proc/self/status")
 
 
 @dataclass
@@ -36,7 +33,8 @@ class Cost:
 
 
 class Meter:
-    """Measures the block it encloses: `with Meter() as meter: ...`, then `meter.cost`."""
+    """Measures the block it encloses: `with Meter() as meter: ...`, then `meter.cost`. Processes that this one has
+    started are measured with it."""
 
     def __init__(self, num_gpus: float = 0.0, model: str | None = None) -> None:
         """`num_gpus`: the share of a GPU that is taken; `model`: as the prices list it, for the price of its tokens."""
@@ -45,22 +43,25 @@ class Meter:
         self._model = model
 
     def __enter__(self) -> Self:
-        _reset_peak_memory()
+        family = Family()
+        family.reset_peak_memory()
         self.cost.started = datetime.now(UTC).isoformat()
         self._joules = nvml.joules() if self._num_gpus else None
-        self._wall, self._cpu = time.perf_counter(), time.process_time()
+        self._own, self._cpu = time.process_time(), family.cpu_seconds()
+        self._wall = time.perf_counter()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        cost = self.cost
+        cost, family = self.cost, Family()
         cost.wall_seconds = time.perf_counter() - self._wall
-        cost.cpu_seconds = time.process_time() - self._cpu
+        # A process that left the family took what it had taken before with it.
+        cost.cpu_seconds = max(family.cpu_seconds() - self._cpu, time.process_time() - self._own)
         cost.gpu_seconds = cost.wall_seconds * self._num_gpus
         if self._joules is not None and (joules := nvml.joules()) is not None:
             cost.gpu_joules = (joules - self._joules) * min(1.0, self._num_gpus)  # others may share the GPU
-        cost.peak_memory_bytes = peak_memory()
+        cost.peak_memory_bytes = family.peak_memory()
         cost.usd = charge(cost.cpu_seconds, cost.gpu_seconds, cost.tokens, self._model)
 
 
@@ -120,22 +121,3 @@ def _price_lists() -> list[Prices]:
     if not lists or any(type(each.dated) is not date for each in lists):
         raise ValueError(f"{PRICES}: every list of prices needs `dated: YYYY-MM-DD`")
     return sorted(lists, key=lambda each: each.dated)
-
-
-def peak_memory() -> int:
-    """Peak resident memory of this process in bytes: since the last reset on Linux, else since its start."""
-    if _STATUS.exists():
-        for line in _STATUS.read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    scale = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
-
-
-def _reset_peak_memory() -> None:
-    # Linux resets the high-water mark on request; a sandbox may forbid it, and then the peak is the process's own.
-    if _CLEAR_REFS.exists():
-        try:
-            _CLEAR_REFS.write_text("5")
-        except OSError:
-            return

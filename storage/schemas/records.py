@@ -16,10 +16,10 @@ COSTS = table(
         column("rows", pa.int64(), "rows written to the stage's first table", unit="rows"),
         column("tokens", pa.int64(), "model tokens computed, padding apart", unit="tokens"),
         column("wall_seconds", pa.float64(), "elapsed time", unit="seconds"),
-        column("cpu_seconds", pa.float64(), "CPU time of the worker process, all threads", unit="seconds"),
+        column("cpu_seconds", pa.float64(), "CPU time of the worker and of the processes it started", unit="seconds"),
         column("gpu_seconds", pa.float64(), "time a GPU was held", unit="seconds"),
         column("gpu_joules", pa.float64(), "energy of the GPU share, as NVML has it; none: no NVML", True, "joules"),
-        column("peak_memory_bytes", pa.int64(), "peak resident memory of the worker", unit="bytes"),
+        column("peak_memory_bytes", pa.int64(), "peak resident memory of the same", unit="bytes"),
         column("usd", pa.float64(), "cost at configs/prices.yaml", unit="USD"),
     ],
 )

@@ -29,9 +29,10 @@ ALLOWED = {
     "flows/cli/terminal.py": {"os.open"},  # the null device
     "flows/ray_pool.py": {"shutil.rmtree"},  # Ray's sockets and logs
     "flows/server.py": {"self.log(name).open", "self.log(name).read_text"},  # the output of Prefect's processes
-    "storage/costs.py": {
-        "PRICES.read_text",  # configs/prices.yaml
-        "_STATUS.exists", "_STATUS.read_text", "_CLEAR_REFS.exists", "_CLEAR_REFS.write_text",  # Linux's /proc
+    "storage/costs.py": {"PRICES.read_text"},  # configs/prices.yaml
+    "storage/processes.py": {  # Linux's /proc
+        "(_PROC / number / 'clear_refs').write_text", "(_PROC / number / 'status').read_text",
+        "(_PROC / 'self' / 'task').glob", "file.read_text",
     },
     "tasks/reports/shown/page.py": {"_TEMPLATE.read_text"},  # of the package
 }  # fmt: skip

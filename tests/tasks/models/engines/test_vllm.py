@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from configs.loading import ConfigError
+from storage.costs import Meter
 from tasks.generators.self_rag import JUDGEMENTS, ON_DEMAND, freed
 from tasks.models.engines.base import Completion, EngineUnavailable, Probe
 from tasks.models.engines.openai import OpenAI
@@ -62,6 +63,12 @@ def given(model: Path, settings: dict[str, Any]) -> dict[str, Any]:
 
 def vllm(model: Path, kind: type[Vllm] = Vllm, **settings: Any) -> Vllm:
     return kind(Vllm.Options(**given(model, settings)), "generate")
+
+
+def test_the_engines_own_process_is_in_the_cost(started: Vllm) -> None:
+    with Meter() as meter:
+        started.complete([f"{number}. {text}" for number in range(40) for text in TEXTS])
+    assert meter.cost.cpu_seconds >= meter.cost.wall_seconds / 2
 
 
 def transformers(model: Path, **settings: Any) -> Transformers:
