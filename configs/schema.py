@@ -69,7 +69,7 @@ class IndexConfig(Section):
     alpha: float | None = Field(
         None, ge=0, le=1, description="fused: weight of the core vector, 0.8 by default; a dual index has none."
     )
-    shard_mb: int = Field(256, ge=1, description="Size of a FAISS shard, and of the training sample, at most (MiB).")
+    shard_mb: int = Field(256, ge=1, description="Size of a FAISS shard, about (MiB).")
 
     def idle(self) -> dict[str, str]:
         if self.layout == "fused":

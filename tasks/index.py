@@ -6,7 +6,8 @@ Layout `dual` stores [core; context] of every sentence as one vector of 2d numbe
 without context is its own context: its score is core.q for every alpha. Passages are stored unchanged, d numbers.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,13 +25,13 @@ from storage.indexes.faiss_types import Recipe, Vectors
 from storage.indexes.recall import PROBES, Answers, Exact, Probes, Recall, chosen, neighbours
 from storage.indexes.types import Flat
 from storage.indexes.units import table_of
-from storage.schemas import VECTOR_KINDS
+from storage.indexes.vectors import ShardVectors
 from tasks.registry import make, with_options
 from tasks.retrievers.core_context import CoreContext
 from tasks.stage import Progress, ShardResult, Stage
 
 SAMPLED_SHARDS = 64
-"""The maximal number of vectors shards that give a training sample."""
+"""The vectors shards that give a training sample, at most; more give the large one of an IVF index."""
 
 
 class Index(Stage):
@@ -57,7 +58,8 @@ class Index(Stage):
         return self.config.identity()
 
     def method_identity(self) -> dict[str, Any]:
-        return {"index": self.config.type, "library": "faiss"}
+        version = {"version": self.type.version} if self.type.version != Flat.version else {}
+        return {"index": self.config.type, "library": "faiss", **version}
 
     def _encoding(self) -> Manifest:
         return self.vectors.completed()
@@ -78,11 +80,13 @@ class Index(Stage):
         return Recipe(self.type, width * self.dimension(), rows, sample)
 
     def covered(self) -> list[list[int]]:
-        """The vectors shards of every FAISS shard: as many as fit into `shard_mb` in the format of the index."""
+        """The vectors shards of every FAISS shard: as many as fit into `shard_mb` in the format of the index; more
+        where what every shard repeats would be more than a fifth of it."""
         numbers = [record.shard for record in self._encoding().shards]
         largest = max(record.rows(self.units.table) for record in self._units().shards)
-        size = largest * self.recipe(self.kinds[0]).bytes_per_vector()
-        run = max(1, int((self.config.shard_mb << 20) / max(1, size)))
+        recipe = self.recipe(self.kinds[0], sum(self._sample(self.kinds[0]).values()))
+        size = largest * recipe.bytes_per_vector()
+        run = max(1, int(max(self.config.shard_mb << 20, 4 * recipe.bytes_per_shard()) / max(1, size)))
         return [numbers[start : start + run] for start in range(0, len(numbers), run)]
 
     def shards(self) -> list[int]:
@@ -107,20 +111,56 @@ class Index(Stage):
 
     def prepare(self, progress: Progress) -> None:
         for unit in self.kinds:
-            sample = self._sample(unit)
-            recipe = self.recipe(unit, len(sample.ids))
-            faiss_shards.write(self.template(unit), recipe.template(sample.rows))
-            places = np.unique(np.linspace(0, len(sample.ids) - 1, PROBES).astype(int))
-            Probes(sample.ids[places], self._queries(unit, sample.questions[places])).save(self.probes(unit))
+            self._train(unit, self._sample(unit))
 
-    def _sample(self, unit: Unit) -> "Sample":
-        """At most `shard_mb` of vectors, a random choice: shards and their rows are ordered by hashes of content."""
-        wanted = (self.config.shard_mb << 20) // (4 * self.recipe(unit).dimension)
-        numbers = [record.shard for record in self._encoding().shards]
-        numbers = [numbers[place] for place in np.unique(np.linspace(0, len(numbers) - 1, SAMPLED_SHARDS).astype(int))]
-        share = -(-wanted // len(numbers))
-        parts = [self._read(unit, number).first(share) for number in numbers]
-        return Sample(*(np.concatenate(columns)[:wanted] for columns in zip(*map(Sample.columns, parts), strict=True)))
+    def _train(self, unit: Unit, sample: Mapping[int, int]) -> None:
+        """Write the template and the probes of a unit."""
+        count = sum(sample.values())
+        places = np.unique(np.linspace(0, count - 1, PROBES).astype(int))
+        probes: list[Sample] = []
+
+        def rows() -> Iterator[Vectors]:
+            start = 0
+            for number, share in sample.items():
+                part = self._read(unit, number).first(share)
+                probes.append(part.at(places[(start <= places) & (places < start + share)] - start))
+                start += share
+                yield part.rows
+
+        recipe, path = self.recipe(unit, count), self.staging / f"{unit}.sample.npy"
+        files.write_rows(path, (count, recipe.dimension), rows())
+        faiss_shards.write(self.template(unit), recipe.template(files.map_array(path)))
+        files.remove(path)
+        questions = self._queries(unit, np.concatenate([part.questions for part in probes]))
+        Probes(np.concatenate([part.ids for part in probes]), questions).save(self.probes(unit))
+
+    def _sample(self, unit: Unit) -> dict[int, int]:
+        """How many vectors of which shards the index is trained on, its first ones: a random choice, as shards and
+        their rows are ordered by hashes of content.
+
+        As many as its type asks for, and else at most `shard_mb`. They are written to a file and mapped: what is in
+        memory is one vectors shard and, of an IVF index, its lists' centres thrice and 200,000 vectors that FAISS
+        learns codes from (1.4 GiB for the 89,442 lists of 768 numbers of 5·10⁸ sentences, whose sample has 16.4 GiB).
+        """
+        records = self._encoding().shards
+        recipe = self.recipe(unit)
+        points, most = self.type.points(recipe), SAMPLED_SHARDS
+        wanted = points or (self.config.shard_mb << 20) // (4 * recipe.dimension)
+        if points:  # half of a shard's rows on average, as shards differ in size
+            most = max(most, math.ceil(2 * points * len(records) / max(1, recipe.rows)))
+        chosen = [records[place].shard for place in np.unique(np.linspace(0, len(records) - 1, most).astype(int))]
+        share = -(-wanted // len(chosen))
+        rows = {record.shard: self._rows(unit, record) for record in self._units().shards}
+        sample: dict[int, int] = {}
+        for number in chosen:
+            sample[number] = min(share, rows[number], wanted - sum(sample.values()))
+        return sample
+
+    @staticmethod
+    def _rows(unit: Unit, record: ShardRecord) -> int:
+        """Units of a kind in a shard of the units' table."""
+        of_sentences = record.rows(table_of("sentence"))
+        return record.rows_in if unit == "passage" and of_sentences else record.rows(table_of(unit))
 
     def _queries(self, unit: Unit, questions: Vectors) -> Vectors:
         """The query vectors of questions, as the retriever of a unit computes them."""
@@ -202,42 +242,8 @@ class Sample:
     questions: Vectors
     rows: Vectors
 
-    def columns(self) -> list[np.ndarray]:
-        return [self.ids, self.questions, self.rows]
-
     def first(self, count: int) -> "Sample":
-        return Sample(*(column[:count] for column in self.columns()))
+        return Sample(self.ids[:count], self.questions[:count], self.rows[:count])
 
-
-@dataclass(frozen=True)
-class ShardVectors:
-    """A shard of `vectors`, by kind, in the order of its units. Arrays float32 (·, d); `context_ids` int64."""
-
-    core: Vectors
-    context: Vectors
-    context_ids: np.ndarray
-    passage: Vectors
-
-    @classmethod
-    def read(cls, path: Path) -> "ShardVectors":
-        table = files.read_table(path, mapped=True)
-        vectors = table["vector"].combine_chunks()
-        matrix = vectors.flatten().to_numpy().reshape(len(vectors), vectors.type.list_size)
-        counts = [pc.sum(pc.equal(table["kind"], kind)).as_py() or 0 for kind in VECTOR_KINDS]
-        core, context, passage = np.split(matrix, np.cumsum(counts)[:2])
-        return cls(core, context, table["id"].to_numpy()[len(core) : len(core) + len(context)], passage)
-
-    def contexts(self, sentences: Path, mode: str) -> Vectors:
-        """The context vector of every sentence, float32 (sentences, d); its core if it has none."""
-        table = files.read_table(sentences, columns=["sentence_id", "position"])
-        starts = np.flatnonzero(table["position"].to_numpy() == 0)
-        sizes = np.diff([*starts, table.num_rows])
-        has_context = np.repeat(sizes > 1, sizes)
-        contexts = self.core.copy()
-        if mode == "passage":
-            contexts[has_context] = np.repeat(self.passage, sizes, axis=0)[has_context]
-        else:
-            if not np.array_equal(table["sentence_id"].to_numpy()[has_context], self.context_ids):
-                raise ValueError(f"{sentences}: context vectors do not belong to these sentences")
-            contexts[has_context] = self.context
-        return contexts
+    def at(self, places: np.ndarray) -> "Sample":
+        return Sample(self.ids[places], self.questions[places], self.rows[places])

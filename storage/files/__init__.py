@@ -7,7 +7,7 @@ library has to open or map by itself (FAISS, DuckDB, bm25s) gets its path from `
 A store is a directory of this machine. Another kind of store changes modules of this package and nothing else.
 """
 
-from storage.files.arrays import map_array, read_array, read_arrays, write_array, write_arrays
+from storage.files.arrays import map_array, read_array, read_arrays, write_array, write_arrays, write_rows
 from storage.files.checksums import Damaged, checked, checksum, has_checksum, seen_otherwise
 from storage.files.leftovers import left_behind, process_exists, remove_leftovers
 from storage.files.local import (
@@ -95,6 +95,7 @@ __all__ = [
     "write_atomically",
     "write_bytes",
     "write_json",
+    "write_rows",
     "write_table",
     "write_tensors",
     "write_text",

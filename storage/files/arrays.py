@@ -1,6 +1,6 @@
 """Arrays as files: `.npy` for one, `.npz` for several by name. Nothing is pickled."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,23 @@ def write_array(path: Path, array: NDArray[Any]) -> None:
     def write(temporary: Path) -> None:
         with temporary.open("wb") as file:
             np.save(file, array, allow_pickle=False)
+
+    write_atomically(path, write)
+
+
+def write_rows(path: Path, shape: tuple[int, int], batches: Iterable[NDArray[np.float32]]) -> None:
+    """Write float32 (rows, width) batch by batch, of which one is in memory. Raises NotWritten, and ValueError where
+    they are not as many rows."""
+
+    def write(temporary: Path) -> None:
+        with temporary.open("wb") as file:
+            header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(file, header)
+            start = file.tell()
+            for batch in batches:
+                file.write(np.ascontiguousarray(batch, "<f4").data)
+            if file.tell() - start != 4 * shape[0] * shape[1]:
+                raise ValueError(f"{path.name}: {file.tell() - start} bytes for {shape[0]} rows of {shape[1]} numbers")
 
     write_atomically(path, write)
 

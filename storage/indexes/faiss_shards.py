@@ -101,15 +101,19 @@ class Lists:
     numbers: Rows
     scores: Vectors
 
+    def first(self, count: int) -> "Lists":
+        return Lists(np.ascontiguousarray(self.numbers[:, :count]), np.ascontiguousarray(self.scores[:, :count]))
 
-def search(shards: Sequence[Shard], queries: Vectors, k: int, effort: int = 0) -> TopK:
+
+def search(shards: Sequence[Shard], queries: Vectors, k: int, effort: int = 0, lists: Lists | None = None) -> TopK:
     """The k units of greatest inner product with every query, over all shards of one index.
 
     `queries` float32 (n, d). `effort`: nprobe of an IVF index, efSearch of an HNSW graph, else 0. Shards of an IVF
-    index share their coarse quantizer, so that the lists to look into are computed once for all of them.
+    index share their coarse quantizer, so that the lists to look into are computed once for all of them (`lists`: they
+    are known already).
     """
     queries = np.ascontiguousarray(queries, dtype=np.float32)
-    lists = _nearest_lists(shards, queries, effort)
+    lists = lists or nearest_lists(shards, queries, effort)
     at_once = max(1, WAITING // max(1, len(queries) * k))
     parts = [
         _search_some(shards[start : start + at_once], start, queries, k, effort, lists)
@@ -135,7 +139,8 @@ def _search_some(
     return TopK(np.full_like(best_rows, NOTHING), all_scores[lines, order], numbers, best_rows)
 
 
-def _nearest_lists(shards: Sequence[Shard], queries: Vectors, effort: int) -> Lists | None:
+def nearest_lists(shards: Sequence[Shard], queries: Vectors, effort: int) -> Lists | None:
+    """The `effort` nearest lists to every query, float32 (n, d), in an IVF index; None of another."""
     if not isinstance(shards[0].inner, faiss.IndexIVF):
         return None
     index = shards[0].inner

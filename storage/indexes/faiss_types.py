@@ -47,6 +47,10 @@ class Recipe:
         """About what a vector takes in a shard, ids apart."""
         return self.type.bytes_per_vector(self)
 
+    def bytes_per_shard(self) -> int:
+        """About what every shard has besides its vectors."""
+        return self.type.bytes_per_shard(self)
+
     def template(self, sample: Vectors | None = None) -> faiss.Index:
         """An empty index, trained where it needs to be, on float32 (n, dimension). The same sample, the same bytes."""
         index = faiss.index_factory(self.dimension, self.factory(), faiss.METRIC_INNER_PRODUCT)

@@ -79,8 +79,10 @@ def neighbours(unit: str, exact: Exact, shard: Shard) -> pa.Table:
     """The rows of `neighbours` for one shard: the exact answers, then the index's own with every effort."""
     tables = [_rows(unit, EXACT, exact.top)]
     with one_thread():
+        lists = faiss_shards.nearest_lists([shard], exact.probes.queries, max(efforts(shard.inner, K)))
         for effort in efforts(shard.inner, K):
-            top = faiss_shards.search([shard], exact.probes.queries, DEPTH, effort)
+            nearest = lists and lists.first(effort)  # found once: the lists may be as many as a shard's vectors
+            top = faiss_shards.search([shard], exact.probes.queries, DEPTH, effort, nearest)
             tables.append(_rows(unit, effort, top))
     return pa.concat_tables(tables)
 

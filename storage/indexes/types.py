@@ -8,8 +8,13 @@ from pydantic import ConfigDict, Field
 
 from configs.schema import IndexConfig
 
-POINTS_PER_LIST = 32
-"""Training vectors for a list of an IVF index, at least; fewer make k-means fit noise."""
+POINTS_PER_LIST = 64
+"""Training vectors for a list of an IVF index, of a corpus that has as many. FAISS warns below 39, and takes no more
+than 256 (its `ClusteringParameters`)."""
+FEWEST_PER_LIST = 39
+"""Of a small corpus: it gets fewer lists than are due."""
+FEWEST_POINTS = 65_536
+"""Training vectors of an index with lists, if the corpus has them: its codes are learnt from them too."""
 PQ_BITS = 8
 
 
@@ -44,6 +49,7 @@ class Flat:
 
     code: ClassVar[str] = "Flat"
     bytes_per_number: ClassVar[float] = 4
+    version: ClassVar[str] = "1"
 
     def __init__(self, options: Any) -> None:
         self.options = options
@@ -60,6 +66,14 @@ class Flat:
     def bytes_per_vector(self, size: Size) -> float:
         """About what a vector takes in a shard, ids apart."""
         return self.bytes_per_number * size.dimension
+
+    def points(self, size: Size) -> int | None:
+        """How many vectors it is to be trained on; None where any few will do."""
+        return None
+
+    def bytes_per_shard(self, size: Size) -> int:
+        """About what every shard has besides its vectors."""
+        return 0
 
     def set(self, index: faiss.Index) -> None:
         """Settings for which `index_factory` has no words."""
@@ -106,6 +120,8 @@ class IVFFlat(Flat):
     class Options(SearchedOptions):
         nlist: int | None = Field(None, ge=1, description="Lists; default: 4 * sqrt(vectors).")
 
+    version = "2"
+
     @property
     def recall(self) -> float:
         return float(self.options.recall)
@@ -113,10 +129,19 @@ class IVFFlat(Flat):
     def factory(self, size: Size) -> str:
         return f"IVF{self.nlist(size)},{self.code}"
 
+    def points(self, size: Size) -> int:
+        return max(FEWEST_POINTS, POINTS_PER_LIST * self._lists_due(size))
+
+    def bytes_per_shard(self, size: Size) -> int:
+        """The centres of the lists, which every shard repeats."""
+        return 4 * size.dimension * self.nlist(size)
+
     def nlist(self, size: Size) -> int:
         """Lists: 4 √rows (FAISS's own guidance), as far as the sample allows."""
-        wanted = self.options.nlist or int(4 * math.sqrt(size.rows))
-        return max(1, min(wanted, size.sample // POINTS_PER_LIST))
+        return max(1, min(self._lists_due(size), size.sample // FEWEST_PER_LIST))
+
+    def _lists_due(self, size: Size) -> int:
+        return self.options.nlist or int(4 * math.sqrt(size.rows))
 
     def set(self, index: faiss.Index) -> None:
         index.cp.min_points_per_centroid = 1  # type: ignore[attr-defined]  # `nlist` sees to it: no warning
