@@ -18,8 +18,21 @@ FUSED_ALPHA = 0.8
 class LoadConfig(Config):
     """How source rows become passages and questions."""
 
-    shard_passages: int = Field(4096, ge=1, description="Passages in a shard, at most; memory follows it.")
-    max_chars: int = Field(200_000, ge=1, description="A longer passage goes to `rejects` (characters).")
+    shard_passages: int | None = Field(
+        None,
+        ge=1,
+        description="Passages in a shard, at most; memory follows it. Default: 4,096; beyond 16 million passages a "
+        "4,096th of the corpus, but 32,768 at most.",
+    )
+    max_chars: int = Field(
+        200_000, ge=1, description="A longer passage, question or list of answers goes to `rejects` (characters)."
+    )
+    max_name_chars: int = Field(
+        10_000, ge=1, description="So does a row with a longer title or source id (characters)."
+    )
+    max_items: int = Field(
+        10_000, ge=1, description="So does a question with more answers, gold passages or supporting facts."
+    )
 
 
 class SplitConfig(Section):

@@ -1,11 +1,11 @@
 """load: source rows → `passages`, `questions`, `rejects`.
 
-Both steps have bounded memory. *Preparation* streams the sources once into chunks of some ten megabytes, sorted by id.
-A *shard* is a range of ids: its rows are gathered from all chunks, so that copies of a text meet in one shard, however
-far apart they are in the sources, and a passage that moves within a file stays in its shard.
+Both steps have bounded memory. *Preparation* streams the sources once into runs of some ten megabytes, sorted by id
+(storage/staging.py). A *shard* is a range of ids, so that copies of a text meet in one shard, however far apart they
+are in the sources, and a passage that moves within a file stays in its shard. A copy of a row of the same run goes to
+`rejects` at once; of the others, texts are read only of the rows that are kept.
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -19,19 +19,19 @@ from configs.schema import LoadConfig
 from storage import files, schemas
 from storage.artifacts import Manifest
 from storage.files import DamagedRecord
-from storage.ids import ID_RANGE, content_id, passage_id
+from storage.ids import content_id, passage_id
 from storage.sources import SourceChanged, file_digest, file_key
+from storage.staging import Place, Staging, is_spread
 from tasks.datasets.base import Dataset, InputError, Passage, Question, Record, Reject
+from tasks.datasets.limits import MOST_DETAIL, checked
+from tasks.datasets.sizes import Size, shard_count, size_of
 from tasks.datasets.specification import parse_dataset
 from tasks.stage import Progress, RowsLost, ShardResult, Stage
 
-CHUNK_CHARS = 8 << 20
-CHUNK_ROWS = 25_000
-# A small corpus has up to FEW_SHARDS shards of at least SMALL_SHARD passages, so that workers share its work.
-FEW_SHARDS = 8
-SMALL_SHARD = 256
+RUN_BYTES = 32 << 20
+RUN_ROWS = 1 << 16
 
-_STAGED = [pa.field("key", pa.int64(), False), pa.field("ordinal", pa.int64(), False)]
+_STAGED = [pa.field(name, pa.int64(), False) for name in ("key", "ordinal", "check")]
 _ORIGIN = [pa.field("source", pa.string(), False), pa.field("offset", pa.int64(), False)]
 
 
@@ -41,6 +41,8 @@ def _staged(schema: pa.Schema) -> pa.Schema:
     return pa.schema([*_STAGED, *schema, *(field for field in _ORIGIN if field.name not in names)])
 
 
+# What copies are told by; their texts are not read.
+_HEAD = ("key", "ordinal", "check", "source", "offset")
 STAGED = {
     "passages": _staged(schemas.PASSAGES),
     "questions": _staged(schemas.QUESTIONS),
@@ -54,6 +56,7 @@ class Load(Stage):
     name: ClassVar[str] = "load"
     table: ClassVar[str] = "passages"
     section: ClassVar[str] = "load"
+    version: ClassVar[str] = "2"
 
     def __init__(self, store: Path, datasets: tuple[str, ...], config: LoadConfig) -> None:
         self.datasets = [parse_dataset(specification) for specification in datasets]
@@ -71,29 +74,35 @@ class Load(Stage):
     def method_identity(self) -> dict[str, Any]:
         return {"datasets": self.digests}
 
+    @property
+    def staged(self) -> Staging:
+        return Staging(self.staging, STAGED)
+
     def prepare(self, progress: Progress) -> None:
         keys = self._fingerprinted_files()
-        done = _chunks(self.staging)
+        done = list(self.staged.records("records", *Size._fields))
         skip = done[-1]["records"] if done else 0
-        chunk = _Chunk(self.staging, len(done), skip)
+        run = _Run(len(done), skip)
         try:
             for ordinal, (source, offset, record) in enumerate(self._records()):
                 if ordinal < skip:
                     continue
-                chunk.add(ordinal, source, offset, self._checked(record))
-                if chunk.is_full():
-                    _check_unchanged(keys)
-                    progress(chunk.size, 0)
-                    chunk.write()
-                    chunk = _Chunk(self.staging, chunk.number + 1, ordinal + 1)
+                run.add(ordinal, source, offset, checked(record, self.config))
+                if run.is_full():
+                    self._write(run, keys, progress)
+                    run = _Run(run.number + 1, ordinal + 1)
         except InputError:  # a truncated file may be one that is being replaced
             _check_unchanged(keys)
             raise
-        _check_unchanged(keys)
-        if chunk.size:
-            progress(chunk.size, 0)
-            chunk.write()
+        self._write(run, keys, progress)
         self._write_plan()
+
+    def _write(self, run: "_Run", keys: dict[Path, str], progress: Progress) -> None:
+        """Write a run of what was read while no source changed. Raises InputError."""
+        _check_unchanged(keys)
+        if run.size:
+            progress(run.size, 0)
+            self.staged.write(run.number, run.rows, run.record())
 
     def _fingerprinted_files(self) -> dict[Path, str]:
         """Size, date and inode of the files, after a check of their content by its digest. Raises InputError."""
@@ -105,11 +114,13 @@ class Load(Stage):
         return keys
 
     def _write_plan(self) -> None:
-        counts = _chunks(self.staging)
-        passages = sum(chunk["passages"] for chunk in counts)
-        shards = shard_count(passages, self.config)
-        rows = counts[-1]["records"] if counts else 0
-        files.write_json(self.staging / "plan.json", {"shards": shards, "rows": rows})
+        runs = list(self.staged.records("records", *Size._fields))
+        size = Size(*(sum(run[name] for run in runs) for name in Size._fields))
+        shards = shard_count(size, self.config)
+        if is_spread(shards, len(runs)):
+            self.staged.spread(len(runs))
+        rows = runs[-1]["records"] if runs else 0
+        files.write_json(self.staging / "plan.json", {"shards": shards, "runs": len(runs), "rows": rows})
 
     def is_prepared(self) -> bool:
         try:
@@ -122,15 +133,9 @@ class Load(Stage):
             for offset, record in dataset.records():
                 yield source, offset, record
 
-    def _checked(self, record: Record) -> Record:
-        limit = self.config.max_chars
-        if isinstance(record, Passage) and len(record.text) > limit:
-            return Reject("over_long", f"{len(record.text):,} characters; load.max_chars is {limit:,}")
-        return record
-
     def _plan(self) -> dict[str, int]:
         plan = self.staging / "plan.json"
-        return files.read_record(plan, lambda value: {name: int(value[name]) for name in ("shards", "rows")})
+        return files.read_record(plan, lambda value: {name: int(value[name]) for name in ("shards", "runs", "rows")})
 
     def shards(self) -> list[int]:
         return list(range(self._plan()["shards"]))
@@ -139,30 +144,20 @@ class Load(Stage):
         return self._plan()["rows"]
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
-        gathered = {table: self._gather(table, shard) for table in STAGED}
-        rejects = [gathered["rejects"].select(schemas.REJECTS.names)]
-        tables: dict[str, pa.Table] = {}
+        plan = self._plan()
+        place = Place(shard, plan["shards"], plan["runs"])
+        rejects = self.staged.read("rejects", place)
+        rows_in, tables, rejected = rejects.num_rows, {}, [rejects.select(schemas.REJECTS.names)]
         for table, schema in (("passages", schemas.PASSAGES), ("questions", schemas.QUESTIONS)):
-            kept, duplicates = _without_copies(gathered[table])
+            heads = self.staged.read(table, place, _HEAD)
+            first, copies = _without_copies(heads)
+            kept = self.staged.read(table, place, ordinals=first) if len(first) else STAGED[table].empty_table()
             tables[table] = kept.select(schema.names).cast(schema)
-            rejects.append(duplicates)
-        tables["rejects"] = pa.concat_tables(rejects).cast(schemas.REJECTS)
-        rows_in = sum(rows.num_rows for rows in gathered.values())
+            rejected.append(copies)
+            rows_in += heads.num_rows
+        tables["rejects"] = pa.concat_tables(rejected).cast(schemas.REJECTS)
         progress(rows_in, 0)
         return ShardResult(rows_in, tables)
-
-    def _gather(self, table: str, shard: int) -> pa.Table:
-        """The shard's rows from every chunk, ordered by key, then by their place in the sources."""
-        width = ID_RANGE // self._plan()["shards"]
-        parts = [STAGED[table].empty_table()]
-        for path in files.find(self.staging, f"*.{table}.arrow"):
-            rows = files.read_arrow(path)
-            keys = rows["key"].to_numpy()
-            start = np.searchsorted(keys, shard * width, "left")
-            end = np.searchsorted(keys, shard * width + width - 1, "right")
-            # A copy: slices would keep every chunk mapped, and memory would grow with the corpus.
-            parts.append(rows.take(pa.array(np.arange(start, end))))
-        return pa.concat_tables(parts).sort_by([("key", "ascending"), ("ordinal", "ascending")])
 
     def check(self, manifest: Manifest) -> None:
         rows_out = sum(manifest.rows.values())
@@ -172,16 +167,9 @@ class Load(Stage):
             raise InputError(self._nothing_usable())
 
     def _nothing_usable(self) -> str:
-        rejects = pa.concat_tables([self._gather("rejects", shard) for shard in self.shards()])
-        first = rejects.slice(0, 1).to_pylist()
+        first = self.artifact.read(0, "rejects").sort_by("offset").slice(0, 1).to_pylist()
         where = f"; row {first[0]['offset']}: {first[0]['reason']} ({first[0]['detail']})" if first else ""
-        return f"{', '.join(self.sources)}: no usable passage or question in {rejects.num_rows} rows{where}"
-
-
-def shard_count(passages: float, config: LoadConfig) -> int:
-    """A power of two, so that when a corpus grows, a new shard is a half of an old one."""
-    wanted = max(passages / config.shard_passages, min(FEW_SHARDS, passages / SMALL_SHARD), 1)
-    return 1 << math.ceil(math.log2(wanted))
+        return f"{', '.join(self.sources)}: no usable passage or question in {self.total_rows()} rows{where}"
 
 
 def _check_unchanged(keys: dict[Path, str]) -> None:
@@ -204,77 +192,70 @@ def _source_name(format_name: str, dataset: Dataset) -> str:
     return f"{format_name}:" + ",".join(f"{key}={value}" for key, value in dataset.options.model_dump().items())
 
 
-class _Chunk:
-    """Rows on their way from the sources to the chunk files."""
+class _Run:
+    """Rows on their way from the sources to the staging, sorted there by id."""
 
-    def __init__(self, staging: Path, number: int, records: int) -> None:
-        self.staging, self.number, self.records = staging, number, records
+    def __init__(self, number: int, records: int) -> None:
+        self.number, self.records = number, records
         self.rows: dict[str, list[dict[str, Any]]] = {table: [] for table in STAGED}
-        self.chars = 0
+        self.content = Size(0, 0, 0)
+        self._first: dict[tuple[str, int], dict[str, Any]] = {}
 
     @property
     def size(self) -> int:
         return sum(map(len, self.rows.values()))
 
     def is_full(self) -> bool:
-        return self.chars >= CHUNK_CHARS or self.size >= CHUNK_ROWS
+        return self.content.bytes >= RUN_BYTES or self.size >= RUN_ROWS
+
+    def record(self) -> dict[str, int]:
+        return {"records": self.records, **{name: int(count) for name, count in self.content._asdict().items()}}
 
     def add(self, ordinal: int, source: str, offset: int, record: Record) -> None:
         self.records = ordinal + 1
-        table, key, row = _row(source, offset, record)
-        self.chars += len(row.get("text", ""))
-        self.rows[table].append({"key": key, "ordinal": ordinal, "source": source, "offset": offset, **row})
+        origin = {"ordinal": ordinal, "source": source, "offset": offset}
+        table, row = _row(record)
+        if table != "rejects":
+            first = self._first.setdefault((table, row["key"]), {**row, **origin})
+            if first["ordinal"] != ordinal:
+                reason = "duplicate" if first["check"] == row["check"] else "id_collision"
+                record = Reject(reason, f"the same id as row {first['offset']} of {first['source']}")
+                table, row = _row(record)
+        if table == "rejects":
+            row["key"] = content_id(source, offset)
+        self.rows[table].append({**row, **origin})
+        self.content = Size(*map(sum, zip(self.content, size_of(record), strict=True)))
 
-    def write(self) -> None:
-        for table, rows in self.rows.items():
-            if rows:
-                sorted_rows = sorted(rows, key=lambda row: (row["key"], row["ordinal"]))
-                content = pa.Table.from_pylist(sorted_rows, STAGED[table])
-                path = self.staging / f"{self.number:05d}.{table}.arrow"
-                files.write_arrow(path, content)
-        counts = {table: len(rows) for table, rows in self.rows.items()}
-        files.write_json(self.staging / f"chunk-{self.number:05d}.json", {"records": self.records, **counts})
 
-
-def _row(source: str, offset: int, record: Record) -> tuple[str, int, dict[str, Any]]:
-    """Table, sort key and columns of a record."""
+def _row(record: Record) -> tuple[str, dict[str, Any]]:
+    """Table and columns of a record, its sort key among them. `check`: another hash of the text, so that two texts of
+    one id are told apart without being read."""
     match record:
         case Passage(title, text, source_id):
             key = passage_id(text)
-            return "passages", key, {"passage_id": key, "source_id": source_id, "title": title, "text": text}
+            row = {"passage_id": key, "source_id": source_id, "title": title, "text": text}
+            return "passages", {"key": key, "check": content_id("check", text), **row}
         case Question():
-            row = asdict(record)
             key = content_id(record.text, *record.answers, "|", *record.gold_passages)
-            return "questions", key, {"question_id": key, **row}
+            row = {"question_id": key, **asdict(record)}
+            return "questions", {"key": key, "check": content_id("check", record.text), **row}
         case Reject(reason, detail):
-            return "rejects", content_id(source, offset), {"stage": "load", "reason": reason, "detail": detail}
+            return "rejects", {"key": 0, "check": 0, "stage": "load", "reason": reason, "detail": detail[:MOST_DETAIL]}
 
 
-def _chunks(staging: Path) -> list[dict[str, int]]:
-    """The counts of the written chunks, in order, up to the first unreadable one."""
-    chunks = []
-    for path in files.find(staging, "chunk-*.json"):
-        try:
-            chunks.append(
-                files.read_record(path, lambda value: {name: int(value[name]) for name in ("records", "passages")})
-            )
-        except DamagedRecord:
-            break
-    return chunks
-
-
-def _without_copies(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Rows sorted by (key, ordinal) → the first row of every key, and rows of `rejects` for the others."""
-    keys = rows["key"].to_numpy()
+def _without_copies(heads: pa.Table) -> tuple[np.ndarray, pa.Table]:
+    """Rows sorted by (key, ordinal) → the ordinal of every key's first row, sorted, and rows of `rejects` for the
+    others."""
+    keys, ordinals = heads["key"].to_numpy(), heads["ordinal"].to_numpy()
     first = np.ones(len(keys), dtype=bool)
     first[1:] = keys[1:] != keys[:-1]
-    originals = rows.take(pa.array(np.maximum.accumulate(np.where(first, np.arange(len(keys)), 0))[~first]))
-    copies = rows.filter(pa.array(~first))
+    originals = heads.take(pa.array(np.maximum.accumulate(np.where(first, np.arange(len(keys)), 0))[~first]))
+    copies = heads.filter(pa.array(~first))
     # Nothing downstream distinguishes two texts with one id, so the second is rejected with its own reason.
-    reasons = pc.if_else(pc.equal(copies["text"], originals["text"]), "duplicate", "id_collision")
+    reasons = pc.if_else(pc.equal(copies["check"], originals["check"]), "duplicate", "id_collision")
     places = pc.binary_join_element_wise(
         "the same id as row", originals["offset"].cast(pa.string()), "of", originals["source"], " "
     )
     stage = pa.array(["load"] * copies.num_rows, pa.string())
     columns = [stage, copies["source"], copies["offset"], reasons, places]
-    return rows.filter(pa.array(first)), pa.table(columns, schema=schemas.REJECTS)
+    return np.sort(ordinals[first]), pa.table(columns, schema=schemas.REJECTS)

@@ -8,7 +8,9 @@ modelled as a line through the latter two samples: a fixed part per shard and a 
 import math
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Protocol
 
@@ -22,8 +24,9 @@ from storage import files
 from storage.costs import charge
 from storage.quotes import Quote, find, save
 from tasks.datasets.base import InputError, Passage
+from tasks.datasets.sizes import Size, shard_count, size_of
 from tasks.encoders import reuse
-from tasks.load import Load, shard_count
+from tasks.load import Load
 from tasks.split import Split
 from tasks.stage import Stage
 
@@ -118,6 +121,10 @@ class Quoted:
             raise DoesNotFit(_no_room(self.disk_bytes, self.free_bytes))
 
 
+class NothingToTry(InputError):
+    """No passage of what was surveyed can be used; a run reads on."""
+
+
 class DoesNotFit(ValueError):
     """The disk has less room than the run will need."""
 
@@ -137,7 +144,7 @@ def quote(plan: Quotable) -> Quoted:
     sources = [dataset for _, dataset in plan.load.datasets]
     surveyed = survey(sources, parameters.load, 2 * FIRST + LARGE, SURVEY_SECONDS)
     if not surveyed.sample:
-        raise InputError(f"{', '.join(parameters.datasets)}: no usable passage in what was read of it")
+        raise NothingToTry(f"{', '.join(parameters.datasets)}: no usable passage in what was read of it")
     with tempfile.TemporaryDirectory(prefix="vitalfew-plan-") as folder:
         samples = _tried(plan, Path(folder), surveyed, workers)
     known = _share_known(plan.stages, surveyed)
@@ -176,13 +183,15 @@ def check_room(plan: Quotable) -> None:
         if due - done > free:
             raise DoesNotFit(_no_room(due - done, free))
     else:
-        quote(plan).check()
+        with suppress(NothingToTry):
+            quote(plan).check()
 
 
 def _tried(plan: Quotable, folder: Path, surveyed: Survey, workers: int) -> Trials:
     """By stage, the measurements on the three samples, with as many processes at once as the run will have."""
-    passages = [passage for _, passage in surveyed.sample]
-    sizes = _sizes(len(passages))
+    sizes = _sizes(len(surveyed.sample))
+    # Three samples of one passage each are tried even where there are not three.
+    passages = list(islice(cycle(passage for _, passage in surveyed.sample), sum(sizes)))
     ends = np.cumsum(sizes)
     copies = []
     for copy in range(min(workers, psutil.cpu_count() or 1)):
@@ -215,7 +224,7 @@ def _quote(
     per_passage = surveyed.passages / sum(sample.passages for sample in samples)
     rows = per_passage * sum(sample.rows * sample.shards for sample in samples)
     tokens = new * per_passage * sum(sample.tokens * sample.shards for sample in samples)
-    shards = shard_count(surveyed.passages, parameters.load)
+    shards = shard_count(_size(surveyed), parameters.load)
     if stage.name == "index":
         shards = max(1, math.ceil(rows * large.disk / large.rows / (parameters.index.shard_mb << 20)))
     amount = (tokens if large.tokens else rows) / shards
@@ -242,6 +251,13 @@ def _quote(
         disk_bytes=round(disk),
         usd=charge(cpu, gpu, tokens, stage.model_name),
     )
+
+
+def _size(surveyed: Survey) -> Size:
+    """What the whole corpus has, as the sample tells."""
+    sizes = zip(*(size_of(passage) for _, passage in surveyed.sample), strict=True)
+    _, size, sentences = (sum(column) * surveyed.passages / len(surveyed.sample) for column in sizes)
+    return Size(surveyed.passages, size * (1 + surveyed.other_bytes), sentences)
 
 
 def _seconds(measure: str, samples: tuple[Sample, ...], amount: float, starts: int, shards: int) -> float:

@@ -16,6 +16,7 @@ from configs.schema import LoadConfig
 from storage import files
 from storage.ids import ID_RANGE, passage_id
 from tasks.datasets.base import Dataset, Passage, Question, Record, Reject
+from tasks.datasets.limits import checked
 from tasks.datasets.reading import bytes_read
 
 SKETCH = 1 << 16
@@ -77,8 +78,9 @@ def survey(datasets: Sequence[Dataset], config: LoadConfig, sample: int, seconds
     began, bytes_before, records, share = time.perf_counter(), bytes_read(), 0, 1.0
     for _, record in chain.from_iterable(dataset.records() for dataset in datasets):
         records += 1
+        record = checked(record, config)
         sizes[type(record)] += _bytes(record)
-        _note(record, config, sketch, chosen, questions)
+        _note(record, sketch, chosen, questions)
         if records % 256 == 0 and records >= sample and time.perf_counter() - began > seconds:
             known = _share(records, totals, bytes_read() - bytes_before, size)
             if known is not None:
@@ -97,12 +99,11 @@ def survey(datasets: Sequence[Dataset], config: LoadConfig, sample: int, seconds
 
 def _note(
     record: Record,
-    config: LoadConfig,
     sketch: BottomK[None],
     chosen: BottomK[Passage],
     questions: BottomK[None],
 ) -> None:
-    if isinstance(record, Passage) and len(record.text) <= config.max_chars:
+    if isinstance(record, Passage):
         key = passage_id(record.text)
         sketch.add(key, None)
         chosen.add(key, record)

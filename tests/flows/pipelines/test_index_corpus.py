@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from flows.pipelines.run import run_serially
 from storage.artifacts import Artifact, ShardRecord
 from storage.indexes.opened import IndexMismatch
 from storage.runs import read_runs
+from storage.staging import Staging
 from tasks import load
 from tasks.datasets.base import InputError
 from tasks.encode import BadVectors
@@ -175,25 +177,25 @@ def test_a_run_that_ends_anywhere_goes_on_there(tmp_path: Path, monkeypatch: pyt
     assert states == ["failed"] * len(written) + ["completed"]
 
 
-def test_reading_a_source_goes_on_after_the_last_whole_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "CHUNK_ROWS", 9)
+def test_reading_a_source_goes_on_after_the_last_whole_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "RUN_ROWS", 9)
     index(tmp_path / "whole")
-    write = load._Chunk.write
+    write = Staging.write
     numbers: list[int] = []
 
-    def end_after_writing(self: load._Chunk) -> None:
-        write(self)
-        numbers.append(self.number)
+    def end_after_writing(self: Staging, number: int, *content: Any) -> None:
+        write(self, number, *content)
+        numbers.append(number)
         raise Interrupted
 
-    monkeypatch.setattr(load._Chunk, "write", end_after_writing)
+    monkeypatch.setattr(Staging, "write", end_after_writing)
     for _ in range(100):
         try:
             index(tmp_path / "broken")
             break
         except Interrupted:
             continue
-    assert numbers == list(range(8))  # 70 records, 9 in a chunk, none twice
+    assert numbers == list(range(8))  # 70 records, 9 in a run, none twice
     assert contents(tmp_path / "broken") == contents(tmp_path / "whole")
     assert not list((tmp_path / "broken").glob("*/*/staging"))
 

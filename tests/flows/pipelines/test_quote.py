@@ -110,6 +110,25 @@ def test_a_plan_knows_what_the_store_holds(planned: tuple[Path, Quoted]) -> None
     assert encode.tokens < 0.25 * find(store, encode.fingerprint).rows * 20
 
 
+@pytest.mark.parametrize("distinct", [1, 2])
+def test_a_corpus_of_fewer_passages_than_samples(tmp_path: Path, distinct: int) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(f'{{"text": "Passage {n % distinct} is here. It is short."}}\n' for n in range(9)))
+    made = quote(graph(parameters(tmp_path / "s", f"jsonl:{file}")))
+    assert made.stages[0].rows == distinct
+
+
+def test_a_run_starts_where_nothing_surveyed_can_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning.files, "free_bytes", lambda store: 50_000_000)
+    monkeypatch.setattr(planning, "AMPLE", 1 << 40)
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"text": ""}\n')
+    plan = graph(parameters(tmp_path / "s", f"jsonl:{file}"))
+    plan.room()
+    with pytest.raises(planning.NothingToTry, match="no usable passage"):
+        quote(plan)
+
+
 def test_what_cannot_fit_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning.files, "free_bytes", lambda store: 50_000)
     given = parameters(tmp_path / "s", CORPUS)

@@ -1,0 +1,120 @@
+"""Staging: whatever is written in runs comes back in shards, spread or not, however often it is killed."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from storage import staging
+from storage.ids import ID_RANGE
+from storage.staging import Place, Staging, is_spread
+
+TABLES = {
+    name: pa.schema([("key", pa.int64()), ("ordinal", pa.int64()), ("text", pa.string())]) for name in ("one", "other")
+}
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "PARTITIONS", 4)
+    monkeypatch.setattr(staging, "GROUP", 3)
+
+
+def rows(*keys: int, start: int = 0) -> list[dict[str, object]]:
+    return [{"key": key, "ordinal": start + place, "text": f"{key} {place}"} for place, key in enumerate(keys)]
+
+
+def written(folder: Path, keys: list[int], size: int) -> tuple[Staging, int, list[dict[str, object]]]:
+    """Runs of `size` rows, their number, and the rows."""
+    stage, every = Staging(folder, TABLES), rows(*keys)
+    runs = [every[start : start + size] for start in range(0, len(every), size)]
+    for number, run in enumerate(runs):
+        stage.write(number, {"one": run, "other": []}, {"rows": len(run)})
+    return stage, len(runs), every
+
+
+def gathered(stage: Staging, shards: int, runs: int) -> Iterator[list[dict[str, object]]]:
+    for shard in range(shards):
+        yield stage.read("one", Place(shard, shards, runs)).to_pylist()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(0, ID_RANGE - 1), max_size=60), st.integers(1, 9), st.sampled_from([1, 4, 8, 32]))
+def test_every_row_is_in_the_shard_of_its_key(tmp_path_factory, keys: list[int], size: int, shards: int) -> None:
+    stage, runs, every = written(tmp_path_factory.mktemp("staging"), keys, size)
+    if is_spread(shards, runs):
+        stage.spread(runs)
+    parts = list(gathered(stage, shards, runs))
+    assert [row for part in parts for row in part] == sorted(every, key=lambda row: (row["key"], row["ordinal"]))
+    assert all(row["key"] * shards // ID_RANGE == shard for shard, part in enumerate(parts) for row in part)
+    assert stage.read("other", Place(0, shards, runs)).num_rows == 0
+
+
+def test_some_rows_and_some_columns(tmp_path: Path) -> None:
+    stage, runs, every = written(tmp_path, [5, 3, 5, 1], 2)
+    place = Place(0, 1, runs)
+    assert stage.read("one", place, ["key", "ordinal"]).to_pylist() == [
+        {"key": 1, "ordinal": 3}, {"key": 3, "ordinal": 1}, {"key": 5, "ordinal": 0}, {"key": 5, "ordinal": 2}
+    ]  # fmt: skip
+    chosen = stage.read("one", place, ordinals=pa.array([0, 3]).to_numpy())
+    assert chosen.to_pylist() == [every[3], every[0]]
+
+
+def test_spreading_that_ends_anywhere_goes_on_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ends it before and after every write and every removal in turn."""
+    keys = [(place * 7919) % 97 * (ID_RANGE // 97) for place in range(80)]
+    whole, runs, _ = written(tmp_path / "whole", keys, 10)
+    whole.spread(runs)
+    expected = {path.name: path.read_bytes() for path in (tmp_path / "whole").iterdir()}
+    broken, _, _ = written(tmp_path / "broken", keys, 10)
+
+    class Interrupted(Exception):
+        """Stands for whatever ends a process."""
+
+    steps = [0]
+
+    def ending(do):
+        def step(*arguments):
+            do(*arguments)
+            steps[0] -= 1
+            if steps[0] < 0:
+                raise Interrupted
+
+        return step
+
+    for name in ("write_arrow", "write_json", "remove"):
+        monkeypatch.setattr(staging.files, name, ending(getattr(staging.files, name)))
+    attempts = 0
+    while True:
+        steps[0] = attempts
+        try:
+            broken.spread(runs)
+            break
+        except Interrupted:
+            attempts += 1
+    assert attempts > 5
+    assert {path.name: path.read_bytes() for path in (tmp_path / "broken").iterdir()} == expected
+
+
+def test_files_opened_grow_as_the_rows_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four times the runs and the shards: every run in every shard would be 16 times the files."""
+    monkeypatch.setattr(staging, "PARTITIONS", 8)
+    monkeypatch.setattr(staging, "GROUP", 8)
+    read, opened, counts = staging.files.read_arrow, [0], []
+
+    def counted(path: Path) -> pa.Table:
+        opened[0] += 1
+        return read(path)
+
+    monkeypatch.setattr(staging.files, "read_arrow", counted)
+    for size in (16, 64):
+        keys = [place * (ID_RANGE // (20 * size)) for place in range(20 * size)]
+        stage, runs, _ = written(tmp_path / str(size), keys[::7] + keys[1::7], 5)
+        opened[0] = 0
+        stage.spread(runs)
+        list(gathered(stage, size, runs))
+        counts.append(opened[0])
+    assert counts[1] < 7 * counts[0]
