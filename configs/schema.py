@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import Field, SerializeAsAny, field_validator, model_validator
+from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
 
+from configs.paths import directory
 from configs.section import NOT_IN_FINGERPRINT, Config, Section
 
 Unit = Literal["sentence", "passage"]
@@ -107,7 +108,7 @@ class BM25Config(Config):
 class Place(Config):
     """Where a flow runs, and with how much of the machine. Nothing here changes a result."""
 
-    store: Path = Field(Path("store"), description="Directory of all artifacts.")
+    store: Annotated[Path, BeforeValidator(directory)] = Field(Path("store"), description="Directory of all artifacts.")
     workers: int | None = Field(None, ge=1, description="Parallel workers; default: one per CPU core.")
     num_gpus: float | None = Field(
         None, gt=0, le=1, description="GPU of each worker that encodes, 0.25: four share one; default: 1 on GPUs."

@@ -24,6 +24,7 @@ class Run:
     """One execution of a flow, with the artifacts it makes or uses (all of them known before it begins).
 
     `methods`: of an evaluation, by name and table the artifact that holds the method's rows.
+    `process`: what its process calls itself, with its start, since ids are given again.
     `state`: running, completed, failed, cancelled, interrupted (killed), or unreadable where its record is damaged.
     """
 
@@ -39,6 +40,7 @@ class Run:
     error: str = ""
     host: str = field(default_factory=socket.gethostname)
     pid: int = field(default_factory=os.getpid)
+    process: str = field(default_factory=files.this_process)
 
 
 @dataclass(frozen=True)
@@ -89,33 +91,41 @@ def recorded_run(
 
 def read_runs(store: Path) -> list[Run]:
     """All runs, oldest first. One that says 'running' while its process is gone was interrupted."""
-    runs = []
-    for path in files.find(store / "runs", "*.json"):
-        run = _read_run(path)
-        if run.state == "running" and run.host == socket.gethostname() and not files.process_exists(run.pid):
-            run.state = "interrupted"
-        runs.append(run)
-    return sorted(runs, key=lambda run: run.started)
+    return sorted(map(_read_run, files.find(store / "runs", "*.json")), key=lambda run: run.started)
+
+
+def is_running(store: Path, run_id: str) -> bool:
+    """Whether a run is at work, as far as this machine can say."""
+    path = _run_path(store, run_id)
+    return files.exists(path) and _read_run(path).state == "running"
 
 
 def _read_run(path: Path) -> Run:
     try:
-        return files.read_record(path, lambda value: Run(**value))
+        # A run of an earlier version has no more than the id of its process.
+        run = files.read_record(path, lambda value: Run(**{"process": str(value["pid"]), **value}))
     except DamagedRecord as error:
         modified = datetime.fromtimestamp(files.status(path).modified_ns / 1e9, UTC).isoformat()
-        return Run(path.stem, "", "", {}, modified, UNREADABLE, error=str(error), host="", pid=0)
+        return Run(path.stem, "", "", {}, modified, UNREADABLE, error=str(error), host="", pid=0, process="")
+    if run.state == "running" and run.host == socket.gethostname() and not files.is_alive(run.process):
+        run.state = "interrupted"
+    return run
 
 
 def cancel_own_runs(store: Path) -> None:
     """Record that this process ends on its user's wish: for where it has no time to unwind."""
     for run in read_runs(store):
-        if run.state == "running" and run.pid == os.getpid() and run.host == socket.gethostname():
+        if run.state == "running" and run.process == files.this_process() and run.host == socket.gethostname():
             run.state, run.ended = "cancelled", datetime.now(UTC).isoformat()
             _write_run(store, run)
 
 
 def _write_run(store: Path, run: Run) -> None:
-    files.write_json(store / "runs" / f"{run.run_id}.json", asdict(run))
+    files.write_json(_run_path(store, run.run_id), asdict(run))
+
+
+def _run_path(store: Path, run_id: str) -> Path:
+    return store / "runs" / f"{run_id}.json"
 
 
 def save_index(store: Path, index: NamedIndex) -> None:

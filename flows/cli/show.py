@@ -213,7 +213,7 @@ def _rows(out: Console, relation: duckdb.DuckDBPyRelation, format: str, most: in
     batches = (batch.to_pylist() for batch in relation.arrow())
     streamed = (row for batch in batches for row in batch)
     if format == "csv":
-        writer = csv.writer(sys.stdout)
+        writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(relation.columns)
         writer.writerows(row.values() for row in streamed)
         return

@@ -20,6 +20,7 @@ from rich.logging import RichHandler
 from rich.markup import escape
 
 from configs.loading import ConfigError, parse_assignments, read_yaml
+from configs.paths import directory
 from tasks.datasets.base import InputError
 from tasks.registry import UnknownName
 from tasks.reports.shown.text import printable
@@ -27,7 +28,15 @@ from tasks.reports.shown.text import printable
 out = Console()
 err = Console(stderr=True)
 
-StoreOption = Annotated[Path, typer.Option("--store", metavar="DIR", help="Directory of all artifacts.")]
+
+def _store(given: str | Path) -> Path:
+    try:
+        return Path(directory(given))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+StoreOption = Annotated[Path, typer.Option("--store", metavar="DIR", help="Directory of all artifacts.", parser=_store)]
 DEFAULT_STORE = Path("store")
 GOES_ON = "Finished shards are kept: the same command goes on from there."
 CANCELLED = f"[yellow]Cancelled.[/] {GOES_ON}"
@@ -83,9 +92,10 @@ def prepare(verbose: bool) -> None:
 
 
 def layers(config: Path | None, assignments: list[str] | None, **given: Any) -> list[dict[str, Any]]:
-    """Settings from least to most specific: file, --set, options."""
+    """Settings from least to most specific: file, --set, options. Where --store is not given, theirs holds."""
     file = read_yaml(config) if config else {}
-    options = {key: value for key, value in given.items() if value is not None}
+    unset = (("store", DEFAULT_STORE), *((key, None) for key in given))
+    options = {key: value for key, value in given.items() if (key, value) not in unset}
     return [file, parse_assignments(assignments or []), options]
 
 

@@ -8,9 +8,10 @@ from tempfile import TemporaryDirectory
 
 import duckdb
 
-from storage import files
+from storage import files, runs
 from storage.catalog.views import LAYOUT, fill, quoted
 from storage.files import NotWritten
+from storage.upkeep.inventory import is_fingerprinted
 
 logger = logging.getLogger("vitalfew")
 
@@ -62,6 +63,9 @@ def is_stale(store: Path) -> bool:
         with _open(path, store) as connection:
             if connection.sql("SELECT root, layout FROM place").fetchall() != [(str(files.absolute(store)), LAYOUT)]:
                 return True
+            running = connection.sql("SELECT run_id FROM runs WHERE state = 'running'").fetchall()
+            if not all(runs.is_running(store, run_id) for (run_id,) in running):  # some were killed
+                return True
             listed = connection.sql("SELECT table_name || '/' || fingerprint FROM artifacts").fetchall()
             return not all(files.exists(store / name / "manifest.json") for (name,) in listed)  # some were removed
     except duckdb.Error:  # written by another version, or damaged: it holds nothing that cannot be written again
@@ -96,10 +100,21 @@ def _open(path: Path, store: Path) -> duckdb.DuckDBPyConnection:
     # Connections of one process to one file share an instance, and with it a configuration that is locked already.
     if connection.sql("SELECT current_setting('lock_configuration')").fetchall() != [(True,)]:
         connection.execute("SET TimeZone = 'UTC'")
-        connection.execute(f"SET allowed_directories = [{quoted(str(files.absolute(store)))}]")
+        allowed = ", ".join(quoted(str(place)) for place in _places(store))
+        connection.execute(f"SET allowed_directories = [{allowed}]")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
     return connection
+
+
+def _places(store: Path) -> list[Path]:
+    """Where the store's tables lie: in the store, and where a user has moved some to another disk, leaving a link.
+
+    DuckDB goes by where a file really is. Of what a link leads to, only directories named as an artifact's are let in.
+    """
+    folders = (folder for table in files.folders(store) for folder in files.folders(table) if is_fingerprinted(folder))
+    linked = (files.absolute(folder) for folder in folders if files.is_link(folder) or files.is_link(folder.parent))
+    return [files.absolute(store), *filter(is_fingerprinted, linked)]
 
 
 def query(store: Path, sql: str) -> duckdb.DuckDBPyRelation:

@@ -9,7 +9,7 @@ A store is a directory of this machine. Another kind of store changes modules of
 
 from storage.files.arrays import map_array, read_array, read_arrays, write_array, write_arrays, write_rows
 from storage.files.checksums import Damaged, checked, checksum, has_checksum, seen_otherwise
-from storage.files.leftovers import left_behind, process_exists, remove_leftovers
+from storage.files.leftovers import left_behind, remove_leftovers
 from storage.files.local import (
     Status,
     absolute,
@@ -19,6 +19,7 @@ from storage.files.local import (
     free_bytes,
     is_folder,
     is_inside,
+    is_link,
     is_writable,
     local,
     make_folder,
@@ -30,6 +31,7 @@ from storage.files.local import (
     tree_bytes,
 )
 from storage.files.locks import is_locked, locked
+from storage.files.processes import is_alive, this_process
 from storage.files.records import DamagedRecord, Record, read_json, read_record, write_json
 from storage.files.tables import (
     OpenTable,
@@ -60,8 +62,10 @@ __all__ = [
     "folders",
     "free_bytes",
     "has_checksum",
+    "is_alive",
     "is_folder",
     "is_inside",
+    "is_link",
     "is_locked",
     "is_writable",
     "left_behind",
@@ -70,7 +74,6 @@ __all__ = [
     "make_folder",
     "map_array",
     "open_table",
-    "process_exists",
     "read_array",
     "read_arrays",
     "read_arrow",
@@ -88,6 +91,7 @@ __all__ = [
     "remove_tree",
     "seen_otherwise",
     "status",
+    "this_process",
     "tree_bytes",
     "write_array",
     "write_arrays",

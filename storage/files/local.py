@@ -38,6 +38,10 @@ def is_writable(folder: Path) -> bool:
     return os.access(folder, os.W_OK)
 
 
+def is_link(path: Path) -> bool:
+    return path.is_symlink()
+
+
 def is_inside(store: Path, path: Path) -> bool:
     """Whether a place below the store is reached without a symbolic link."""
     return path.resolve() == store.resolve() / path.relative_to(store)

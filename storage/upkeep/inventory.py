@@ -4,8 +4,9 @@ An artifact is *referred to*, and kept by `store gc`, when
 
 - an index's name stands for it; of the completed runs of such a name, `keep_runs` keep theirs, the latest one included;
 - of the completed evaluations of an experiment, or trainings by a recipe, it is among the latest `keep_runs`;
-- a run that is running makes or uses it, or a process holds its lock. A run on another machine cannot be looked at:
-  it is believed until nothing of it has been written for SILENCE;
+- a run that is running makes or uses it, or a process holds its lock. A run on another machine cannot be looked at, nor
+  one of an earlier version told from another process with its id: it is believed until nothing of it has been written
+  for SILENCE;
 - a run that did not complete would go on from it: one that no completed run of its name has followed, for
   `unfinished_days` after it ended;
 - an artifact that is referred to was computed from it.
@@ -81,7 +82,12 @@ def tables(store: Path) -> list[Path]:
 def directories(store: Path) -> Iterator[Path]:
     """Every `<table>/<fingerprint>`."""
     for table in tables(store):
-        yield from (path for path in files.folders(table) if _FINGERPRINT.fullmatch(path.name))
+        yield from filter(is_fingerprinted, files.folders(table))
+
+
+def is_fingerprinted(directory: Path) -> bool:
+    """Whether it is named as an artifact's is."""
+    return _FINGERPRINT.fullmatch(directory.name) is not None
 
 
 def is_home(directory: Path) -> bool:
@@ -192,7 +198,8 @@ def _same_kind(one: Run, other: Run) -> bool:
 
 
 def _is_silent(store: Path, run: Run) -> bool:
-    return run.host != socket.gethostname() and datetime.now(UTC) - _last_of(store, run) > SILENCE
+    unknown = run.host != socket.gethostname() or run.process == str(run.pid)
+    return unknown and datetime.now(UTC) - _last_of(store, run) > SILENCE
 
 
 def _last_of(store: Path, run: Run) -> datetime:

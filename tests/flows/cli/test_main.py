@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from flows.cli.main import app
+from flows.forms import IndexForm, Source
 from tests.support.indexing import SYNTHETIC, index
 
 FAKE = ["--set", "encode.encoder=tests.support.fakes:HashEncoder", "--runner", "serial"]
@@ -44,6 +45,7 @@ def test_sql_formats(store: Path) -> None:
     assert "encode" in run("sql", query, "--store", store).output
     csv = run("sql", query, "--store", store, "--format", "csv").stdout.splitlines()
     assert csv == ["stage,shards", "encode,4", "index,1", "load,4", "split,4"]
+    assert "\r" not in run("sql", query, "--store", store, "--format", "csv").stdout  # "$(… | tail -1)" would keep it
     rows = json.loads(run("sql", query, "--store", store, "--format", "json").stdout)
     assert rows[0] == {"stage": "encode", "shards": 4}
     nothing = run("sql", "SELECT * FROM rejects WHERE false", "--store", store, "--format", "json")
@@ -102,6 +104,34 @@ def test_mistakes_get_one_clear_message(store: Path, arguments: list[str], words
     for word in words:
         assert word in done.output.replace("\n", " "), done.output
     assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize("place", ["s3://bucket/x", "gs://bucket", "hf://datasets/x", "file:///tmp/x", "s3:/bucket"])
+def test_an_object_store_is_refused_and_no_folder_made(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "settings.yaml"
+    file.write_text(f"store: {place}\n")
+    make = ["index", SYNTHETIC, "--name", "n", *FAKE]
+    for arguments in ([*make, "--store", place], [*make, "--set", f"store={place}"], [*make, "--config", file],
+                      ["sql", "SELECT 1", "--store", place], ["store", "ls", "--store", place]):  # fmt: skip
+        done = CliRunner().invoke(app, [str(each) for each in arguments], env={"COLUMNS": "400"})
+        assert done.exit_code in (1, 2), done.output
+        assert "object stores cannot be used yet" in done.output
+        assert place in done.output
+    with pytest.raises(ValueError, match="object stores cannot be used yet"):
+        IndexForm(name="n", sources=(Source(format="synthetic", path="passages=5"),), store=Path(place))
+    assert [path.name for path in tmp_path.iterdir()] == ["settings.yaml"]
+
+
+def test_a_files_own_store_holds_where_none_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "settings.yaml"
+    file.write_text("store: mine\n")
+    assert run("index", SYNTHETIC, "--name", "n", *FAKE, "--config", file).exit_code == 0
+    assert (tmp_path / "mine" / "indexes" / "n.json").exists()
+    assert not (tmp_path / "store").exists()
 
 
 def test_no_store_and_broken_input(tmp_path: Path) -> None:

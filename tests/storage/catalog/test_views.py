@@ -1,5 +1,10 @@
 """SQL over a store: views, columns, read-only, and nothing outside the store."""
 
+import os
+import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import duckdb
@@ -7,8 +12,12 @@ import polars
 import pytest
 
 from storage import schemas
-from storage.catalog.database import CATALOG, QueryError, query
+from storage.catalog.database import CATALOG, QueryError, build, query
+from storage.upkeep.removal import leftovers
+from storage.upkeep.verify import verify_records
 from tests.support.indexing import index, sql
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -152,3 +161,70 @@ def test_a_moved_store_and_a_damaged_catalog(tmp_path: Path) -> None:
 def test_no_store(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no store at"):
         query(tmp_path / "none", "SELECT 1")
+
+
+@pytest.fixture
+def moved(store: Path, tmp_path: Path) -> Path:
+    """A copy of the store, one of whose tables and one of whose artifacts lie on another disk."""
+    copy, disk = tmp_path / "store", tmp_path / "disk"
+    shutil.copytree(store, copy, symlinks=True)
+    disk.mkdir()
+    (one,) = copy.glob("passages/*")
+    for name, place in (("sentences", copy / "sentences"), (one.name, one), ("costs", copy / "costs")):
+        shutil.move(place, disk / name)
+        place.symlink_to(disk / name)
+    return copy
+
+
+def test_a_table_may_lie_elsewhere(store: Path, moved: Path) -> None:
+    for table in ("sentences", "passages", "costs", "vectors"):
+        count = f"SELECT count(*) FROM {table}"
+        assert sql(moved, count) == sql(store, count) != [(0,)]
+
+
+def test_a_link_lets_nothing_else_in(moved: Path) -> None:
+    outside = moved.parent / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text("x")
+    fingerprint = "0123456789abcdef"
+    (moved / "passages" / fingerprint).symlink_to(outside)
+    (moved / "linked").symlink_to(outside)
+    (moved.parent / "disk" / "note").write_text("x")
+    for path in (f"passages/{fingerprint}/secret", "linked/secret", "../disk/note"):
+        with pytest.raises((QueryError, duckdb.Error), match="Cannot access file"):
+            sql(moved, f"SELECT content FROM read_text('{moved}/{path}')")
+
+
+KILLED = """
+import os, signal
+from pathlib import Path
+from storage.catalog import database, views
+
+def kill(*arguments):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+fill = views.fill
+{patch}
+database.build(Path({store!r}))
+"""
+IN_THE_MIDDLE = "views._write_comments = kill"
+AFTER_THE_COMMIT = "database.fill = lambda *arguments: (fill(*arguments), kill())"
+
+
+def test_a_catalog_that_a_killed_process_left_blocks_nobody_and_is_removed(store: Path, tmp_path: Path) -> None:
+    """Killed in the middle, and between DuckDB's commit and its checkpoint; another process gets its id."""
+    copy = tmp_path / "store"
+    shutil.copytree(store, copy, symlinks=True)
+    for patch in (IN_THE_MIDDLE, AFTER_THE_COMMIT):
+        code = KILLED.format(patch=patch, store=str(copy))
+        assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == -signal.SIGKILL
+    left = {path.name for path in copy.glob(".catalog*")}
+    assert len(left) == 3
+    assert {path.rpartition(".")[2] for path in left} == {"tmp", "wal"}
+    assert {removal.name for removal in leftovers(copy)} == left
+    assert {fault.what.split(":")[0] for fault in verify_records(copy) if "killed" in fault.what} == left
+    for name in left:  # as an older version called it, for whom the id of this process is its own
+        pid = name.split(".")[-2 - name.endswith("wal")]
+        (copy / name).rename(copy / name.replace(pid, str(os.getpid())))
+    build(copy)
+    assert sql(copy, "SELECT count(*) FROM passages") == sql(store, "SELECT count(*) FROM passages")
