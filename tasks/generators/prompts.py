@@ -21,21 +21,23 @@ def names() -> list[str]:
 
 def source(name: str) -> str:
     """The text of a template: a name of configs/prompts, or a file. Raises UnknownName, and ConfigError where it is no
-    template or has a variable that is not known."""
+    template, does not ask the question or has a variable that is not known."""
     path = FOLDER / f"{name}.jinja"
     if not path.exists() and (Path(name).suffix or "/" in name):
         path = Path(name)
     try:
         text = path.read_text(encoding="utf-8")
-        unknown = meta.find_undeclared_variables(_ENVIRONMENT.parse(text)) - VARIABLES
+        used = meta.find_undeclared_variables(_ENVIRONMENT.parse(text))
     except FileNotFoundError:
         raise UnknownName("prompt", name, names()) from None
     except (OSError, UnicodeDecodeError, jinja2.TemplateSyntaxError) as error:
         raise ConfigError(f"prompt {path}: {error}") from error
-    if unknown:
+    if unknown := used - VARIABLES:
         raise ConfigError(
             f"prompt {path}: unknown variable {', '.join(sorted(unknown))}; known: {', '.join(sorted(VARIABLES))}"
         )
+    if "question" not in used:  # a mistake, or a file that the author of an experiment would like a server to be sent
+        raise ConfigError(f"prompt {path}: no template for questions; write {{{{ question }}}} where the question goes")
     return text
 
 

@@ -129,7 +129,9 @@ def test_arrays(tmp_path: Path) -> None:
     array = np.arange(5, dtype=np.float32)
     files.write_array(tmp_path / "one.npy", array)
     np.testing.assert_array_equal(files.read_array(tmp_path / "one.npy"), array)
-    assert isinstance(files.read_array(tmp_path / "one.npy", mapped=True), np.memmap)
+    mapped = files.map_array(tmp_path / "one.npy")
+    np.testing.assert_array_equal(mapped, array)
+    assert not mapped.flags.owndata
     files.write_arrays(tmp_path / "two.npz", {"a": array, "b": array + 1})
     two = files.read_arrays(tmp_path / "two.npz")
     np.testing.assert_array_equal(two["b"], array + 1)
