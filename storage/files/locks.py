@@ -1,10 +1,25 @@
-"""Locks on files: a process lets go of its own however it ends, and whoever holds a lock may remove its file."""
+"""Locks on files: a process lets go of its own however it ends, and whoever holds a lock may remove its file.
+
+A child by fork, a data loader's or an engine's, does not hold its parent's: it may live on when that is killed.
+"""
 
 import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+_held: set[int] = set()
+"""The descriptors of this process's locks."""
+
+
+def _let_go() -> None:
+    for lock in _held:
+        os.close(lock)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_let_go)
 
 
 @contextmanager
@@ -19,10 +34,13 @@ def locked(path: Path, wait: bool = True) -> Iterator[bool]:
         if lock is None and not wait:
             yield False
             return
+    _held.add(lock)
     try:
         yield True
     finally:
-        os.close(lock)
+        if lock in _held:  # a child's are closed
+            _held.remove(lock)
+            os.close(lock)
 
 
 def _take(path: Path, wait: bool) -> int | None:
