@@ -6,7 +6,7 @@ whole, and the next run redoes the rest only.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -18,8 +18,16 @@ import pyarrow as pa
 
 from storage import files
 from storage.costs import write_ledger
-from storage.files import DamagedRecord, Record, read_record
-from storage.manifests import PREPARATION, File, Manifest, ShardRecord
+from storage.files import DamagedRecord
+from storage.manifests import (
+    PREPARATION,
+    File,
+    Manifest,
+    ShardRecord,
+    known_manifest,
+    known_record,
+    write_manifest,
+)
 
 
 def fingerprint(**parts: Any) -> str:
@@ -87,20 +95,22 @@ class Artifact:
 
     def description(self) -> dict[str, Any] | None:
         """What `begin` wrote; None where nothing was begun, or the file is damaged."""
-        return _read(self.directory / "stage.json", dict)
+        with suppress(FileNotFoundError, NotADirectoryError, DamagedRecord):
+            return files.read_record(self.directory / "stage.json", dict)
+        return None
 
     def mark_done(self, record: ShardRecord) -> None:
         files.write_json(self._marker(record.shard), asdict(record))
 
     def record(self, shard: int) -> ShardRecord | None:
         """The shard's done-marker, or None where it has to be done (again: it or a file of it is damaged)."""
-        record = _read(self._marker(shard), ShardRecord.from_json)
+        record = known_record(self._marker(shard))
         return None if record is None or any(file.damage(self.store) for file in record.files) else record
 
     def records(self) -> Iterator[ShardRecord]:
         """Every done-marker that can be read, whatever became of the files."""
         for path in files.find(self.directory / "done", "*.json"):
-            if record := _read(path, ShardRecord.from_json):
+            if record := known_record(path):
                 yield record
 
     def inputs(self) -> list[str]:
@@ -140,7 +150,7 @@ class Artifact:
     def complete(self, manifest: Manifest) -> None:
         for table in {file.table for file in manifest.files()}:
             files.remove_leftovers(self.store / table / self.fingerprint)
-        files.write_json(self.directory / "manifest.json", asdict(manifest))
+        write_manifest(self.directory, manifest)
 
     def manifest(self) -> Manifest | None:
         """The manifest, or None where the artifact is not complete (any more: see `damage`)."""
@@ -153,7 +163,7 @@ class Artifact:
 
     def recorded_manifest(self) -> Manifest | None:
         """The manifest, whatever became of the files since; None where it is missing or damaged."""
-        return _read(self.directory / "manifest.json", Manifest.from_json)
+        return known_manifest(self.directory)
 
     def completed(self) -> Manifest:
         """The manifest of an artifact that another is made from. Raises FileNotFoundError where it is not complete."""
@@ -164,12 +174,6 @@ class Artifact:
 
     def _marker(self, shard: int) -> Path:
         return self.directory / "done" / f"{'preparation' if shard == PREPARATION else format(shard, '05d')}.json"
-
-
-def _read(path: Path, kind: Callable[[dict[str, Any]], Record]) -> Record | None:
-    with suppress(FileNotFoundError, NotADirectoryError, DamagedRecord):
-        return read_record(path, kind)
-    return None
 
 
 def complete_artifacts(store: Path) -> Iterator[tuple[Artifact, Manifest]]:

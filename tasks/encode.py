@@ -121,7 +121,7 @@ class Encode(Stage):
     def work(self, shard: int, progress: Progress) -> ShardResult:
         ids, passage_ids, passages = self._read(shard)
         due = self._ids(ids, passage_ids, passages)
-        known = reuse.find(self.bases, due, shard, len(self.shards()), self.encoder.dimension)
+        known = reuse.find(self.bases, due, shard, len(self._manifest_of_units().shards), self.encoder.dimension)
         rows = len(ids)
         reported = 0
         done = 0.0

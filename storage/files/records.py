@@ -68,5 +68,7 @@ def read_record(path: Path, kind: Callable[[dict[str, Any]], Record]) -> Record:
     value = read_json(path)
     try:
         return kind(value)
+    except Damaged:  # of another file, which it names
+        raise
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise DamagedRecord(f"{path} is damaged: {type(error).__name__} {error}") from error

@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from storage import files, runs
 from storage.artifacts import Artifact, File, Manifest, ShardRecord
 from storage.files import DamagedRecord
+from storage.manifests import read_manifest
 from storage.upkeep import inventory
 from storage.upkeep.inventory import files_of, parts
 from storage.upkeep.removal import finished_staging, leftovers, orphans
@@ -69,18 +72,26 @@ def _files(artifact: Artifact) -> Iterator[File]:
 
 def _damaged_records(artifact: Artifact) -> Iterator[Fault]:
     home = artifact.directory
+    if damage := _damage(lambda: read_manifest(home)):
+        yield Fault(damage, artifact.name)
+    elsewhere = artifact.recorded_manifest() is not None
     kinds: list[tuple[Path, Callable[[dict[str, Any]], Any]]] = [(home / "stage.json", dict)]
     kinds += [(path, ShardRecord.from_json) for path in files.find(home / "done", "*.json")]
-    complete = artifact.recorded_manifest() is not None
-    for path, kind in [(home / "manifest.json", Manifest.from_json), *kinds]:
-        try:
-            files.read_record(path, kind)
-        except FileNotFoundError:
-            continue
-        except DamagedRecord as error:
-            yield Fault(str(error), artifact.name, f"rm {path}: the manifest says the same" if complete else "")
+    for path, kind in kinds:
+        if damage := _damage(partial(files.read_record, path, kind)):
+            yield Fault(damage, artifact.name, f"rm {path}: the manifest says the same" if elsewhere else "")
     if not files.is_folder(home):
         yield Fault(f"{artifact.name} is missing", artifact.name)
+
+
+def _damage(read: Callable[[], Any]) -> str | None:
+    """What is wrong with a record, in words; None where nothing is, or where there is none."""
+    try:
+        with suppress(FileNotFoundError):
+            read()
+    except files.Damaged as error:
+        return str(error)
+    return None
 
 
 def _faults_of_complete(artifact: Artifact, manifest: Manifest) -> Iterator[Fault]:
