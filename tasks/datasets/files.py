@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.datasets.base import Dataset, InputError, Reject
-from tasks.datasets.json_stream import BrokenJson, JsonReader
+from tasks.datasets.json_stream import BrokenJson, JsonReader, over_long
 from tasks.datasets.unpack import open_file
 
 REASONS = {
@@ -136,7 +136,8 @@ def bounded_lines(source: BufferedReader, limit: int) -> Iterator[bytes | None]:
 
 
 def stream_json(path: Path, expects: str, key: str | None = None) -> Iterator[tuple[int, Any]]:
-    """Stream (record number, value) from a JSON file, with one value in memory at a time.
+    """Stream (record number, value) from a JSON file, with one value in memory at a time; a Reject stands for one that
+    is too long to be held.
 
     The records are a top-level array, or the array at `key` of a top-level object. `expects` says what the format
     expects, for messages. Raises InputError if the JSON is cut short or broken.
@@ -166,6 +167,8 @@ def _check_opening(path: Path, first: str, opening: str, expects: str) -> None:
 
 def parse_line(line: bytes) -> dict[str, Any]:
     """Parse one line as a JSON object. Raises RowError."""
+    if reason := over_long(line):
+        raise RowError("over_long", reason)
     try:
         row = json.loads(line.decode("utf-8"))
     except UnicodeDecodeError as error:
@@ -195,7 +198,9 @@ def kind_of(value: object) -> str:
 
 
 def object_of(row: object) -> dict[str, Any]:
-    """Return the row if it is a JSON object. Raises RowError."""
+    """Return the row if it is a JSON object. Raises RowError, also for a row that could not be read."""
+    if isinstance(row, Reject):
+        raise RowError(row.reason, row.detail)
     if not isinstance(row, dict):
         raise RowError("wrong_type", f"{kind_of(row)} instead of an object")
     return row

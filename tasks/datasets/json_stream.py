@@ -9,13 +9,36 @@ import codecs
 import json
 import re
 from collections.abc import Iterator
+from io import BytesIO
 from typing import Any, BinaryIO
 
+from tasks.datasets.base import Reject
+
 CHUNK = 64 * 1024
+VALUE_LIMIT = 64 << 20
+"""The longest value, in characters: a longer one is skipped, so that it is never held."""
+MOST_MARKS = 1 << 22
+"""The most quotes, brackets and commas of a value: three bytes of JSON can be a hundred bytes of Python's objects."""
+_FEW_MARKS = 1 << 20
+"""Characters of a text that is too short to have many marks."""
 _BLANK = re.compile(r"[ \t\n\r]*")
 _TAIL = len("-Infinity")
 """How many characters before the buffer's end may be misread because the rest is not read yet: "tru", "1.", "1e+"."""
 _DECODE = json.JSONDecoder().raw_decode
+_MARK = re.compile(r'["\[\]{},]')
+_IN_STRING = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
+"""The rest of a string, as far as it is read; a backslash at the very end is left for what follows it."""
+
+
+def over_long(text: str | bytes, start: int = 0) -> str | None:
+    """Why a value of JSON that begins at `start` is not to be parsed, in words; None if it can be."""
+    if len(text) - start <= _FEW_MARKS:
+        return None
+    if isinstance(text, str):
+        marks = sum(text.count(mark, start) for mark in '"[{,')
+    else:
+        marks = sum(text.count(mark, start) for mark in (b'"', b"[", b"{", b","))
+    return f"the value has more than {MOST_MARKS:,} quotes, brackets and commas" if marks > MOST_MARKS else None
 
 
 class BrokenJson(Exception):
@@ -35,6 +58,7 @@ class JsonReader:
         self._source = source
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._read = source.tell()
+        self._again = BytesIO()
         self._text = ""
         self._at = 0
         self._ended = False
@@ -68,7 +92,10 @@ class JsonReader:
         return closed
 
     def value(self) -> Any:
-        """Read one value. If the buffer has only its start, read on to twice as much text and try again."""
+        """Read one value. If the buffer has only its start, read on to twice as much text and try again.
+
+        A value that is too long is skipped, and a Reject stands for it.
+        """
         self.peek()
         while True:
             try:
@@ -85,8 +112,13 @@ class JsonReader:
             else:
                 if self._ended or end <= len(self._text) - _TAIL:
                     self._at = end
+                    self._give_back()
                     return value
+            if len(self._text) - self._at > VALUE_LIMIT:
+                return self._skipped(f"the value is longer than {VALUE_LIMIT:,} characters")
             self._read_on()
+            if reason := over_long(self._text, self._at):
+                return self._skipped(reason)
 
     def array(self) -> Iterator[Any]:
         """Yield the values of an array."""
@@ -121,9 +153,48 @@ class JsonReader:
         if self.peek():
             raise self._broken("the document has ended before", self._at)
 
+    def _skipped(self, reason: str) -> Reject:
+        """Move past the value that the cursor is in."""
+        depth = 0
+        in_string = False
+        while True:
+            if in_string:
+                self._at = _end(_IN_STRING.match(self._text, self._at))
+                mark = self._text[self._at : self._at + 1]
+                in_string = mark != '"'
+                found = not in_string
+            else:
+                match = _MARK.search(self._text, self._at)
+                mark = match[0] if match else ""
+                self._at = match.start() if match else len(self._text)
+                if depth == 0 and mark in ("]", "}", ","):  # behind a number
+                    return Reject("over_long", reason)
+                depth += (mark in ("[", "{")) - (mark in ("]", "}"))
+                in_string = mark == '"'
+                found = bool(match)
+            if found:
+                self._at += 1
+                if depth == 0 and not in_string:
+                    return Reject("over_long", reason)
+            elif self._ended:
+                raise self._broken("", len(self._text))
+            else:
+                self._read_on()
+
+    def _give_back(self) -> None:
+        """Read again what was read beyond a long value, so that the buffer starts small for the next one."""
+        if len(self._text) - self._at > _FEW_MARKS and not self._ended:
+            beyond = self._text[self._at :].encode() + self._decoder.getstate()[0]
+            self._read -= len(beyond)
+            self._again = BytesIO(beyond + self._again.read())
+            self._decoder.reset()
+            self._text, self._at = "", 0
+
     def _read_on(self) -> None:
         """Drop the text behind the cursor and read at least as much as is left, so that no value is tried often."""
-        raw = self._source.read(max(CHUNK, len(self._text) - self._at))
+        left = len(self._text) - self._at
+        size = max(CHUNK, min(left, VALUE_LIMIT - left + 1))
+        raw = self._again.read(size) or self._source.read(size)
         self._read += len(raw)
         self._ended = not raw
         try:
@@ -151,3 +222,8 @@ class JsonReader:
         excerpt = self._text[position : position + 20]
         remedy = "Fix the file; `python -m json.tool FILE` names the line"
         return BrokenJson(f"broken JSON ({what}; found {excerpt!r})", byte, remedy)
+
+
+def _end(match: re.Match[str] | None) -> int:
+    """Of a pattern that matches everywhere."""
+    return match.end() if match else 0

@@ -14,6 +14,8 @@ _PACKERS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\
 _ARCHIVES = {b"PK\x03\x04": "zip", b"Rar!\x1a\x07": "rar", b"7z\xbc\xaf\x27\x1c": "7z"}
 _TAR_PLACE, _TAR = 257, b"ustar"
 BUFFER = 256 * 1024
+XZ_MEMORY = 256 << 20
+"""The most memory, in bytes, that unpacking xz may take: `xz -9` takes 65 MiB, a hostile file says 4 GiB."""
 
 
 def open_file(path: Path) -> "io.BufferedReader[Any]":
@@ -44,9 +46,7 @@ class _Unpacked(io.RawIOBase):
     def __init__(self, path: Path, source: io.BufferedReader, packer: str) -> None:
         self._path, self._source, self._packer, self._at = path, source, packer, 0
         self._stream: Any = (
-            lzma.LZMAFile(source)  # noqa: SIM115 (closed with this)
-            if packer == "xz"
-            else pa.CompressedInputStream(pa.PythonFile(source, "r"), packer)
+            _Xz(source) if packer == "xz" else pa.CompressedInputStream(pa.PythonFile(source, "r"), packer)
         )
 
     def readable(self) -> bool:
@@ -72,3 +72,28 @@ class _Unpacked(io.RawIOBase):
             self._stream.close()
             self._source.close()
         super().close()
+
+
+class _Xz:
+    """The content of an xz file, which may be several streams, in bounded memory; lzma.LZMAFile sets no bound."""
+
+    def __init__(self, source: io.BufferedReader) -> None:
+        self._source = source
+        self._unpacker = lzma.LZMADecompressor(memlimit=XZ_MEMORY)
+
+    def read(self, size: int) -> bytes:
+        """Return at most `size` bytes, none at the end. Raises EOFError and lzma.LZMAError."""
+        while True:
+            packed = b""
+            if self._unpacker.eof:
+                rest = self._unpacker.unused_data.lstrip(b"\0") or self._source.read(BUFFER).lstrip(b"\0")  # padding
+                if not rest:
+                    return b""
+                self._unpacker, packed = lzma.LZMADecompressor(memlimit=XZ_MEMORY), rest
+            elif self._unpacker.needs_input and not (packed := self._source.read(BUFFER)):
+                raise EOFError("the file ended before the end of its stream")
+            if content := self._unpacker.decompress(packed, size):
+                return content
+
+    def close(self) -> None:
+        """Nothing of its own is open."""

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.datasets import json_stream
+from tasks.datasets.base import Reject
 from tasks.datasets.json_stream import BrokenJson, JsonReader
 
 ROWS = [12345, -1.5e-3, True, None, 'é😀\\"', {"title": "T", "text": "\u2028 a", "n": [[], {}]}, "\ud800", 0]
@@ -76,3 +77,53 @@ def test_a_long_value_is_tried_a_few_times_only(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(json_stream, "_DECODE", counted)
     assert read(json.dumps(["x" * 8_000_000, 1]).encode(), json_stream.CHUNK)[1] == 1
     assert len(tries) < 15
+
+
+LONG: list[Any] = [
+    "x" * 200, "\\" * 200, '"]}[{,' * 50, [[{"a": [1, {}]}] * 30, "]"], {"a": {"b": ["}" * 200]}}, int("7" * 150),
+    "é😀" * 100, [1] * 120,
+]  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from([*LONG, *ROWS]), max_size=8), st.sampled_from([1, 3, 16, 50]), st.booleans())
+def test_a_long_value_is_skipped_and_those_around_it_are_read(rows: list[Any], chunk: int, ascii: bool) -> None:
+    document = json.dumps(rows, ensure_ascii=ascii or "\ud800" in rows).encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_stream, "VALUE_LIMIT", 100)
+        patch.setattr(json_stream, "_FEW_MARKS", 60)  # what was read beyond a long value is read again
+        values = read(document, chunk)
+    assert len(values) == len(rows)
+    for row, value in zip(rows, values, strict=True):
+        if row in LONG:
+            assert isinstance(value, Reject)
+            assert (value.reason, value.detail) == ("over_long", "the value is longer than 100 characters")
+        else:
+            assert value == row
+
+
+@pytest.mark.parametrize("chunk", [1, 1000])
+def test_a_long_value_that_has_no_end(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_stream, "VALUE_LIMIT", 100)
+    for document in ('["' + "x" * 300, "[[" + "[]," * 100, '["' + "x" * 300 + "\\"):
+        with pytest.raises(BrokenJson, match="ends in the middle of a value") as caught:
+            read(document.encode(), chunk)
+        assert caught.value.byte == len(document)
+
+
+def test_a_value_of_many_parts_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_stream, "MOST_MARKS", 1000)
+    monkeypatch.setattr(json_stream, "_FEW_MARKS", 500)
+    prose = "A text, with some commas. " * 200
+    values = read(json.dumps([1, [{}] * 1000, prose, {"a": 2}]).encode(), 64)
+    assert values[0] == 1
+    assert values[1].detail == "the value has more than 1,000 quotes, brackets and commas"
+    assert values[2:] == [prose, {"a": 2}]
+
+
+def test_the_place_is_exact_behind_a_long_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_stream, "_FEW_MARKS", 50)
+    document = json.dumps(["é" * 1000, "x" * 300]).encode()[:-1] + b", 3 4]"
+    with pytest.raises(BrokenJson) as caught:
+        read(document, 16)
+    assert caught.value.byte == len(document) - 2
