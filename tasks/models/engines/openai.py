@@ -120,12 +120,20 @@ class OpenAI(Engine):
                 remedy = f"is it {self.base_url}/v1?"
                 raise EngineUnavailable(f"{self.base_url} has no chat completions; {remedy}") from None
         except (openai.OpenAIError, ValueError) as error:
+            if isinstance(error, openai.APIStatusError) and error.response.is_redirect:
+                there = keys.redacted(error.response.headers["location"])[:LONGEST_REASON]
+                remedy = f"if that is to be asked, set {self.section}.base_url"
+                raise EngineUnavailable(
+                    f"{self.base_url} redirects to {there}, which is not followed; {remedy}"
+                ) from None
             logger.warning("%s does not list its models: %s", self.base_url, _why(error))
         return client
 
     def _answer(self, prompt: str, probe: Probe | None, probed: dict[str, int]) -> Completion:
         try:
             response = self._request(prompt, probe, probed)
+        except openai.AuthenticationError as error:  # of a server that lists its models to anybody
+            return failed(f"{keys.refusal(self.base_url)}: {_why(error)}")
         except openai.OpenAIError as error:
             return failed(_why(error))
         seconds = response.elapsed.total_seconds()

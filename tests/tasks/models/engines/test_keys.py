@@ -97,7 +97,10 @@ def test_a_redirect_takes_neither_key_nor_prompts_elsewhere(
 
     with ChatServer(redirect) as first:
         monkeypatch.setenv("OPENAI_BASE_URL", first.url)
-        assert "307" in ask(first.url)
+        with pytest.raises(
+            EngineUnavailable, match=r"redirects to http://localhost:.* not followed; .*generate\.base_url"
+        ):
+            ask(first.url)
     assert not server.asked
 
 
@@ -126,6 +129,14 @@ def test_a_refusal_says_how_the_server_gets_a_key(monkeypatch: pytest.MonkeyPatc
         monkeypatch.delenv("LOCAL_KEY")
         with pytest.raises(EngineUnavailable, match=r"refuses the key in LOCAL_KEY \(not set\)"):
             ask(refusing.url)
+
+
+def test_a_server_that_asks_for_a_key_late_says_so_in_the_answer() -> None:
+    def behave(path: str, body: Any, attempt: int) -> Reply:
+        return Reply({"error": {"message": "no key"}}, status=401 if path.endswith("/completions") else 200)
+
+    with ChatServer(behave) as refusing:
+        assert "export VITALFEW_API_KEYS=127.0.0.1:" in ask(refusing.url)
 
 
 @pytest.mark.parametrize("value", ["sk-very-secret", "models.example.org=sk-very-secret", "=KEY", "host:port=KEY"])
