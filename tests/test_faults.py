@@ -1,0 +1,140 @@
+"""Thirty `kill -9` at random moments of indexing, evaluating and training: nothing is lost, and nothing differs."""
+
+import multiprocessing
+import os
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from storage.files import checksum
+from storage.runs import read_runs
+from tests.support.indexing import contents, sql
+from tests.support.tiny_models import bert
+from tests.support.towns import towns
+
+pytestmark = pytest.mark.slow
+
+KILLS = 10
+"""Of each command."""
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload(
+    ["flows.cli.main", "flows.pipelines.index_corpus", "flows.pipelines.evaluate", "tasks.train"]
+)
+
+
+def _obey(arguments: Sequence[str]) -> None:
+    """The command line in a process of its own, which is there at once: it is a fork of one that has loaded it all."""
+    from flows.cli.main import app
+
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    app(list(arguments))
+
+
+def _seconds(arguments: Sequence[str]) -> float:
+    """Run a command to its end. Returns how long it took."""
+    began = time.monotonic()
+    process = FORKED.Process(target=_obey, args=(arguments,))
+    process.start()
+    process.join()
+    assert process.exitcode == 0, arguments
+    return time.monotonic() - began
+
+
+def _is_killed(arguments: Sequence[str], after: float) -> bool:
+    """Start a command and kill it after so many seconds; whether it had not ended before."""
+    process = FORKED.Process(target=_obey, args=(arguments,))
+    process.start()
+    process.join(after)
+    process.kill()
+    process.join()
+    assert process.exitcode in (0, -9)
+    return process.exitcode == -9
+
+
+def _index(place: Path, store: Path) -> list[str]:
+    command = ["index", "synthetic:passages=800,questions=60,seed=3", "--name", "test", "--runner", "serial"]
+    fakes = ["encode.encoder=tests.support.fakes:HashEncoder", "load.shard_passages=50", "bm25.enabled=true"]
+    return [
+        *command,
+        *(word for setting in [*fakes, "index.type=sq8"] for word in ("--set", setting)),
+        "--store",
+        str(store),
+    ]
+
+
+def _evaluate(place: Path, store: Path) -> list[str]:
+    settings = ["generate.generator=tests.support.fakes:FirstWords", "questions.batch=4", "questions.sample=60"]
+    command = ["evaluate", "quickstart", "--index", "test", "--runner", "serial", "--store", str(store)]
+    return [*command, *(word for setting in settings for word in ("--set", setting))]
+
+
+def _train(place: Path, store: Path) -> list[str]:
+    command = ["train", str(place / "recipe.yaml"), f"squad:{place / 'towns.json'}", "--runner", "serial"]
+    return [*command, "--store", str(store)]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the commands read."""
+    folder = tmp_path_factory.mktemp("place")
+    towns(folder / "towns.json")
+    given = {"trainer": "reader", "base": bert(folder / "base", 256), "rank": 4, "epochs": 6, "batch_tokens": 256}
+    given |= {"held_out": 1, "choosing": 1, "precision": "fp32", "threads": 1}
+    (folder / "recipe.yaml").write_text("".join(f"{name}: {value}\n" for name, value in given.items()))
+    return folder
+
+
+@pytest.mark.parametrize(("command", "first"), [(_index, None), (_evaluate, _index), (_train, None)])
+def test_ten_kills_at_random_moments(
+    tmp_path: Path,
+    place: Path,
+    command: Callable[[Path, Path], list[str]],
+    first: Callable[[Path, Path], list[str]] | None,
+) -> None:
+    """Each kill meets the command as it goes on from the last one; where it comes to its end, it begins anew."""
+    undisturbed = tmp_path / "undisturbed"
+    if first:
+        _seconds(first(place, undisturbed))
+    whole_takes = _seconds(command(place, undisturbed))
+    whole = _results(undisturbed)
+    moments = random.Random(command.__name__)
+    kills = stores = 0
+    while kills < KILLS:
+        store = tmp_path / str(stores)
+        stores += 1
+        assert stores < 3 * KILLS
+        if first:
+            _seconds(first(place, store))
+        while kills < KILLS and _is_killed(command(place, store), moments.uniform(0, whole_takes)):
+            kills += 1
+            assert _results(store).items() <= whole.items()
+        _seconds(command(place, store))
+        _is_as_if_nothing_had_happened(store, whole)
+
+
+def _results(store: Path) -> dict[str, str]:
+    """Checksums of all that is not a record of time: a step of a training says how many seconds it took."""
+    weights = {str(path.relative_to(store)): checksum(path) for path in store.glob("**/weights/*.safetensors")}
+    return weights | {path: value for path, value in contents(store).items() if not path.startswith("training_steps")}
+
+
+def _is_as_if_nothing_had_happened(store: Path, whole: dict[str, str]) -> None:
+    assert _results(store) == whole
+    states = Counter(run.state for run in read_runs(store))
+    assert set(states) <= {"completed", "interrupted"}
+    assert read_runs(store)[-1].state == "completed"
+    assert sql(store, "SELECT stage, shard FROM costs GROUP BY stage, shard, fingerprint HAVING count(*) > 1") == []
+    from flows.cli.main import app
+
+    for words in (["store", "gc", "--delete"], ["store", "verify"]):
+        done = CliRunner().invoke(app, [*words, "--store", str(store)])
+        assert done.exit_code == 0, done.output
+    assert "No fault" in done.output
+    assert not list(store.glob("**/.*.tmp"))
