@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import random
+import shutil
 import sys
 import time
 from collections import Counter
@@ -70,7 +71,7 @@ def _index(place: Path, store: Path) -> list[str]:
 
 
 def _evaluate(place: Path, store: Path) -> list[str]:
-    settings = ["generate.generator=tests.support.fakes:FirstWords", "questions.batch=4", "questions.sample=60"]
+    settings = ["generate.generator=tests.support.fakes:FirstWords", "questions.batch=10", "questions.sample=60"]
     command = ["evaluate", "quickstart", "--index", "test", "--runner", "serial", "--store", str(store)]
     return [*command, *(word for setting in settings for word in ("--set", setting))]
 
@@ -102,6 +103,7 @@ def test_ten_kills_at_random_moments(
     undisturbed = tmp_path / "undisturbed"
     if first:
         _seconds(first(place, undisturbed))
+        shutil.copytree(undisturbed, tmp_path / "before")
     whole_takes = _seconds(command(place, undisturbed))
     whole = _results(undisturbed)
     moments = random.Random(command.__name__)
@@ -111,7 +113,7 @@ def test_ten_kills_at_random_moments(
         stores += 1
         assert stores < 3 * KILLS
         if first:
-            _seconds(first(place, store))
+            shutil.copytree(tmp_path / "before", store)
         while kills < KILLS and _is_killed(command(place, store), moments.uniform(0, whole_takes)):
             kills += 1
             assert _results(store).items() <= whole.items()
