@@ -1,6 +1,5 @@
 """critique: question, evidence, candidates → critiques."""
 
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,7 +10,7 @@ from configs.evaluation import CritiqueConfig
 from storage import schemas
 from storage.artifacts import Artifact
 from tasks.critics.base import Candidate, Critic, Judgement, uncritical
-from tasks.registry import make, with_options
+from tasks.registry import kept, with_options
 from tasks.selectors.base import geometric_mean, harmonic_mean
 from tasks.stage import Progress, ShardResult, Stage
 
@@ -31,7 +30,7 @@ class Critique(Stage):
     ) -> None:
         """Raises UnknownName, ConfigError, CriticUnavailable, EngineUnavailable."""
         options = with_options(config, self.name)
-        self.critic = _critic(options)
+        self.critic: Critic = kept(options, self.name)
         inputs = {"asked": asked, "candidates": candidates} | ({"evidence": evidence} if evidence else {})
         super().__init__(store, inputs, options)
         self.num_gpus = 1.0 if self.critic.uses_gpu else 0.0
@@ -45,7 +44,7 @@ class Critique(Stage):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self.critic = _critic(self.config)
+        self.critic = kept(self.config, self.name)
 
     def config_identity(self) -> dict[str, Any]:
         return self.config.identity()
@@ -108,14 +107,3 @@ def _row(candidate: dict[str, Any], judgement: Judgement) -> dict[str, Any]:
     isrel, issup, isuse = (np.array([scores[name]]) for name in SCORES)
     means = {"utility_f1": harmonic_mean(isuse, issup), "geometric_mean": geometric_mean(isrel, issup, isuse)}
     return {**key, **scores, **{name: mean.item() for name, mean in means.items()}, "error": ""}
-
-
-def _critic(options: CritiqueConfig) -> Critic:
-    return _kept(options.model_dump_json())
-
-
-@lru_cache(1)
-def _kept(options: str) -> Critic:
-    """The model of the latest configuration stays loaded in a worker, for every method that uses it."""
-    critic: Critic = make(CritiqueConfig.model_validate_json(options), Critique.name)
-    return critic

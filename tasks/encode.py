@@ -59,13 +59,12 @@ class Encode(Stage):
                 "the mean; say --set encode.context=passage or exact"
             )
         self.num_gpus = 1.0 if self.encoder.uses_gpu else 0.0
-        self.identity = self.encoder.identity()
         super().__init__(store, {units.table: units} | ({"originals": originals} if originals else {}), options)
         self.units = units
         self.originals = originals
 
     def method_identity(self) -> dict[str, Any]:
-        return {"encoder": self.config.encoder, **self.identity}
+        return {"encoder": self.config.encoder, **self.encoder.identity()}
 
     def config_identity(self) -> dict[str, Any]:
         return self.config.identity()

@@ -1,6 +1,5 @@
 """generate: question and evidence → candidates. Answers of earlier runs are reused."""
 
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -15,7 +14,7 @@ from storage.ids import content_id
 from tasks.generators import prompts
 from tasks.generators.base import Generator, Prompt
 from tasks.models.engines.base import Completion
-from tasks.registry import make, with_options
+from tasks.registry import kept, with_options
 from tasks.stage import Progress, ShardResult, Stage
 
 OF_ROW = ("question_id", "candidate", "contexts", "reused")
@@ -43,7 +42,7 @@ class Generate(Stage):
     def __init__(self, store: Path, asked: Artifact, evidence: Artifact | None, config: GenerateConfig) -> None:
         """Raises UnknownName, ConfigError, EngineUnavailable."""
         options = with_options(config, self.name)
-        self.generator = _generator(options)
+        self.generator: Generator = kept(options, self.name)
         # A question without hits or without evidence gets the prompt for no retrieval.
         self.bare_template = prompts.source(config.prompt or self.generator.prompt_without_contexts)
         self.template = prompts.source(config.prompt or self.generator.prompt) if evidence else self.bare_template
@@ -59,7 +58,7 @@ class Generate(Stage):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self.generator = _generator(self.config)
+        self.generator = kept(self.config, self.name)
 
     def config_identity(self) -> dict[str, Any]:
         return self.config.identity()
@@ -183,14 +182,3 @@ def _columns(completion: Completion) -> dict[str, Any]:
         {"token": token, "probability": probability} for token, probability in completion.probabilities.items()
     ]
     return {name: getattr(completion, name) for name in names} | {"probabilities": probabilities}
-
-
-def _generator(options: GenerateConfig) -> Generator:
-    return _kept(options.model_dump_json())
-
-
-@lru_cache(1)
-def _kept(options: str) -> Generator:
-    """The model of the latest configuration stays loaded in a worker, for every method that uses it."""
-    generator: Generator = make(GenerateConfig.model_validate_json(options), Generate.name)
-    return generator

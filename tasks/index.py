@@ -178,8 +178,10 @@ class Index(Stage):
             if self.config.type == "flat":
                 faiss_shards.build(path, self.recipe(unit).template(), ids, batches)
             else:
-                exact = Exact(Probes.load(self.probes(unit)), ids)
-                faiss_shards.build(path, faiss_shards.read(self.template(unit)), ids, exact.watch(batches))
+                exact = Exact(Probes.load(self.prepared_file(self.probes(unit))), ids)
+                faiss_shards.build(
+                    path, faiss_shards.read(self.prepared_file(self.template(unit))), ids, exact.watch(batches)
+                )
                 near.append(neighbours(unit, exact, Shard(path)))
             written.append(self.artifact.describe(path, self.table, len(ids)))
         rows_in = sum(record.files[0].rows for record in self._encoding().shards if record.shard in covered)
@@ -196,7 +198,7 @@ class Index(Stage):
         vectors = sum(file.rows for file in shards)
         recalls, probes = {0: Recall(1.0, 0.0)}, 0
         if self.config.type != "flat":
-            asked = Probes.load(self.probes(unit))
+            asked = Probes.load(self.prepared_file(self.probes(unit)))
             answers, probes = Answers(unit, asked), len(asked.ids)
             for record in records:
                 answers.add(self.artifact.read(record.shard, "neighbours"))

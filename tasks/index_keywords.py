@@ -124,7 +124,9 @@ class BM25(Stage):
     def _build(self, shard: int, unit: Unit, units: list[list[str]]) -> list[File]:
         counts = self._counts()
         corpus = Corpus(counts.note(f"{unit}_units"), counts.note(f"{unit}_words"), self.config.k1, self.config.b)
-        documents = vocabulary.documents(self.vocabulary(unit), {word for text in units for word in text})
+        documents = vocabulary.documents(
+            self.prepared_file(self.vocabulary(unit)), {word for text in units for word in text}
+        )
         paths = bm25_shards.build(bm25_shards.stem(self.artifact, shard, unit), corpus, units, documents)
         # The arrays form one index, so only the first counts its rows.
         return [self.artifact.describe(path, self.table, len(units) * (path == paths[0])) for path in paths]

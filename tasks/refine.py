@@ -1,7 +1,6 @@
 """refine: hits → evidence, the contexts of a prompt."""
 
 from collections.abc import Mapping
-from functools import lru_cache
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,7 +14,7 @@ from storage.artifacts import Artifact
 from storage.ids import shard_of
 from storage.indexes.units import Units
 from tasks.refiners.base import Evidence, Hit, Refiner, Vectors
-from tasks.registry import make, with_options
+from tasks.registry import kept, with_options
 from tasks.stage import Progress, ShardResult, Stage
 
 
@@ -40,7 +39,7 @@ class Refine(Stage):
         the index's encoder, if the refiner needs vectors. Raises UnknownName, ConfigError,
         EngineUnavailable."""
         options = with_options(config, "refine")
-        self.refiner = _refiner(options)
+        self.refiner: Refiner = kept(options, self.name)
         inputs = {"asked": asked, "hits": hits} | ({"passages": corpus["passages"]} if config.text == "passage" else {})
         if question_vectors:
             inputs |= {**corpus, "question_vectors": question_vectors}
@@ -56,7 +55,7 @@ class Refine(Stage):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self.refiner = _refiner(self.config)
+        self.refiner = kept(self.config, self.name)
 
     def config_identity(self) -> dict[str, Any]:
         return self.config.identity()
@@ -127,10 +126,3 @@ def _places(hits: pa.Table, questions: list[int]) -> list[slice]:
 def _row(question: int, rank: int, evidence: Evidence) -> dict[str, Any]:
     origin = [dict(zip(("passage_id", "start", "end"), span, strict=True)) for span in evidence.origin]
     return {"question_id": question, "rank": rank, "text": evidence.text, "tokens": evidence.tokens, "origin": origin}
-
-
-@lru_cache(1)
-def _refiner(options: RefineConfig) -> Refiner:
-    """The model of the latest options stays loaded in a worker, for every shard and method that uses it."""
-    refiner: Refiner = make(options, "refine")
-    return refiner

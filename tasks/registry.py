@@ -201,6 +201,20 @@ def make(section: Section, path: str) -> Any:
     return resolve(section.kind, section.methods[0])(with_options(section, path))
 
 
+_latest: dict[str, tuple[str, Any, Any]] = {}
+
+
+def kept(section: Section, path: str) -> Any:
+    """The method that a section names, as `make` constructs it. The latest one of its kind, with the model it has
+    loaded, serves every stage of the process with these settings, as long as the model's files stay the same."""
+    settings = section.model_dump_json()
+    known, identity, method = _latest.get(path, ("", None, None))
+    if known != settings or method.identity() != identity:
+        method = make(section, path)
+        _latest[path] = settings, method.identity(), method
+    return method
+
+
 def make_engine(name: str, options: BaseModel, path: str, **fixed: Any) -> Any:
     """The engine on which a method runs its model, with the method's options that the engine has too.
 

@@ -21,6 +21,7 @@ from storage import files
 from storage.artifacts import PREPARATION, Artifact, File, Manifest, ShardRecord, fingerprint
 from storage.costs import Meter
 from storage.manifests import PREPARED
+from tasks.identity import compare
 
 Progress = Callable[[int, int], None]
 """Called with how many more rows and tokens are done."""
@@ -62,12 +63,13 @@ class Stage(ABC):
         self.store = store
         self.inputs = dict(inputs)
         self.config = config
+        self.planned = self.method_identity()
         identity = fingerprint(
             stage=self.name,
             version=self.version,
             inputs={role: artifact.name for role, artifact in self.inputs.items()},
             config=self.config_identity(),
-            method=self.method_identity(),
+            method=self.planned,
         )
         self.artifact = Artifact(store, self.table, identity)
 
@@ -157,12 +159,26 @@ class Stage(ABC):
             "artifact": self.artifact.name,
             "inputs": {role: artifact.name for role, artifact in self.inputs.items()},
             "config": self.config.model_dump(mode="json"),
-            "method": self.method_identity(),
+            "method": self.planned,
             "model": self.model_name,
             "code_version": version("vitalfew"),
         }
 
+    def prepared_file(self, path: Path) -> Path:
+        """One of `prepared`, as it was written. Raises Damaged."""
+        record = self.artifact.record(PREPARATION)
+        for file in record.files if record else []:
+            if self.store / file.path == path:
+                return file.checked(self.store)
+        raise files.Damaged.because(path, "it is not as the preparation wrote it")
+
+    def confirm(self) -> None:
+        """Compare what the method works with (files of its model, the device) with what the fingerprint was taken of.
+        Called before and after every piece of work, as a model is loaded in between. Raises MethodChanged."""
+        compare(f"stage {self.name}", self.planned, self.method_identity())
+
     def run_preparation(self, run_id: str, progress: Progress) -> None:
+        self.confirm()
         self.artifact.begin(self.description())
         if type(self).prepare is not Stage.prepare and not self.is_prepared():
             with Meter() as meter:
@@ -172,11 +188,13 @@ class Stage(ABC):
         self.artifact.begin({**self.description(), "shards": len(self.shards())})
 
     def run_shard(self, shard: int, run_id: str, progress: Progress) -> ShardRecord:
-        """Do one shard and mark it done."""
+        """Do one shard and mark it done. Raises MethodChanged."""
+        self.confirm()
         with Meter(self.num_gpus, self.model_name) as meter:
             result = self.work(shard, progress)
             written = [self.artifact.write(shard, table, rows) for table, rows in result.tables.items()]
             meter.cost.tokens = result.tokens
+        self.confirm()
         record = ShardRecord(shard, run_id, written + result.files, result.rows_in, meter.cost, result.notes)
         self.artifact.mark_done(record)
         return record

@@ -1,15 +1,27 @@
-"""The frame of a stage: what is removed, and under which lock."""
+"""The frame of a stage: what is removed, and under which lock; what it works with is what was planned."""
 
+import pickle
+import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from configs.evaluation import GenerateConfig
+from configs.loading import build
 from configs.schema import LoadConfig
+from flows.pipelines.experiments import evaluation
+from flows.pipelines.graph import graph
+from flows.pipelines.run import run_serially
 from storage.artifacts import Manifest
+from tasks.generators.reader import embedded
+from tasks.identity import MethodChanged
 from tasks.load import Load
-from tests.support.indexing import SYNTHETIC
+from tasks.registry import kept, with_options
+from tasks.stage import Stage
+from tests.support.indexing import SYNTHETIC, index
 
 HOLD = (
     "import sys; from pathlib import Path; from storage import files\n"
@@ -49,3 +61,43 @@ def test_a_run_keeps_its_own_staging_while_it_works(finished: tuple[Load, Manife
         assert stage.staging.exists()
     assert stage.manifest() == manifest
     assert not stage.staging.exists()
+
+
+def change(weights: Path) -> None:
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+
+
+@pytest.mark.parametrize("travelled", [False, True])
+def test_weights_that_change_after_the_plan_are_an_error_that_names_them(tmp_path: Path, travelled: bool) -> None:
+    """`travelled`: the stages as Ray's workers get them. Of what was generated with other weights nothing is stored."""
+    index(tmp_path / "store", bm25={"enabled": True})
+    reader = tmp_path / "reader"
+    shutil.copytree(embedded(), reader)
+    settings = {
+        "index": "test",
+        "generate": {"generator": "reader", "model": str(reader)},
+        "methods": {"keywords": {"retrieve": {"retriever": "bm25", "top_k": 2}}},
+    }
+    plan = graph(evaluation("trial", settings, {"store": tmp_path / "store", "runner": "serial"}))
+
+    def execute(stages: Sequence[Stage], run_id: str) -> list[Manifest]:
+        if stages[0].name == "generate":
+            change(reader / "adapter.safetensors")
+        return run_serially([pickle.loads(pickle.dumps(stage)) for stage in stages] if travelled else stages, run_id)
+
+    with pytest.raises(MethodChanged, match=r"stage generate: generator/files/adapter\.safetensors changed"):
+        plan.run(execute)
+    assert not [*(tmp_path / "store").glob("candidates/*/*.parquet")]
+
+
+def test_a_model_whose_files_change_is_loaded_again(tmp_path: Path) -> None:
+    """By a process that goes on, as a notebook's does."""
+    reader = tmp_path / "reader"
+    shutil.copytree(embedded(), reader)
+    settings = with_options(build(GenerateConfig, {"generator": "reader", "model": str(reader)}), "generate")
+    first = kept(settings, "generate")
+    assert kept(settings, "generate") is first
+    change(reader / "adapter.safetensors")
+    assert kept(settings, "generate") is not first
