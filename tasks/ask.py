@@ -91,15 +91,19 @@ class Ask(Stage):
         load = self.inputs["passages"]
         return [load.path(record.shard, table) for record in load.completed().shards]
 
+    def _ids(self) -> np.ndarray:
+        """The ids of the chosen questions, int64, in order. Raises FileNotFoundError, Damaged."""
+        return files.read_array(self.prepared_file(self._chosen))
+
     def shards(self) -> list[int]:
-        return list(range(-(-len(files.read_array(self._chosen)) // self.config.batch)))
+        return list(range(-(-len(self._ids()) // self.config.batch)))
 
     def total_rows(self) -> int:
-        return len(files.read_array(self._chosen))
+        return len(self._ids())
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         size = self.config.batch
-        ids = files.read_array(self._chosen)[shard * size : (shard + 1) * size]
+        ids = self._ids()[shard * size : (shard + 1) * size]
         column = pc.field("question_id")
         within = (column >= int(ids[0])) & (column <= int(ids[-1]))
         rows = files.read_tables(self._files("questions"), where=within)

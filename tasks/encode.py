@@ -104,7 +104,7 @@ class Encode(Stage):
         return [self._bases]
 
     def open(self) -> None:
-        bases = files.read_json(self._bases)
+        bases = files.read_json(self.prepared_file(self._bases))
         self.bases = [reuse.Base.from_json(self.store, base) for base in bases]
 
     def _ids(self, ids: np.ndarray, passage_ids: np.ndarray, passages: list[list[str]]) -> dict[str, np.ndarray]:

@@ -109,8 +109,9 @@ class BM25(Stage):
         return [self.vocabulary(unit) for unit in self.texts]
 
     def prepare(self, progress: Progress) -> None:
+        counts = [file.checked(self.store) for file in self._counts().files() if file.table == "terms"]
         for unit in self.texts:
-            vocabulary.merge([self.terms.path(shard) for shard in self.shards()], unit, self.vocabulary(unit))
+            vocabulary.merge(counts, unit, self.vocabulary(unit))
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         rows_in, written = 0, []

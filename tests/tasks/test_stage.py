@@ -1,6 +1,8 @@
 """The frame of a stage: what is removed, and under which lock; what it works with is what was planned."""
 
+import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -16,12 +18,13 @@ from flows.pipelines.experiments import evaluation
 from flows.pipelines.graph import graph
 from flows.pipelines.run import run_serially
 from storage.artifacts import Manifest
+from storage.files import Damaged
 from tasks.generators.reader import embedded
 from tasks.identity import MethodChanged
 from tasks.load import Load
 from tasks.registry import kept, with_options
 from tasks.stage import Stage
-from tests.support.indexing import SYNTHETIC, index
+from tests.support.indexing import SYNTHETIC, index, parameters
 
 HOLD = (
     "import sys; from pathlib import Path; from storage import files\n"
@@ -101,3 +104,28 @@ def test_a_model_whose_files_change_is_loaded_again(tmp_path: Path) -> None:
     assert kept(settings, "generate") is first
     change(reader / "adapter.safetensors")
     assert kept(settings, "generate") is not first
+
+
+def go_on(stage: Stage) -> None:
+    stage.open()
+    stage.run_shard(0, "run", lambda rows, tokens: None)
+
+
+def test_a_flipped_bit_in_what_was_prepared_is_seen(tmp_path: Path) -> None:
+    """Size and date stay; a run that goes on would else build all its shards from it."""
+    flipped = []
+    for stage in graph(parameters(tmp_path, bm25={"enabled": True}, index={"type": "sq8"})).stages:
+        stage.run_preparation("run", lambda rows, tokens: None)
+        for path in stage.prepared():
+            content, dates = path.read_bytes(), (path.stat().st_atime_ns, path.stat().st_mtime_ns)
+            changed = bytearray(content)
+            changed[len(content) // 2] ^= 1
+            path.write_bytes(changed)
+            os.utime(path, ns=dates)
+            with pytest.raises(Damaged, match=re.escape(f"{path} is damaged")):
+                go_on(stage)
+            path.write_bytes(content)
+            flipped.append(path.name)
+        stage.run("run")
+    assert {"parameters.json", "reuse.json", "sentence.template.faiss", "sentence.probes.npz"} <= {*flipped}
+    assert "sentence.vocabulary.parquet" in flipped
