@@ -13,6 +13,7 @@ from storage import files
 from storage.artifacts import Manifest
 from storage.quotes import find
 from tasks.report import Written
+from tasks.reports.costs import ledger_of
 from tasks.reports.plots.drawing import data_uri
 from tasks.reports.shown.markdown import markdown_report
 
@@ -53,16 +54,16 @@ def show_costs(store: Path, outcome: Outcome, methods: Mapping[str, Sequence[str
 
 
 def _costs(store: Path, manifest: Manifest, there: bool) -> dict[str, Any]:
-    costs = [record.cost for record in (manifest.preparation, *manifest.shards) if record]
+    paid = ledger_of(store, manifest)
     quote = None if there else find(store, manifest.artifact.split("/")[1])
     return {
         "made by": "an earlier run" if there else "this run",
         "rows": sum(manifest.rows.values()),
-        "tokens": sum(cost.tokens for cost in costs),
+        "tokens": sum(row["tokens"] for row in paid),
         "quoted tokens": quote.tokens if quote else "",
-        "wall s": round(sum(cost.wall_seconds for cost in costs), 2),
+        "wall s": round(sum(row["wall_seconds"] for row in paid), 2),
         "quoted wall s": round(quote.wall_seconds, 2) if quote else "",
-        "USD": round(sum(cost.usd for cost in costs), 6),
+        "USD": round(sum(row["usd"] for row in paid), 6),
         "quoted USD": round(quote.usd, 6) if quote else "",
         "artifact": manifest.artifact,
     }

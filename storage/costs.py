@@ -77,11 +77,12 @@ def charge(
 def write_ledger(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Enter rows of `schemas.COSTS`; rows that are there for other shards or other runs stay."""
     paid = {(row["shard"], row["run_id"]) for row in rows}
-    before = [row for row in _ledger(path) if (row["shard"], row["run_id"]) not in paid]
+    before = [row for row in read_ledger(path) if (row["shard"], row["run_id"]) not in paid]
     files.write_table(path, pa.Table.from_pylist([*before, *rows], schemas.COSTS))
 
 
-def _ledger(path: Path) -> list[dict[str, Any]]:
+def read_ledger(path: Path) -> list[dict[str, Any]]:
+    """Rows of `schemas.COSTS`, one per shard and run that worked on it; none where the file is missing or damaged."""
     try:
         return files.read_table(path).to_pylist() if files.exists(path) else []
     except files.Damaged:  # what it said is lost, what is being paid now is not

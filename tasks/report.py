@@ -9,6 +9,7 @@ from configs.paper import paper_of
 from storage import files
 from storage.runs import Run
 from tasks.reports.contents import Asked, Report
+from tasks.reports.costs import paid
 from tasks.reports.examples import choice, context_map
 from tasks.reports.indexes import index_results, models
 from tasks.reports.methods import method_results
@@ -56,6 +57,7 @@ def read_report(store: Path, run: Run) -> Report:
         choice=choice(store, run, parameters.methods),
         context_map=context_map(store, run, parameters.methods),
         paper=paper_of(run.name),
+        paid=paid(store, run),
     )
 
 

@@ -158,9 +158,7 @@ class Score(Stage):
 
     def _answer(self, row: dict[str, Any]) -> Answer:
         tokens = row["prompt_tokens"] + row["completion_tokens"]
-        seconds = row["seconds"]
-        cpu, gpu = (0.0, seconds) if self._on_gpu else (seconds, 0.0)
-        usd = charge(cpu, gpu, tokens, *self._generated)
+        usd = charge(0.0, 0.0, tokens, *self._generated)
         names = ("text", "prompt_tokens", "completion_tokens", "seconds", "error")
         return Answer(**{name: row[name] for name in names}, usd=usd)
 
@@ -180,10 +178,6 @@ class Score(Stage):
         """The model that answered, and the day; both determine the price."""
         manifest = self.inputs["candidates"].completed()
         return manifest.model, datetime.fromisoformat(manifest.completed).date()
-
-    @cached_property
-    def _on_gpu(self) -> bool:
-        return any(record.cost.gpu_seconds for record in self.inputs["candidates"].completed().shards)
 
 
 def _at_the_cost_of(candidates: Sequence[Answer], answer: Answer) -> Answer:

@@ -63,7 +63,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a generator gave: `Generation` without its probabilities, and what it cost (USD)."""
+    """What a generator gave: `Generation` without its probabilities, and the price of its tokens (USD)."""
 
     text: str
     prompt_tokens: int

@@ -1,10 +1,12 @@
-"""What an answer took: tokens, contexts, seconds, USD.
+"""What an answer took: tokens, contexts, seconds, and the price of the tokens. What computing cost is in the ledger of
+the stages, and shown as theirs.
 
 A failed request counts with what it took, too. Contexts are left out where that stage was not run, the others where no
 answer was asked for.
 """
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from tasks.metrics.base import ANSWER, CONTEXTS, Case, Column, PerQuestion, Values
 
@@ -18,13 +20,15 @@ _CONTEXTS = (
 )
 _PRICE = (
     Column("seconds", "seconds", "s", "lower", (ANSWER,)),
-    Column("usd", "USD", "USD", "lower", (ANSWER,)),
+    Column("usd", "USD for tokens", "USD", "lower", (ANSWER,), detail=True),
 )
 
 
 class Tokens(PerQuestion):
     """Prompt and completion tokens as the model counts them, contexts and their words and punctuation marks, seconds,
-    USD."""
+    and the price of the tokens (USD)."""
+
+    version: ClassVar[str] = "2"  # since 2, the price is without computing time
 
     def columns(self) -> tuple[Column, ...]:
         return (*_TOKENS, *_CONTEXTS, *_PRICE)

@@ -44,7 +44,8 @@ class Summary:
 @dataclass(frozen=True, slots=True)
 class StageCost:
     """What one stage took for one method, summed over its shards. `usd`: at configs/prices.yaml; `peak_memory_bytes`:
-    of the worker that took most; `reused`: it was there already, this run paid nothing for it."""
+    of the worker that took most; `reused`: it was there already, this run paid nothing for it; `shared`: an earlier
+    method of the report has it, too, and it was paid once."""
 
     stage: str
     rows: int = 0
@@ -54,7 +55,19 @@ class StageCost:
     usd: float = 0.0
     peak_memory_bytes: int = 0
     reused: bool = False
+    shared: bool = False
     batches: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Paid:
+    """What a run paid, and what earlier ones had paid for what it reused (USD, CPU seconds)."""
+
+    usd: float = 0.0
+    cpu_seconds: float = 0.0
+    earlier_usd: float = 0.0
+    earlier_cpu_seconds: float = 0.0
+    earlier_stages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +181,7 @@ class Report:
     choice: Choice | None = None
     context_map: ContextMap | None = None
     paper: Paper | None = None
+    paid: Paid = Paid()
 
     def measures(self, method: MethodResult) -> dict[str, Summary]:
         """The method's summaries and what its costs come to per question; a value that is no number is None."""

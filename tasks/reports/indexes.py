@@ -11,6 +11,7 @@ from configs.evaluation import Method
 from storage.artifacts import Manifest
 from storage.runs import Run
 from tasks.reports.contents import IndexResult
+from tasks.reports.costs import ledger_of
 from tasks.reports.runs import read_manifest
 
 SHOWN = ("encoder", "context", "units")
@@ -24,7 +25,7 @@ def index_results(store: Path, run: Run, methods: Sequence[Method]) -> tuple[Ind
     used: dict[str, list[str]] = {}
     for method in searching:
         used.setdefault(str(method.index), []).append(method.name)
-    return tuple(_result(name, _searched(store, run, by[0]), tuple(by)) for name, by in used.items())
+    return tuple(_result(store, name, _searched(store, run, by[0]), tuple(by)) for name, by in used.items())
 
 
 def models(store: Path, run: Run, methods: Sequence[Method]) -> tuple[str, ...]:
@@ -47,20 +48,18 @@ def _searched(store: Path, run: Run, method: str) -> dict[str, Manifest]:
     return {role: read_manifest(store, name) for role, name in inputs.items() if role not in OF_QUESTIONS}
 
 
-def _result(name: str, manifests: dict[str, Manifest], used_by: tuple[str, ...]) -> IndexResult:
-    records = [
-        record for manifest in manifests.values() for record in [manifest.preparation, *manifest.shards] if record
-    ]
+def _result(store: Path, name: str, manifests: dict[str, Manifest], used_by: tuple[str, ...]) -> IndexResult:
+    paid = [row for manifest in manifests.values() for row in ledger_of(store, manifest)]
     return IndexResult(
         name=name,
         settings=_settings(manifests),
         passages=_rows(manifests, "passages"),
         sentences=_rows(manifests, "sentences"),
-        tokens=sum(record.cost.tokens for record in records),
-        wall_seconds=sum(record.cost.wall_seconds for record in records),
-        cpu_seconds=sum(record.cost.cpu_seconds for record in records),
-        usd=sum(record.cost.usd for record in records),
-        peak_memory_bytes=max(record.cost.peak_memory_bytes for record in records),
+        tokens=sum(row["tokens"] for row in paid),
+        wall_seconds=sum(row["wall_seconds"] for row in paid),
+        cpu_seconds=sum(row["cpu_seconds"] for row in paid),
+        usd=sum(row["usd"] for row in paid),
+        peak_memory_bytes=max(row["peak_memory_bytes"] for row in paid),
         disk_bytes=sum(file.bytes for manifest in manifests.values() for file in manifest.files()),
         copied=sum(record.notes.get("reused", 0) for record in manifests["vectors"].shards),
         used_by=used_by,

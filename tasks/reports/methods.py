@@ -17,6 +17,7 @@ from storage.runs import Run
 from tasks.metrics.correct_units import MISSING
 from tasks.models.engines.base import EngineOptions
 from tasks.reports.contents import BestAlpha, MethodResult, StageCost, Summary
+from tasks.reports.costs import stage_costs
 from tasks.reports.differences import best_alphas, differences, opponents
 from tasks.reports.question_scores import QuestionScores, read_question_scores
 from tasks.reports.runs import read_manifest
@@ -74,7 +75,8 @@ def method_results(
     removed since."""
     rows = groups(parameters.methods)
     settings = differing({group.name: group.methods[0] for group in rows})
-    results = [_result(store, run, group, settings[group.name]) for group in rows]
+    costs = stage_costs(store, run, {group.name: [method.name for method in group.methods] for group in rows})
+    results = [_result(store, run, group, settings[group.name], costs[group.name]) for group in rows]
     scores = [question_scores for _, question_scores in results]
     against = opponents([*settings.values()], _baselines(rows, parameters))
     # A metric of all answers together has no question's score, and so no difference.
@@ -98,7 +100,9 @@ def _question_scores(store: Path, run: Run, group: Group) -> QuestionScores:
     return read_question_scores(store, asked, [read_manifest(store, names["scores"]) for names in artifacts])
 
 
-def _result(store: Path, run: Run, group: Group, settings: dict[str, Any]) -> tuple[MethodResult, QuestionScores]:
+def _result(
+    store: Path, run: Run, group: Group, settings: dict[str, Any], costs: tuple[StageCost, ...]
+) -> tuple[MethodResult, QuestionScores]:
     """The method, its baseline apart, and its scores question by question."""
     artifacts = [run.methods[method.name] for method in group.methods]
     tables = {table: list(dict.fromkeys(names[table] for names in artifacts)) for table in artifacts[0]}
@@ -113,7 +117,7 @@ def _result(store: Path, run: Run, group: Group, settings: dict[str, Any]) -> tu
         name=group.name,
         settings=settings,
         summaries=_summaries(store, manifests["scores"], scores),
-        costs=tuple(_cost(table, of_seeds, run) for table, of_seeds in manifests.items()),
+        costs=costs,
         error_rows=len(errors) // len(group.methods),
         errors=tuple(dict.fromkeys(errors))[:FIRST_ERRORS],
         fingerprints={table: names[0].partition("/")[2] for table, names in [*tables.items(), _summaries_of(tables)]},
@@ -154,23 +158,6 @@ def _errors(store: Path, candidates: Manifest) -> Iterator[str]:
             for file in record.files:
                 column = files.read_table(store / file.path, columns=["error"])["error"]
                 yield from column.filter(pc.not_equal(column, "")).to_pylist()
-
-
-def _cost(table: str, manifests: Sequence[Manifest], run: Run) -> StageCost:
-    """Of one stage; of several seeds the mean."""
-    records = [record for manifest in manifests for record in [manifest.preparation, *manifest.shards] if record]
-    seeds = len(manifests)
-    return StageCost(
-        stage=manifests[0].stage,
-        rows=manifests[0].rows[table],
-        tokens=sum(record.cost.tokens for record in records) // seeds,
-        wall_seconds=sum(record.cost.wall_seconds for record in records) / seeds,
-        cpu_seconds=sum(record.cost.cpu_seconds for record in records) / seeds,
-        usd=sum(record.cost.usd for record in records) / seeds,
-        peak_memory_bytes=max(record.cost.peak_memory_bytes for record in records),
-        reused=all(record.run_id != run.run_id for record in records),
-        batches=len(manifests[0].shards),
-    )
 
 
 def differing(methods: Mapping[str, Method]) -> dict[str, dict[str, Any]]:

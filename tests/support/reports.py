@@ -1,5 +1,6 @@
 """Hand-made results for the tests of the report: what a run of `evaluate` might leave, without one."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from configs.evaluation import ScoreConfig
 from tasks.metrics.base import Column
 from tasks.registry import METHODS, make
-from tasks.reports.contents import Asked, MethodResult, Report, StageCost, Summary
+from tasks.reports.contents import Asked, MethodResult, Paid, Report, StageCost, Summary
 
 METRICS = (name for name in METHODS["metric"] if name != "mauve")
 COLUMNS = {column.name: column for name in METRICS for column in make(ScoreConfig(metrics=(name,)), "score").columns()}
@@ -19,7 +20,19 @@ def report(*methods: MethodResult, asked: Asked = ASKED, experiment: str = "quic
     """The first method is the baseline of the others."""
     when = datetime(2026, 11, 21, 15, 0, tzinfo=UTC)
     compared = tuple(replace(method, against=0 if place else None) for place, method in enumerate(methods))
-    return Report(experiment, "20261121-150000-abcdef", when, "store", asked, compared)
+    return Report(experiment, "20261121-150000-abcdef", when, "store", asked, compared, paid=_paid(methods))
+
+
+def _paid(methods: Sequence[MethodResult]) -> Paid:
+    every = [cost for method in methods for cost in method.costs]
+    own, earlier = ([cost for cost in every if cost.reused == reused] for reused in (False, True))
+    return Paid(
+        sum(cost.usd for cost in own),
+        sum(cost.cpu_seconds for cost in own),
+        sum(cost.usd for cost in earlier),
+        sum(cost.cpu_seconds for cost in earlier),
+        tuple(dict.fromkeys(cost.stage for cost in earlier)),
+    )
 
 
 def summaries(questions: int = 1000, left_out: int = 0, **values: float | None) -> dict[str, Summary]:

@@ -18,7 +18,7 @@ def default_columns(report: Report) -> list[str]:
     """Quality of answers, then the other metrics, then costs, without details and what no method has a value for.
 
     Of costs with the same unit the first alone: prompt tokens, or the contexts' without a generator; the generator's
-    own seconds and USD where they were measured, else those of all stages.
+    own seconds where they were measured, else those of all stages.
     """
     shown = [column for column in _scored(report) if not column.detail]
     of_unit = {column.unit: column for column in reversed(shown) if is_cost(column)}

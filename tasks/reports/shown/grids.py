@@ -146,8 +146,12 @@ def costs(report: Report) -> Grid:
                 significant(cost.cpu_seconds),
                 f"{cost.peak_memory_bytes / 2**20:,.0f}",
                 significant(cost.usd),
-                "reused" if cost.reused else "this run",
+                "reused" if cost.reused else "shared" if cost.shared else "this run",
             )
             rows.append((_name(report, number), [Cell(text) for text in measured]))
     heads = ("method", "stage", "rows", "tokens", "wall s", "s per batch", "CPU s", "peak MiB", "USD", "paid by")
-    return Grid("What every stage took, summed over its batches of questions.", heads, rows, 1)
+    caption = (
+        "What every stage took, summed over its batches of questions. A stage that an earlier method has, too, is "
+        "shared: it was paid once."
+    )
+    return Grid(caption, heads, rows, 1)

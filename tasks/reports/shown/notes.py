@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 
-from tasks.reports.contents import BestAlpha, MethodResult, Report, StageCost
+from tasks.reports.contents import BestAlpha, MethodResult, Report
 from tasks.reports.shown.answer_sets import gains
 from tasks.reports.shown.columns import quality_metric, significant
 from tasks.reports.shown.text import listed, one_line, shortened
@@ -137,17 +137,16 @@ def _errors(report: Report) -> list[str]:
 
 
 def paid(report: Report) -> list[str]:
-    """What this run paid, and what it took from earlier ones or from another of its methods."""
-    costs = [cost for method in report.methods for cost in method.costs]
-    if not costs:
+    """What this run paid, and what it took from earlier ones."""
+    if not any(method.costs for method in report.methods):
         return []
-    line = f"This run paid {_total([cost for cost in costs if not cost.reused])}."
-    if reused := [cost for cost in costs if cost.reused]:
-        stages = ", ".join(dict.fromkeys(one_line(cost.stage) for cost in reused))
-        line += f" Reused and not paid again ({stages}): {_total(reused)}."
+    paid = report.paid
+    line = f"This run paid {_sum(paid.usd, paid.cpu_seconds)}."
+    if paid.earlier_stages:
+        stages = ", ".join(map(one_line, paid.earlier_stages))
+        line += f" Reused and not paid again ({stages}): {_sum(paid.earlier_usd, paid.earlier_cpu_seconds)}."
     return [line]
 
 
-def _total(costs: list[StageCost]) -> str:
-    seconds = sum(cost.cpu_seconds for cost in costs)
-    return f"{significant(sum(cost.usd for cost in costs))} USD for {significant(seconds)} CPU s"
+def _sum(usd: float, cpu_seconds: float) -> str:
+    return f"{significant(usd)} USD for {significant(cpu_seconds)} CPU s"

@@ -137,7 +137,7 @@ def test_the_best_method_by_each_metric(store: Path) -> None:
 def test_summaries_say_what_a_metric_is(store: Path) -> None:
     rows = sql(store, "SELECT DISTINCT metric, heading, unit, direction, needs, detail FROM summaries ORDER BY ALL")
     assert ("f1", "F1", "0 to 1", "higher", ["an answer", "gold answers"], False) in rows
-    assert ("usd", "USD", "USD", "lower", ["an answer"], False) in rows
+    assert ("usd", "USD for tokens", "USD", "lower", ["an answer"], True) in rows
     assert all(heading and unit and direction and needs for _, heading, unit, direction, needs, _ in rows)
 
 

@@ -137,7 +137,7 @@ def test_three_significant_digits_without_exponent(value: float) -> None:
 
 def test_default_columns_are_quality_then_retrieval_then_cost() -> None:
     recalls = ["passage_recall@1", "passage_recall@5", "passage_recall@10"]
-    last = ["prompt_tokens", "contexts", "seconds", "usd"]
+    last = ["prompt_tokens", "contexts", "seconds", "stage_usd"]
     assert default_columns(reports.three()) == ["accuracy", "exact_match", "f1", *recalls, *last]
 
 
