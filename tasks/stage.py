@@ -17,11 +17,13 @@ import pyarrow as pa
 from pydantic import BaseModel
 
 from configs.section import Config
-from storage import files
+from storage import files, journals
 from storage.artifacts import PREPARATION, Artifact, File, Manifest, ShardRecord, fingerprint
 from storage.costs import Meter
+from storage.journals import Journal
 from storage.manifests import PREPARED
 from tasks.identity import compare
+from tasks.models.engines.remote import remembering
 
 Progress = Callable[[int, int], None]
 """Called with how many more rows and tokens are done."""
@@ -181,23 +183,33 @@ class Stage(ABC):
         self.confirm()
         self.artifact.begin(self.description())
         if type(self).prepare is not Stage.prepare and not self.is_prepared():
-            with Meter() as meter:
+            journal = Journal(self.artifact, PREPARATION, run_id)
+            with Meter(model=self.model_name) as meter, remembering(journal):
                 self.prepare(progress)
+                meter.cost.tokens = journal.tokens(0)
             written = [self.artifact.describe(path, PREPARED, 0) for path in self.prepared()]
-            self.artifact.mark_done(ShardRecord(PREPARATION, run_id, written, 0, meter.cost))
+            total = journal.total(meter.cost, self.model_name)
+            self._mark_done(ShardRecord(PREPARATION, run_id, written, 0, total), journal)
         self.artifact.begin({**self.description(), "shards": len(self.shards())})
 
     def run_shard(self, shard: int, run_id: str, progress: Progress) -> ShardRecord:
         """Do one shard and mark it done. Raises MethodChanged."""
         self.confirm()
-        with Meter(self.num_gpus, self.model_name) as meter:
+        journal = Journal(self.artifact, shard, run_id)
+        with Meter(self.num_gpus, self.model_name) as meter, remembering(journal):
             result = self.work(shard, progress)
             written = [self.artifact.write(shard, table, rows) for table, rows in result.tables.items()]
-            meter.cost.tokens = result.tokens
+            meter.cost.tokens = journal.tokens(result.tokens)
         self.confirm()
-        record = ShardRecord(shard, run_id, written + result.files, result.rows_in, meter.cost, result.notes)
-        self.artifact.mark_done(record)
+        total = journal.total(meter.cost, self.model_name)
+        record = ShardRecord(shard, run_id, written + result.files, result.rows_in, total, result.notes)
+        self._mark_done(record, journal)
         return record
+
+    def _mark_done(self, record: ShardRecord, journal: Journal) -> None:
+        """What was paid is in the marker from now on."""
+        self.artifact.mark_done(record)
+        journal.remove()
 
     def run(
         self, run_id: str, progress: Progress = lambda rows, tokens: None, expect: Callable[[int], Any] = int
@@ -233,6 +245,7 @@ class Stage(ABC):
             whole=whole,
         )
         self.check(manifest)
+        journals.remove_all(self.artifact)
         self._write_costs(manifest)
         self.artifact.complete(manifest)
         files.remove_tree(self.staging)

@@ -10,6 +10,7 @@ A store is a directory of this machine. Another kind of store changes modules of
 from storage.files.arrays import map_array, read_array, read_arrays, write_array, write_arrays, write_rows
 from storage.files.checksums import Damaged, checked, checksum, has_checksum, seen_otherwise
 from storage.files.leftovers import left_behind, remove_leftovers
+from storage.files.lines import Lines, append_line, read_lines
 from storage.files.local import (
     Status,
     absolute,
@@ -49,11 +50,13 @@ from storage.files.writing import NotWritten, flush, write_atomically, write_byt
 __all__ = [
     "Damaged",
     "DamagedRecord",
+    "Lines",
     "NotWritten",
     "OpenTable",
     "Record",
     "Status",
     "absolute",
+    "append_line",
     "checked",
     "checksum",
     "exists",
@@ -79,6 +82,7 @@ __all__ = [
     "read_arrow",
     "read_bytes",
     "read_json",
+    "read_lines",
     "read_notes",
     "read_record",
     "read_schema",

@@ -2,7 +2,8 @@
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,18 +32,27 @@ def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
     """Have `write` fill a temporary file, flush it to the disk and only then give it its name. Raises NotWritten."""
     temporary = temporary_name(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write(temporary)
-        flush(temporary)
-        os.replace(temporary, path)
-        flush(path.parent)
+        with explained(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write(temporary)
+            flush(temporary)
+            os.replace(temporary, path)
+            flush(path.parent)
+    finally:
+        if temporary.exists():
+            temporary.unlink()
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Raise NotWritten where the system refuses to write the file in this block, and errors of another kind as they
+    are."""
+    try:
+        yield
     except Exception as error:  # FAISS and DuckDB have errors of their own for what the system refuses
         if remedy := _remedy(error, path):
             raise NotWritten(remedy) from error
         raise
-    finally:
-        if temporary.exists():
-            temporary.unlink()
 
 
 def flush(path: Path) -> None:

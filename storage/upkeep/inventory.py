@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from storage import files, runs
+from storage import files, journals, runs
 from storage.artifacts import Artifact, File, ShardRecord
 from storage.files import DamagedRecord
 from storage.runs import Run
@@ -45,7 +45,8 @@ class Policy:
 
 @dataclass
 class Entry:
-    """A stored artifact. `bytes` of all its files; `modified` (POSIX seconds); `usd` what its shards took."""
+    """A stored artifact. `bytes` of all its files; `modified` (POSIX seconds); `usd` what its shards took, and what was
+    paid for answers of those that are not done."""
 
     artifact: Artifact
     stage: str
@@ -143,7 +144,7 @@ def _entry(artifact: Artifact) -> Entry:
         rows=sum(record.rows(artifact.table) for record in done),
         bytes=sum(map(files.tree_bytes, parts(artifact))),
         modified=last_sign(artifact),
-        usd=sum(record.cost.usd for record in records),
+        usd=sum(record.cost.usd for record in [*records, *journals.unfinished(artifact, description.get("model"))]),
         made_by=sorted({record.run_id for record in records}),
     )
 
@@ -156,6 +157,7 @@ def files_of(records: Iterable[ShardRecord]) -> Iterator[File]:
 def last_sign(artifact: Artifact) -> float:
     """When something was last written for an artifact (POSIX seconds)."""
     places = [artifact.directory, artifact.directory / "done", artifact.directory / "staging"]
+    places += journals.paths(artifact)
     return max((files.status(place).modified_ns / 1e9 for place in places if files.exists(place)), default=0.0)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from storage import files
+from storage import files, journals
 from storage.artifacts import Artifact
 from storage.catalog import database as catalog
 from storage.sources import is_stale
@@ -156,9 +156,11 @@ def _remove_file(store: Path, path: Path) -> str | None:
 
 def _remove_artifact(artifact: Artifact) -> None:
     """Needs the artifact's lock, which goes last."""
-    if records := list(artifact.records()):  # what was paid for shards of an artifact that was never completed
-        description = artifact.description() or {}
-        artifact.add_costs(description.get("stage", artifact.table), description.get("model"), records)
+    description = artifact.description() or {}
+    model = description.get("model")
+    # What was paid for shards of an artifact that was never completed, and for answers of those that were never done.
+    if records := [*artifact.records(), *journals.unfinished(artifact, model)]:
+        artifact.add_costs(description.get("stage", artifact.table), model, records)
     home, *others = parts(artifact)
     files.remove(home / "manifest.json")
     files.remove_tree(home / "done")

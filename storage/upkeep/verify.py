@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from storage import files, runs
+from storage import files, journals, runs
 from storage.artifacts import Artifact, File, Manifest, ShardRecord
 from storage.files import DamagedRecord
 from storage.manifests import read_manifest
@@ -55,6 +55,7 @@ def verify(artifacts: Sequence[Artifact], progress: Callable[[int], Any]) -> Ite
     """The faults of these artifacts, reading every byte; `progress` is called with how many more are read."""
     for artifact in artifacts:
         yield from _damaged_records(artifact)
+        yield from _damaged_journals(artifact)
         for file in _files(artifact):
             if fault := file.corruption(artifact.store, progress):
                 # A run believes a file that has the size and the date it was written with.
@@ -92,6 +93,14 @@ def _damage(read: Callable[[], Any]) -> str | None:
     except files.Damaged as error:
         return str(error)
     return None
+
+
+def _damaged_journals(artifact: Artifact) -> Iterator[Fault]:
+    """A line that a kill tore is none: its answer had not been used."""
+    for path in journals.paths(artifact):
+        if damaged := files.read_lines(path).damaged:
+            what = f"{path}: {damaged} answers have other bytes than those that were written (checksum)"
+            yield Fault(what, artifact.name, remedy="the same command asks for them again, and pays again")
 
 
 def _faults_of_complete(artifact: Artifact, manifest: Manifest) -> Iterator[Fault]:

@@ -7,15 +7,16 @@ redirect is not followed: it would take the prompts to another server than the o
 
 A probe asks vLLM for the named tokens only (`logprob_token_ids`). It asks any other server for the 20 most probable
 tokens, and a probed token that is not among them has no entry in `probabilities`.
+
+An answer is journaled as it comes, and not paid for again by a run that goes on after a kill (remote.py).
 """
 
 import json
 import logging
 import math
 import os
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -24,17 +25,8 @@ import openai
 from configs.loading import ConfigError
 from configs.options import Server
 from tasks.models.engines import keys
-from tasks.models.engines.base import (
-    Completion,
-    Engine,
-    EngineOptions,
-    EngineUnavailable,
-    Probe,
-    Tick,
-    failed,
-    no_tick,
-    sampling_seed,
-)
+from tasks.models.engines.base import Completion, EngineUnavailable, Probe, failed, sampling_seed
+from tasks.models.engines.remote import Answer, Remote, RemoteOptions
 
 logger = logging.getLogger("vitalfew")
 
@@ -43,20 +35,18 @@ TOP = 20
 LONGEST_REASON = 500
 
 
-class OpenAI(Engine):
+class OpenAI(Remote):
     """A server that speaks OpenAI's chat completions, at base_url or OPENAI_BASE_URL.
 
     OPENAI_API_KEY goes to the host of OPENAI_BASE_URL alone (where that is not set, to api.openai.com), whatever
     base_url says. The key of another host is named by VITALFEW_API_KEYS=HOST=VARIABLE,HOST:PORT=VARIABLE.
     """
 
-    class Options(EngineOptions, Server):
+    class Options(RemoteOptions):
         """A model by its name on the server."""
 
     version: ClassVar[str] = "1"
     secrets = staticmethod(keys.blocks)
-    uses_gpu = False
-    workers: int | None = 1
 
     def __init__(self, options: Options, section: str) -> None:
         if options.model is None:
@@ -75,23 +65,11 @@ class OpenAI(Engine):
             "files": {},
         }
 
-    def complete(self, prompts: Sequence[str], probe: Probe | None = None, tick: Tick = no_tick) -> list[Completion]:
+    def asker(self, probe: Probe | None) -> Callable[[str], Answer]:
         if probe and probe.groups:
             raise EngineUnavailable("openai looks at one position of an answer, not where a token was written")
-        if not prompts:
-            return []
         _ = self.client  # before any thread asks for it
-        probed = self._probed(probe) if probe else {}
-        answers: dict[int, Completion] = {}
-        pool = ThreadPoolExecutor(self.options.concurrency)
-        try:
-            rows = {pool.submit(self._answer, prompt, probe, probed): row for row, prompt in enumerate(prompts)}
-            for done in as_completed(rows):
-                answer = answers[rows[done]] = done.result()
-                tick(1, answer.prompt_tokens + answer.completion_tokens)
-        finally:
-            pool.shutdown(cancel_futures=True)
-        return [answers[row] for row in range(len(prompts))]
+        return partial(self._answer, probe=probe, probed=self._probed(probe) if probe else {})
 
     @cached_property
     def client(self) -> openai.OpenAI:
@@ -129,19 +107,21 @@ class OpenAI(Engine):
             logger.warning("%s does not list its models: %s", self.base_url, _why(error))
         return client
 
-    def _answer(self, prompt: str, probe: Probe | None, probed: dict[str, int]) -> Completion:
+    def _answer(self, prompt: str, probe: Probe | None, probed: dict[str, int]) -> Answer:
         try:
             response = self._request(prompt, probe, probed)
         except openai.AuthenticationError as error:  # of a server that lists its models to anybody
-            return failed(f"{keys.refusal(self.base_url)}: {_why(error)}")
+            return Answer(failed(f"{keys.refusal(self.base_url)}: {_why(error)}"))
         except openai.OpenAIError as error:
-            return failed(_why(error))
+            return Answer(failed(_why(error)))
         seconds = response.elapsed.total_seconds()
         try:
-            return self._read(json.loads(response.content), seconds, probe, probed)
+            completion = self._read(json.loads(response.content), seconds, probe, probed)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             start = keys.redacted(response.content[:80].decode(errors="replace"))
-            return failed(f"the server's answer cannot be used ({type(error).__name__}: {_why(error)}): {start!r}")
+            reason = f"the server's answer cannot be used ({type(error).__name__}: {_why(error)}): {start!r}"
+            return Answer(failed(reason), _charged(response.content))
+        return Answer(completion, completion.prompt_tokens + completion.completion_tokens)
 
     def _request(self, prompt: str, probe: Probe | None, probed: dict[str, int]) -> Any:
         """The raw answer, with the time of the last attempt."""
@@ -231,6 +211,15 @@ def _base_url(options: Server, section: str) -> str:
         # The URL is stored with every answer, and printed.
         raise ConfigError(f"{setting} holds a name, a password or a query; the key goes into an environment variable")
     return url.rstrip("/")
+
+
+def _charged(content: bytes) -> int:
+    """The tokens that the server counted for an answer of no use; 0 where it does not say."""
+    try:
+        usage = json.loads(content)["usage"]
+        return int(usage["prompt_tokens"]) + int(usage["completion_tokens"])
+    except (ValueError, LookupError, TypeError):
+        return 0
 
 
 def _probabilities(steps: Sequence[dict[str, Any]], probe: Probe, probed: dict[str, int]) -> dict[str, float]:

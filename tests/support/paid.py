@@ -1,0 +1,197 @@
+"""A server that is paid for, and methods of every kind that ask it."""
+
+import copy
+import dataclasses
+import math
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import ConfigDict
+
+from configs.evaluation import CritiqueConfig, GenerateConfig, LabelConfig, Questions, RefineConfig
+from configs.options import Server
+from configs.schema import RetrieveConfig, SplitConfig
+from storage.artifacts import Artifact
+from storage.runs import find_index
+from tasks.ask import Ask
+from tasks.critique import Critique
+from tasks.generate import Generate
+from tasks.label import Label
+from tasks.labellers.base import Label as Verdict
+from tasks.labellers.base import Labelled
+from tasks.models.engines.base import Completion, Tick
+from tasks.models.engines.openai import OpenAI
+from tasks.refine import Refine
+from tasks.refiners.base import Evidence, Hit, Refined, Vectors
+from tasks.retrieve import Retrieve
+from tasks.split import Rewrite
+from tasks.splitters.base import Rewritten, StoredPassage
+from tasks.stage import Stage
+from tests.support.fakes import ChatServer, Reply, completion
+from tests.support.indexing import index
+
+CONCURRENCY = 4
+
+
+class PaidServer(ChatServer):
+    """Answers every prompt in a way of its own, and counts other tokens for each. `watch` is called with how many
+    requests for an answer have come, as each comes."""
+
+    def __init__(self, watch: Callable[[int], Any] = lambda requests: None) -> None:
+        self.watch = watch
+        super().__init__(self._reply)
+
+    def _reply(self, path: str, body: Any, attempt: int) -> Reply:
+        if path == "/v1/models":
+            return Reply({"object": "list", "data": []})
+        if path != "/v1/chat/completions":
+            return Reply({"error": "no"}, status=404)
+        self.watch(len(self.prompts()))
+        prompt = body["messages"][0]["content"]
+        top = [{"token": token, "logprob": math.log(0.1)} for token in ("Yes", "No", *"12345")]
+        reply = completion(f"to {len(prompt)}", logprobs={"content": [{**top[0], "top_logprobs": top}]})
+        read, written = self.usage(prompt)
+        reply.body["usage"] = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+        return reply
+
+    def wait(self) -> None:
+        """Until it has answered all that it was asked: also those that are gone."""
+        while self.at_once:
+            time.sleep(0.005)
+
+    @staticmethod
+    def usage(prompt: str) -> tuple[int, int]:
+        return len(prompt.split()), 1 + len(prompt) % 7
+
+    def tokens_due(self) -> int:
+        """What all answers cost where each is paid for once."""
+        return sum(sum(self.usage(prompt)) for prompt in {*self.prompts()})
+
+    def paid_again(self) -> int:
+        """Requests that had been made before."""
+        return sum(count - 1 for count in Counter(self.prompts()).values())
+
+
+def _engine(options: Server, section: str) -> OpenAI:
+    given = OpenAI.Options(model="tiny", temperature=0, base_url=options.base_url, concurrency=options.concurrency)
+    return OpenAI(given, section)
+
+
+class _Asking:
+    version: ClassVar[str] = "1"
+    section: ClassVar[str]
+
+    def __init__(self, options: Any) -> None:
+        self.options = options
+        self.engine = _engine(options, self.section)
+        self.uses_gpu, self.workers = self.engine.uses_gpu, self.engine.workers
+
+    def identity(self) -> dict[str, Any]:
+        return {"class": type(self).__name__, "engine": self.engine.identity()}
+
+
+def _tokens(completions: Sequence[Completion]) -> int:
+    return sum(each.prompt_tokens + each.completion_tokens for each in completions)
+
+
+class Rater(_Asking):
+    """Asks what a passage is worth, and the same of all passages of a question: that is one request."""
+
+    section = "label"
+
+    class Options(LabelConfig, Server):
+        model_config = ConfigDict(extra="forbid")
+
+    def label(self, batch: Sequence[Labelled], tick: Tick) -> list[Verdict]:
+        completions = self.engine.complete([f"Rate what is read for {one.question}" for one in batch], tick=tick)
+        return [Verdict(len(each.text) % 2, error=each.error) for each in completions]
+
+
+class Shortener(_Asking):
+    """Asks for a short form of a question's hits."""
+
+    section = "refine"
+    needs_vectors = False
+
+    class Options(RefineConfig, Server):
+        model_config = ConfigDict(extra="forbid")
+
+    def refine(
+        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], vectors: Vectors | None, tick: Tick
+    ) -> Refined:
+        prompts = [
+            " ".join(["Shorten for", question, *(hit.text for hit in own)])
+            for question, own in zip(questions, hits, strict=True)
+        ]
+        completions = self.engine.complete(prompts, tick=tick)
+        return Refined([[Evidence(each.text, 2)] for each in completions], _tokens(completions))
+
+
+class Lister(_Asking):
+    """Asks for the facts of a passage."""
+
+    section = "split"
+    rewrites: ClassVar[bool] = True
+
+    class Options(SplitConfig, Server):
+        model_config = ConfigDict(extra="forbid")
+
+    def rewrite(self, passages: Sequence[StoredPassage], tick: Tick) -> Rewritten:
+        completions = self.engine.complete([f"List {passage.text}" for passage in passages], tick=tick)
+        return Rewritten([[each.text] for each in completions], _tokens(completions))
+
+
+class Corpus:
+    """An index of 60 passages, its questions, and their hits by keywords: what paid stages work on."""
+
+    def __init__(self, store: Path, questions: int = 24, batch: int = 10) -> None:
+        index(store, f"synthetic:passages=60,questions={questions},seed=3", bm25={"enabled": True})
+        self.index = find_index(store, "test")
+        self.passages = self.index.located(store)["passages"]
+        ask = Ask(store, self.passages, Questions(batch=batch))
+        ask.run("before")
+        self.store, self.asked = store, ask.artifact
+
+    def copied(self, store: Path) -> "Corpus":
+        """The same in a store of its own."""
+        subprocess.run(["cp", "-al", str(self.store), str(store)], check=True)
+        other = copy.copy(self)
+        other.store = store
+        other.asked, other.passages = (dataclasses.replace(one, store=store) for one in (self.asked, self.passages))
+        return other
+
+    def hits(self) -> Artifact:
+        retrieve = Retrieve(self.store, self.asked, None, self.index, RetrieveConfig(retriever="bm25", top_k=2))
+        retrieve.run("before")
+        return retrieve.artifact
+
+    def evidence(self) -> Artifact:
+        refine = Refine(self.store, self.asked, self.hits(), {"passages": self.passages}, RefineConfig())
+        refine.run("before")
+        return refine.artifact
+
+    def stage(self, name: str, url: str) -> Stage:
+        """A stage whose method asks the server at `url`."""
+        server = {"base_url": url, "concurrency": CONCURRENCY}
+        match name:
+            case "generate":
+                options = {"generator": "openai", "model": "tiny", "temperature": 0, **server}
+                return Generate(self.store, self.asked, None, GenerateConfig(**options))
+            case "critique":
+                evidence = self.evidence()
+                fake = GenerateConfig(generator="tests.support.fakes:FirstWords", per_context=True)
+                candidates = Generate(self.store, self.asked, evidence, fake)
+                candidates.run("before")
+                judge = CritiqueConfig(critic="judge", engine="openai", model="tiny", **server)
+                return Critique(self.store, self.asked, evidence, candidates.artifact, judge)
+            case "label":
+                rater = LabelConfig(labeller="tests.support.paid:Rater", **server)
+                return Label(self.store, self.asked, self.hits(), self.passages, rater)
+            case "refine":
+                shortener = RefineConfig(refiner="tests.support.paid:Shortener", **server)
+                return Refine(self.store, self.asked, self.hits(), {"passages": self.passages}, shortener)
+        return Rewrite(self.store, self.passages, SplitConfig(splitter="tests.support.paid:Lister", **server))
