@@ -6,7 +6,7 @@ DEMO := synthetic:passages=2000,questions=200,seed=0
 
 .PHONY: help setup setup-vllm demo ui test lint types unit test-slow test-vllm clean \
 	bench bench-split bench-encode bench-index bench-faiss bench-evaluate bench-scale bench-vllm bench-runners bench-pfe \
-	bench-catalog
+	bench-catalog bench-growth
 
 help:  ## What there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
@@ -72,6 +72,9 @@ bench-faiss: setup  ## Index types: recall, size and queries per second against 
 
 bench-scale: setup  ## Memory and time from 10^4 to 10^6 generated passages (half an hour, 30 GB of disk)
 	$(BIN)/python -m benchmarks.scale
+
+bench-growth: setup  ## Files opened, bytes moved and records parsed per thousand passages, from 10^4 to 10^5
+	$(BIN)/python -m benchmarks.growth
 
 bench-vllm: setup-vllm  ## Generator `vllm` against a bare LLM.generate: ratio of throughput, overhead per prompt
 	$(BIN)/python -m benchmarks.vllm_throughput
