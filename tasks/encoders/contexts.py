@@ -11,9 +11,9 @@ A passage of one sentence has no context. A text that occurs twice in one call i
 is known from an earlier corpus is not encoded again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from numpy.typing import NDArray
 from configs.schema import ContextMode, Unit
 from storage.schemas import VECTOR_KINDS
 from tasks.encoders.base import Encoder, Tick, Vectors
+
+BATCH_CHARS = 64 << 20
+"""Characters given to an encoder at once, give or take a text: the shard of an ordinary corpus has fewer."""
 
 
 @dataclass(frozen=True)
@@ -69,34 +72,54 @@ def encode_units(
         rows = [len(has_context), int(has_context.sum()), len(passages) if "passage" in units else 0]
         return _late(encoder, passages, has_context, tick, known or _nothing(encoder, rows))
     cores = [sentence.strip() for sentences in passages for sentence in sentences] if "sentence" in units else []
-    contexts = _other_sentences(passages) if cores and mode == "exact" else []
+    contexts = int(has_context.sum()) if cores and mode == "exact" else 0
     joined = originals or ["".join(sentences) for sentences in passages]
     wholes = [text.strip() for text in joined] if wants_passages(mode, units) else []
-    texts = cores + contexts + wholes
-    known = known or _nothing(encoder, list(map(len, (cores, contexts, wholes))))
+    texts = chain(cores, _other_sentences(passages) if contexts else (), wholes)
+    known = known or _nothing(encoder, [len(cores), contexts, len(wholes)])
     is_known = np.concatenate([known[kind].found for kind in VECTOR_KINDS])
     vectors = np.concatenate([known[kind].vectors for kind in VECTOR_KINDS])
-    missing = np.flatnonzero(~is_known)
+    missing = int((~is_known).sum())
     tokens = truncated = 0
-    if len(missing):
-        distinct = list(dict.fromkeys(texts[row] for row in missing))
-        row_of = {text: row for row, text in enumerate(distinct)}
-        encoded = encoder.encode(distinct, tick)
+    for batch in _batches(texts, is_known):
+        sizes = [len(rows) for rows in batch.values()]
+        encoded = encoder.encode(list(batch), _scaled(tick, sum(sizes) / missing))
         vectors = _shaped(vectors, encoded.vectors)
-        vectors[missing] = encoded.vectors[[row_of[texts[row]] for row in missing]]
-        tokens, truncated = encoded.tokens, encoded.truncated
-    core, context, passage = np.split(vectors, [len(cores), len(cores) + len(contexts)])
+        vectors[[row for rows in batch.values() for row in rows]] = np.repeat(encoded.vectors, sizes, axis=0)
+        tokens, truncated = tokens + encoded.tokens, truncated + encoded.truncated
+    core, context, passage = np.split(vectors, [len(cores), len(cores) + contexts])
     return UnitVectors(core, context, has_context[: len(cores)], passage, tokens, truncated)
 
 
-def _other_sentences(passages: Sequence[Sequence[str]]) -> list[str]:
+def _other_sentences(passages: Sequence[Sequence[str]]) -> Iterator[str]:
     """The context text of every sentence that has one: its passage without the sentence."""
-    return [
-        "".join([*sentences[:position], *sentences[position + 1 :]]).strip()
-        for sentences in passages
-        if len(sentences) > 1
-        for position in range(len(sentences))
-    ]
+    for sentences in passages:
+        if len(sentences) > 1:
+            for position in range(len(sentences)):
+                yield "".join([*sentences[:position], *sentences[position + 1 :]]).strip()
+
+
+def _batches(texts: Iterable[str], is_known: NDArray[np.bool_]) -> Iterator[dict[str, list[int]]]:
+    """The rows of every distinct text that is not known, as many at once as have some BATCH_CHARS characters: the
+    contexts of a passage's sentences have the square of its length."""
+    rows: dict[str, list[int]] = {}
+    chars = 0
+    for row, text in enumerate(texts):
+        if is_known[row]:
+            continue
+        if text not in rows:
+            chars += len(text)
+        rows.setdefault(text, []).append(row)
+        if chars >= BATCH_CHARS:
+            yield rows
+            rows, chars = {}, 0
+    if rows:
+        yield rows
+
+
+def _scaled(tick: Tick, part: float) -> Tick:
+    """For a call with a part of the texts."""
+    return lambda tokens, share: tick(tokens, share * part)
 
 
 def _late(

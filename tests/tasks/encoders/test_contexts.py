@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tasks.encoders import contexts
 from tasks.encoders.contexts import encode_units
 from tasks.encoders.minilm import MiniLM
 from tests.support.fakes import HashEncoder
@@ -132,3 +133,30 @@ def test_exact_context_is_the_rest_of_the_passage() -> None:
     vectors = encode_units(encoder("fp32"), PASSAGES[:1], "exact", ["sentence"], lambda tokens, share: None)
     rest = encoder("fp32").encode(["The town lies on a hill. Its mill still stands."]).vectors[0]
     np.testing.assert_allclose(vectors.context[1], rest, atol=2e-6)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.lists(st.sampled_from(["A is. ", "B was. ", "C? "]), min_size=1, max_size=6), max_size=6),
+    st.integers(1, 60),
+)
+def test_texts_are_encoded_in_bounded_batches(passages: list[list[str]], most: int) -> None:
+    """The contexts of a long passage have the square of its length, and are never there all at once."""
+    encoder, sizes, shares = HashEncoder(), [], []
+    encode = encoder.encode
+
+    def watched(texts, tick):
+        sizes.append(sum(map(len, texts[:-1])))
+        return encode(texts, tick)
+
+    whole = encode_units(encoder, passages, "exact", ("sentence", "passage"), lambda tokens, share: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contexts, "BATCH_CHARS", most)
+        patch.setattr(encoder, "encode", watched)
+        parts = encode_units(
+            encoder, passages, "exact", ("sentence", "passage"), lambda tokens, share: shares.append(share)
+        )
+    for kind in ("core", "context", "passage"):
+        assert np.array_equal(getattr(whole, kind), getattr(parts, kind))
+    assert all(size < most for size in sizes)
+    assert not passages or sum(shares) == pytest.approx(1)
