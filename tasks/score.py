@@ -25,7 +25,7 @@ from storage.costs import charge
 from storage.ids import shard_of
 from storage.indexes.units import table_of
 from tasks.datasets.base import Span
-from tasks.metrics.base import Answer, Case, Column, Context, Metric, RankedUnit, Summary
+from tasks.metrics.base import Answer, Case, Column, Context, Metric, RankedUnit, Summary, WithModel
 from tasks.registry import resolve, with_options
 from tasks.stage import Progress, ShardResult, Stage
 
@@ -225,9 +225,10 @@ def make_metrics(config: ScoreConfig) -> dict[str, Metric]:
 
 
 def metrics_identity(metrics: Metrics) -> dict[str, Any]:
-    """Everything that the tables depend on besides the cases: the metrics' versions and columns (k, features)."""
+    """Everything that the tables depend on besides the cases: the metrics' versions, columns (k, features), models."""
     return {
         name: {"version": metric.version, "columns": [asdict(column) for column in metric.columns()]}
+        | ({"model": metric.identity()} if isinstance(metric, WithModel) else {})
         for name, metric in metrics.items()
     }
 

@@ -231,6 +231,7 @@ class Stage(ABC):
         if len(records) != len(self.shards()):
             raise RuntimeError(f"{self.artifact.name}: {len(self.shards()) - len(records)} shards are not done")
         whole = [self.artifact.write(0, table, content) for table, content in self.conclude(records).items()]
+        self.confirm()
         rows: dict[str, int] = {}
         for record in records:
             for file in record.files:

@@ -6,7 +6,7 @@ retrieved, no answer) returns None for it: such a case is left out of the mean, 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 from pydantic import ConfigDict, Field
 
@@ -151,6 +151,15 @@ class Metric(Protocol):
 
     def summary(self, cases: Sequence[Case]) -> Mapping[str, Summary]:
         """Of all cases together; asked only where `corpus`."""
+        ...
+
+
+@runtime_checkable
+class WithModel(Protocol):
+    """A metric that asks a model."""
+
+    def identity(self) -> dict[str, Any]:
+        """What its numbers depend on besides the cases: checksums of the model's files, device, precision."""
         ...
 
 

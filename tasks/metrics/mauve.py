@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -70,6 +70,9 @@ class Mauve:
 
     def columns(self) -> tuple[Column]:
         return (Column(self.column, f"MAUVE {self.features}", needs=JUDGED),)
+
+    def identity(self) -> dict[str, Any]:
+        return self.encoder.identity()
 
     @cached_property
     def encoder(self) -> TransformerEncoder:
