@@ -137,7 +137,7 @@ def test_index_and_evaluate_lose_a_node_each_and_no_byte(nodes: Nodes, tmp_path:
             victim = halted_node(nodes, halt, process)
             nodes.kill(victim)
             subprocess.run(["rm", "-r", str(halt)], check=True)
-            output, _ = process.communicate(timeout=120)
+            output, _ = process.communicate(timeout=300)
         finally:
             process.kill()
         assert process.returncode == 0, output

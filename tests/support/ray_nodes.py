@@ -59,7 +59,7 @@ def three_nodes(folder: Path) -> Iterator[Nodes]:
         process.wait()
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 120) -> None:
+def wait_for(condition: Callable[[], object], seconds: float = 300) -> None:
     """Wait until the condition holds. Raises TimeoutError."""
     end = time.monotonic() + seconds
     while not condition():
