@@ -260,7 +260,10 @@ class ChatServer:
                 outer.serve(self, None)
 
             def do_POST(self) -> None:
-                outer.serve(self, json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                size = int(self.headers["Content-Length"])
+                body = self.rfile.read(size)
+                if len(body) == size:  # who was killed in the middle of asking has asked nothing
+                    outer.serve(self, json.loads(body))
 
             def log_message(self, format: str, *args: Any) -> None:
                 """Quiet."""
