@@ -1,18 +1,14 @@
-"""The two processes behind `vitalfew ui`: Prefect's server, and the runner that serves the deployments.
+"""The process of the runner that serves the deployments to Prefect's server (`vitalfew ui`).
 
-    python -m flows.serve server
-    python -m flows.serve runner STORE READY [CORPORA]
+    python -m flows.serve STORE READY [CORPORA]
 
-Both end with the process that started them: their standard input is its pipe, and is at its end when that process is,
-however it came to be so. All settings are environment variables of Prefect's (`flows/server.py`).
+It ends with the process that started it. All settings are environment variables of Prefect's
+(`flows/server/service.py`).
 """
 
 import asyncio
 import logging
-import os
-import signal
 import sys
-import threading
 import time
 from importlib import import_module
 from pathlib import Path
@@ -30,12 +26,13 @@ from prefect.types.entrypoint import EntrypointType
 
 from flows.forms import ReEncode
 from flows.pipelines.corpora import corpora, find_corpus
+from flows.server.access import PATIENCE
+from flows.server.api import end_with_parent
 
 logger = logging.getLogger("vitalfew")
 
 AT_ONCE = 2
 """Runs that work at the same time; others wait. Each takes the whole machine unless its `workers` say otherwise."""
-PATIENCE = 120.0
 FLOWS = (
     "flows.evaluate:evaluate_experiment",
     "flows.index_corpus:index_datasets",
@@ -46,15 +43,6 @@ FLOWS = (
 )
 """What the UI can start, in its order: flows whose one parameter, `parameters`, is a `Place`."""
 TAG = "vitalfew"
-
-
-def serve_api() -> None:
-    """Prefect's server with its UI, on the loopback interface alone."""
-    import uvicorn
-    from prefect.server.api.server import create_app
-
-    port = int(os.environ["PREFECT_SERVER_API_PORT"])
-    uvicorn.run(create_app(final=True), host="127.0.0.1", port=port, log_level="warning", timeout_graceful_shutdown=2)
 
 
 class OrderlyRunner(Runner):
@@ -157,18 +145,7 @@ def _await(client: Any) -> None:
         time.sleep(0.2)
 
 
-def _end_with_parent() -> None:
-    def wait() -> None:
-        os.read(0, 1)  # not sys.stdin, which this thread would hold when the process ends
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=wait, daemon=True).start()
-
-
 if __name__ == "__main__":
-    _end_with_parent()
-    if sys.argv[1] == "server":
-        serve_api()
-    else:
-        store, ready, *own = map(Path, sys.argv[2:])
-        serve_deployments(store, ready, own[0] if own else None)
+    end_with_parent()
+    store, ready, *own = map(Path, sys.argv[1:])
+    serve_deployments(store, ready, own[0] if own else None)

@@ -4,10 +4,13 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
+from urllib.request import urlopen
+
+if TYPE_CHECKING:
+    from flows.server.access import Server
 
 POOL = "vitalfew"
 
@@ -24,36 +27,50 @@ class Check:
 
 def operations(store: Path) -> list[Check]:
     """Check only what the user has set up: a run needs neither a server nor a pool."""
-    from flows.server import answers, running
+    from flows.server.access import named, running
 
-    service, elsewhere = running(store), os.environ.get("PREFECT_API_URL", "").removesuffix("/api")
-    address = service.address if service else elsewhere
-    if not address:
+    service, elsewhere = running(store), os.environ.get("PREFECT_API_URL", "")
+    server = service or (named(store, elsewhere) if elsewhere else None)
+    others = [*_leftover(store), *_corpora(store), *_webhook()]
+    if not server:
         remedy = "none runs, so every run starts its own; `vitalfew ui` starts one with the UI and the schedules"
-        return [Check("Prefect server", False, remedy, needed=False), *_corpora(store), *_webhook()]
-    if not answers(address):
+        return [Check("Prefect server", False, remedy, needed=False), *others]
+    if not server.answers():
         remedy = "start `vitalfew ui` again" if service else "start it, or unset PREFECT_API_URL"
-        return [Check("Prefect server", False, f"{address} does not answer; {remedy}"), *_corpora(store), *_webhook()]
-    return [Check("Prefect server", True, f"{address} answers"), *_pool(address), *_corpora(store), *_webhook()]
+        return [Check("Prefect server", False, f"{server.address} does not answer; {remedy}"), *others]
+    if server.status("/api/version") == 401:
+        remedy = "set PREFECT_API_AUTH_STRING to the secret that it asks for"
+        return [Check("Prefect server", False, f"{server.address} refuses; {remedy}"), *others]
+    return [Check("Prefect server", True, f"{server.address} answers"), *_pool(server), *others]
 
 
-def _pool(address: str) -> list[Check]:
+def _leftover(store: Path) -> list[Check]:
+    """Check that no home of Prefect's lies in the store, as earlier versions had it."""
+    from flows.server.home import leftover
+    from storage import files
+
+    old = store / ".prefect"
+    remedy = f"`vitalfew ui` moves it out if nothing has taken its place; {leftover(old)}"
+    return [Check("secrets", False, remedy, needed=False)] if files.is_folder(old) else []
+
+
+def _pool(server: "Server") -> list[Check]:
     """Check the work pool of prefect.yaml and its workers, for schedules that outlive `vitalfew ui`."""
     try:
-        _ask(f"{address}/api/work_pools/{POOL}")
+        _ask(server, f"/api/work_pools/{POOL}")
     except HTTPError as error:
         remedy = f"`prefect work-pool create {POOL} --type process` if runs must outlive `vitalfew ui`"
         message = f"no work pool {POOL}; {remedy}" if error.code == 404 else f"work pool {POOL}: {error}"
         return [Check("work pool", False, message, needed=False)]
-    workers = _ask(f"{address}/api/work_pools/{POOL}/workers/filter", {})
+    workers = _ask(server, f"/api/work_pools/{POOL}/workers/filter", {})
     online = sorted(worker["name"] for worker in workers if worker["status"] == "ONLINE")
     message = ", ".join(online) or f"none is online; prefect worker start --pool {POOL}"
     return [Check("work pool", True, POOL), Check("worker", bool(online), message, needed=False)]
 
 
-def _ask(url: str, body: Any = None) -> Any:
+def _ask(server: "Server", path: str, body: Any = None) -> Any:
     content = None if body is None else json.dumps(body).encode()
-    with urlopen(Request(url, content, {"Content-Type": "application/json"}), timeout=5) as answer:
+    with urlopen(server.request(path, content), timeout=5) as answer:
         return json.load(answer)
 
 

@@ -20,10 +20,10 @@ def execute(parameters: Execution, flow: Callable[[], Callable[[Any], Any]]) -> 
     if not plan.done():
         plan.room()
         if parameters.runner == "ray":
-            from flows.server import check_server
+            from flows.server.access import connect
 
-            check_server()
             end_at_once_on_interrupt(parameters.store)
+            connect(parameters.store)
             with handed_over(parameters, plan):
                 return flow()(parameters)
     return plan.run(run_serially)

@@ -79,7 +79,6 @@ def prepare(verbose: bool) -> None:
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_LOGGING_LEVEL": "INFO" if verbose else "CRITICAL",  # this command reports an error once
-        "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",  # a busy machine is slow, not broken
         "DO_NOT_TRACK": "1",
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_VERBOSITY": "error",

@@ -1,17 +1,21 @@
 """The command `ui`."""
 
+import shlex
 import signal
 import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.markup import escape
 
 from flows.cli.terminal import DEFAULT_STORE, StoreOption, VerboseOption, err, explained_errors, out, prepare
+
+if TYPE_CHECKING:
+    from flows.server.service import Service
 
 
 def ui(
@@ -25,8 +29,9 @@ def ui(
 ) -> None:
     """Start runs, look at them and schedule them in a browser, on this machine alone; Ctrl-C stops all of it.
 
-    Serves Prefect's UI with every flow. A corpus whose file has a `cron` is re-encoded at those times. The
-    database and the logs are in $PREFECT_HOME, or in `.prefect` in the store.
+    Serves Prefect's UI with every flow, to whoever has the secret in the address that it prints. A corpus whose file
+    has a `cron` is re-encoded at those times. The database and the logs are in $PREFECT_HOME, or in the user's state
+    directory (~/.local/state/vitalfew).
 
         vitalfew ui --store store
     """
@@ -36,14 +41,17 @@ def ui(
     with explained_errors():
         from flows.pipelines.corpora import corpora as files
         from flows.pipelines.corpora import find_corpus
-        from flows.server import ServiceEnded, service
+        from flows.server.home import prepare as prepare_home
+        from flows.server.service import ServiceEnded, service
 
+        if told := prepare_home(store):
+            err.print(escape(told), soft_wrap=True)
         scheduled = {name: cron for name in files(store, corpora) if (cron := find_corpus(name, store, corpora).cron)}
         try:
             with ExitStack() as stack:
                 with err.status("Starting Prefect's server …"):
                     running = stack.enter_context(service(store, port, corpora))
-                _announce(running.address, running.folder, scheduled)
+                _announce(running, scheduled)
                 while True:
                     running.check()
                     time.sleep(1)
@@ -54,12 +62,13 @@ def ui(
             raise typer.Exit(1) from None
 
 
-def _announce(address: str, folder: Path, scheduled: dict[str, str]) -> None:
-    out.print(f"Ready: {address}/deployments  (Ctrl-C stops it and its runs)", soft_wrap=True)
+def _announce(service: "Service", scheduled: dict[str, str]) -> None:
+    out.print(f"Ready: {service.start_page}  (Ctrl-C stops it and its runs)", soft_wrap=True, highlight=False)
     for name, cron in scheduled.items():
         out.print(f"Corpus {escape(name)} is re-encoded automatically: {escape(cron)}", soft_wrap=True)
-    out.print(f"Runs of the command line appear there too after  export PREFECT_API_URL={address}/api", soft_wrap=True)
-    out.print(f"Database and logs: {escape(str(folder))}", soft_wrap=True)
+    exports = escape(shlex.quote(str(service.exports)))
+    out.print(f"Runs of the command line appear there too after  . {exports}", soft_wrap=True)
+    out.print(f"Database and logs: {escape(str(service.folder))}", soft_wrap=True)
     sys.stdout.flush()
 
 

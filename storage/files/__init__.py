@@ -32,6 +32,7 @@ from storage.files.local import (
     tree_bytes,
 )
 from storage.files.locks import is_locked, locked
+from storage.files.private import make_private_folder, move_private, open_private, write_private
 from storage.files.processes import is_alive, this_process
 from storage.files.records import DamagedRecord, Record, read_json, read_record, write_json
 from storage.files.tables import (
@@ -75,7 +76,10 @@ __all__ = [
     "local",
     "locked",
     "make_folder",
+    "make_private_folder",
     "map_array",
+    "move_private",
+    "open_private",
     "open_table",
     "read_array",
     "read_arrays",
@@ -103,6 +107,7 @@ __all__ = [
     "write_atomically",
     "write_bytes",
     "write_json",
+    "write_private",
     "write_rows",
     "write_table",
     "write_tensors",

@@ -9,14 +9,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect as websocket
+from websockets.typing import Origin, Subprotocol
 
 from flows.cli.operations import operations
+from storage.catalog.database import QueryError
 from storage.runs import read_runs
 from tests.support.fakes import ChatServer, Reply
 from tests.support.indexing import index, reused, sql
@@ -25,7 +29,7 @@ from tests.support.prefect_ui import ROOT, Ui, wait
 pytestmark = pytest.mark.slow
 
 FAST = ["generate.generator=tests.support.fakes:FirstWords"]
-SLOW, LOST = (f"synthetic:passages=200,questions=20,seed={seed}" for seed in (3, 4))
+SLOW, LOST, LINE = (f"synthetic:passages=200,questions=20,seed={seed}" for seed in (3, 4, 5))
 CHROMIUM = "/usr/bin/chromium"
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 
@@ -221,19 +225,125 @@ def test_an_evaluation_over_rest(ui: Ui) -> None:
     assert read_runs(ui.store)[-1].config["methods"][-1]["retrieve"]["alpha"] == 0.5
 
 
+def strangers(ui: Ui) -> Iterator[tuple[int, dict[str, str]]]:
+    """The headers of those who may not come in, and the status that refuses them."""
+    evil, host, own = "http://evil.example", f"127.0.0.1:{ui.port}", {"Authorization": ui.authorization}
+    yield 401, {}
+    yield 401, {"Origin": ui.address}
+    yield 401, {"Authorization": "Basic Z3Vlc3NlZA=="}
+    for secret in ({}, own):
+        yield 421, {"Host": f"evil.example:{ui.port}", "Origin": f"{evil}:{ui.port}", **secret}  # DNS rebinding
+        yield 421, {"Host": "127.0.0.1:1", **secret}
+        yield 403, {"Host": host, "Origin": evil, **secret}
+        yield 403, {"Host": host, "Origin": "null", **secret}
+
+
+def test_a_stranger_changes_nothing(ui: Ui, tmp_path: Path) -> None:
+    """A shell command as the step of a deployment, and posts without a body, which need no permission beforehand."""
+    command = {"prefect.deployments.steps.run_shell_script": {"script": f"touch {tmp_path}/evil"}}
+    before = ui.deployment("train")
+    deployed = f"/api/deployments/{before['id']}"
+    for status, headers in strangers(ui):
+        assert ui.answer("PATCH", deployed, {"pull_steps": [command]}, **headers) == status
+        assert ui.answer("POST", f"{deployed}/create_flow_run", {}, **headers) == status
+        assert ui.answer("POST", f"{deployed}/pause_deployment", **headers) == status
+        assert ui.answer("POST", f"{deployed}/resume_deployment", **headers) == status
+        # what is only read by a page of another origin, its browser keeps from it
+        reads = 200 if (status, headers.get("Authorization")) == (403, ui.authorization) else status
+        assert ui.answer("GET", deployed, **headers) in (reads, 401)
+    after = ui.deployment("train")
+    kept = ("pull_steps", "paused", "parameters", "entrypoint", "updated")
+    assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
+    assert ui.runs("train") == []
+    own = {"Authorization": ui.authorization, "Origin": ui.address.replace("127.0.0.1", "localhost")}
+    assert ui.answer("POST", f"{deployed}/pause_deployment", **own) == 200
+    assert ui.answer("POST", f"{deployed}/resume_deployment", **own) == 200
+    assert ui.answer("GET", "/api/health") == 200
+
+
+SOCKETS = ["events/out", "events/in", "logs/out", "task_runs/subscriptions/scheduled", "work_pools/a/workers/connect"]
+
+
+@pytest.mark.parametrize("path", SOCKETS)
+def test_a_stranger_hears_nothing(ui: Ui, path: str) -> None:
+    url, subprotocols = f"ws://127.0.0.1:{ui.port}/api/{path}", [Subprotocol("prefect")]
+    for origin in ("http://evil.example", f"http://evil.example:{ui.port}", "null"):
+        with pytest.raises(InvalidStatus, match="403"):
+            websocket(url, origin=Origin(origin), subprotocols=subprotocols)
+    with socket.create_connection(("127.0.0.1", ui.port)) as rebound, pytest.raises(InvalidStatus, match="403"):
+        websocket(url.replace("127.0.0.1", "evil.example"), sock=rebound, subprotocols=subprotocols)
+    for secret in (None, "", "guessed"):
+        with websocket(url, subprotocols=subprotocols) as connection:
+            connection.send(json.dumps({"type": "auth", "token": secret}))
+            with pytest.raises(ConnectionClosed):
+                connection.recv(30)
+    with websocket(url, origin=Origin(ui.address), subprotocols=subprotocols) as connection:
+        connection.send(json.dumps({"type": "auth", "token": ui.secret}))
+        assert json.loads(connection.recv(30))["type"] == "auth_success"
+
+
+def holders(folder: Path, text: str) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
+
+
+def test_nothing_secret_lies_in_the_store_or_opens_by_the_database_alone(ui: Ui) -> None:
+    script = "from prefect.blocks.system import Secret; Secret(value='sk-very-secret').save('a-key', overwrite=True)"
+    shell = f'. {ui.home}/client.env && {sys.executable} -c "{script}"'
+    done = subprocess.run(["sh", "-c", shell], env=ui.environment, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (block,) = ui.call("/block_documents/filter", {"include_secrets": True})
+    assert block["data"]["value"] == "sk-very-secret"
+    key = next((ui.state_home / "vitalfew" / "keys").iterdir()).read_text()
+    assert holders(ui.state_home, "sk-very-secret") == []
+    assert holders(ui.home, key) == []
+    assert {path.name for path in holders(ui.home, ui.secret)} == {"ui.json", "client.env"}
+    for secret in (key, ui.secret, "sk-very-secret"):
+        assert holders(ui.store, secret) == []
+    arguments = [argument for process in ui.family() for argument in process.cmdline()]
+    assert not [argument for argument in arguments if key in argument or ui.secret in argument]
+    files = [path for path in ui.state_home.rglob("*") if path.is_file() and path.stat().st_size]
+    assert {path.name: path.stat().st_mode & 0o077 for path in files} == {path.name: 0 for path in files}
+    folders = (ui.state_home / "vitalfew", ui.home, ui.state_home / "vitalfew" / "keys")
+    assert {folder.stat().st_mode & 0o777 for folder in folders} == {0o700}
+    with pytest.raises(QueryError, match="Permission"):
+        sql(ui.store, f"SELECT * FROM read_text('{ui.home}/ui.json')")
+
+
+def test_a_run_of_the_command_line_appears_there_by_its_address_alone(ui: Ui) -> None:
+    named = {**ui.environment, "PREFECT_API_URL": f"{ui.address}/api", "PREFECT_API_AUTH_STRING": "of an earlier start"}
+    command = [sys.executable, "-m", "flows.cli", "index", LINE, "--name", "line", "--store", str(ui.store)]
+    fake = ["--workers", "1", "--set", "encode.encoder=tests.support.fakes:HashEncoder"]
+    done = subprocess.run([*command, *fake], env=named, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert [run["state_type"] for run in ui.runs("index-corpus")] == ["COMPLETED"]
+
+
+def test_the_secret_opens_both_versions_of_the_interface(ui: Ui) -> None:
+    with chromium() as browser:
+        page = browser.new_page()
+        page.set_default_timeout(90_000)
+        page.goto(f"{ui.address}/deployments")
+        page.get_by_role("button", name="Login").wait_for()
+        page.goto(f"{ui.address}/start#of-an-earlier-start")
+        page.get_by_text("not the address").wait_for()
+        page.goto("about:blank")
+        page.goto(ui.start_page)
+        page.wait_for_url(f"{ui.address}/deployments")
+        assert ui.secret not in page.url
+        for path in ("/deployments", "/v2/deployments"):
+            page.goto(f"{ui.address}{path}")
+            page.get_by_role("link", name="evaluate-experiment").first.wait_for()
+
+
 def test_an_evaluation_in_a_browser(ui: Ui, tmp_path: Path) -> None:
     """As a person does it: from the list of deployments to the form, a wrong value, a right one, the artifacts."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install 'vitalfew[dev]'")
-    if not os.path.exists(CHROMIUM):
-        pytest.skip(f"no {CHROMIUM}: apt-get install chromium")
     outside: list[str] = []
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+    with chromium() as browser:
         page = browser.new_page(viewport={"width": 1300, "height": 1900})
         page.set_default_timeout(90_000)
         page.add_init_script(REMEMBER)
         page.on("request", lambda request: outside.append(request.url))
-        page.goto(f"{ui.address}/deployments")
+        page.goto(ui.start_page)
         page.get_by_role("link", name="evaluate-experiment").first.click()
         page.wait_for_url("**/deployments/deployment/*")
         page.get_by_role("button", name="Run", exact=True).click()
@@ -251,11 +361,22 @@ def test_an_evaluation_in_a_browser(ui: Ui, tmp_path: Path) -> None:
         page.get_by_role("link", name="report").first.wait_for()
         page.screenshot(path=tmp_path / "artifacts.png")
         look_at_artifacts(page, ui, run, tmp_path)
-        browser.close()
     assert [url for url in outside if not url.startswith((ui.address, "data:", "blob:"))] == []
     retrieve = read_runs(ui.store)[-1].config["methods"][-1]["retrieve"]
     assert (retrieve["alpha"], retrieve["top_k"]) == (0.3, 10)
     print(f"screenshots: {tmp_path}")
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """A browser, until the end of the block."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install 'vitalfew[dev]'")
+    if not os.path.exists(CHROMIUM):
+        pytest.skip(f"no {CHROMIUM}: apt-get install chromium")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield browser
+        browser.close()
 
 
 REMEMBER = """
@@ -326,6 +447,7 @@ def test_a_second_ui_and_a_port_that_is_taken(ui: Ui, tmp_path: Path) -> None:
 def test_doctor_finds_the_server(ui: Ui, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PREFECT_HOME", raising=False)
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(ui.state_home))
     checks = {check.what: check for check in operations(ui.store)}
     assert checks["Prefect server"].found == f"{ui.address} answers"
     assert "prefect work-pool create vitalfew" in checks["work pool"].found
@@ -341,7 +463,7 @@ def test_doctor_finds_the_server(ui: Ui, tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_server_that_dies_in_mid_run(ui: Ui, hold: Path) -> None:
     run = halted(ui, "lost", hold)
     family = ui.family()
-    server = next(process for process in family if "server" in process.cmdline())
+    server = next(process for process in family if "flows.server.api" in process.cmdline())
     server.kill()
     told = ui.process.communicate(timeout=90)[1]
     assert ui.process.returncode == 1
@@ -372,6 +494,6 @@ def test_it_can_be_stopped_as_soon_as_it_is_ready(tmp_path: Path) -> None:
 
 def recorded(ui: Ui) -> tuple[dict[str, str], set[int]]:
     """Of one that has ended: the states of its runs, and whether its deployments are paused."""
-    with closing(sqlite3.connect(ui.store / ".prefect" / "prefect.db")) as database:
+    with closing(sqlite3.connect(ui.home / "prefect.db")) as database:
         states = dict(database.execute("SELECT id, state_type FROM flow_run"))
         return states, {paused for (paused,) in database.execute("SELECT paused FROM deployment")}

@@ -8,9 +8,10 @@ import socket
 import subprocess
 import sys
 import time
+from base64 import b64encode
 from collections.abc import Callable
-from contextlib import suppress
-from http.client import HTTPException
+from contextlib import closing, suppress
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -38,9 +39,11 @@ class Ui:
         self.store = store
         self.port = port or free_port()
         self.address = f"http://127.0.0.1:{self.port}"
-        self.environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **environment}
-        self.environment.pop("PREFECT_HOME", None)
-        self.environment.pop("PREFECT_API_URL", None)
+        self.state_home = store.parent / "state"
+        own = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "XDG_STATE_HOME": str(self.state_home)}
+        self.environment = {**os.environ, **own, **environment}
+        for name in ("PREFECT_HOME", "PREFECT_API_URL", "PREFECT_API_AUTH_STRING"):
+            self.environment.pop(name, None)
 
     def command(self) -> list[str]:
         return [sys.executable, "-u", "-m", "flows.cli", "ui", "--port", str(self.port), "--store", str(self.store)]
@@ -61,6 +64,8 @@ class Ui:
         line = self.process.stdout.readline()
         if "Ready" not in line:
             raise AssertionError(self.process.communicate()[1])
+        self.start_page = line.split()[1]
+        self.secret = self.start_page.partition("#")[2]
         return time.monotonic() - began
 
     def works(self) -> bool:
@@ -71,7 +76,25 @@ class Ui:
         return psutil.Process(self.process.pid).children(recursive=True)
 
     def log(self, name: str) -> str:
-        return (self.store / ".prefect" / f"{name}.log").read_text()
+        return (self.home / f"{name}.log").read_text()
+
+    @property
+    def home(self) -> Path:
+        """Of Prefect, in the user's state directory."""
+        (folder,) = (self.state_home / "vitalfew").glob(f"{self.store.name}-*")
+        return folder
+
+    @property
+    def authorization(self) -> str:
+        return f"Basic {b64encode(self.secret.encode()).decode()}"
+
+    def answer(self, method: str, path: str, body: Any = None, **headers: str) -> int:
+        """The status of a request that may be a stranger's: it has no headers but these, and those that HTTP needs."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
+        with closing(connection):
+            content = {} if body is None else {"Content-Type": "application/json"}
+            connection.request(method, path, None if body is None else json.dumps(body), content | headers)
+            return connection.getresponse().status
 
     def end(self, number: int = signal.SIGINT) -> tuple[str, list[psutil.Process]]:
         """What it says, and the processes that are left of it."""
@@ -94,7 +117,7 @@ class Ui:
 
         What cannot be cancelled is killed with all the rest, for the next test to start anew; raises AssertionError.
         """
-        runner = next(process for process in self.family() if "runner" in process.cmdline())
+        runner = next(process for process in self.family() if "flows.serve" in process.cmdline())
 
         def settled() -> bool:
             self.drop_waiting()
@@ -113,7 +136,8 @@ class Ui:
     def call(self, path: str, body: Any = None, method: str | None = None) -> Any:
         """The answer of the REST interface. Raises HTTPError."""
         content = None if body is None else json.dumps(body).encode()
-        request = Request(f"{self.address}/api{path}", content, {"Content-Type": "application/json"}, method=method)
+        headers = {"Content-Type": "application/json", "Authorization": self.authorization}
+        request = Request(f"{self.address}/api{path}", content, headers, method=method)
         for attempt in range(5):
             try:
                 with urlopen(request, timeout=30) as answer:

@@ -1,5 +1,7 @@
-"""Prefect's server and the runner of the deployments, as two processes that end with this one. Imports no Prefect."""
+"""`vitalfew ui`: Prefect's server and the runner of the deployments, as two processes that end with this one. Imports
+no Prefect."""
 
+import json
 import os
 import socket
 import subprocess
@@ -7,19 +9,19 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import psutil
 
 from configs.loading import ConfigError
+from flows.server.access import PATIENCE, Server, new_secret, protected, running
+from flows.server.api import HOST
+from flows.server.guard import START
+from flows.server.home import encryption_key, home
 from storage import files
 
-HOST = "127.0.0.1"
-PATIENCE = 120.0
 GRACE = {"runner": 40.0, "server": 4.0}
 """Seconds that a process has to end by itself: the runner gives its runs 30, and reports their states to the server."""
 
@@ -28,54 +30,13 @@ class ServiceEnded(RuntimeError):
     """A process of the service has ended; the message says which, and where its log is."""
 
 
-@dataclass(frozen=True)
-class Running:
-    """A running `vitalfew ui`: its address, and the process that started it."""
-
-    address: str
-    pid: int
-
-
-def home(store: Path) -> Path:
-    """The directory of Prefect's database and of the logs: $PREFECT_HOME, or `.prefect` in the store."""
-    return Path(os.environ.get("PREFECT_HOME") or files.local(store / ".prefect")).expanduser().absolute()
-
-
-def running(store: Path) -> Running | None:
-    """The service of this store, if there is one."""
-    folder = home(store)
-    with files.locked(folder / "ui.lock", wait=False) as free:
-        if free or not files.is_folder(folder):
-            return None
-    with suppress(OSError, ValueError, TypeError):
-        return Running(**files.read_json(folder / "ui.json"))
-    return None
-
-
-def answers(address: str) -> bool:
-    """Whether Prefect's server at this address answers within two seconds."""
-    try:
-        with urlopen(f"{address}/api/health", timeout=2) as answer:
-            return answer.status == 200
-    except (URLError, OSError):
-        return False
-
-
-def check_server() -> None:
-    """Raises ConfigError if PREFECT_API_URL names a server that does not answer."""
-    address = os.environ.get("PREFECT_API_URL", "").rstrip("/").removesuffix("/api")
-    if address and not answers(address):
-        raise ConfigError(f"Prefect's server at {address} (PREFECT_API_URL) does not answer; start it, or unset that")
-
-
 @contextmanager
 def service(store: Path, port: int, corpora: Path | None = None) -> Iterator["Service"]:
-    """Start both processes, and end both with the block.
+    """Start both processes, and end both with the block; `prepare` has made the store's home.
 
     Raises ConfigError if the service runs already or the port is taken, ServiceEnded if it does not start.
     """
     folder = home(store)
-    files.make_folder(folder)
     with files.locked(folder / "ui.lock", wait=False) as free:
         if not free:
             other = running(store)
@@ -103,26 +64,31 @@ class Service:
     """The processes, by name."""
 
     def __init__(self, store: Path, folder: Path, port: int, corpora: Path | None) -> None:
-        self.address = f"http://{HOST}:{port}"
+        self.server = Server(f"http://{HOST}:{port}", new_secret(), os.getpid())
         self.folder = folder
         self.ready = folder / "ready"
         own = [str(corpora.absolute())] if corpora else []
-        self.commands = {"server": ["server"], "runner": ["runner", str(store.absolute()), str(self.ready), *own]}
+        self.commands = {
+            "server": ["flows.server.api"],
+            "runner": ["flows.serve", str(store.absolute()), str(self.ready), *own],
+        }
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._logs: list[IO[bytes]] = []
 
     def start(self) -> None:
-        """Raises ServiceEnded if a process ends, or after two minutes."""
+        """Raises ServiceEnded if a process ends, or after five minutes."""
         files.remove(self.ready)
-        files.write_json(self.folder / "ui.json", {"address": self.address, "pid": os.getpid()})
-        for name, arguments in self.commands.items():
-            self._logs.append(self.log(name).open("wb"))
+        files.write_private(self.folder / "ui.json", json.dumps(asdict(self.server)))
+        files.write_private(self.exports, "".join(f"export {name}={value}\n" for name, value in self._client().items()))
+        settings = {"server": self._server(), "runner": self._client()}
+        for name, command in self.commands.items():
+            self._logs.append(files.open_private(self.log(name)))
             self.processes[name] = subprocess.Popen(
-                [sys.executable, "-m", "flows.serve", *arguments],
+                [sys.executable, "-m", *command],
                 stdin=subprocess.PIPE,  # closes when this process ends
                 stdout=self._logs[-1],
                 stderr=subprocess.STDOUT,
-                env=self._environment(),
+                env={**os.environ, **self._common(), **settings[name]},
                 start_new_session=True,  # Ctrl-C reaches only this process, which then ends them in order
             )
         deadline = time.monotonic() + PATIENCE
@@ -164,22 +130,42 @@ class Service:
         for log in self._logs:
             log.close()
         files.remove(self.folder / "ui.json")
+        files.remove(self.exports)
 
     def log(self, name: str) -> Path:
         return self.folder / f"{name}.log"
 
-    def _environment(self) -> dict[str, str]:
-        """Prefect's settings: everything stays on this machine, and a run's log has this project's messages."""
+    @property
+    def start_page(self) -> str:
+        """Where a browser gets the secret."""
+        return f"{self.server.address}{START}#{self.server.secret}"
+
+    @property
+    def exports(self) -> Path:
+        """A file for a shell, with what a client needs."""
+        return self.folder / "client.env"
+
+    def _client(self) -> dict[str, str]:
         return {
-            **os.environ,
-            "PREFECT_HOME": str(self.folder),
-            "PREFECT_API_URL": f"{self.address}/api",
-            "PREFECT_SERVER_API_HOST": HOST,
-            "PREFECT_SERVER_API_PORT": self.address.rpartition(":")[2],
-            # Pages of other sites in the same browser must not start runs here.
-            "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"{self.address},{self.address.replace(HOST, 'localhost')}",
-            "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+            "PREFECT_API_URL": f"{self.server.address}/api",
+            "PREFECT_API_AUTH_STRING": self.server.secret or "",
+        }
+
+    def _server(self) -> dict[str, str]:
+        key = encryption_key(self.folder)
+        return {
+            **protected(self.server),
+            **({"PREFECT_SERVER_ENCRYPTION_KEY": key} if key else {}),
+            "PREFECT_API_URL": f"{self.server.address}/api",
+            "PREFECT_SERVER_API_PORT": self.server.address.rpartition(":")[2],
             "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
+        }
+
+    def _common(self) -> dict[str, str]:
+        """Prefect's settings for both: a run's log has this project's messages."""
+        return {
+            "PREFECT_HOME": str(self.folder),
+            "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
             "PREFECT_LOGGING_LEVEL": "INFO",
             "PREFECT_LOGGING_EXTRA_LOGGERS": "vitalfew",
             "PREFECT_RUNNER_POLL_FREQUENCY": "2",

@@ -1,0 +1,151 @@
+"""How a command reaches a Prefect server: by its address and its secret, which lies in a file of the user alone."""
+
+import atexit
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from base64 import b64encode
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+from configs.loading import ConfigError
+from flows.server.api import HOST
+from flows.server.home import home
+from storage import files
+
+PATIENCE = 300.0
+"""Seconds that a server has to start: a busy machine is slow, not broken."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server's address without `/api`, the secret that it asks for, and the process of a `vitalfew ui`."""
+
+    address: str
+    secret: str | None = field(default=None, repr=False)
+    pid: int | None = None
+
+    def status(self, path: str) -> int | None:
+        """The status of its answer to a GET within two seconds; None without an answer."""
+        try:
+            with urlopen(self.request(path), timeout=2) as answer:
+                return int(answer.status)
+        except HTTPError as error:
+            return error.code
+        except (URLError, OSError):
+            return None
+
+    def answers(self) -> bool:
+        return self.status("/api/health") == 200
+
+    def request(self, path: str, body: bytes | None = None) -> Request:
+        basic = b64encode((self.secret or "").encode()).decode()
+        own = {"Authorization": f"Basic {basic}"} if self.secret else {}
+        return Request(f"{self.address}{path}", body, {"Content-Type": "application/json", **own})
+
+
+def new_secret() -> str:
+    return secrets.token_urlsafe(32)
+
+
+def running(store: Path) -> Server | None:
+    """The `vitalfew ui` of this store, if there is one."""
+    folder = home(store)
+    with files.locked(folder / "ui.lock", wait=False) as free:
+        if free or not files.is_folder(folder):
+            return None
+    with suppress(OSError, ValueError, TypeError):
+        return Server(**files.read_json(folder / "ui.json"))
+    return None
+
+
+def named(store: Path, url: str) -> Server:
+    """The server of PREFECT_API_URL: with the secret of the store's `vitalfew ui` if it is that one, else with the
+    user's own, PREFECT_API_AUTH_STRING."""
+    address = url.rstrip("/").removesuffix("/api")
+    own = running(store)
+    if own and address in (own.address, own.address.replace(HOST, "localhost")):
+        return own
+    return Server(address, os.environ.get("PREFECT_API_AUTH_STRING"))
+
+
+def connect(store: Path) -> None:
+    """Give the flows of this process a server until its end: the one that Prefect's settings name, or a temporary one.
+
+    Raises ConfigError if the named one does not answer or asks for another secret, or if no other starts.
+    """
+    from prefect.settings import get_current_settings
+
+    settings = get_current_settings()
+    if settings.api.url:
+        server = named(store, settings.api.url)
+        _check(server)
+        if server.pid:
+            _use(server)
+    elif settings.server.ephemeral.enabled:
+        _use(_temporary())
+
+
+def _check(server: Server) -> None:
+    if not server.answers():
+        raise ConfigError(
+            f"Prefect's server at {server.address} (PREFECT_API_URL) does not answer; start it, or unset that"
+        )
+    if server.status("/api/version") == 401:
+        raise ConfigError(f"Prefect's server at {server.address} asks for another secret: set PREFECT_API_AUTH_STRING")
+
+
+def _use(server: Server) -> None:
+    """Prefect's settings of this process and of those that it starts."""
+    from prefect.context import refresh_global_settings_context
+
+    os.environ |= {"PREFECT_API_URL": f"{server.address}/api", "PREFECT_API_AUTH_STRING": server.secret or ""}
+    refresh_global_settings_context()
+
+
+def _temporary() -> Server:
+    """A server for this process. Prefect would start one too, which asks for no secret and answers any host's pages."""
+    with socket.socket() as bound:
+        bound.bind((HOST, 0))
+        server = Server(f"http://{HOST}:{bound.getsockname()[1]}", new_secret())
+        process = subprocess.Popen(
+            [sys.executable, "-m", "flows.server.api", str(bound.fileno())],
+            stdin=subprocess.PIPE,  # closes when this process ends
+            pass_fds=[bound.fileno()],
+            env={
+                **os.environ,
+                **protected(server),
+                "PREFECT__SERVER_EPHEMERAL": "1",
+                "PREFECT_UI_ENABLED": "0",
+            },
+        )
+    atexit.register(_end, process)  # after Prefect's own, which send what is left to it: the last come first
+    deadline = time.monotonic() + PATIENCE
+    while not server.answers():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise ConfigError("Prefect's temporary server did not start; `--runner serial` needs none")
+        time.sleep(0.1)
+    return server
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def protected(server: Server) -> dict[str, str]:
+    """Prefect's settings for a server that answers nobody without the secret, and other sites' pages not even then."""
+    return {
+        "PREFECT_SERVER_API_AUTH_STRING": server.secret or "",
+        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"{server.address},{server.address.replace(HOST, 'localhost')}",
+    }

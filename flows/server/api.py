@@ -1,0 +1,47 @@
+"""The process of Prefect's server, with its UI where that is on, on the loopback interface alone and behind a guard.
+
+    python -m flows.server.api [DESCRIPTOR]
+
+It ends with the process that started it. DESCRIPTOR is of a socket that is bound already. All settings are environment
+variables of Prefect's (`flows/server/service.py`).
+"""
+
+import os
+import signal
+import socket
+import sys
+import threading
+
+HOST = "127.0.0.1"
+
+
+def end_with_parent() -> None:
+    """End this process when the one that started it does, however it came to: standard input is its pipe."""
+
+    def wait() -> None:
+        os.read(0, 1)  # not sys.stdin, which this thread would hold when the process ends
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def serve(descriptor: int | None) -> None:
+    import uvicorn
+    from prefect.server.api.server import create_app
+    from prefect.settings import get_current_settings
+
+    from flows.server.guard import Guard, origins
+
+    settings = get_current_settings().server
+    bound = socket.socket(fileno=descriptor) if descriptor is not None else None
+    port = bound.getsockname()[1] if bound else settings.api.port
+    configured = settings.ui.api_url if "api_url" in settings.ui.model_fields_set else None  # not Prefect's default
+    app = Guard(create_app(final=True), origins(port, configured))
+    os.umask(0o077)  # for the database; what the application wrote before is the UI's pages, beside Prefect's code
+    config = uvicorn.Config(app, host=HOST, port=port, log_level="warning", timeout_graceful_shutdown=2)
+    uvicorn.Server(config).run(sockets=[bound] if bound else None)
+
+
+if __name__ == "__main__":
+    end_with_parent()
+    serve(int(sys.argv[1]) if sys.argv[1:] else None)

@@ -1,0 +1,103 @@
+"""Where Prefect's database, the logs and the secrets lie: in the user's state directory, closed to other users.
+
+A store can be published, so nothing secret lies in one: Prefect's home is `vitalfew/NAME-HASH` in $XDG_STATE_HOME or
+~/.local/state, by the name of the store and its absolute path. The key of Prefect's Secret blocks lies beside the
+homes, in `vitalfew/keys`: the database alone opens none. $PREFECT_HOME, where it is set, is the user's own affair.
+"""
+
+import json
+import os
+import sqlite3
+from base64 import urlsafe_b64encode
+from contextlib import closing
+from hashlib import blake2b
+from pathlib import Path
+
+from configs.loading import ConfigError
+from storage import files
+
+DATABASE = "prefect.db"
+
+
+def home(store: Path) -> Path:
+    """The directory of Prefect's database and of the logs: $PREFECT_HOME, or the store's in the state directory."""
+    if own := os.environ.get("PREFECT_HOME"):
+        return Path(own).expanduser().absolute()
+    path = files.absolute(store)
+    digest = blake2b(os.fsencode(path), digest_size=6).hexdigest()
+    return _state() / f"{path.name[:60]}-{digest}"
+
+
+def _state() -> Path:
+    given = Path(os.environ.get("XDG_STATE_HOME") or "")
+    return (given if given.is_absolute() else Path.home() / ".local" / "state") / "vitalfew"
+
+
+def prepare(store: Path) -> str | None:
+    """Make the home, closed to other users, and move what an earlier version had in the store; what there is to tell.
+
+    Raises ConfigError where $PREFECT_HOME lies in the store, or an earlier version serves the store.
+    """
+    folder, old = home(store), store / ".prefect"
+    if files.absolute(folder).is_relative_to(files.absolute(store)):
+        raise ConfigError(f"PREFECT_HOME={folder} lies in the store, which may be published with its secrets: unset it")
+    told = _move(old, folder) if files.is_folder(old) else None
+    if os.environ.get("PREFECT_HOME"):
+        files.make_folder(folder)
+    else:
+        files.make_private_folder(folder.parent)
+        files.make_private_folder(folder)
+    return told
+
+
+def _move(old: Path, folder: Path) -> str:
+    """Move the home that earlier versions had in the store, with its schedules and its history; what to tell."""
+    if os.environ.get("PREFECT_HOME") or files.exists(folder):
+        return leftover(old)
+    with files.locked(old / "ui.lock", wait=False) as free:
+        if not free:
+            raise ConfigError(f"a `vitalfew ui` of an earlier version works in {old}; stop it there with Ctrl-C")
+        files.move_private(old, folder)
+    return f"Prefect's database with its secrets is moved out of the store: {old} is now {folder}"
+
+
+def leftover(old: Path) -> str:
+    return f"{old} is of an earlier version and may hold secrets: remove it (rm -r) before the store is published"
+
+
+def encryption_key(folder: Path) -> str | None:
+    """The key of the Secret blocks in a home's database, from its own file; None where the user sees to it himself.
+
+    One that Prefect keeps in the database, as with earlier versions, is taken out of it.
+    """
+    own = ("PREFECT_HOME", "PREFECT_SERVER_DATABASE_CONNECTION_URL", "PREFECT_API_DATABASE_CONNECTION_URL")
+    if any(os.environ.get(name) for name in ("PREFECT_SERVER_ENCRYPTION_KEY", "ORION_ENCRYPTION_KEY", *own)):
+        return None
+    file = folder.parent / "keys" / f"{folder.name}.key"
+    files.make_private_folder(file.parent)
+    database = folder / DATABASE
+    if stored := _stored_key(database):
+        files.write_private(file, stored)
+        _forget_key(database)
+    elif not files.exists(file):
+        files.write_private(file, urlsafe_b64encode(os.urandom(32)).decode())
+    return files.read_text(file)
+
+
+def _stored_key(database: Path) -> str | None:
+    if not files.exists(database):
+        return None
+    with closing(sqlite3.connect(database)) as connection:
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'configuration'").fetchone():
+            return None  # Prefect was killed before it had its tables
+        row = connection.execute("SELECT value FROM configuration WHERE key = 'ENCRYPTION_KEY'").fetchone()
+    return str(json.loads(row[0])["fernet_key"]) if row else None
+
+
+def _forget_key(database: Path) -> None:
+    """Remove the key's row and its bytes from the database, and from the log that SQLite writes first."""
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("PRAGMA secure_delete = ON")
+        with connection:
+            connection.execute("DELETE FROM configuration WHERE key = 'ENCRYPTION_KEY'")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

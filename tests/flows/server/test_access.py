@@ -1,0 +1,119 @@
+"""Which server a command uses, and with whose secret."""
+
+import json
+import os
+import subprocess
+import sys
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from configs.loading import ConfigError
+from flows.server.access import Server, connect, named, running
+from flows.server.home import home, prepare
+from storage import files
+from tests.support.fakes import ChatServer, Reply
+from tests.support.prefect_ui import ROOT
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("PREFECT_API_AUTH_STRING", "own")
+    monkeypatch.delenv("PREFECT_HOME", raising=False)
+    prepare(tmp_path / "store")
+    return tmp_path / "store"
+
+
+def test_a_running_ui_s_secret_is_its_own_and_the_user_s_is_for_others(store: Path) -> None:
+    ui = Server("http://127.0.0.1:4200", "fresh", 1)
+    files.write_private(home(store) / "ui.json", json.dumps({"address": ui.address, "secret": "fresh", "pid": 1}))
+    assert running(store) is None  # a killed one left its file
+    with files.locked(home(store) / "ui.lock"):
+        for url in ("http://127.0.0.1:4200/api", "http://localhost:4200/api/"):
+            assert named(store, url) == ui
+        assert named(store, "http://127.0.0.1:4201/api") == Server("http://127.0.0.1:4201", "own")
+    assert named(store, "http://127.0.0.1:4200/api").secret == "own"
+    assert "fresh" not in repr(ui)
+
+
+def test_a_server_that_does_not_answer_is_told_of(store: Path) -> None:
+    with named_in_settings("http://127.0.0.1:9"), pytest.raises(ConfigError, match="does not answer; start it"):
+        connect(store)
+
+
+def test_the_user_s_own_server_is_asked_with_the_user_s_own_secret(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = f"Basic {b64encode(b'own').decode()}"
+
+    def answer(path: str, body: object, attempt: int) -> Reply:
+        let_in = path == "/api/health" or server.asked[-1][2].get("authorization") == own
+        return Reply({}, status=200 if let_in else 401)
+
+    with ChatServer(answer) as server, named_in_settings(server.url.removesuffix("/v1")):
+        connect(store)
+        monkeypatch.setenv("PREFECT_API_AUTH_STRING", "another")
+        with pytest.raises(ConfigError, match="asks for another secret: set PREFECT_API_AUTH_STRING"):
+            connect(store)
+        assert os.environ["PREFECT_API_AUTH_STRING"] == "another"
+
+
+@contextmanager
+def named_in_settings(address: str) -> Iterator[None]:
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    with temporary_settings({PREFECT_API_URL: f"{address}/api"}):
+        yield
+
+
+def asked(url: str, headers: dict[str, str]) -> int:
+    """The status of a request for the flows there are, which is a POST."""
+    with closing(HTTPConnection(url.split("/")[2], timeout=30)) as connection:
+        connection.request("POST", "/api/flows/filter", "{}", {"Content-Type": "application/json", **headers})
+        return connection.getresponse().status
+
+
+TEMPORARY = """
+import os, sys
+from pathlib import Path
+from flows.server.access import connect
+
+connect(Path("store"))
+from prefect import flow
+
+@flow
+def trial():
+    return None
+
+trial()
+print(os.environ["PREFECT_API_URL"], os.environ["PREFECT_API_AUTH_STRING"], flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.slow
+def test_a_temporary_server_asks_for_a_secret_and_answers_its_own_host_alone(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    environment |= {"PREFECT_HOME": str(tmp_path / "prefect"), "PYTHONPATH": str(ROOT)}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    command: Any = subprocess.Popen([sys.executable, "-c", TEMPORARY], env=environment, cwd=tmp_path, **pipes)
+    with command:
+        url, secret = command.stdout.readline().split()
+        basic = f"Basic {b64encode(secret.encode()).decode()}"
+        assert asked(url, {"Authorization": basic}) == 200
+        assert asked(url, {}) == 401
+        assert asked(url, {"Authorization": basic, "Host": "evil.example"}) == 421
+        assert asked(url, {"Authorization": basic, "Origin": "http://evil.example"}) == 403
+        family = psutil.Process(command.pid).children(recursive=True)
+        arguments = [argument for process in family for argument in process.cmdline()]
+        command.kill()  # and no handler of its own is run: the server sees to its end by itself
+    assert len(family) == 1
+    assert not [argument for argument in arguments if secret in argument]
+    assert psutil.wait_procs(family, timeout=30)[1] == []
