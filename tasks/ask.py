@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from configs.evaluation import Questions
 from storage import files, schemas
 from storage.artifacts import Artifact
+from storage.ids import shard_of
 from tasks.datasets.base import InputError
 from tasks.stage import Progress, ShardResult, Stage
 
@@ -106,7 +107,10 @@ class Ask(Stage):
         ids = self._ids()[shard * size : (shard + 1) * size]
         column = pc.field("question_id")
         within = (column >= int(ids[0])) & (column <= int(ids[-1]))
-        rows = files.read_tables(self._files("questions"), where=within)
+        # Both are in the order of ids: a shard of these questions lies in few of those that were loaded.
+        loaded = self._files("questions")
+        first, last = shard_of(ids[[0, -1]], len(loaded))
+        rows = files.read_tables(loaded[first : last + 1], where=within)
         rows = rows.filter(pc.is_in(rows["question_id"], pa.array(ids))).sort_by("question_id")
         progress(rows.num_rows, 0)
         return ShardResult(len(ids), {"asked": rows.select(schemas.ASKED.names).cast(schemas.ASKED)})

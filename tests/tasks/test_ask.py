@@ -1,9 +1,11 @@
 """The stage `ask`: a condition chooses questions, and can do nothing else."""
 
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -103,3 +105,19 @@ def test_a_kept_folder_is_no_place_for_what_is_spilled(passages: Artifact, monke
     before = {path.name for path in Path().iterdir()}
     chosen(passages, "len(text) > 1")
     assert {path.name for path in Path().iterdir()} - before <= {"asked"}
+
+
+def test_a_shard_opens_the_files_that_its_questions_can_be_in(
+    passages: Artifact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Path] = []
+    read_tables = files.read_tables
+
+    def counted(paths: Iterable[Path], *given: Any, **settings: Any) -> pa.Table:
+        opened.extend(kept := list(paths))
+        return read_tables(kept, *given, **settings)
+
+    monkeypatch.setattr(files, "read_tables", counted)
+    assert len(chosen(passages, None, batch=3)) == 20
+    loaded, shards = len(passages.completed().shards), 7
+    assert loaded <= len(opened) < loaded + shards
