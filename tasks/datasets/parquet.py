@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tasks.datasets.arrow import BATCH_ROWS, rows_of
@@ -13,6 +14,9 @@ from tasks.datasets.base import DatasetOptions, InputError, Record, Reject
 from tasks.datasets.columns import TableOptions, present_columns
 from tasks.datasets.files import FileDataset, check_source
 from tasks.datasets.rows import records_of
+
+BATCH_BYTES = 64 << 20
+"""Bytes of the texts that are converted at a time and that rows may share."""
 
 _SUFFIXES = (".parquet", ".pq")
 
@@ -56,11 +60,11 @@ class Parquet(FileDataset):
         check_source(path)
         position = 0
         try:
-            # With read-ahead it would hold the columns of all row groups at once.
-            with pq.ParquetFile(path, pre_buffer=False, page_checksum_verification=True) as file:
+            with _opened(path) as file, _opened(path, file.schema_arrow) as shared:
                 columns = present_columns(self.options, file.schema_arrow.names, path)
                 for group in range(file.num_row_groups):
-                    for batch in file.iter_batches(BATCH_ROWS, row_groups=[group], columns=columns):
+                    rows = max(1, min(BATCH_ROWS, BATCH_BYTES // _longest_shared(shared, group, columns)))
+                    for batch in file.iter_batches(rows, row_groups=[group], columns=columns):
                         position += batch.num_rows
                         yield from rows_of(batch)
         except (pa.ArrowException, OSError, MemoryError, ValueError) as error:
@@ -70,6 +74,21 @@ class Parquet(FileDataset):
                 f"{path}: not readable as Parquet after row {position} ({str(error)[:200]}). It has another format, is "
                 "cut short or is broken: fetch or write it again"
             ) from error
+
+
+def _opened(path: Path, shared: pa.Schema | None = None) -> pq.ParquetFile:
+    """A file to be read batch by batch; with its schema, the texts that rows share stay a dictionary."""
+    texts = [field.name for field in shared or () if pa.types.is_string(field.type)]
+    # With read-ahead it would hold the columns of all row groups at once.
+    return pq.ParquetFile(path, pre_buffer=False, page_checksum_verification=True, read_dictionary=texts)
+
+
+def _longest_shared(file: pq.ParquetFile, group: int, columns: list[str]) -> int:
+    """Bytes of the longest text in the dictionaries of a row group, at least 1: each of its rows may be this text,
+    which costs the file a few bits and memory all of it."""
+    first = next(file.iter_batches(1, row_groups=[group], columns=columns), None)
+    shared = [column.dictionary for column in first or () if pa.types.is_dictionary(column.type)]
+    return max([1, *(pc.max(pc.binary_length(texts)).as_py() or 0 for texts in shared)])
 
 
 def _listed(folder: Path) -> Iterator[Path]:

@@ -400,6 +400,7 @@ def test_the_key_comes_from_the_environment_or_a_secret(monkeypatch: pytest.Monk
     assert "OPENAI_API_KEY" not in os.environ
 
 
+@pytest.mark.slow
 def test_ray_and_prefect_give_the_same_rows(store: Path, tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     subprocess.run(["cp", "-al", str(store), str(whole)], check=True)

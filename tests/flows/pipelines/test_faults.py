@@ -85,7 +85,7 @@ def test_a_disk_that_is_really_full(tmp_path: Path, whole: dict[str, str]) -> No
     disk.mkdir()
     given = shlex.join(command(disk / "store"))
     done = in_namespace(
-        f"mount -t tmpfs -o size=400k disk {disk} && {{ {given}; echo status $?; find {disk} -name '*.tmp';"
+        f"mount -t tmpfs -o size=460k disk {disk} && {{ {given}; echo status $?; find {disk} -name '*.tmp';"
         f"cp -a {disk}/store {after}-full; mount -o remount,size=64m {disk}; {given};"
         f"cp -a {disk}/store {after}; }} 2>&1"
     )

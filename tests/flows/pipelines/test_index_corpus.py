@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -200,34 +199,6 @@ def test_reading_a_source_goes_on_after_the_last_whole_run(tmp_path: Path, monke
     assert not list((tmp_path / "broken").glob("*/*/staging"))
 
 
-def test_kill_9_at_random_moments(tmp_path: Path) -> None:
-    """Twenty times, counted from when the program has been loaded; what is left is looked at each time."""
-    corpus = ["index", "synthetic:passages=2400,questions=40,seed=3", "--name", "k", "--runner", "serial"]
-    settings = ["--set", "encode.encoder=tests.support.fakes:HashEncoder", "--set", "load.shard_passages=40"]
-    modules = "sys, flows.pipelines.index_corpus, flows.cli.main as cli"
-    script = f"import {modules}; print('loaded', flush=True); cli.app(sys.argv[1:])"
-    command = [sys.executable, "-c", script, *corpus, *settings, "--store"]
-    subprocess.run([*command, str(tmp_path / "whole")], check=True, cwd=ROOT, capture_output=True)
-    whole, killed = contents(tmp_path / "whole"), tmp_path / "killed"
-    moments = random.Random(0)
-    ended = []
-    for _ in range(20):
-        with subprocess.Popen(
-            [*command, str(killed)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        ) as process:
-            assert process.stdout
-            process.stdout.readline()
-            time.sleep(moments.uniform(0.0, 0.5))
-            process.kill()
-        ended.append(process.returncode)
-        assert contents(killed).items() <= whole.items()
-    assert ended.count(-signal.SIGKILL) >= 15, ended
-    subprocess.run([*command, str(killed)], check=True, cwd=ROOT, capture_output=True)
-    assert contents(killed) == whole
-    assert not list(killed.glob("*/*/.*.tmp"))
-    assert read_runs(killed)[-1].state == "completed"
-
-
 def test_two_runs_of_one_corpus_at_once(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "flows.cli", "index", "synthetic:passages=1200,questions=40,seed=3", "--name", "k"]
     command += [
@@ -311,6 +282,7 @@ def test_several_datasets_are_one_corpus(tmp_path: Path) -> None:
     assert sources == {"hotpotqa:hotpot_train_sample100.json": 994, "titletext:corpus.json": 6118}
 
 
+@pytest.mark.slow
 def test_ray_and_prefect_give_the_same_bytes_even_if_a_worker_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -344,6 +316,7 @@ def test_ray_and_prefect_give_the_same_bytes_even_if_a_worker_is_killed(
     assert shards == [(shard, 1) for shard in (-1, 0, 1, 2, 3)]
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_run_and_its_workers_within_seconds(tmp_path: Path) -> None:
     """A terminal's Ctrl-C: the whole group of processes is interrupted, workers and Prefect's server among them."""
     mark, store = tmp_path / "mark", tmp_path / "store"

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tasks.datasets.base import InputError
@@ -67,6 +69,15 @@ def test_copies_of_a_long_passage(tmp_path: Path, rows: int, limit: int) -> None
     assert peak(tmp_path / "s", f"jsonl:{file}") < limit
     assert rejected(tmp_path / "s") == [("duplicate", rows - 1, "the same id as row 2 of jsonl:f.jsonl")]
     assert sql(tmp_path / "s", "SELECT count(*) FROM passages") == [(2,)]
+
+
+def test_a_parquet_file_whose_rows_share_a_long_title(tmp_path: Path) -> None:
+    """Before: 1,857 MiB. The file has 1.1 kB: a dictionary's page with the title, and a number for every row."""
+    rows = pa.table({"title": ["t" * 1_000_000] * 600 + ["Good"], "text": [f"Passage {n}." for n in range(601)]})
+    pq.write_table(rows, tmp_path / "f.parquet", compression="zstd", use_dictionary=["title"])
+    assert peak(tmp_path / "s", f"parquet:{tmp_path / 'f.parquet'}") < 700
+    detail = "title: 1,000,000 characters; load.max_name_chars is 10,000"
+    assert rejected(tmp_path / "s") == [("over_long", 600, detail)]
 
 
 @pytest.mark.parametrize(("megabytes", "limit"), [(200, 500), pytest.param(1000, 500, marks=pytest.mark.slow)])
