@@ -32,7 +32,7 @@ demo: setup  ## Index the built-in corpus, search it, answer its questions by th
 	$(BIN)/vitalfew search "$$($(BIN)/vitalfew sql 'SELECT text FROM questions ORDER BY question_id LIMIT 1' --format csv | tail -n 1)" --index demo --top-k 3
 	$(BIN)/vitalfew evaluate quickstart --index demo --set questions.sample=100
 
-ui: setup  ## Start, schedule and look at runs in a browser: http://127.0.0.1:4200
+ui: setup  ## Start, schedule and look at runs in a browser, at the address that it prints
 	$(BIN)/vitalfew ui
 
 test: setup lint types unit  ## Lint, types, tests

@@ -53,7 +53,7 @@ class File:
         """The same by reading every byte, whatever its date; `progress` is called with how many more are read."""
         if fault := self.misfit(store):
             return fault
-        return None if files.checksum(store / self.path, progress) == self.checksum else self._changed()
+        return None if files.checksum_now(store / self.path, progress) == self.checksum else self._changed()
 
     def checked(self, store: Path) -> Path:
         """The file's path on this machine, for what maps or opens it by itself and does not see damage (FAISS, NumPy,

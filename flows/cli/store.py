@@ -147,15 +147,19 @@ def _remake(store: Path, artifact: str, remove: Path | None) -> str:
     from storage.files import DamagedRecord
     from storage.runs import find_index, index_names, read_runs
 
-    configs = [run.config for run in read_runs(store) if run.flow == "index_corpus" and artifact in run.fingerprints]
+    users = [run for run in read_runs(store) if artifact in run.fingerprints]
+    configs = [run.config for run in users if run.flow == "index_corpus"]
     for name in index_names(store):
         with suppress(DamagedRecord):
             index = find_index(store, name)
             configs += [index.config] if artifact in index.artifacts.values() else []
-    if not configs:
-        return "nothing uses it: `vitalfew store gc --delete` removes it"
     first = f"rm {shlex.quote(str(remove))} && " if remove else ""
-    return first + index_command(configs[-1], store)
+    if configs:
+        return first + index_command(configs[-1], store)
+    if users:
+        last = users[-1]
+        return f"{first}the command of run {last.run_id} ({last.flow} {last.name}) again makes it anew"
+    return "nothing uses it: `vitalfew store gc --delete` removes it"
 
 
 @store_app.command()

@@ -98,7 +98,11 @@ def _check(server: Server) -> None:
             f"Prefect's server at {server.address} (PREFECT_API_URL) does not answer; start it, or unset that"
         )
     if server.status("/api/version") == 401:
-        raise ConfigError(f"Prefect's server at {server.address} asks for another secret: set PREFECT_API_AUTH_STRING")
+        asks = "asks for another secret" if server.secret else "asks for a secret"
+        raise ConfigError(
+            f"Prefect's server at {server.address} {asks}: set PREFECT_API_AUTH_STRING (`vitalfew ui` prints the "
+            "name of a file that does, for use with `.`)"
+        )
 
 
 def _use(server: Server) -> None:

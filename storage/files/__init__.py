@@ -8,7 +8,7 @@ A store is a directory of this machine. Another kind of store changes modules of
 """
 
 from storage.files.arrays import map_array, read_array, read_arrays, write_array, write_arrays, write_rows
-from storage.files.checksums import Damaged, checked, checksum, has_checksum, seen_otherwise
+from storage.files.checksums import Damaged, checked, checksum, checksum_now, has_checksum, seen_otherwise
 from storage.files.leftovers import left_behind, remove_leftovers
 from storage.files.lines import Lines, append_line, read_lines
 from storage.files.local import (
@@ -60,6 +60,7 @@ __all__ = [
     "append_line",
     "checked",
     "checksum",
+    "checksum_now",
     "exists",
     "find",
     "flush",

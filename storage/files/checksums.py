@@ -75,6 +75,11 @@ def has_checksum(path: Path, expected: str) -> bool:
     return memory.known(path, status(path)) == expected or memory.read(path) == expected
 
 
+def checksum_now(path: Path, progress: Callable[[int], Any] = lambda read: None) -> str:
+    """A file's checksum, of every byte as it is now. This machine remembers it: a run makes again what was damaged."""
+    return _memory(_log(path.parent)).read(path, progress)
+
+
 def seen_otherwise(path: Path, now: Status, expected: str) -> bool:
     """Whether this machine has read the file as it is now, and saw other bytes than these."""
     return _memory(_log(path.parent)).known(path, now) not in (None, expected)
@@ -93,10 +98,10 @@ class _Memory:
         key, known = self.checksums.get(path.name, ("", None))
         return known if key == _key(now) else None
 
-    def read(self, path: Path) -> str:
+    def read(self, path: Path, progress: Callable[[int], Any] = lambda read: None) -> str:
         """The checksum of the bytes as they are, which is remembered if they did not change meanwhile."""
         before = status(path)
-        found = checksum(path)
+        found = checksum(path, progress)
         if status(path) == before and time.time_ns() - before.changed_ns > SETTLED_NS:
             self.checksums[path.name] = _key(before), found
             self._append([path.name, _key(before), found])

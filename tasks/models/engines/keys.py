@@ -32,9 +32,12 @@ def variable_for(url: str) -> str:
 
 
 def key_for(url: str) -> str:
-    """The key of this server; '' where it has none. Raises ConfigError if it would travel unencrypted."""
+    """The key of this server; '' where it has none. Raises ConfigError if it would travel unencrypted, or is missing
+    where the user says that there is one."""
     variable = variable_for(url)
     key = os.environ.get(variable, "") if variable else ""
+    if variable and variable != OWN_KEY and not key:
+        raise ConfigError(f"{KEYS} names {variable} for {url}, which is not set: export it, or take it from the list")
     parts = urlsplit(url)
     if key and parts.scheme != "https" and not _is_this_machine(parts.hostname or ""):
         raise ConfigError(

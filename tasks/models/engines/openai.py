@@ -98,21 +98,24 @@ class OpenAI(Remote):
                 remedy = f"is it {self.base_url}/v1?"
                 raise EngineUnavailable(f"{self.base_url} has no chat completions; {remedy}") from None
         except (openai.OpenAIError, ValueError) as error:
-            if isinstance(error, openai.APIStatusError) and error.response.is_redirect:
-                there = keys.redacted(error.response.headers["location"])[:LONGEST_REASON]
-                remedy = f"if that is to be asked, set {self.section}.base_url"
-                raise EngineUnavailable(
-                    f"{self.base_url} redirects to {there}, which is not followed; {remedy}"
-                ) from None
+            self._refuse_redirect(error)
             logger.warning("%s does not list its models: %s", self.base_url, _why(error))
         return client
+
+    def _refuse_redirect(self, error: Exception) -> None:
+        """Raises EngineUnavailable if the server sends its callers elsewhere."""
+        if isinstance(error, openai.APIStatusError) and error.response.is_redirect:
+            there = keys.redacted(error.response.headers.get("location", "nowhere"))[:LONGEST_REASON]
+            remedy = f"if that is to be asked, set {self.section}.base_url"
+            raise EngineUnavailable(f"{self.base_url} redirects to {there}, which is not followed; {remedy}") from None
 
     def _answer(self, prompt: str, probe: Probe | None, probed: dict[str, int]) -> Answer:
         try:
             response = self._request(prompt, probe, probed)
         except openai.AuthenticationError as error:  # of a server that lists its models to anybody
-            return Answer(failed(f"{keys.refusal(self.base_url)}: {_why(error)}"))
+            raise EngineUnavailable(f"{keys.refusal(self.base_url)}: {_why(error)}") from None
         except openai.OpenAIError as error:
+            self._refuse_redirect(error)
             return Answer(failed(_why(error)))
         seconds = response.elapsed.total_seconds()
         try:

@@ -163,7 +163,7 @@ def test_verify_names_a_fault_and_its_remedy_mends_it(store: Path, fault: str, m
     assert words in done.output
     assert "1 faults" in done.output or fault == "half a manifest"  # which its index reports as well
     remedy = next(line for line in done.output.splitlines() if "vitalfew index" in line)
-    assert ("rm " in remedy) == (fault == "changed bytes")  # else no run would look at a file of that size and date
+    assert "rm " not in remedy or fault == "changed bytes"  # too lately for this machine to remember what it has read
     command = remedy.replace("vitalfew", f"{sys.executable} -m flows.cli.main")
     subprocess.run(command, shell=True, check=True, cwd=ROOT, capture_output=True)
     again = store_command("verify", "--store", store)

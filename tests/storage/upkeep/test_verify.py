@@ -1,20 +1,26 @@
 """Whatever a store holds: verify finds no fault while nothing touches it, and sees any byte that is changed."""
 
 import logging
+import os
 import random
+import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
+from flows.cli.main import app
 from flows.pipelines.experiments import evaluation
 from flows.pipelines.graph import graph
 from flows.pipelines.run import run_serially
+from storage import files
 from storage.artifacts import Artifact
 from storage.upkeep import inventory
 from storage.upkeep.verify import Fault, verify, verify_records
 from tasks.registry import METHODS
-from tests.support.indexing import index, sql
+from tests.support.indexing import contents, index, sql
 
 CORPUS = "synthetic:passages=400,questions=20,seed=3"
 KEYWORDS = {"enabled": True}
@@ -78,3 +84,32 @@ def test_what_a_preparation_leaves_is_no_table(tmp_path: Path, caplog: pytest.Lo
     index(tmp_path, CORPUS, bm25=KEYWORDS, index={"type": "sq8"})
     assert not [record.message for record in caplog.records if record.levelno > logging.INFO]
     assert sql(tmp_path, "SELECT count(*) FROM information_schema.tables WHERE table_name = 'preparation'") == [(0,)]
+
+
+def test_a_quote_of_an_artifact_is_no_fault(tmp_path: Path) -> None:
+    """Where the disk is not ample, a run is quoted first, and its quotes are kept under the artifacts' fingerprints."""
+    index(tmp_path)
+    for artifact in inventory.artifacts(tmp_path):
+        files.write_table(tmp_path / "quotes" / artifact.fingerprint / "00000.parquet", pa.table({"rows": [60]}))
+    assert [*verify(inventory.artifacts(tmp_path), lambda read: None), *verify_records(tmp_path)] == []
+
+
+def test_what_verify_saw_damaged_of_an_evaluation_is_made_anew_by_its_command(tmp_path: Path) -> None:
+    """With its size and date kept, nobody but verify sees it: a run that is done opens nothing."""
+    index(tmp_path, CORPUS, bm25=KEYWORDS)
+    plan = evaluation("trial", EVALUATION, {"store": tmp_path, "runner": "serial"})
+    graph(plan).run(run_serially)
+    whole = contents(tmp_path)
+    path = next(tmp_path.glob("candidates/*/00000.parquet"))
+    status, content = path.stat(), bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    done = CliRunner().invoke(app, ["store", "verify", "--store", str(tmp_path)])
+    assert done.exit_code == 1
+    assert re.search(r"the command of run \S+ \(evaluate trial\) again makes it anew", done.output)
+    if f"rm {path}" in done.output:  # it was changed within the last second, which is not remembered
+        path.unlink()
+    graph(plan).run(run_serially)
+    assert contents(tmp_path) == whole
+    assert "No fault" in CliRunner().invoke(app, ["store", "verify", "--store", str(tmp_path)]).output
