@@ -29,14 +29,14 @@ METHODS, QUESTIONS, HITS, BATCH = 10, 10_000, 10, 256
 PASSAGES, SENTENCES, WIDTH, SHARD = 20_000, 5, 384, 4096
 METRICS = ("accuracy", "exact_match", "f1", "passage_recall@1", "passage_recall@10", "prompt_tokens", "seconds", "usd")
 DOCUMENTED = {
-    "README: costs by stage": "SELECT stage, sum(wall_seconds), sum(tokens) FROM costs GROUP BY 1",
-    "README: rejects by reason": "SELECT reason, count(*) FROM rejects GROUP BY 1",
-    "README: sentences per passage": "SELECT title, count(*) AS sentences FROM sentences "
+    "guide: costs by stage": "SELECT stage, sum(wall_seconds), sum(tokens) FROM costs GROUP BY 1",
+    "guide: rejects by reason": "SELECT reason, count(*) FROM rejects GROUP BY 1",
+    "guide: sentences per passage": "SELECT title, count(*) AS sentences FROM sentences "
     "JOIN passages USING (passage_id) GROUP BY 1 ORDER BY 2 DESC LIMIT 5",
-    "README: means by method": "SELECT method, metric, avg(value) FROM scores JOIN methods USING (fingerprint) "
+    "guide: means by method": "SELECT method, metric, avg(value) FROM scores JOIN methods USING (fingerprint) "
     "GROUP BY ALL ORDER BY ALL",
-    "README: runs": "SELECT * FROM runs",
-    "README: ledger": "SELECT stage, quoted_tokens, tokens, quoted_usd, usd FROM ledger",
+    "guide: runs": "SELECT * FROM runs",
+    "guide: ledger": "SELECT stage, quoted_tokens, tokens, quoted_usd, usd FROM ledger",
     "report: scores of a method": "SELECT DISTINCT text, metric, value FROM scores JOIN questions USING (question_id) "
     f"WHERE scores.fingerprint = '{fingerprint(table='scores', method=3)}' ORDER BY text, metric LIMIT 20",
     "hits by method": "SELECT method, count(*), avg(score) FROM hits JOIN methods USING (fingerprint) GROUP BY 1",

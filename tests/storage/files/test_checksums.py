@@ -1,7 +1,6 @@
 """A file that does not see damage by itself is read once per machine, and again whenever it may have changed."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ from storage import files
 from storage.artifacts import Artifact
 from storage.files import Damaged
 from storage.files import checksums as module
+from tests.support.damage import flip
 
 ROOT = Path(__file__).parents[3]
 READ = "import sys; from pathlib import Path; from storage import files; from storage.files import checksums as module"
@@ -37,15 +37,6 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def written(path: Path, content: bytes = b"the bytes of an index") -> str:
     files.write_bytes(path, content)
     return files.checksum(path)
-
-
-def flip(path: Path) -> None:
-    """Another bit, and the same size and date."""
-    status = path.stat()
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def in_another_process(path: Path, expected: str) -> int:

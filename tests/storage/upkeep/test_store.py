@@ -21,6 +21,7 @@ from storage.artifacts import Artifact, ShardRecord
 from storage.runs import Run, find_index
 from storage.upkeep.inventory import Policy, artifacts
 from storage.upkeep.removal import plan, remove
+from tests.support.damage import flip
 from tests.support.indexing import contents, index, parameters, sql
 
 ROOT = Path(__file__).parents[3]
@@ -125,15 +126,6 @@ def test_a_whole_store_has_no_fault(store: Path) -> None:
     done = store_command("verify", "--store", store)
     assert done.exit_code == 0, done.output
     assert "No fault in 6 artifacts" in done.output
-
-
-def flip(path: Path) -> None:
-    """Another bit in the middle, and the same size and date."""
-    status = path.stat()
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 FAULTS = {

@@ -1,7 +1,6 @@
 """Whatever a store holds: verify finds no fault while nothing touches it, and sees any byte that is changed."""
 
 import logging
-import os
 import random
 import re
 from pathlib import Path
@@ -20,6 +19,7 @@ from storage.artifacts import Artifact
 from storage.upkeep import inventory
 from storage.upkeep.verify import Fault, verify, verify_records
 from tasks.registry import METHODS
+from tests.support.damage import flip
 from tests.support.indexing import contents, index, sql
 
 CORPUS = "synthetic:passages=400,questions=20,seed=3"
@@ -101,10 +101,7 @@ def test_what_verify_saw_damaged_of_an_evaluation_is_made_anew_by_its_command(tm
     graph(plan).run(run_serially)
     whole = contents(tmp_path)
     path = next(tmp_path.glob("candidates/*/00000.parquet"))
-    status, content = path.stat(), bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    flip(path)
     done = CliRunner().invoke(app, ["store", "verify", "--store", str(tmp_path)])
     assert done.exit_code == 1
     assert re.search(r"the command of run \S+ \(evaluate trial\) again makes it anew", done.output)
