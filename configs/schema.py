@@ -9,7 +9,7 @@ from configs.paths import directory
 from configs.section import NOT_IN_FINGERPRINT, Config, Section
 
 Unit = Literal["sentence", "passage"]
-ContextMode = Literal["exact", "passage", "late"]
+ContextMode = Literal["exact", "passage", "pooled", "late"]
 Layout = Literal["dual", "fused"]
 IndexType = Literal["flat", "sq8", "sqfp16", "hnsw", "ivf_flat", "ivf_sq8", "ivf_pq"]
 RunnerName = Literal["ray", "serial"]
@@ -53,7 +53,8 @@ class EncodeConfig(Section):
     context: ContextMode = Field(
         "passage",
         description="Where a sentence's context vector comes from: exact (the paper: the passage's other sentences, "
-        "encoded together), passage (the passage's own vector), late (means over one forward pass).",
+        "encoded together), passage (the passage's own vector), pooled (the mean of its sentences' vectors), late (the "
+        "passage's vector, from one forward pass that gives its sentences' vectors too).",
     )
     units: tuple[Unit, ...] = Field(
         ("sentence", "passage"), min_length=1, description="What can be retrieved: sentences (ParetoRAG), passages."

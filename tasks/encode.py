@@ -1,8 +1,9 @@
 """encode: `sentences` (or `passages`) → `vectors`, a shard at a time.
 
 A shard of vectors holds, in this order, a `core` row per sentence in the order of its sentences shard, a `context`
-row per sentence that has one, and a `passage` row per passage, so that `ShardVectors` (tasks/index.py) reads them
-without looking up an id. In context mode `passage` there are no context rows: the passage's row is the context.
+row per sentence that has one, and a `passage` row per passage, so that `ShardVectors` (storage/indexes/vectors.py)
+reads them without looking up an id. Only context mode `exact` has context rows: in `passage` and `late` the passage's
+row is the context, in `pooled` it is computed from the cores.
 
 Rewritten sentences (propositions) do not join to their passage: passage vectors then come from the passages themselves,
 and there is no mode `late`.
@@ -23,7 +24,7 @@ from storage import files, schemas
 from storage.artifacts import Artifact, Manifest
 from tasks.encoders import reuse
 from tasks.encoders.base import Encoder, Vectors
-from tasks.encoders.contexts import UnitVectors, encode_units, wants_passages
+from tasks.encoders.contexts import UnitVectors, encode_units, identity, wants_passages
 from tasks.registry import make, with_options
 from tasks.stage import Progress, RowsLost, ShardResult, Stage
 
@@ -64,7 +65,8 @@ class Encode(Stage):
         self.originals = originals
 
     def method_identity(self) -> dict[str, Any]:
-        return {"encoder": self.config.encoder, **self.encoder.identity()}
+        own = identity(self.config.context, self.config.units)
+        return {"encoder": self.config.encoder, **self.encoder.identity(), **own}
 
     def config_identity(self) -> dict[str, Any]:
         return self.config.identity()
@@ -113,7 +115,7 @@ class Encode(Stage):
         has_context = np.array([len(sentences) > 1 for sentences in passages for _ in sentences], dtype=bool)
         return {
             "core": ids if has_sentences else ids[:0],
-            "context": ids[has_context] if has_sentences and self.config.context != "passage" else ids[:0],
+            "context": ids[has_context] if has_sentences and self.config.context == "exact" else ids[:0],
             "passage": passage_ids if wants_passages(self.config.context, self.config.units) else passage_ids[:0],
         }
 

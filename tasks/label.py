@@ -75,7 +75,7 @@ class Label(Stage):
     def _labelled(self, shard: int, pairs: list[tuple[int, int]]) -> list[Labelled]:
         questions = {row["question_id"]: row for row in self.inputs["asked"].read(shard).to_pylist()}
         load = self.inputs["passages"]
-        units, shards = Units({"passages": load}, "passage"), len(load.completed().shards)
+        units, shards = Units({"passages": load}), len(load.completed().shards)
         places = shard_of(np.array([passage for _, passage in pairs], np.int64), shards)
         labelled = []
         for (question_id, passage_id), place in zip(pairs, places, strict=True):

@@ -94,7 +94,7 @@ class Refine(Stage):
         if not len(hits):
             return Vectors(questions, [questions[:0]] * len(places))
         shards = shard_of(hits["passage_id"].to_numpy(), len(self.inputs["passages"].completed().shards))
-        units = Units(self.inputs, "passage")
+        units = Units(self.inputs)
         vectors = units.vectors(hits["unit"][0].as_py(), shards, hits["unit_id"].to_numpy())
         return Vectors(questions, [vectors[place] for place in places])
 
@@ -104,7 +104,7 @@ class Refine(Stage):
         first = {pair: row for row, pair in reversed([*enumerate(pairs)])}
         hits = hits.take(pa.array(sorted(first.values()), pa.int64()))
         load = self.inputs["passages"]
-        units = Units({"passages": load}, "passage")
+        units = Units({"passages": load})
         passages = hits["passage_id"].to_numpy()
         shards = shard_of(passages, len(load.completed().shards))
         places = np.array([units.place(int(s), int(p)) for s, p in zip(shards, passages, strict=True)], np.int64)

@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from configs.schema import ContextMode, Unit
 from storage import files
 from storage.artifacts import Artifact
 from storage.indexes.faiss_types import Vectors
+from storage.indexes.vectors import Outline, pooled
 
 CACHED_GROUPS = 64
 OPEN_FILES = 32
@@ -34,9 +36,9 @@ def table_of(unit: Unit) -> str:
 
 
 class Units:
-    """The tables of an index, read row group by row group as rows are asked for."""
+    """The tables of an index, read row group by row group as rows are asked for. `context`: where it has sentences."""
 
-    def __init__(self, artifacts: Mapping[str, Artifact], context: ContextMode) -> None:
+    def __init__(self, artifacts: Mapping[str, Artifact], context: ContextMode | None = None) -> None:
         self.artifacts, self.context = artifacts, context
         self._groups: OrderedDict[tuple[Place, int], pa.Table] = OrderedDict()
         self._checksums: dict[str, dict[str, str]] = {}
@@ -53,19 +55,24 @@ class Units:
     def similarities(self, unit: Unit, shard: int, row: int, question: Vectors) -> tuple[float, float | None]:
         """Core and context similarity of a unit to a question, float32 (d,); a passage, and a sentence that is its
         passage's only one, have no context."""
-        vectors, passages = self._place("vectors", shard), self._place("passages", shard)
-        first_passage = _parquet(vectors).metadata.num_rows - len(_passage_ids(passages))
+        vectors = self._place("vectors", shard)
         if unit == "passage":
-            return float(_vector(vectors, first_passage + row) @ question), None
+            passages = len(_passage_ids(self._place("passages", shard)))
+            return float(_vector(vectors, _rows(vectors) - passages + row) @ question), None
         core = float(_vector(vectors, row) @ question)
-        with_context = _with_context(self._place("sentences", shard))
-        if not with_context[row]:
-            return core, None
-        if self.context == "passage":
-            place = first_passage + _row_of(passages, self.row(unit, shard, row)["passage_id"])
-        else:
-            place = len(with_context) + int(np.count_nonzero(with_context[:row]))
-        return core, float(_vector(vectors, place) @ question)
+        outline = _outline(self._place("sentences", shard))
+        return core, float(self._context(vectors, outline, row) @ question) if outline.has_context[row] else None
+
+    def _context(self, vectors: Place, outline: Outline, row: int) -> Vectors:
+        """The context vector of a sentence that has one, as `ShardVectors.contexts` gives it to the index."""
+        passage = outline.passage(row)
+        if _has_contexts(vectors):
+            return _vector(vectors, len(outline.lengths) + int(np.count_nonzero(outline.has_context[:row])))
+        if self.context != "pooled":
+            return _vector(vectors, _rows(vectors) - len(outline.starts) + passage)
+        start, stop = outline.starts[passage], outline.starts[passage] + outline.sizes[passage]
+        mean: Vectors = pooled(_vectors(vectors, start, stop), outline.lengths[start:stop], np.array([0]))[0]
+        return mean
 
     def take(self, table: str, shards: np.ndarray, rows: np.ndarray, columns: list[str]) -> pa.Table:
         """Rows of a table of the index, by table shard and row, in the order asked for; a row group is read once."""
@@ -133,10 +140,19 @@ def _group_of(place: Place, row: int) -> tuple[int, int]:
     return group, row
 
 
+def _vectors(place: Place, start: int, stop: int) -> Vectors:
+    """Rows of a shard of `vectors`, float32 (stop - start, d); at least one."""
+    parts: list[pa.Array] = []
+    while (row := start + sum(map(len, parts))) < stop:
+        group, first = _group_of(place, row)
+        column = _parquet(place).read_row_group(group, columns=["vector"])["vector"]
+        parts.append(column.slice(first, stop - row).combine_chunks())
+    return np.concatenate([part.flatten().to_numpy().reshape(len(part), -1) for part in parts])
+
+
 def _vector(place: Place, row: int) -> Vectors:
-    group, row = _group_of(place, row)
-    column = _parquet(place).read_row_group(group, columns=["vector"])["vector"]
-    return column.slice(row, 1).combine_chunks().flatten().to_numpy()
+    vector: Vectors = _vectors(place, row, row + 1)[0]
+    return vector
 
 
 def _row_of(passages: Place, passage_id: int) -> int:
@@ -159,8 +175,16 @@ def _ids(place: Place, column: str) -> np.ndarray:
 
 
 @lru_cache(CACHED_COLUMNS)
-def _with_context(sentences: Place) -> np.ndarray:
-    """Whether a sentence has a context, bool: whether its passage has another sentence."""
-    positions = files.read_table(files.checked(*sentences), columns=["position"])["position"].to_numpy()
-    sizes = np.diff([*np.flatnonzero(positions == 0), len(positions)])
-    return np.repeat(sizes > 1, sizes)
+def _outline(sentences: Place) -> Outline:
+    return Outline.read(files.checked(*sentences))
+
+
+def _rows(vectors: Place) -> int:
+    return int(_parquet(vectors).metadata.num_rows)
+
+
+@lru_cache(CACHED_COLUMNS)
+def _has_contexts(vectors: Place) -> bool:
+    """Whether a shard of vectors has context rows: of mode `exact`, and of `late` as it once was."""
+    kinds = files.read_table(files.checked(*vectors), columns=["kind"])["kind"]
+    return bool(pc.any(pc.equal(kinds, "context")).as_py())

@@ -25,13 +25,9 @@ class Encoded:
 
 @dataclass(frozen=True)
 class LateEncoded:
-    """Vectors from one forward pass per passage, float32: `core` and `context` (sentences, d), `passage` (passages, d).
-
-    The context of a passage's only sentence is a zero vector.
-    """
+    """Vectors from one forward pass per passage, float32: `core` (sentences, d), `passage` (passages, d)."""
 
     core: Vectors
-    context: Vectors
     passage: Vectors
     tokens: int
 

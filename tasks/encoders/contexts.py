@@ -1,11 +1,14 @@
-"""The context vector of a sentence (ParetoRAG, arXiv 2502.08178, section 3.2): three modes, one result.
+"""The context vector of a sentence (ParetoRAG, arXiv 2502.08178, section 3.2): four modes, one result.
 
 A sentence's score is alpha * core.q + (1 - alpha) * context.q, with `core` its own vector. Its context is
 
 - `exact`: the passage's other sentences, joined and encoded together, as in the paper;
 - `passage`: the passage's own vector, which naive retrieval needs anyway (a deviation: it includes the sentence);
-- `late`: the mean over the other sentences' token states in one forward pass over the passage (a deviation: core and
-  context influence one another).
+- `pooled`: the mean of the core vectors of the passage's sentences, by their lengths (a deviation: so does this). It
+  needs no encoding, so it is computed where vectors are laid out (storage/indexes/vectors.py);
+- `late`: the passage's own vector too, where core and passage are means over the token states of one forward pass over
+  the passage (a deviation: they influence one another). What the sentence has in common with its passage is then in
+  its core already, and the core is moved away from it (`sharpened`).
 
 A passage of one sentence has no context. A text that occurs twice in one call is encoded once, and a text whose vector
 is known from an earlier corpus is not encoded again.
@@ -14,6 +17,7 @@ is known from an earlier corpus is not encoded again.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +26,9 @@ from configs.schema import ContextMode, Unit
 from storage.schemas import VECTOR_KINDS
 from tasks.encoders.base import Encoder, Tick, Vectors
 
+LATE_GAIN = 0.75
+"""How far the core of mode `late` is moved from its passage, in their difference. Chosen on half of the questions of
+three data sets and measured on the other half (docs/results.md)."""
 BATCH_CHARS = 64 << 20
 """Characters given to an encoder at once, give or take a text: the shard of an ordinary corpus has fewer."""
 
@@ -43,7 +50,7 @@ class UnitVectors:
     """Vectors of some passages and their sentences, float32 (·, d); kinds that are not requested have no rows.
 
     `core` has a row per sentence, `context` one per True in `has_context` (a row per sentence), `passage` one per
-    passage. In mode `passage` the context rows are the passage's, so none are repeated here.
+    passage. Only mode `exact` has context rows: in the others the context follows from the passages or the cores.
     """
 
     core: Vectors
@@ -69,7 +76,7 @@ def encode_units(
     """
     has_context = np.array([len(s) > 1 for s in passages for _ in s], dtype=bool)
     if is_late(mode, units):
-        rows = [len(has_context), int(has_context.sum()), len(passages) if "passage" in units else 0]
+        rows = [len(has_context), 0, len(passages)]
         return _late(encoder, passages, has_context, tick, known or _nothing(encoder, rows))
     cores = [sentence.strip() for sentences in passages for sentence in sentences] if "sentence" in units else []
     contexts = int(has_context.sum()) if cores and mode == "exact" else 0
@@ -130,40 +137,49 @@ def _late(
     known: Mapping[str, Known],
 ) -> UnitVectors:
     """One pass gives all vectors of a passage, so a passage is encoded if one of its vectors is missing."""
-    sizes = [len(sentences) for sentences in passages]
-    owner = np.repeat(np.arange(len(passages)), sizes)
-    missing = np.zeros(len(passages), bool)
+    owner = np.repeat(np.arange(len(passages)), [len(sentences) for sentences in passages])
+    missing = ~known["passage"].found
     missing[owner[~known["core"].found]] = True
-    missing[owner[has_context][~known["context"].found]] = True
-    wants_passages = len(known["passage"].found) > 0
-    if wants_passages:
-        missing |= ~known["passage"].found
+    core, context, passage = (known[kind].vectors for kind in VECTOR_KINDS)
     if not missing.any():
-        core, context, passage = (known[kind].vectors for kind in VECTOR_KINDS)
         return UnitVectors(core, context, has_context, passage, 0, 0)
     chosen = [passages[row] for row in np.flatnonzero(missing)]
     ends = [list(accumulate(map(len, sentences))) for sentences in chosen]
     spans = [list(zip([0, *stops], stops, strict=False)) for stops in ends]
     late = encoder.encode_late(["".join(sentences) for sentences in chosen], spans, tick)
-    core, context, passage = (_shaped(known[kind].vectors, late.core) for kind in VECTOR_KINDS)
-    core[missing[owner]] = late.core
-    context[missing[owner[has_context]]] = late.context[has_context[missing[owner]]]
-    if wants_passages:
-        passage[missing] = late.passage
+    core, context, passage = (_shaped(vectors, late.core) for vectors in (core, context, passage))
+    of_missing = missing[owner]
+    passage[missing] = late.passage
+    core[of_missing] = late.core
+    due = of_missing & has_context
+    core[due] = sharpened(core[due], passage[owner[due]])
     return UnitVectors(core, context, has_context, passage, late.tokens, 0)
+
+
+def sharpened(core: Vectors, passage: Vectors, gain: float = LATE_GAIN) -> Vectors:
+    """Cores moved away from their passages, float32 (n, d): core + gain * (core - passage), as long as the core was,
+    so that cores of length 1 keep it and inner products of others stay comparable with those of passages."""
+    moved = core + gain * (core - passage)
+    lengths, wanted = (np.linalg.norm(rows, axis=1, keepdims=True) for rows in (moved, core))
+    return moved * (wanted / np.maximum(lengths, 1e-12, dtype=np.float32))
 
 
 def _nothing(encoder: Encoder, rows: Sequence[int]) -> dict[str, Known]:
     return {kind: Known.nothing(count, encoder.dimension) for kind, count in zip(VECTOR_KINDS, rows, strict=True)}
 
 
-def is_late(mode: ContextMode, units: Sequence[Unit]) -> bool:
+def is_late(mode: ContextMode | None, units: Sequence[Unit]) -> bool:
     return mode == "late" and "sentence" in units
 
 
-def wants_passages(mode: ContextMode, units: Sequence[Unit]) -> bool:
+def wants_passages(mode: ContextMode | None, units: Sequence[Unit]) -> bool:
     """Whether passage vectors are needed: as units, or as their sentences' contexts."""
-    return "passage" in units or ("sentence" in units and mode == "passage")
+    return "passage" in units or ("sentence" in units and mode in ("passage", "late"))
+
+
+def identity(mode: ContextMode | None, units: Sequence[Unit]) -> dict[str, Any]:
+    """What the vectors depend on besides the encoder. Only mode `late` has its own: others keep the texts' vectors."""
+    return {"late": {"gain": LATE_GAIN}} if is_late(mode, units) else {}
 
 
 def _shaped(known: Vectors, encoded: Vectors) -> Vectors:

@@ -1,9 +1,8 @@
-"""Core, context and passage vectors from one forward pass over a passage.
+"""Sentence and passage vectors from one forward pass over a passage.
 
-This is ParetoRAG's core/context split (arXiv 2502.08178, section 3) with late chunking's pooling (arXiv 2409.04701):
-the paper encodes core and context apart; here both are means over the token states of one pass over the passage.
-Special tokens and a prompt's tokens belong to no sentence: they are in every context and in the passage, and in no
-core.
+This is late chunking's pooling (arXiv 2409.04701): means over the token states of one pass over the passage, which
+become ParetoRAG's core and context (tasks/encoders/contexts.py). Special tokens and a prompt's tokens belong to no
+sentence: they are in the passage, and in no core.
 """
 
 from collections.abc import Iterator, Sequence
@@ -63,7 +62,7 @@ def encode_late(
             _add_states(tower, [windows[row] for row in batch], of_sentences, of_passages)
             done = sum(len(windows[row].ids) for row in batch)
             tick(done, share * done / window_tokens)
-    return _pooled(tower, counts, of_sentences, of_passages, tokens)
+    return LateEncoded(_means(tower, of_sentences)[:-1], _means(tower, of_passages), tokens)
 
 
 def _cuts(
@@ -112,15 +111,7 @@ def _add_states(tower: Tower, windows: Sequence[Window], of_sentences: Sums, of_
     of_passages.add(np.repeat([window.passage for window in windows], [len(window.ids) for window in windows]), kept)
 
 
-def _pooled(tower: Tower, counts: np.ndarray, sentences: Sums, passages: Sums, tokens: int) -> LateEncoded:
-    of_sentence = torch.from_numpy(np.repeat(np.arange(len(counts)), counts)).to(tower.device)
-
-    def finish(states: Tensor, number: Tensor) -> np.ndarray:
-        # A sum has the direction of its mean, so the division is left out where only the direction counts.
-        divided = states / number.clamp(min=1).unsqueeze(1) if tower.recipe.layers or not tower.recipe.unit else states
-        return tower.finish(divided)
-
-    core, core_tokens = sentences.states[:-1], sentences.tokens[:-1]
-    context = finish(passages.states[of_sentence] - core, passages.tokens[of_sentence] - core_tokens)
-    context[np.repeat(counts == 1, counts)] = 0
-    return LateEncoded(finish(core, core_tokens), context, finish(passages.states, passages.tokens), tokens)
+def _means(tower: Tower, sums: Sums) -> np.ndarray:
+    """The vectors of sums. A sum has the direction of its mean, so the division is left out where only that counts."""
+    divided = tower.recipe.layers or not tower.recipe.unit
+    return tower.finish(sums.states / sums.tokens.clamp(min=1).unsqueeze(1) if divided else sums.states)

@@ -110,5 +110,5 @@ def _vectors(used: Mapping[str, Artifact], hits: Rows) -> tuple[tuple[float, ...
     passages = np.array([row["passage_id"] for row in hits], np.int64)
     shards = shard_of(passages, len(used["passages"].completed().shards))
     ids = np.array([row["unit_id"] for row in hits], np.int64)
-    vectors = Units(used, "passage").vectors(hits[0]["unit"], shards, ids)
+    vectors = Units(used).vectors(hits[0]["unit"], shards, ids)
     return tuple(tuple(map(float, vector)) for vector in vectors)

@@ -67,13 +67,8 @@ class HashEncoder:
 
     def encode_late(self, passages: Sequence[str], spans: Sequence[Spans], tick: Tick = _no_tick) -> LateEncoded:
         core = [_embed(text[start:end]) for text, each in zip(passages, spans, strict=True) for start, end in each]
-        context = [
-            _embed(text[:start] + text[end:]) if len(each) > 1 else np.zeros(DIMENSION, np.float32)
-            for text, each in zip(passages, spans, strict=True)
-            for start, end in each
-        ]
         wholes = self.encode(passages, tick)
-        return LateEncoded(np.array(core), np.array(context), wholes.vectors, wholes.tokens)
+        return LateEncoded(np.array(core), wholes.vectors, wholes.tokens)
 
 
 class NaNEncoder(HashEncoder):

@@ -19,7 +19,7 @@ from tests.support.indexing import index, table
 QUESTION = "When was the observatory opened?"
 
 
-@pytest.fixture(scope="module", params=["exact", "passage", "late"])
+@pytest.fixture(scope="module", params=["exact", "passage", "pooled", "late"])
 def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("retrieve")
     index(folder, encode={"context": request.param})
@@ -36,10 +36,15 @@ def brute_force(store: Path, question: str, alpha: float) -> dict[int, float]:
     for row in sentences:
         sizes[row["passage_id"]] = sizes.get(row["passage_id"], 0) + 1
     asked = HashEncoder().encode_questions([question]).vectors[0]
+    mode = Searcher.named(store, "test").index.encoding.context
     scores = {}
     for row in sentences:
         core = vectors["core", row["sentence_id"]]
         context = vectors.get(("context", row["sentence_id"]), vectors.get(("passage", row["passage_id"])))
+        if mode == "pooled":
+            beside = [each for each in sentences if each["passage_id"] == row["passage_id"]]
+            cores = [vectors["core", each["sentence_id"]] for each in beside]
+            context = np.average(cores, axis=0, weights=[each["tokens"] for each in beside])
         if sizes[row["passage_id"]] == 1:
             context = core
         scores[row["sentence_id"]] = float(alpha * core @ asked + (1 - alpha) * context @ asked)

@@ -67,7 +67,7 @@ def test_supporting_facts_lie_in_stored_passages(tmp_path: Path) -> None:
         assert any(answer in fact for answer in question["answers"] for fact in facts)
 
 
-@pytest.mark.parametrize("mode", ["exact", "passage", "late"])
+@pytest.mark.parametrize("mode", ["exact", "passage", "pooled", "late"])
 def test_context_modes(tmp_path: Path, mode: str) -> None:
     index(tmp_path, encode={"context": mode})
     sentences = table(tmp_path, "sentences").to_pylist()
@@ -81,7 +81,7 @@ def test_context_modes(tmp_path: Path, mode: str) -> None:
         kinds[row["kind"]].add(row["id"])
     assert kinds["core"] == {row["sentence_id"] for row in sentences}
     assert kinds["passage"] == set(sizes)
-    assert kinds["context"] == (set() if mode == "passage" else with_context)
+    assert kinds["context"] == (with_context if mode == "exact" else set())
 
 
 def test_the_same_work_is_not_done_twice(tmp_path: Path) -> None:

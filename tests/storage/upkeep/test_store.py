@@ -439,7 +439,7 @@ def test_gc_does_not_guess(store: Path, record: str) -> None:
     assert tree(store) == before
 
 
-CONTEXTS = ("passage", "late", "exact")
+CONTEXTS = ("passage", "pooled", "late", "exact")
 
 
 @settings(max_examples=8, deadline=None)

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from tasks.encoders import contexts
-from tasks.encoders.contexts import encode_units
+from tasks.encoders.base import Encoder
+from tasks.encoders.contexts import encode_units, sharpened
 from tasks.encoders.minilm import MiniLM
 from tests.support.fakes import HashEncoder
 
@@ -70,15 +72,15 @@ PASSAGES = [
 ]
 
 
-def late(passages: list[list[str]]):
+def late(passages: list[list[str]], of: Encoder | None = None):
     spans = []
     for sentences in passages:
         ends = np.cumsum([len(sentence) for sentence in sentences]).tolist()
         spans.append(list(zip([0, *ends], ends, strict=False)))
-    return encoder("fp32").encode_late(["".join(sentences) for sentences in passages], spans)
+    return (of or encoder("fp32")).encode_late(["".join(sentences) for sentences in passages], spans)
 
 
-def test_late_core_and_context_are_means_over_one_pass() -> None:
+def test_late_core_and_passage_are_means_over_one_pass() -> None:
     """Against the definition, computed with the model directly on the first passage."""
     import torch
 
@@ -90,7 +92,7 @@ def test_late_core_and_context_are_means_over_one_pass() -> None:
     end = len(PASSAGES[0][0])
     inside = np.array([stop <= end and stop > start for start, stop in encoding.offsets])
     pooled = late(PASSAGES)
-    for found, rows in ((pooled.core[0], inside), (pooled.context[0], ~inside), (pooled.passage[0], inside | True)):
+    for found, rows in ((pooled.core[0], inside), (pooled.passage[0], inside | True)):
         expected = states[rows].mean(0)
         np.testing.assert_allclose(found, expected / np.linalg.norm(expected), atol=2e-6)
 
@@ -104,8 +106,6 @@ def test_late_reads_long_passages_to_their_end() -> None:
     pooled = late(PASSAGES)
     assert np.isfinite(pooled.core).all()
     np.testing.assert_allclose(np.linalg.norm(pooled.core, axis=1), 1, atol=1e-5)
-    assert not pooled.context[3].any()  # a passage of one sentence has no context
-    assert not pooled.context[7].any()
     assert pooled.tokens > 600 + 300
 
 
@@ -121,12 +121,40 @@ def test_a_text_that_stands_twice_is_encoded_once() -> None:
     np.testing.assert_array_equal(vectors.core[0], vectors.core[2])
 
 
-@pytest.mark.parametrize("mode", ["exact", "passage", "late"])
+@pytest.mark.parametrize("mode", ["exact", "passage", "pooled", "late"])
 def test_every_mode_has_the_same_cores_shape(mode) -> None:
     vectors = encode_units(encoder("fp32"), PASSAGES, mode, ["sentence"], lambda tokens, share: None)
     assert vectors.core.shape == (8, 384)
     assert vectors.has_context.tolist() == [True] * 3 + [False] + [True] * 3 + [False]
-    assert len(vectors.context) == (0 if mode == "passage" else 6)
+    assert len(vectors.context) == (6 if mode == "exact" else 0)
+    assert len(vectors.passage) == (4 if mode in ("passage", "late") else 0)
+
+
+ROWS = arrays(np.float32, (5, 3), elements=st.floats(-2, 2, width=32))
+
+
+@given(ROWS, ROWS, st.floats(0, 3, width=32))
+def test_sharpened_cores_keep_their_length_and_turn_away_from_their_passage(core, passage, gain: float) -> None:
+    moved = sharpened(core, passage, gain)
+    lengths = np.linalg.norm(core, axis=1)
+    gone = np.linalg.norm(core + np.float32(gain) * (core - passage), axis=1) < 1e-3
+    np.testing.assert_allclose(np.linalg.norm(moved, axis=1)[~gone], lengths[~gone], rtol=1e-4, atol=1e-5)
+    cosines = [(rows * passage).sum(1) for rows in (moved, core)]
+    nearer = cosines[0] > cosines[1] + 1e-4 * (1 + lengths)
+    assert not (nearer & ~gone).any()
+    np.testing.assert_allclose(sharpened(core, passage, 0.0), core, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(sharpened(core, core, gain), core, rtol=1e-4, atol=1e-5)
+
+
+def test_late_sharpens_the_cores_of_passages_with_several_sentences() -> None:
+    fake, plain = HashEncoder(), late(PASSAGES, HashEncoder())
+    vectors = encode_units(fake, PASSAGES, "late", ["sentence"], lambda tokens, share: None)
+    owner = np.repeat(np.arange(4), [len(sentences) for sentences in PASSAGES])
+    np.testing.assert_array_equal(vectors.passage, plain.passage)
+    expected = sharpened(plain.core, plain.passage[owner])
+    expected[~vectors.has_context] = plain.core[~vectors.has_context]
+    np.testing.assert_allclose(vectors.core, expected, atol=1e-6)
+    assert not np.allclose(vectors.core[0], plain.core[0], atol=1e-2)
 
 
 def test_exact_context_is_the_rest_of_the_passage() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from configs.schema import ContextMode
 from flows.pipelines.run import Outcome
 from storage.artifacts import Artifact, ShardRecord
+from tasks.encoders import contexts
 from tests.support.indexing import contents, index, table
 
 
@@ -35,7 +36,7 @@ def reused(outcome: Outcome) -> int:
     return encode.note("reused")
 
 
-@pytest.mark.parametrize("mode", ["exact", "passage", "late"])
+@pytest.mark.parametrize("mode", ["exact", "passage", "pooled", "late"])
 def test_one_percent_of_changes_costs_one_percent_of_the_tokens(tmp_path: Path, mode: ContextMode) -> None:
     texts = [passage(number) for number in range(1000)]
     one = {"encode": {"context": mode}, "load": {"shard_passages": 100}}
@@ -64,7 +65,7 @@ def test_one_percent_of_changes_costs_one_percent_of_the_tokens(tmp_path: Path, 
     st.sets(st.integers(0, 60), min_size=1, max_size=40),
     st.sampled_from([3, 10, 100]),
     st.sampled_from([3, 10, 100]),
-    st.sampled_from(["exact", "passage", "late"]),
+    st.sampled_from(["exact", "passage", "pooled", "late"]),
 )
 def test_any_corpus_comes_out_the_same_after_any_other(
     tmp_path_factory, before: set[int], after: set[int], small: int, large: int, mode: str
@@ -91,8 +92,32 @@ def test_another_context_mode_takes_the_vectors_that_both_have(tmp_path: Path) -
     assert tokens(index(tmp_path / "s", corpus, encode={"units": ["sentence"]})) == 0
     assert reused(index(tmp_path / "s", corpus, encode={"context": "exact"})) == 150 + 50
     assert tokens(index(tmp_path / "s", corpus, encode={"units": ["passage"]})) == 0
+    assert tokens(index(tmp_path / "s", corpus, encode={"context": "pooled"})) == 0
     # a sentence encoded within its passage is another vector
     assert reused(index(tmp_path / "s", corpus, encode={"context": "late"})) == 0
+
+
+def test_pooled_is_enough_for_the_cores_of_every_mode_but_late(tmp_path: Path) -> None:
+    corpus = write(tmp_path, [passage(number) for number in range(50)])
+    first = index(tmp_path / "s", corpus, encode={"context": "pooled", "units": ["sentence"]})
+    assert {row["kind"] for row in table(tmp_path / "s", "vectors").to_pylist()} == {"core"}
+    alone = tokens(first)
+    assert reused(index(tmp_path / "s", corpus, encode={"context": "passage"})) == 150
+    assert reused(index(tmp_path / "s", corpus, encode={"context": "exact"})) == 150 + 50
+    assert alone == tokens(index(tmp_path / "fresh", corpus, encode={"context": "late", "units": ["sentence"]}))
+
+
+def test_a_late_index_of_another_gain_gives_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `late` means is part of the fingerprint, and of what vectors are reused by."""
+    corpus = write(tmp_path, [passage(number) for number in range(50)])
+    first = index(tmp_path / "s", corpus, encode={"context": "late"})
+    monkeypatch.setattr(contexts, "LATE_GAIN", 0.0)
+    other = index(tmp_path / "s", corpus, encode={"context": "late"})
+    assert reused(other) == 0
+    assert other.manifests[2].artifact != first.manifests[2].artifact
+    assert other.manifests[1].artifact == first.manifests[1].artifact
+    index(tmp_path / "s", corpus, encode={"context": "late", "units": ["passage"]})
+    assert reused(index(tmp_path / "s", corpus, encode={"context": "passage", "units": ["passage"]})) == 50
 
 
 def test_another_encoder_takes_nothing(tmp_path: Path) -> None:

@@ -230,7 +230,7 @@ def given_file(file: Path) -> dict[str, Any]:
     return {"splitter": "ready_propositions", "file": str(file)}
 
 
-@pytest.mark.parametrize("context", ["passage", "exact"])
+@pytest.mark.parametrize("context", ["passage", "pooled", "exact"])
 def test_an_index_of_propositions(file: Path, tmp_path: Path, context: str) -> None:
     outcome = index(tmp_path, CORPUS, split=given_file(file), encode={"context": context}, bm25={"enabled": True})
     rows = sql(tmp_path, "SELECT * EXCLUDE (run_id) FROM sentences ORDER BY passage_id, position")
