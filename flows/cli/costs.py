@@ -1,14 +1,16 @@
 """The command `costs`."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import duckdb
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 from flows.cli.terminal import DEFAULT_STORE, StoreOption, explained_errors, out
 from tasks.datasets.base import InputError
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 _MEASURES = """sum(s.tokens)::BIGINT, sum(s.wall_seconds), sum(s.cpu_seconds), sum(s.gpu_seconds), sum(s.gpu_joules),
     sum(s.usd)"""
@@ -42,7 +44,7 @@ def costs(
             _quoted(connection, run)
 
 
-def _spending(connection: duckdb.DuckDBPyConnection, run: str, by: str, order: str) -> list[tuple[Any, ...]]:
+def _spending(connection: "DuckDBPyConnection", run: str, by: str, order: str) -> list[tuple[Any, ...]]:
     return connection.execute(
         f"SELECT {by}, {_MEASURES} FROM spending(?) AS s LEFT JOIN runs USING (run_id) GROUP BY {by} ORDER BY {order}",
         [run],
@@ -78,7 +80,7 @@ def _figure(place: int, value: float) -> str:
     return f"{value:.5f}" if head == "USD" else f"{value / 1000:,.2f}" if head == "GPU kJ" else f"{value:,.1f}"
 
 
-def _quoted(connection: duckdb.DuckDBPyConnection, run: str) -> None:
+def _quoted(connection: "DuckDBPyConnection", run: str) -> None:
     pairs = ", ".join(f"q.quoted_{name}, q.{name}" for name in _QUOTED.values())  # both keep a divisor
     rows = connection.execute(f"SELECT q.stage, {pairs} FROM quoted(?) AS q", [run]).fetchall()
     if not rows:

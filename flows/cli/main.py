@@ -1,5 +1,8 @@
 """The command `vitalfew`. Heavy libraries are imported by the commands that need them: `--help` answers at once."""
 
+from importlib.metadata import version
+from typing import Annotated
+
 import typer
 from rich.markup import escape
 from rich.table import Table
@@ -34,6 +37,21 @@ app = typer.Typer(
     "then [b]vitalfew search QUESTION --index demo[/b].",
 )
 app.add_typer(store_app)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"vitalfew {version('vitalfew')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    asked: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
 
 
 app.command(epilog=settings_help(IndexCorpus))(index_cli.index)

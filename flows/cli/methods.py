@@ -17,7 +17,7 @@ from configs.schema import IndexCorpus
 from configs.section import Section
 from configs.training import TrainConfig
 from flows.cli.terminal import explained_errors, out
-from tasks.registry import METHODS, UnknownName, options_type, resolve
+from tasks.registry import METHODS, UnknownName, options_type, resolve, summary
 
 DEMO = "vitalfew index synthetic:passages=2000,questions=200 --name demo --set bm25.enabled=true"
 INDEXING = "vitalfew index synthetic:passages=200,questions=20 --name mine"
@@ -68,7 +68,7 @@ def _list() -> None:
     table = Table("kind", "name", "what it does", box=None, header_style="bold", pad_edge=False)
     for kind, names in METHODS.items():
         for name in sorted(names) if kind != "dataset" else []:
-            table.add_row(kind, name, (inspect.getdoc(resolve(kind, name)) or "").partition("\n")[0])
+            table.add_row(kind, name, summary(kind, name))
     out.print(table)
     out.print(
         "\nThe options of one, and an example: [b]vitalfew methods NAME[/b]. Dataset formats: `vitalfew datasets`."

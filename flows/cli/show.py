@@ -6,19 +6,20 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import duckdb
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from configs.schema import IndexCorpus, RetrieveConfig
-from storage.artifacts import Manifest
-from storage.catalog.database import query
-from storage.quotes import find
 from tasks.reports.shown.text import printable
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
+
+    from storage.artifacts import Manifest
 
 
 def indexed(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
@@ -104,6 +105,9 @@ def _duration(seconds: float) -> str:
 
 def _quote_and_truth(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
     """Print the ledger's rows of this run's new artifacts, if any of them was quoted."""
+    from storage.catalog.database import query
+    from storage.quotes import find
+
     fingerprints = [manifest.artifact.split("/")[1] for manifest in outcome.new()]
     if not any(find(parameters.store, fingerprint) for fingerprint in fingerprints):
         return
@@ -127,7 +131,7 @@ def _short(value: float) -> str:
     return f"{value:,.3g}" if isinstance(value, float) else f"{value:,}"
 
 
-def _quality(out: Console, store: Path, manifest: Manifest) -> None:
+def _quality(out: Console, store: Path, manifest: "Manifest") -> None:
     """Print recall and size of every unit's index, at the chosen effort."""
     for row in (row for row in manifest.read(store, "index_quality").to_pylist() if row["chosen"]):
         setting = {"h": "ef_search", "i": "nprobe"}.get(row["type"][0], "")
@@ -138,7 +142,7 @@ def _quality(out: Console, store: Path, manifest: Manifest) -> None:
         out.print(f"{row['unit']}: {row['type']}, {row['vectors']:,} vectors, {size}, recall@10 {recall}")
 
 
-def _stage_row(manifest: Manifest, reused: bool) -> list[str]:
+def _stage_row(manifest: "Manifest", reused: bool) -> list[str]:
     costs = [record.cost for record in [manifest.preparation, *manifest.shards] if record]
     rows = sum(count for table, count in manifest.rows.items() if table != "neighbours")  # they belong to a sample
     if reused:
@@ -187,7 +191,7 @@ def _in_passage(hit: Any) -> Text:
     return text
 
 
-def rows(out: Console, relation: duckdb.DuckDBPyRelation, format: str, most: int | None = None) -> None:
+def rows(out: Console, relation: "DuckDBPyRelation", format: str, most: int | None = None) -> None:
     """Print the rows of a query, at most `most` in a table; csv and json are streamed to standard output.
 
     Raises KeyboardInterrupt if the user stops the query, and DuckDB's errors, because the query runs only now.
@@ -200,7 +204,7 @@ def rows(out: Console, relation: duckdb.DuckDBPyRelation, format: str, most: int
         raise
 
 
-def _rows(out: Console, relation: duckdb.DuckDBPyRelation, format: str, most: int | None) -> None:
+def _rows(out: Console, relation: "DuckDBPyRelation", format: str, most: int | None) -> None:
     if format == "table":
         table = Table(*relation.columns, box=None, header_style="bold", pad_edge=False)
         fetched = (relation if most is None else relation.limit(most + 1)).fetchall()

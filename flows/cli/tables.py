@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import duckdb
 import typer
 from rich.markup import escape
 from rich.table import Table
@@ -12,6 +11,8 @@ from flows.cli.terminal import DEFAULT_STORE, StoreOption, explained_errors, out
 from tasks.registry import UnknownName
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
     from storage.catalog.macros import Macro
 
 
@@ -60,7 +61,7 @@ def document(store: Path, names: list[str]) -> None:
                 _table(connection, name, listed[name], there)
 
 
-def _overview(connection: duckdb.DuckDBPyConnection, listed: dict[str, str], store: Path, there: bool) -> None:
+def _overview(connection: "DuckDBPyConnection", listed: dict[str, str], store: Path, there: bool) -> None:
     from storage.catalog.macros import MACROS
 
     shown = Table("table", box=None, header_style="bold", pad_edge=False)
@@ -75,7 +76,7 @@ def _overview(connection: duckdb.DuckDBPyConnection, listed: dict[str, str], sto
     out.print(f"{escape(about)}. Columns: vitalfew tables NAME, or --all", soft_wrap=True)
 
 
-def _table(connection: duckdb.DuckDBPyConnection, name: str, row: str, there: bool) -> None:
+def _table(connection: "DuckDBPyConnection", name: str, row: str, there: bool) -> None:
     from storage.catalog.tables import documented
 
     count = f", {_rows(connection, name)} rows" if there else ""
@@ -97,6 +98,6 @@ def _macro(macro: "Macro") -> None:
     out.print(f"    [green]{escape(macro.example)}[/]\n", highlight=False, soft_wrap=True)
 
 
-def _rows(connection: duckdb.DuckDBPyConnection, name: str) -> str:
+def _rows(connection: "DuckDBPyConnection", name: str) -> str:
     ((count,),) = connection.sql(f"SELECT count(*) FROM {name}").fetchall()
     return f"{count:,}"

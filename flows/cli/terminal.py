@@ -19,10 +19,8 @@ from rich.console import Console
 from rich.logging import RichHandler
 from rich.markup import escape
 
-from configs.loading import ConfigError, parse_assignments, read_yaml
+from configs.loading import parse_assignments, read_yaml
 from configs.paths import directory
-from tasks.datasets.base import InputError
-from tasks.registry import UnknownName
 from tasks.reports.shown.text import printable
 
 out = Console()
@@ -101,24 +99,34 @@ def layers(config: Path | None, assignments: list[str] | None, **given: Any) -> 
 @contextmanager
 def explained_errors() -> Iterator[None]:
     """An error that a user can correct gives one message and exit status 1, Ctrl-C gives 130; others are bugs."""
-    from duckdb import Error as QueryFailed
-    from httpx import TransportError
-
-    from storage.catalog.database import QueryError
-    from storage.runs import IndexNotFound
-
     try:
         yield
     except KeyboardInterrupt:
         err.print(CANCELLED)
         raise typer.Exit(130) from None
-    except (InputError, ConfigError, UnknownName, IndexNotFound, QueryError, QueryFailed, OSError, ValueError) as error:
-        err.print(f"[bold red]Error:[/] {escape(printable(str(error)))}", highlight=False, soft_wrap=True)
-        raise typer.Exit(1) from None
-    except TransportError as error:
-        message = f"Prefect's server does not answer any more ({type(error).__name__}). {GOES_ON}"
+    except typer.Exit:
+        raise
+    except Exception as error:
+        message = _explanation(error)
+        if message is None:
+            raise
         err.print(f"[bold red]Error:[/] {message}", highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None
+
+
+def _explanation(error: Exception) -> str | None:
+    """What to tell the user of an error; None for a bug."""
+    # Imported only now: a command that goes well does without these libraries.
+    from duckdb import Error as QueryFailed
+    from httpx import TransportError
+
+    from storage.runs import IndexNotFound
+
+    if isinstance(error, IndexNotFound | QueryFailed | OSError | ValueError):
+        return escape(printable(str(error)))
+    if isinstance(error, TransportError):
+        return f"Prefect's server does not answer any more ({type(error).__name__}). {GOES_ON}"
+    return None
 
 
 def end_at_once_on_interrupt(store: Path) -> None:

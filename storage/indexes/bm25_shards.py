@@ -14,9 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import bm25s
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,6 +24,9 @@ from storage import files
 from storage.artifacts import Artifact
 from storage.ids import content_id
 from storage.indexes.topk import NOTHING, TopK, merged
+
+if TYPE_CHECKING:
+    import bm25s
 
 ARRAYS = ("data", "indices", "indptr", "terms")
 METHOD = "lucene"
@@ -79,6 +81,8 @@ def _scored(
     mean = corpus.words / corpus.units
     share = corpus.b * (sum(map(len, units)) / len(units)) / mean
     k1, b = corpus.k1 * (1 - corpus.b + share), share / (1 - corpus.b + share)
+    import bm25s
+
     index = bm25s.BM25(k1=k1, b=b, method=METHOD)
     index.index((units, places), create_empty_token=False, show_progress=False)
     data, indptr = index.scores["data"], index.scores["indptr"]
@@ -116,7 +120,9 @@ class Shard:
     checksums: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
-    def index(self) -> bm25s.BM25:
+    def index(self) -> "bm25s.BM25":
+        import bm25s
+
         index = bm25s.BM25(method=METHOD)
         index.nonoccurrence_array = None
         index.scores = {name: self._array(name) for name in ("data", "indices", "indptr")} | {"num_docs": self.units}

@@ -8,7 +8,7 @@ CPU's cache), and tokenisation of the next window on another thread while the mo
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import ConfigDict, Field
@@ -17,12 +17,13 @@ from configs.loading import ConfigError
 from configs.schema import EncodeConfig
 from configs.section import NOT_IN_FINGERPRINT, Device, ModelName, Precision
 from tasks.encoders.base import Encoded, LateEncoded, Spans, Tick
-from tasks.encoders.late import encode_late
 from tasks.models.batches import batches, cut, tokenised
 from tasks.models.device import choose_device, choose_dtype
 from tasks.models.files import find_model
 from tasks.models.recipe import Preset, RecipeOptions, read_recipe
-from tasks.models.tower import Tower
+
+if TYPE_CHECKING:
+    from tasks.models.tower import Tower
 
 
 def _no_tick(tokens: int, share: float) -> None:
@@ -82,11 +83,11 @@ class TransformerEncoder:
         return find_model(name, "encode.question_model") if name else None
 
     @cached_property
-    def passages(self) -> Tower:
+    def passages(self) -> "Tower":
         return self._tower(self.model_directory(), "encode.model")
 
     @cached_property
-    def questions(self) -> Tower:
+    def questions(self) -> "Tower":
         directory = self.question_directory()
         if directory is None:
             return self.passages
@@ -98,7 +99,9 @@ class TransformerEncoder:
             )
         return tower
 
-    def _tower(self, directory: Path, setting: str) -> Tower:
+    def _tower(self, directory: Path, setting: str) -> "Tower":
+        from tasks.models.tower import Tower  # with PyTorch, which settings and docstring do without
+
         recipe = read_recipe(directory, self.preset, self.options)
         return Tower(directory, recipe, self.device, self.dtype, setting)
 
@@ -133,7 +136,7 @@ class TransformerEncoder:
     def encode_questions(self, texts: Sequence[str]) -> Encoded:
         return self._encode(self.questions, self.questions.recipe.question_prompt, texts, _no_tick)
 
-    def _encode(self, tower: Tower, prompt: str, texts: Sequence[str], tick: Tick) -> Encoded:
+    def _encode(self, tower: "Tower", prompt: str, texts: Sequence[str], tick: Tick) -> Encoded:
         vectors = np.empty((len(texts), tower.dimension), dtype=np.float32)
         limit = tower.recipe.max_tokens
         tokens = truncated = 0
@@ -149,4 +152,6 @@ class TransformerEncoder:
         return Encoded(vectors, tokens, truncated)
 
     def encode_late(self, passages: Sequence[str], spans: Sequence[Spans], tick: Tick = _no_tick) -> LateEncoded:
+        from tasks.encoders.late import encode_late
+
         return encode_late(self.passages, self.batch_tokens, passages, spans, tick)

@@ -2,17 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-
-from tokenizers import Encoding
+from typing import TYPE_CHECKING
 
 from configs.loading import ConfigError
-from tasks.models.tower import Tower
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding
+
+    from tasks.models.tower import Tower
 
 WINDOW = 8192
 """Texts sorted by length together: enough to fill batches evenly, few enough to hold in memory."""
 
 
-def tokenised(tower: Tower, prompt: str, texts: Sequence[str]) -> Iterator[tuple[int, list[Encoding]]]:
+def tokenised(tower: "Tower", prompt: str, texts: Sequence[str]) -> Iterator[tuple[int, "list[Encoding]"]]:
     """(first row, encodings) of every window of texts; the next window is tokenised while this one is in use.
 
     Raises ConfigError if the prompt alone fills the model.
@@ -21,7 +24,7 @@ def tokenised(tower: Tower, prompt: str, texts: Sequence[str]) -> Iterator[tuple
     if prompt and len(tower.tokenizer.encode(prompt).ids) >= limit:
         raise ConfigError(f"the prompt {prompt!r} leaves no room for a text: the model takes {limit} tokens")
 
-    def tokenise(start: int) -> list[Encoding]:
+    def tokenise(start: int) -> "list[Encoding]":
         some = texts[start : start + WINDOW]
         return tower.tokenizer.encode_batch([prompt + text for text in some] if prompt else some)
 
@@ -34,7 +37,7 @@ def tokenised(tower: Tower, prompt: str, texts: Sequence[str]) -> Iterator[tuple
             yield start, window
 
 
-def cut(encoding: Encoding, limit: int) -> list[int]:
+def cut(encoding: "Encoding", limit: int) -> list[int]:
     """At most `limit` token ids; the special tokens at the end stay."""
     ids: list[int] = encoding.ids
     if len(ids) <= limit:

@@ -1,32 +1,42 @@
-"""The device on which a model computes, and the precision of its matrix products."""
+"""The device on which a model computes, and the precision of its matrix products.
+
+PyTorch is imported where it is asked: a command that only names a method does without it, for more than a second less.
+"""
 
 import logging
-from typing import Literal
-
-import torch
+from typing import TYPE_CHECKING, Literal
 
 from configs.loading import ConfigError
 
+if TYPE_CHECKING:
+    import torch
+
 logger = logging.getLogger("vitalfew")
 
-DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+"""PyTorch's names of the precisions."""
 
 
-def choose_device(setting: Literal["auto", "cpu", "cuda"]) -> torch.device:
+def choose_device(setting: Literal["auto", "cpu", "cuda"]) -> "torch.device":
     """`auto` is the GPU if this process sees one. Decided once, at the start of a run: see `choose_dtype`."""
+    import torch
+
     if setting == "auto":
         setting = "cuda" if torch.cuda.is_available() else "cpu"
     return torch.device(setting)
 
 
-def choose_dtype(precision: Literal["auto", "bf16", "fp16", "fp32"], device: torch.device) -> torch.dtype:
+def choose_dtype(precision: Literal["auto", "bf16", "fp16", "fp32"], device: "torch.device") -> "torch.dtype":
     """`auto`: bf16 if it is native; else fp16 on a GPU, float32 on a CPU.
 
     For GPUs that only the workers have, `auto` is always bf16: device and precision are part of the
     vectors' identity, which the driver must know before any worker starts.
     """
+    import torch
+
     if precision != "auto":
-        return DTYPES[precision]
+        dtype: torch.dtype = getattr(torch, DTYPES[precision])
+        return dtype
     if device.type == "cpu":
         return torch.bfloat16 if _native_on_cpu() else torch.float32
     return torch.bfloat16 if not torch.cuda.is_available() or _native_on_gpu() else torch.float16
@@ -34,16 +44,20 @@ def choose_dtype(precision: Literal["auto", "bf16", "fp16", "fp32"], device: tor
 
 def native_bf16() -> bool:
     """Whether this machine's GPU, or its CPU if it has none, computes in bf16 without emulation."""
+    import torch
+
     return _native_on_gpu() if torch.cuda.is_available() else _native_on_cpu()
 
 
-def require_device(device: torch.device, dtype: torch.dtype, section: str = "encode") -> None:
+def require_device(device: "torch.device", dtype: "torch.dtype", section: str = "encode") -> None:
     """Raise ConfigError if a worker must compute on a GPU and sees none; called when the model is loaded.
 
     `section`: of the settings, for messages.
     """
     if device.type != "cuda":
         return
+    import torch
+
     if not torch.cuda.is_available():
         raise ConfigError(
             f"{section}.device is cuda, and this process sees no GPU (or its PyTorch was built without CUDA). Start "
@@ -54,9 +68,13 @@ def require_device(device: torch.device, dtype: torch.dtype, section: str = "enc
 
 
 def _native_on_gpu() -> bool:
+    import torch
+
     return bool(torch.cuda.is_bf16_supported(including_emulation=False))
 
 
 def _native_on_cpu() -> bool:
+    import torch
+
     capabilities = torch.cpu.get_capabilities()
     return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16") or capabilities.get("bf16"))

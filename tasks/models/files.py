@@ -5,9 +5,6 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from huggingface_hub import constants, snapshot_download
-from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
-
 from storage.files import checksum
 
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
@@ -28,6 +25,9 @@ def find_model(name: str, setting: str, marks: tuple[str, ...] = ("config.json",
     directory = Path(name)
     if directory.is_dir():
         return directory.absolute()
+    from huggingface_hub import constants, snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
     try:
         snapshot: Path | None = Path(snapshot_download(name, local_files_only=True))
     except HFValidationError:

@@ -1,8 +1,9 @@
 """One model with its tokenizer: it turns token ids into token states and vectors. A two-tower encoder (DPR) has two.
 
 Only the matrix products use `dtype`; everything else, with pooling and the layers after it, is done in float32, which
-keeps the cosine to a float32 model above 0.9995. The model classes are imported only where weights are loaded: the
-import takes seconds, and a driver that needs only the identity avoids it.
+keeps the cosine to a float32 model above 0.9995. A plain BERT is read without transformers (bert.py). The model classes
+of others are imported only where weights are loaded: that takes seconds, and a driver that needs only the identity
+avoids it.
 """
 
 import os
@@ -22,12 +23,13 @@ from tokenizers.normalizers import Lowercase
 from tokenizers.normalizers import Sequence as Chain
 from torch import Tensor, nn
 
+from tasks.models import bert
 from tasks.models.device import require_device
 from tasks.models.files import UnsupportedModel, digests, require_safetensors
 from tasks.models.recipe import Recipe, read_config, read_json
 
 if TYPE_CHECKING:
-    from transformers import PretrainedConfig, PreTrainedTokenizerFast
+    from transformers import PretrainedConfig
 
 Vectors = NDArray[np.float32]
 
@@ -70,8 +72,14 @@ class Tower:
         return read_config(self._existing())
 
     @cached_property
+    def _bert(self) -> dict[str, Any] | None:
+        """The configuration, if the model needs no transformers."""
+        return bert.plain_bert(self._existing())
+
+    @cached_property
     def dimension(self) -> int:
-        dimension = getattr(self.config, "projection_dim", 0) if self.config.model_type == "dpr" else 0
+        is_dpr = self._bert is None and self.config.model_type == "dpr"
+        dimension = getattr(self.config, "projection_dim", 0) if is_dpr else 0
         for folder in self._layer_folders():
             dimension = read_json(folder / "config.json").get("out_features", dimension)
         return int(dimension or self.hidden)
@@ -79,21 +87,24 @@ class Tower:
     @property
     def hidden(self) -> int:
         """The size of a token's state."""
-        return int(self.config.hidden_size)
+        return int(self._bert["hidden_size"] if self._bert else self.config.hidden_size)
 
     @cached_property
-    def _tokenizer(self) -> "PreTrainedTokenizerFast":
+    def _tokenizer(self) -> tuple[Tokenizer, int]:
+        """The tokenizer as it is, and the id of its padding."""
+        if own := bert.read_tokenizer(self._existing()):
+            return own
         from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
         tokenizer = AutoTokenizer.from_pretrained(self._existing(), trust_remote_code=False, local_files_only=True)
         if not isinstance(tokenizer, PreTrainedTokenizerFast):
             raise UnsupportedModel(f"{self.folder}: no tokenizer.json, nor a vocabulary that one can be made of")
-        return tokenizer
+        return tokenizer.backend_tokenizer, tokenizer.pad_token_id or 0
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """The model's own tokenizer, without padding and truncation."""
-        tokenizer = self._tokenizer.backend_tokenizer
+        tokenizer, _ = self._tokenizer
         tokenizer.no_padding()
         tokenizer.no_truncation()
         if self.recipe.lower_case:
@@ -103,7 +114,7 @@ class Tower:
     @property
     def padding(self) -> int:
         """The id that pads rows; the mask excludes it."""
-        return self._tokenizer.pad_token_id or 0
+        return self._tokenizer[1]
 
     @cached_property
     def model(self) -> nn.Module:
@@ -135,10 +146,12 @@ class Tower:
 
     def _read_transformer(self) -> tuple[nn.Module, list[nn.Module]]:
         """The transformer, and the projection after pooling if its checkpoint has one."""
-        from transformers import DPRContextEncoder, DPRQuestionEncoder
-
         # PyTorch's fused attention is slower for bf16 on CPUs (by a tenth of a whole pass, passages of SQuAD).
         eager = self.dtype != torch.float32 and self.device.type == "cpu"
+        if own := bert.read_bert(self._existing(), "eager" if eager else "sdpa"):
+            return own, []
+        from transformers import DPRContextEncoder, DPRQuestionEncoder
+
         model, report = self._class().from_pretrained(
             self._existing(),
             dtype=torch.float32,

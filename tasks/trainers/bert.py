@@ -64,7 +64,7 @@ class BertTrainer(Trainer[Sequence[RowT]], Generic[ModelT, RowT]):
         self.device = choose_device(options.device)
         self.dtype = choose_dtype(options.precision, self.device)
         self.uses_gpu = self.device.type == "cuda"
-        self.precision = next(name for name, dtype in DTYPES.items() if dtype == self.dtype)
+        self.precision = next(name for name, dtype in DTYPES.items() if getattr(torch, dtype) == self.dtype)
         self.threads = options.threads or os.cpu_count() or 1
 
     @abstractmethod
