@@ -6,7 +6,7 @@ DEMO := synthetic:passages=2000,questions=200,seed=0
 
 .PHONY: help setup setup-vllm demo ui test lint types unit test-slow test-vllm clean \
 	bench bench-split bench-encode bench-index bench-faiss bench-evaluate bench-scale bench-vllm bench-runners bench-pfe \
-	bench-catalog bench-growth
+	bench-catalog bench-growth bench-startup
 
 help:  ## What there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
@@ -87,6 +87,9 @@ bench-catalog: setup  ## SQL on a store with a million hits: seconds of each doc
 
 bench-runners: setup  ## One process against one and two Ray workers
 	$(BIN)/python -m benchmarks.runners
+
+bench-startup: setup  ## Seconds that each command of the command line takes, beside its goal
+	$(BIN)/python -m benchmarks.startup
 
 clean:  ## Remove what was built, but no store
 	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
