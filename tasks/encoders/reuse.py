@@ -81,12 +81,16 @@ def _encoding(description: Mapping[str, Any]) -> str:
 
 
 def choose(bases: Iterable[Base], ids: Ids, shards: Sequence[int], of: int) -> list[Base]:
-    """The bases that hold most of the units of some shards (of `of`): every choice adds the most missing units."""
+    """The bases that hold most of the units of some shards (of `of`): every choice adds the most missing units, where
+    those of a base that is not complete count for the share of its shards that are."""
     left = {kind: unit_ids for kind, unit_ids in ids.items() if len(unit_ids)}
     chosen: list[Base] = []
     rest = {base: _ids_of(base, shards, of) for base in bases}
     while rest and left and len(chosen) < MOST_BASES:
-        gains = {base: sum(int(np.isin(left[k], held[k]).sum()) for k in left) for base, held in rest.items()}
+        gains = {
+            base: sum(int(np.isin(left[k], held[k]).sum()) for k in left) * len(base.shards) / base.of
+            for base, held in rest.items()
+        }
         best = max(gains, key=lambda base: (gains[base], base.artifact.fingerprint))
         if not gains[best]:
             break

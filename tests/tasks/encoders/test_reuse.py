@@ -89,7 +89,7 @@ def test_another_context_mode_takes_the_vectors_that_both_have(tmp_path: Path) -
     corpus = write(tmp_path, [passage(number) for number in range(50)])
     first = index(tmp_path / "s", corpus, encode={"context": "passage"})
     assert tokens(first) > 0
-    assert tokens(index(tmp_path / "s", corpus, encode={"units": ["sentence"]})) == 0
+    assert tokens(index(tmp_path / "s", corpus, encode={"context": "passage", "units": ["sentence"]})) == 0
     assert reused(index(tmp_path / "s", corpus, encode={"context": "exact"})) == 150 + 50
     assert tokens(index(tmp_path / "s", corpus, encode={"units": ["passage"]})) == 0
     assert tokens(index(tmp_path / "s", corpus, encode={"context": "pooled"})) == 0
@@ -143,6 +143,26 @@ def test_shards_of_a_run_that_was_killed_are_taken_too(tmp_path: Path, monkeypat
     outcome = index(tmp_path / "s", write(tmp_path, [*texts, passage(100)]))
     assert len([record for record in outcome.manifests[2].shards if record.notes["reused"]]) == 3
     assert reused(outcome) == vectors
+
+
+def test_a_whole_artifact_is_taken_before_one_that_a_kill_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though both hold all of the first shards, which the choice looks at."""
+    corpus = write(tmp_path, [passage(number) for number in range(400)])
+    given = {"load": {"shard_passages": 100}}
+    index(tmp_path / "s", corpus, encode={"context": "passage"}, **given)
+    mark_done = Artifact.mark_done
+
+    def die_after_the_fourth(self: Artifact, record: ShardRecord) -> None:
+        mark_done(self, record)
+        if self.table == "vectors" and record.shard == 3:
+            raise KeyboardInterrupt
+
+    for context in ("pooled", "exact"):  # one of their fingerprints is greater than that of the whole one, mostly
+        with monkeypatch.context() as patch:
+            patch.setattr(Artifact, "mark_done", die_after_the_fourth)
+            with pytest.raises(KeyboardInterrupt):
+                index(tmp_path / "s", corpus, encode={"context": context}, **given)
+    assert tokens(index(tmp_path / "s", corpus, encode={"context": "passage", "units": ["sentence"]}, **given)) == 0
 
 
 def test_a_changed_shard_is_not_taken_from(tmp_path: Path) -> None:
