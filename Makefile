@@ -61,8 +61,9 @@ bench-split: setup  ## Splitter: boundary F1 and MB/s
 bench-encode: setup  ## Encoder against SentenceTransformer.encode(): prints "ratio N.NN"
 	$(BIN)/python -m benchmarks.encode
 
-bench-index: setup  ## Cost of ParetoRAG's index against naive RAG's, and recall by alpha
+bench-index: setup  ## Cost of ParetoRAG's index against naive RAG's, recall by alpha and by context mode
 	$(BIN)/python -m benchmarks.paretorag
+	$(BIN)/python -m benchmarks.contexts
 
 bench-evaluate: setup  ## Answers of the reader by naive RAG and ParetoRAG, on questions it has not seen; an alpha sweep
 	$(BIN)/python -m benchmarks.evaluation

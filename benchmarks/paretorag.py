@@ -35,6 +35,7 @@ BUILD = Path("build/bench")
 SETTINGS: dict[str, dict[str, object]] = {
     "naive": {"units": ["passage"]},
     "late": {"context": "late"},
+    "pooled": {"context": "pooled", "units": ["sentence"]},
     "passage": {"context": "passage"},
     "exact": {"context": "exact", "units": ["sentence"]},
 }
@@ -48,16 +49,21 @@ def build_index(mode: str) -> list[Manifest]:
 
 
 def cost_table(manifests: dict[str, list[Manifest]]) -> str:
-    lines = ["| index | tokens | of passage tokens | wall s | × naive |", "|---|---|---|---|---|"]
-    totals = {}
+    lines = ["| index | tokens | × naive | wall s | × naive | CPU s | × naive |", "|---|---|---|---|---|---|---|"]
+    base = totals(manifests["naive"])
     for mode, stages in manifests.items():
-        costs = [record.cost for stage in stages for record in [stage.preparation, *stage.shards] if record]
-        totals[mode] = sum(cost.wall_seconds for cost in costs), sum(cost.tokens for cost in costs)
-        seconds, tokens = totals[mode]
-        base_seconds, base_tokens = totals["naive"]
-        ratios = f"{tokens / base_tokens:.2f} | {seconds:.1f} | {seconds / base_seconds:.2f}"
-        lines.append(f"| {mode} | {tokens:,} | {ratios} |")
+        ratios = [each / of_naive for each, of_naive in zip(totals(stages), base, strict=True)]
+        tokens, wall, cpu = totals(stages)
+        cells = [f"{tokens:,}", f"{ratios[0]:.2f}", f"{wall:.1f}", f"{ratios[1]:.2f}", f"{cpu:.1f}", f"{ratios[2]:.2f}"]
+        lines.append(f"| {' | '.join([mode, *cells])} |")
     return "\n".join(lines)
+
+
+def totals(stages: list[Manifest]) -> tuple[int, float, float]:
+    """Tokens encoded, wall seconds and CPU seconds of all stages of an index."""
+    costs = [record.cost for stage in stages for record in [stage.preparation, *stage.shards] if record]
+    seconds = (sum(getattr(cost, name) for cost in costs) for name in ("wall_seconds", "cpu_seconds"))
+    return sum(cost.tokens for cost in costs), *seconds
 
 
 def sample_questions(store: Path, passages: str) -> list[dict]:
