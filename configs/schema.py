@@ -14,6 +14,8 @@ Layout = Literal["dual", "fused"]
 IndexType = Literal["flat", "sq8", "sqfp16", "hnsw", "ivf_flat", "ivf_sq8", "ivf_pq"]
 RunnerName = Literal["ray", "serial"]
 FUSED_ALPHA = 0.8
+USUAL_CONTEXT: ContextMode = "late"
+"""The context mode where none is named, if encoder and splitter allow it (tasks/encode.py says what is taken else)."""
 
 
 class LoadConfig(Config):
@@ -50,11 +52,12 @@ class EncodeConfig(Section):
     kind: ClassVar[str] = "encoder"
 
     encoder: str = Field("minilm", description="An encoder of `vitalfew methods`, or module:Class.")
-    context: ContextMode = Field(
-        "passage",
+    context: ContextMode | None = Field(
+        None,
         description="Where a sentence's context vector comes from: exact (the paper: the passage's other sentences, "
         "encoded together), passage (the passage's own vector), pooled (the mean of its sentences' vectors), late (the "
-        "passage's vector, from one forward pass that gives its sentences' vectors too).",
+        "passage's vector, from one forward pass that gives its sentences' vectors too). Default: late where the "
+        "encoder pools by the mean and sentences are cut from passages, else passage.",
     )
     units: tuple[Unit, ...] = Field(
         ("sentence", "passage"), min_length=1, description="What can be retrieved: sentences (ParetoRAG), passages."

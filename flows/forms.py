@@ -117,7 +117,10 @@ class IndexForm(Form):
     )
     sources: tuple[Source, ...] = Field(min_length=1, description="Its data sets; together one corpus.")
     encoder: Annotated[str, OneOf("encoder")] = Field("minilm", description="What makes vectors of texts.")
-    context: ContextMode = Field("passage", description="Where a sentence's context vector comes from.")
+    context: ContextMode | None = Field(
+        None,
+        description="Where a sentence's context vector comes from; empty: late where the encoder can, else passage.",
+    )
     splitter: Annotated[str, OneOf("splitter")] = Field("punkt", description="What makes sentences of passages.")
     type: IndexType = Field("flat", description="flat is exact; the others are smaller or faster.")
     layout: Layout = Field("dual", description="dual: any alpha; fused: one alpha, half the size.")

@@ -6,7 +6,7 @@ reads them without looking up an id. Only context mode `exact` has context rows:
 row is the context, in `pooled` it is computed from the cores.
 
 Rewritten sentences (propositions) do not join to their passage: passage vectors then come from the passages themselves,
-and there is no mode `late`.
+and there is no mode `late`. A context mode that is not named is settled here, before a fingerprint is taken of it.
 
 Preparation looks for earlier artifacts of the same encoder (tasks/encoders/reuse.py): the vector of a unit that one of
 them holds is copied and not computed again. A separate stage, `encode_questions`, encodes questions.
@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from configs.loading import ConfigError
-from configs.schema import EncodeConfig
+from configs.schema import USUAL_CONTEXT, ContextMode, EncodeConfig
 from storage import files, schemas
 from storage.artifacts import Artifact, Manifest
 from tasks.encoders import reuse
@@ -49,23 +49,15 @@ class Encode(Stage):
         """`originals`: the passages that the sentences were rewritten from; None if the sentences were cut."""
         options = with_options(config, "encode")
         self.encoder = make_encoder(options)
-        if config.context == "late" and originals is not None:
-            raise ConfigError(
-                "encode.context=late takes means over the tokens of a sentence in its passage, and rewritten units "
-                "(propositions) have no place there; say --set encode.context=passage or exact"
-            )
-        if config.context == "late" and "sentence" in config.units and not self.encoder.supports_late:
-            raise ConfigError(
-                f"encode.context=late takes means over token states, and encoder {config.encoder!r} does not pool by "
-                "the mean; say --set encode.context=passage or exact"
-            )
+        self.context = _context(options, self.encoder, originals is not None)
+        options = options.model_copy(update={"context": self.context})
         self.num_gpus = 1.0 if self.encoder.uses_gpu else 0.0
         super().__init__(store, {units.table: units} | ({"originals": originals} if originals else {}), options)
         self.units = units
         self.originals = originals
 
     def method_identity(self) -> dict[str, Any]:
-        own = identity(self.config.context, self.config.units)
+        own = identity(self.context, self.config.units)
         return {"encoder": self.config.encoder, **self.encoder.identity(), **own}
 
     def config_identity(self) -> dict[str, Any]:
@@ -115,8 +107,8 @@ class Encode(Stage):
         has_context = np.array([len(sentences) > 1 for sentences in passages for _ in sentences], dtype=bool)
         return {
             "core": ids if has_sentences else ids[:0],
-            "context": ids[has_context] if has_sentences and self.config.context == "exact" else ids[:0],
-            "passage": passage_ids if wants_passages(self.config.context, self.config.units) else passage_ids[:0],
+            "context": ids[has_context] if has_sentences and self.context == "exact" else ids[:0],
+            "passage": passage_ids if wants_passages(self.context, self.config.units) else passage_ids[:0],
         }
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
@@ -135,7 +127,7 @@ class Encode(Stage):
             progress(more, tokens)
 
         wholes = self._originals(shard)
-        vectors = encode_units(self.encoder, passages, self.config.context, self.config.units, tick, known, wholes)
+        vectors = encode_units(self.encoder, passages, self.context, self.config.units, tick, known, wholes)
         self._check(shard, vectors)
         progress(rows - reported, 0)
         table = _table(self.encoder.dimension, due, vectors)
@@ -175,6 +167,23 @@ class Encode(Stage):
     def check(self, manifest: Manifest) -> None:
         if manifest.rows_in != self.total_rows():
             raise RowsLost(f"encode read {manifest.rows_in} of {self.total_rows()} rows")
+
+
+def _context(config: EncodeConfig, encoder: Encoder, rewritten: bool) -> ContextMode:
+    """The context mode: the one that is named, else USUAL_CONTEXT where it is possible, else `passage`. Raises
+    ConfigError for a mode that is named and not possible."""
+    if config.context not in ("late", None) or "sentence" not in config.units:
+        return config.context or "passage"
+    if not rewritten and encoder.supports_late:
+        return config.context or USUAL_CONTEXT
+    if config.context is None:
+        return "passage"
+    pooling = f"takes means over token states, and encoder {config.encoder!r} does not pool by the mean"
+    place = (
+        "takes means over a sentence's tokens in its passage, and rewritten units (propositions) have no place there"
+    )
+    why = place if rewritten else pooling
+    raise ConfigError(f"encode.context=late {why}; say --set encode.context=passage, pooled or exact")
 
 
 def make_encoder(config: EncodeConfig) -> Encoder:

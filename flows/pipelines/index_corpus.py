@@ -28,7 +28,11 @@ class IndexPlan(Plan):
 
     def __init__(self, parameters: IndexCorpus) -> None:
         parameters = completed(parameters)
-        super().__init__(parameters, parameters.name, index_stages(parameters))
+        stages = index_stages(parameters)
+        encode = next(stage for stage in stages if isinstance(stage, Encode))
+        # With what was left open (the context mode) as that stage settled it.
+        parameters = parameters.model_copy(update={"encode": encode.config})
+        super().__init__(parameters, parameters.name, stages)
 
     @property
     def load(self) -> Load:

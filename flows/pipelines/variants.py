@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from configs.evaluation import Evaluate, Method
 from configs.loading import ConfigError, build, merged
-from configs.schema import IndexCorpus
+from configs.schema import USUAL_CONTEXT, IndexCorpus
 from configs.section import Section
 from storage.indexes.opened import IndexMismatch
 from storage.runs import NamedIndex, find_index, index_names
@@ -94,7 +94,7 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def _command(store: Path, base: NamedIndex, wanted: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
-    usual = _settings({"datasets": base.config["datasets"], "name": base.name})
+    usual = _settings({"datasets": base.config["datasets"], "name": base.name}) | {"encode.context": USUAL_CONTEXT}
     sets = [f"{key}={_text(wanted[key])}" for key in wanted if wanted[key] != usual.get(key) or key in asked]
     named = [key for key in asked if key != "encode.reuse"] or [*asked]
     name = "-".join([base.name, *(f"{key.rpartition('.')[2]}-{_text(wanted[key])}" for key in named)])

@@ -99,7 +99,7 @@ def test_a_ledger_of_an_older_version(tmp_path: Path) -> None:
     assert sql(tmp_path, "SELECT DISTINCT model, gpu_joules FROM costs") == [(None, None)]
     assert len(sql(tmp_path, "FROM spending()")) == 4
     (tmp_path / "runs").mkdir(exist_ok=True)
-    index(tmp_path, encode={"context": "late"})  # another artifact: old and new ledgers side by side
+    index(tmp_path, encode={"context": "passage"})  # another artifact: old and new ledgers side by side
     assert ("tests.support.fakes:HashEncoder",) in sql(tmp_path, "SELECT model FROM spending()")
 
 

@@ -92,7 +92,7 @@ def test_the_same_work_is_not_done_twice(tmp_path: Path) -> None:
     assert contents(tmp_path) == before
     fused = index(tmp_path, name="fused", index={"layout": "fused", "alpha": 0.5})
     assert reused(fused) == {"load", "split", "encode"}
-    other = index(tmp_path, name="late", encode={"context": "late"})
+    other = index(tmp_path, name="passage", encode={"context": "passage"})
     assert reused(other) == {"load", "split"}
 
 
@@ -247,7 +247,7 @@ def test_changed_bytes_are_refused_by_name_and_rebuilt(tmp_path: Path, table: st
 )
 def test_an_encoder_that_gives_nonsense_is_named(tmp_path: Path, encoder: str, words: str) -> None:
     with pytest.raises(BadVectors, match=rf"tests\.support\.fakes:{encoder}.*shard 0.*{words}"):
-        index(tmp_path, encode={"encoder": f"tests.support.fakes:{encoder}"})
+        index(tmp_path, encode={"encoder": f"tests.support.fakes:{encoder}", "context": "passage"})
 
 
 def test_questions_alone_are_no_corpus(tmp_path: Path) -> None:

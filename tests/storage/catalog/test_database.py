@@ -331,7 +331,7 @@ sys.stdin.read()
 def test_readers_go_on_while_another_process_writes(store: Path, tmp_path: Path) -> None:
     reader = connect(store)
     before = reader.sql("SELECT count(*) FROM hits").fetchall()
-    index(store, CORPUS, encode={"context": "late"})  # writes artifacts, and the catalog anew
+    index(store, CORPUS, encode={"context": "passage"})  # writes artifacts, and the catalog anew
     assert reader.sql("SELECT count(*) FROM hits").fetchall() == before
     reader.close()
     command = [sys.executable, "-c", WRITER, str(store / CATALOG)]

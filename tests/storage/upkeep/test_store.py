@@ -63,7 +63,7 @@ def tree(store: Path) -> dict[str, bytes]:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store in which `test` was made twice, the second time otherwise."""
     folder = tmp_path_factory.mktemp("made") / "store"
-    index(folder)
+    index(folder, encode={"context": "passage"})
     index(folder, encode={"context": "late"})
     return folder
 
@@ -217,7 +217,7 @@ def test_gc_frees_what_was_superseded_and_keeps_its_costs(store: Path) -> None:
     assert store_command("verify", "--store", store).exit_code == 0
     assert gc(store)["removals"] == []
     # what was removed can be made again, and is paid for again
-    index(store)
+    index(store, encode={"context": "passage"})
     assert contents(store).items() >= kept.items() - left.items()
     assert sql(store, "SELECT count(*) FROM costs")[0][0] > len(costs)
 
@@ -326,7 +326,7 @@ def test_a_run_that_comes_between_keeps_its_artifacts(store: Path) -> None:
     """What was to be removed is looked at again under its lock."""
     planned = plan(store, Policy())
     assert planned.removals
-    index(store, name="meanwhile")
+    index(store, name="meanwhile", encode={"context": "passage"})
     outcome = dict((removal.name, reason) for removal, reason in remove(store, planned.removals, Policy()))
     assert set(outcome.values()) == {"index meanwhile"}
     assert used(store, "meanwhile") <= names(store)

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 
 from configs.loading import ConfigError
 from configs.schema import EncodeConfig, RetrieveConfig
+from flows.pipelines.graph import graph
 from tasks.encode import make_encoder
 from tasks.encoders.transformer import TransformerEncoder
 from tasks.models.files import UnsupportedModel
 from tasks.retrieve import Searcher
 from tests.support import tiny_models
-from tests.support.indexing import index
+from tests.support.indexing import index, parameters
 
 TEXTS = [
     "A short one.",
@@ -245,6 +246,23 @@ def test_late_is_refused_before_anything_runs(tmp_path: Path, models: dict[str, 
     with pytest.raises(ConfigError, match="late takes means over token states"):
         index(tmp_path / "store", encode=encode)
     assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(("name", "context"), [("ance", "passage"), ("contriever", "late")])
+def test_a_context_that_is_not_named_is_one_that_the_encoder_has(
+    tmp_path: Path, models: dict[str, Path], name: str, context: str
+) -> None:
+    model = str(models["bert" if name == "contriever" else name])
+    encode = {"encoder": name, "model": model, "precision": "fp32"}
+    plan = graph(parameters(tmp_path, encode=encode))
+    assert plan.parameters.encode.context == context  # what the index is saved with
+    named = graph(parameters(tmp_path, encode=encode | {"context": context}))
+    assert [stage.artifact for stage in plan.stages] == [stage.artifact for stage in named.stages]
+    other = graph(parameters(tmp_path, encode=encode | {"context": "pooled"}))
+    differ = zip(plan.stages, other.stages, strict=True)
+    assert {one.name for one, two in differ if one.artifact != two.artifact} == {"encode", "index"}
+    naive = graph(parameters(tmp_path, encode=encode | {"units": ["passage"]}))
+    assert naive.parameters.encode.context == "passage"
 
 
 @pytest.mark.parametrize("layout", ["dual", "fused"])

@@ -36,7 +36,7 @@ TWO: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = tmp_path_factory.mktemp("indexed")
-    index(store, CORPUS, bm25={"enabled": True})
+    index(store, CORPUS, bm25={"enabled": True}, encode={"context": "passage"})
     return store
 
 

@@ -261,8 +261,9 @@ def test_passage_vectors_are_of_the_passages_themselves(plain: Path, file: Path,
 
 
 def test_late_is_refused(file: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"rewritten units .*encode\.context=passage or exact"):
+    with pytest.raises(ConfigError, match=r"rewritten units .*encode\.context=passage, pooled or exact"):
         index(tmp_path, CORPUS, split=given_file(file), encode={"context": "late"})
+    assert graph(parameters(tmp_path, CORPUS, split=given_file(file))).parameters.encode.context == "passage"
 
 
 def test_an_index_without_a_proposition_is_refused(file: Path, tmp_path: Path) -> None:
