@@ -148,18 +148,18 @@ def test_shards_of_a_run_that_was_killed_are_taken_too(tmp_path: Path, monkeypat
 def test_a_whole_artifact_is_taken_before_one_that_a_kill_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though both hold all of the first shards, which the choice looks at."""
     corpus = write(tmp_path, [passage(number) for number in range(400)])
-    given = {"load": {"shard_passages": 100}}
+    given = {"load": {"shard_passages": 25}}
     index(tmp_path / "s", corpus, encode={"context": "passage"}, **given)
     mark_done = Artifact.mark_done
 
-    def die_after_the_fourth(self: Artifact, record: ShardRecord) -> None:
+    def die_after_the_thirteenth(self: Artifact, record: ShardRecord) -> None:
         mark_done(self, record)
-        if self.table == "vectors" and record.shard == 3:
+        if self.table == "vectors" and record.shard == 12:
             raise KeyboardInterrupt
 
-    for context in ("pooled", "exact"):  # one of their fingerprints is greater than that of the whole one, mostly
+    for context in ("pooled", "exact"):  # of equal ones the greatest fingerprint is chosen
         with monkeypatch.context() as patch:
-            patch.setattr(Artifact, "mark_done", die_after_the_fourth)
+            patch.setattr(Artifact, "mark_done", die_after_the_thirteenth)
             with pytest.raises(KeyboardInterrupt):
                 index(tmp_path / "s", corpus, encode={"context": context}, **given)
     assert tokens(index(tmp_path / "s", corpus, encode={"context": "passage", "units": ["sentence"]}, **given)) == 0
