@@ -30,6 +30,7 @@ from storage.files.local import (
     remove_tree,
     status,
     tree_bytes,
+    user_cache,
 )
 from storage.files.locks import is_locked, locked
 from storage.files.private import make_private_folder, move_private, open_private, write_private
@@ -102,6 +103,7 @@ __all__ = [
     "status",
     "this_process",
     "tree_bytes",
+    "user_cache",
     "write_array",
     "write_arrays",
     "write_arrow",

@@ -17,7 +17,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from storage.files.local import Status, local, status
+from storage.files.local import Status, local, status, user_cache
 
 SETTLED_NS = 1_000_000_000
 """What was changed so recently could change once more and keep its date: nothing is remembered of it."""
@@ -134,10 +134,8 @@ def _memory(log: Path) -> _Memory:
 
 
 def _log(folder: Path) -> Path:
-    home = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
-    name = blake2b(os.fsencode(folder.absolute()), digest_size=16).hexdigest()
-    # A user without a home has no cache either.
-    return home / "vitalfew" / "checked" / f"{name}.jsonl" if home.is_absolute() else Path(os.devnull)
+    home, name = user_cache(), blake2b(os.fsencode(folder.absolute()), digest_size=16).hexdigest()
+    return home / "checked" / f"{name}.jsonl" if home else Path(os.devnull)
 
 
 def _key(now: Status) -> str:

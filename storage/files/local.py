@@ -119,3 +119,9 @@ def remove_tree(path: Path) -> None:
         path.unlink()
     elif path.exists():
         shutil.rmtree(path)
+
+
+def user_cache() -> Path | None:
+    """Where this user's programs remember what can be had again; None for a user without a home."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+    return home / "vitalfew" if home.is_absolute() else None

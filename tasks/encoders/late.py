@@ -14,7 +14,7 @@ from tokenizers import Encoding
 from torch import Tensor
 
 from tasks.encoders.base import LateEncoded, Spans, Tick
-from tasks.models.batches import batches, tokenised
+from tasks.models.batches import tokenised
 from tasks.models.tower import Tower
 
 
@@ -39,9 +39,7 @@ class Sums:
         self.tokens.index_add_(0, of, torch.ones_like(of, dtype=torch.float32))
 
 
-def encode_late(
-    tower: Tower, batch_tokens: int, passages: Sequence[str], spans: Sequence[Spans], tick: Tick
-) -> LateEncoded:
+def encode_late(tower: Tower, passages: Sequence[str], spans: Sequence[Spans], tick: Tick) -> LateEncoded:
     """See `Encoder.encode_late`. Only for mean pooling."""
     counts = np.array([len(sentences) for sentences in spans], dtype=np.int64)
     first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -58,7 +56,7 @@ def encode_late(
             ]
         tokens += (window_tokens := sum(len(window.ids) for window in windows))
         share = len(encodings) / len(passages)
-        for batch in batches([len(window.ids) for window in windows], batch_tokens):
+        for batch in tower.batches([len(window.ids) for window in windows]):
             _add_states(tower, [windows[row] for row in batch], of_sentences, of_passages)
             done = sum(len(windows[row].ids) for row in batch)
             tick(done, share * done / window_tokens)
@@ -104,11 +102,10 @@ def _first_letter(text: str, start: int, end: int) -> int:
 
 
 def _add_states(tower: Tower, windows: Sequence[Window], of_sentences: Sums, of_passages: Sums) -> None:
-    states, mask = tower.states([window.ids for window in windows])
-    kept = states[mask.bool()]
+    states = tower.states([window.ids for window in windows])
     rows = np.concatenate([window.sentences for window in windows])
-    of_sentences.add(rows % len(of_sentences.states), kept)
-    of_passages.add(np.repeat([window.passage for window in windows], [len(window.ids) for window in windows]), kept)
+    of_sentences.add(rows % len(of_sentences.states), states)
+    of_passages.add(np.repeat([window.passage for window in windows], [len(window.ids) for window in windows]), states)
 
 
 def _means(tower: Tower, sums: Sums) -> np.ndarray:

@@ -1,14 +1,15 @@
-"""Any Hugging Face encoder on PyTorch: length-sorted batches filled by tokens, bf16 where the hardware has it.
+"""Any Hugging Face encoder on PyTorch: length-sorted batches filled by tokens, in the way that is fastest here.
 
-It is fast on a CPU for three reasons, which `make bench-encode` measures: bf16 matrix products (`tower.py`), batches
-with little padding (texts sorted by length in windows, filled up to a number of tokens small enough for the
-CPU's cache), and tokenisation of the next window on another thread while the model computes.
+It is fast on a CPU for three reasons, which `make bench-encode` measures: matrix products that the machine has units
+for (tasks/models/kernels.py; which, is measured once: calibration.py), batches with little or no padding (texts sorted
+by length in windows), and tokenisation of the next window on another thread while the model computes.
 """
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import ConfigDict, Field
@@ -17,12 +18,14 @@ from configs.loading import ConfigError
 from configs.schema import EncodeConfig
 from configs.section import NOT_IN_FINGERPRINT, Device, ModelName, Precision
 from tasks.encoders.base import Encoded, LateEncoded, Spans, Tick
-from tasks.models.batches import batches, cut, tokenised
-from tasks.models.device import choose_device, choose_dtype
+from tasks.models.batches import cut, tokenised
+from tasks.models.device import choose_device
 from tasks.models.files import find_model
 from tasks.models.recipe import Preset, RecipeOptions, read_recipe
 
 if TYPE_CHECKING:
+    from tasks.models.checkpoint import Checkpoint
+    from tasks.models.kernels import Computation
     from tasks.models.tower import Tower
 
 
@@ -55,18 +58,21 @@ class TransformerEncoder:
         batch_tokens: Annotated[int | None, NOT_IN_FINGERPRINT] = Field(
             None,
             ge=16,
-            description="Tokens in a batch, padding included, at most; default: 2048 on a CPU, 65536 on a GPU.",
+            description="Tokens in a batch, padding included, at most; default: measured on a CPU, 65536 on a GPU.",
+        )
+        kernels: Annotated[Literal["auto", "packed", "half", "autocast", "plain"], NOT_IN_FINGERPRINT] = Field(
+            "auto",
+            description="How the model is computed; auto: measured once on this machine, the fastest of those whose "
+            "worst cosine to float32 is 0.9999 or better. packed: no padding (plain BERT, CPU); plain: float32.",
         )
 
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     preset: ClassVar[Preset] = Preset()
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self.device = choose_device(options.device)
-        self.dtype = choose_dtype(options.precision, self.device)
         self.uses_gpu = self.device.type == "cuda"
-        self.batch_tokens = options.batch_tokens or (65_536 if self.uses_gpu else 2048)
 
     def model_directory(self) -> Path:
         """The model's directory. Raises FileNotFoundError, which says how to provide the model."""
@@ -83,49 +89,78 @@ class TransformerEncoder:
         return find_model(name, "encode.question_model") if name else None
 
     @cached_property
+    def checkpoint(self) -> "Checkpoint":
+        """The model of passages, and of questions unless they have their own: all but how it is computed."""
+        from tasks.models.checkpoint import Checkpoint  # with PyTorch, which settings and docstring do without
+
+        directory = self.model_directory()
+        return Checkpoint(directory, read_recipe(directory, self.preset, self.options), "encode.model")
+
+    @cached_property
+    def computation(self) -> "Computation":
+        """How the model is computed: as the settings say, and where they leave a choice, as is fastest here. Settled
+        where a run is planned; workers are told."""
+        from tasks.models.calibration import calibrated, ways
+
+        options = self.options
+        kernels = None if options.kernels == "auto" else options.kernels
+        precision = "fp32" if kernels == "plain" else options.precision
+        choices = ways(self.checkpoint, self.device, precision, kernels, options.batch_tokens)
+        if not choices:
+            raise ConfigError(f"encode.kernels={kernels} do not go with encode.precision={options.precision}")
+        return calibrated(
+            lambda way: self._tower(self.checkpoint, way), self.device, choices, self.checkpoint.identity()
+        )
+
+    @cached_property
     def passages(self) -> "Tower":
-        return self._tower(self.model_directory(), "encode.model")
+        return self._tower(self.checkpoint, self.computation)
+
+    @cached_property
+    def question_checkpoint(self) -> "Checkpoint":
+        directory = self.question_directory()
+        if directory is None:
+            return self.checkpoint
+        checkpoint = type(self.checkpoint)(
+            directory, read_recipe(directory, self.preset, self.options), "encode.question_model"
+        )
+        if checkpoint.dimension != self.dimension:
+            raise ConfigError(
+                f"{directory} gives vectors of {checkpoint.dimension} numbers, {self.checkpoint.directory} of "
+                f"{self.dimension}: encode.model and encode.question_model do not belong together"
+            )
+        return checkpoint
 
     @cached_property
     def questions(self) -> "Tower":
-        directory = self.question_directory()
-        if directory is None:
-            return self.passages
-        tower = self._tower(directory, "encode.question_model")
-        if tower.dimension != self.dimension:
-            raise ConfigError(
-                f"{tower.directory} gives vectors of {tower.dimension} numbers, {self.passages.directory} of "
-                f"{self.dimension}: encode.model and encode.question_model do not belong together"
-            )
-        return tower
+        own = self.question_checkpoint is not self.checkpoint
+        return self._tower(self.question_checkpoint, self.computation) if own else self.passages
 
-    def _tower(self, directory: Path, setting: str) -> "Tower":
-        from tasks.models.tower import Tower  # with PyTorch, which settings and docstring do without
+    def _tower(self, checkpoint: "Checkpoint", computation: "Computation") -> "Tower":
+        from tasks.models.tower import Tower
 
-        recipe = read_recipe(directory, self.preset, self.options)
-        return Tower(directory, recipe, self.device, self.dtype, setting)
+        return Tower(checkpoint.directory, checkpoint.recipe, checkpoint.setting, self.device, computation)
 
     @property
     def dimension(self) -> int:
-        return self.passages.dimension
+        return self.checkpoint.dimension
 
     @property
     def supports_late(self) -> bool:
-        return self.passages.recipe.pooling == "mean"
+        return self.checkpoint.recipe.pooling == "mean"
 
     def identity(self) -> dict[str, Any]:
-        passages = self.passages.identity()
+        passages = self.checkpoint.identity()
         files = passages.pop("files")
         identity = {
             "class": type(self).__name__,
             "version": self.version,
-            "dtype": str(self.dtype).removeprefix("torch."),
+            **asdict(self.computation),
             "device": self.device.type,
-            "batch_tokens": self.batch_tokens,
             **passages,
         }
-        if self.questions is not self.passages:
-            questions = self.questions.identity()
+        if self.question_checkpoint is not self.checkpoint:
+            questions = self.question_checkpoint.identity()
             files |= {f"question/{name}": digest for name, digest in questions.pop("files").items()}
             identity["questions"] = questions
         return {**identity, "files": files}
@@ -145,7 +180,7 @@ class TransformerEncoder:
             truncated += sum(len(encoding.ids) > limit for encoding in window)
             tokens += (window_tokens := sum(map(len, ids)))
             share = len(window) / len(texts)
-            for batch in batches([len(row) for row in ids], self.batch_tokens):
+            for batch in tower.batches([len(row) for row in ids]):
                 vectors[start + np.array(batch)] = tower.vectors([ids[row] for row in batch])
                 done = sum(len(ids[row]) for row in batch)
                 tick(done, share * done / window_tokens)
@@ -154,4 +189,4 @@ class TransformerEncoder:
     def encode_late(self, passages: Sequence[str], spans: Sequence[Spans], tick: Tick = _no_tick) -> LateEncoded:
         from tasks.encoders.late import encode_late
 
-        return encode_late(self.passages, self.batch_tokens, passages, spans, tick)
+        return encode_late(self.passages, passages, spans, tick)

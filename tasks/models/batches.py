@@ -9,24 +9,24 @@ from configs.loading import ConfigError
 if TYPE_CHECKING:
     from tokenizers import Encoding
 
-    from tasks.models.tower import Tower
+    from tasks.models.checkpoint import Checkpoint
 
 WINDOW = 8192
 """Texts sorted by length together: enough to fill batches evenly, few enough to hold in memory."""
 
 
-def tokenised(tower: "Tower", prompt: str, texts: Sequence[str]) -> Iterator[tuple[int, "list[Encoding]"]]:
+def tokenised(checkpoint: "Checkpoint", prompt: str, texts: Sequence[str]) -> Iterator[tuple[int, "list[Encoding]"]]:
     """(first row, encodings) of every window of texts; the next window is tokenised while this one is in use.
 
     Raises ConfigError if the prompt alone fills the model.
     """
-    limit = tower.recipe.max_tokens
-    if prompt and len(tower.tokenizer.encode(prompt).ids) >= limit:
+    limit = checkpoint.recipe.max_tokens
+    if prompt and len(checkpoint.tokenizer.encode(prompt).ids) >= limit:
         raise ConfigError(f"the prompt {prompt!r} leaves no room for a text: the model takes {limit} tokens")
 
     def tokenise(start: int) -> "list[Encoding]":
         some = texts[start : start + WINDOW]
-        return tower.tokenizer.encode_batch([prompt + text for text in some] if prompt else some)
+        return checkpoint.tokenizer.encode_batch([prompt + text for text in some] if prompt else some)
 
     with ThreadPoolExecutor(1) as ahead:
         upcoming = ahead.submit(tokenise, 0)
@@ -57,3 +57,18 @@ def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         size = max(1, budget // max(1, lengths[order[start]]))
         yield order[start : start + size]
         start += size
+
+
+def packs(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """As `batches`, for texts that need no padding: as many as have at most `budget` tokens together."""
+    order = sorted(range(len(lengths)), key=lambda row: (-lengths[row], row))
+    batch: list[int] = []
+    tokens = 0
+    for row in order:
+        if batch and tokens + lengths[row] > budget:
+            yield batch
+            batch, tokens = [], 0
+        batch.append(row)
+        tokens += lengths[row]
+    if batch:
+        yield batch

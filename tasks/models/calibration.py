@@ -1,0 +1,240 @@
+"""Which way of computing a model is the fastest on this machine, of those that give float32's vectors.
+
+It is measured once for a machine, a model and the versions of the libraries, takes two to three seconds, and is
+remembered in the user's cache (`$XDG_CACHE_HOME/vitalfew/calibrations`, else `~/.cache/…`). The choice is part of an
+encoder's identity, so of the fingerprint of all vectors: it has to be the same again where nothing has changed. That is
+why a way is only taken before one that stands above it in the list if it is faster by more than noise.
+"""
+
+import logging
+import os
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from configs.section import Precision
+from storage import files
+from tasks.models.batches import cut
+from tasks.models.checkpoint import Checkpoint
+from tasks.models.device import choose_dtype
+from tasks.models.kernels import Computation, KernelName, can_pack
+from tasks.models.tower import Tower, Vectors
+
+logger = logging.getLogger("vitalfew")
+
+COSINE = 0.9999
+"""To the vector of float32, of the worst text: a way that is further from it is not taken."""
+FASTER = 1.25
+"""How much faster a way must be than one above it in the list."""
+CLOSE = 1.5
+"""A way whose first pass takes this many times the shortest is not measured again."""
+VERSION = 1
+"""Of the kernels and of this measurement: a choice of another version is not trusted."""
+TOKENS = 4096
+"""In the sample of a model of at most 40 million parameters; of larger ones fewer, for the same time."""
+COMPARED = 8
+"""Texts of the sample that are computed in float32 too."""
+_WORDS = (12, 24, 48, 96)
+
+Build = Callable[[Computation], Tower]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One way's speed, and the cosine of its worst vector to that of float32."""
+
+    computation: Computation
+    tokens_per_second: float
+    cosine: float
+
+
+def ways(
+    checkpoint: Checkpoint, device: torch.device, precision: Precision, kernels: KernelName | None, size: int | None
+) -> list[list[Computation]]:
+    """What can be chosen from, preferred first; a second list only counts where the first has nothing that is good
+    enough. `kernels`, `size` (tokens in a batch): None leaves them to the measurement."""
+    sizes: dict[KernelName, tuple[int, ...]]
+    sizes = {"packed": (4096, 2048), "half": (4096,), "autocast": (2048,), "plain": (2048,)}
+
+    def listed(dtype: torch.dtype, *names: KernelName) -> list[Computation]:
+        return [
+            Computation(name, str(dtype).removeprefix("torch."), tokens)
+            for name in names
+            if name == kernels or (not kernels and (name != "packed" or can_pack(checkpoint, device)))
+            for tokens in ([size] if size else [65_536] if device.type == "cuda" else sizes[name])
+        ]
+
+    dtype = choose_dtype(precision, device)
+    exact = listed(torch.float32, "packed", "plain")
+    if dtype == torch.float32:
+        return [exact]
+    fast = listed(dtype, *(("packed",) if dtype == torch.bfloat16 else ()), "half", "autocast")
+    return [some for some in ([fast, exact] if precision == "auto" else [fast]) if some]
+
+
+def calibrated(build: Build, device: torch.device, choices: list[list[Computation]], model: Any) -> Computation:
+    """The choice for this machine: remembered, or measured now. `model`: the identity of the checkpoint."""
+    if device.type == "cuda" and not torch.cuda.is_available():  # only the workers have one
+        return choices[0][-1]
+    if len(choices) == 1 and len(choices[0]) == 1:
+        return choices[0][0]
+    key = {**machine(device), "ways": [[str(way) for way in some] for some in choices], "model": _digest(model)}
+    place = _place(key)
+    known = _remembered(place, key)
+    if known and any(known in some for some in choices):
+        return known
+    began = time.perf_counter()
+    chosen, measured = _chosen(build, choices)
+    logger.info(
+        "calibrated in %.1f s: %s, %s tokens/s, worst cosine %.5f",
+        *(time.perf_counter() - began, chosen.computation, f"{chosen.tokens_per_second:,.0f}", chosen.cosine),
+    )
+    _remember(place, {"key": key, "computation": asdict(chosen.computation), "measured": [asdict(m) for m in measured]})
+    return chosen.computation
+
+
+def machine(device: torch.device) -> dict[str, Any]:
+    """What a choice depends on besides the model."""
+    limits = {name: os.environ[name] for name in ("ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY") if name in os.environ}
+    name = torch.cuda.get_device_name() if device.type == "cuda" else _cpu()
+    versions = {name: version(name) for name in ("torch", "transformers")}
+    return {"version": VERSION, "device": device.type, "name": name, "limits": limits, **versions}
+
+
+def _cpu() -> str:
+    """Its name and what it can compute, as Linux has them."""
+    described = Path("/proc/cpuinfo")
+    if not described.exists():
+        return f"{platform.machine()} {platform.processor()}"
+    lines = (line.partition(":") for line in described.read_text().split("\n\n")[0].splitlines())
+    about = {name.strip(): value.strip() for name, _, value in lines}
+    flags = about.get("flags", about.get("Features", ""))
+    return f"{about.get('model name', platform.machine())} {_digest(flags)}"
+
+
+def _digest(value: Any) -> str:
+    return blake2b(repr(value).encode(), digest_size=8).hexdigest()
+
+
+def _place(key: dict[str, Any]) -> Path | None:
+    home = files.user_cache()
+    return home and home / "calibrations" / f"{_digest(sorted(key.items()))}.json"
+
+
+def _remembered(place: Path | None, key: dict[str, Any]) -> Computation | None:
+    """What was measured for the same machine, model and versions. A file that is damaged says nothing."""
+    try:
+        record = files.read_json(place) if place else None
+        return Computation(**record["computation"]) if record and record["key"] == key else None
+    except (FileNotFoundError, files.Damaged, KeyError, TypeError):
+        return None
+
+
+def _remember(place: Path | None, record: dict[str, Any]) -> None:
+    try:
+        if place:
+            files.write_json(place, record)
+    except (OSError, files.NotWritten) as error:
+        logger.warning("the calibration is not remembered, and will be repeated: %s", error)
+
+
+def _chosen(build: Build, choices: list[list[Computation]]) -> tuple[Measured, list[Measured]]:
+    """The best way and all that were measured. Raises what the kernels raise where not one of them works."""
+    exact = build(Computation("plain", "float32", 512))
+    sample = _sample(exact)
+    reference = _vectors(exact, sample[:COMPARED])
+    seen: list[Measured] = []
+    for some in choices:
+        measured = _measure(build, some, sample, reference)
+        seen += measured
+        if good := [way for way in measured if way.cosine >= COSINE]:
+            return _fastest(good), seen
+    if not seen:
+        raise RuntimeError(f"{exact.directory}: no way of computing this model works on this machine; see above")
+    best = max(seen, key=lambda way: way.cosine)
+    logger.warning("no vectors are within a cosine of %s to float32's: %s has %.5f", COSINE, *_of(best))
+    return best, seen
+
+
+def _of(way: Measured) -> tuple[Computation, float]:
+    return way.computation, way.cosine
+
+
+def _fastest(measured: Sequence[Measured]) -> Measured:
+    """The fastest, but one further up in the list if the difference may be noise."""
+    best = measured[0]
+    for way in measured[1:]:
+        if way.tokens_per_second > FASTER * best.tokens_per_second:
+            best = way
+    return best
+
+
+def _measure(
+    build: Build, computations: Sequence[Computation], sample: list[list[int]], reference: Vectors
+) -> list[Measured]:
+    """Cosine and speed of every way that works. What does not work is said, and left out."""
+    towers: dict[Computation, Tower] = {}
+    cosines: dict[Computation, float] = {}
+    seconds: dict[Computation, float] = {}
+    for computation in computations:
+        try:
+            tower = build(computation)
+            _vectors(tower, sample[:1])  # loads the weights
+            found, seconds[computation] = _timed(tower, sample)
+        except (RuntimeError, ValueError) as error:
+            logger.warning("%s do not work here and are left out: %s", computation, str(error).partition("\n")[0])
+        else:
+            cosine = float(_cosines(found[:COMPARED], reference).min())
+            if np.isnan(cosine):
+                logger.warning("%s give vectors that are not finite numbers here, and are left out", computation)
+            else:
+                towers[computation], cosines[computation] = tower, cosine
+    for computation, tower in towers.items():  # again: kernels are compiled in the first pass
+        if seconds[computation] < CLOSE * min(seconds.values()):
+            seconds[computation] = min(seconds[computation], _timed(tower, sample)[1])
+    tokens = sum(map(len, sample))
+    return [Measured(way, tokens / seconds[way], cosine) for way, cosine in cosines.items()]
+
+
+def _timed(tower: Tower, sample: list[list[int]]) -> tuple[Vectors, float]:
+    """Vectors, and the seconds that they took."""
+    began = time.perf_counter()
+    return _vectors(tower, sample), time.perf_counter() - began
+
+
+def _vectors(tower: Tower, sample: list[list[int]]) -> Vectors:
+    """float32 (n, d), batch by batch."""
+    vectors = np.empty((len(sample), tower.dimension), np.float32)
+    for batch in tower.batches([len(ids) for ids in sample]):
+        vectors[batch] = tower.vectors([sample[row] for row in batch])
+    return vectors
+
+
+def _cosines(found: Vectors, reference: Vectors) -> np.ndarray:
+    """float64 (n,)"""
+    lengths = np.linalg.norm(found, axis=1) * np.linalg.norm(reference, axis=1)
+    return (found * reference).sum(1, dtype=np.float64) / np.maximum(lengths, 1e-12)
+
+
+def _sample(tower: Tower) -> list[list[int]]:
+    """Token ids of texts of 12 to 96 words, from the manual that comes with every Python."""
+    from pydoc_data.topics import topics
+
+    due = max(64, min(TOKENS, TOKENS * 40_000_000 // tower.parameters))
+    words = " ".join(topics.values()).split()
+    sample: list[list[int]] = []
+    place = tokens = 0
+    while tokens < due:
+        count = _WORDS[len(sample) % len(_WORDS)]
+        encoding = tower.tokenizer.encode(" ".join(words[place : place + count]))
+        sample.append(cut(encoding, tower.recipe.max_tokens) or [tower.padding])
+        place, tokens = place + count, tokens + len(sample[-1])
+    return sample
