@@ -34,8 +34,6 @@ COSINE = 0.9999
 """To the vector of float32, of the worst text: a way that is further from it is not taken."""
 FASTER = 1.25
 """How much faster a way must be than one above it in the list."""
-CLOSE = 1.5
-"""A way whose first pass takes this many times the shortest is not measured again."""
 VERSION = 1
 """Of the kernels and of this measurement: a choice of another version is not trusted."""
 TOKENS = 4096
@@ -180,34 +178,27 @@ def _fastest(measured: Sequence[Measured]) -> Measured:
 def _measure(
     build: Build, computations: Sequence[Computation], sample: list[list[int]], reference: Vectors
 ) -> list[Measured]:
-    """Cosine and speed of every way that works. What does not work is said, and left out."""
-    towers: dict[Computation, Tower] = {}
-    cosines: dict[Computation, float] = {}
-    seconds: dict[Computation, float] = {}
+    """Cosine and speed of every way that works. What does not work is said, and left out.
+
+    One pass each, in which kernels are compiled: what has no fixed shapes compiles them for every batch of a corpus.
+    """
+    measured = []
     for computation in computations:
         try:
             tower = build(computation)
             _vectors(tower, sample[:1])  # loads the weights
-            found, seconds[computation] = _timed(tower, sample)
+            began = time.perf_counter()
+            found = _vectors(tower, sample)
+            seconds = time.perf_counter() - began
         except (RuntimeError, ValueError) as error:
             logger.warning("%s do not work here and are left out: %s", computation, str(error).partition("\n")[0])
-        else:
-            cosine = float(_cosines(found[:COMPARED], reference).min())
-            if np.isnan(cosine):
-                logger.warning("%s give vectors that are not finite numbers here, and are left out", computation)
-            else:
-                towers[computation], cosines[computation] = tower, cosine
-    for computation, tower in towers.items():  # again: kernels are compiled in the first pass
-        if seconds[computation] < CLOSE * min(seconds.values()):
-            seconds[computation] = min(seconds[computation], _timed(tower, sample)[1])
-    tokens = sum(map(len, sample))
-    return [Measured(way, tokens / seconds[way], cosine) for way, cosine in cosines.items()]
-
-
-def _timed(tower: Tower, sample: list[list[int]]) -> tuple[Vectors, float]:
-    """Vectors, and the seconds that they took."""
-    began = time.perf_counter()
-    return _vectors(tower, sample), time.perf_counter() - began
+            continue
+        cosine = float(_cosines(found[:COMPARED], reference).min())
+        if np.isnan(cosine):
+            logger.warning("%s give vectors that are not finite numbers here, and are left out", computation)
+            continue
+        measured.append(Measured(computation, sum(map(len, sample)) / seconds, cosine))
+    return measured
 
 
 def _vectors(tower: Tower, sample: list[list[int]]) -> Vectors:

@@ -162,7 +162,11 @@ def test_settings_win_over_preset_and_files(models: dict[str, Path]) -> None:
     first = encoder("contriever", bert, pooling="cls").encode(texts).vectors
     with torch.inference_mode():
         tower = encoder("contriever", bert).passages
-        states = tower.model(input_ids=torch.tensor([tower.tokenizer.encode(texts[0]).ids])).last_hidden_state[0]
+        states = (
+            tower.read_network("sdpa")[0]
+            .eval()(input_ids=torch.tensor([tower.tokenizer.encode(texts[0]).ids]))
+            .last_hidden_state[0]
+        )
     np.testing.assert_allclose(first[0], states[0].numpy(), atol=1e-5)
     last = encoder("contriever", bert, pooling="last").encode(texts).vectors
     np.testing.assert_allclose(last[0], states[-1].numpy(), atol=1e-5)
@@ -202,7 +206,7 @@ def test_late_with_prompt_and_layers_is_its_definition(models: dict[str, Path], 
     prompt, text = recipe.passage_prompt, "".join(PASSAGES[0])
     encoding = tower.tokenizer.encode(prompt + text)
     with torch.inference_mode():
-        states = tower.model(input_ids=torch.tensor([encoding.ids])).last_hidden_state[0]
+        states = tower.read_network("sdpa")[0].eval()(input_ids=torch.tensor([encoding.ids])).last_hidden_state[0]
         begin, end = len(prompt), len(prompt) + len(PASSAGES[0][0])
         inside = torch.tensor([stop > start and begin <= start < end for start, stop in encoding.offsets])
         pooled = late(ours, PASSAGES)
@@ -233,7 +237,12 @@ def test_late_counts_a_leading_space_to_the_word_after_it(models: dict[str, Path
     boundary = len(sentences[0])
     assert any(start < boundary < end for start, end in encoding.offsets)
     with torch.inference_mode():
-        states = ours.passages.model(input_ids=torch.tensor([encoding.ids])).last_hidden_state[0].numpy()
+        states = (
+            ours.passages.read_network("sdpa")[0]
+            .eval()(input_ids=torch.tensor([encoding.ids]))
+            .last_hidden_state[0]
+            .numpy()
+        )
     own = [start < boundary and end <= boundary and end > start for start, end in encoding.offsets]
     np.testing.assert_allclose(late(ours, [sentences]).core[0], states[own].mean(0), atol=1e-5)
 
