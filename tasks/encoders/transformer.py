@@ -91,10 +91,7 @@ class TransformerEncoder:
     @cached_property
     def checkpoint(self) -> "Checkpoint":
         """The model of passages, and of questions unless they have their own: all but how it is computed."""
-        from tasks.models.checkpoint import Checkpoint  # with PyTorch, which settings and docstring do without
-
-        directory = self.model_directory()
-        return Checkpoint(directory, read_recipe(directory, self.preset, self.options), "encode.model")
+        return self._checkpoint(self.model_directory(), "encode.model")
 
     @cached_property
     def computation(self) -> "Computation":
@@ -121,14 +118,19 @@ class TransformerEncoder:
         directory = self.question_directory()
         if directory is None:
             return self.checkpoint
-        checkpoint = type(self.checkpoint)(
-            directory, read_recipe(directory, self.preset, self.options), "encode.question_model"
-        )
+        checkpoint = self._checkpoint(directory, "encode.question_model")
         if checkpoint.dimension != self.dimension:
             raise ConfigError(
                 f"{directory} gives vectors of {checkpoint.dimension} numbers, {self.checkpoint.directory} of "
                 f"{self.dimension}: encode.model and encode.question_model do not belong together"
             )
+        return checkpoint
+
+    def _checkpoint(self, directory: Path, setting: str) -> "Checkpoint":
+        from tasks.models.checkpoint import Checkpoint  # with PyTorch, which settings and docstring do without
+
+        checkpoint = Checkpoint(directory, read_recipe(directory, self.preset, self.options), setting)
+        checkpoint.check()
         return checkpoint
 
     @cached_property

@@ -33,8 +33,11 @@ class Checkpoint:
     def __init__(self, directory: Path, recipe: Recipe, setting: str) -> None:
         self.directory, self.recipe, self.setting = directory, recipe, setting
         self.folder = directory / recipe.transformer
+
+    def check(self) -> None:
+        """Raises UnsupportedModel, FileNotFoundError where there are no weights that can be read."""
         for folder in (self.folder, *self._layer_folders()):
-            require_safetensors(folder, setting)
+            require_safetensors(folder, self.setting)
 
     def _layer_folders(self) -> list[Path]:
         return [self.directory / folder for _, folder in self.recipe.layers]
