@@ -22,6 +22,9 @@ from tasks.registry import as_recorded, make, with_options
 from tasks.retrievers.base import Questions, Retriever
 from tasks.stage import Progress, ShardResult, Stage
 
+COMPUTING = ("kernels", "precision", "batch_tokens")
+"""What an encoder's identity says of how it was computed, by the settings' names."""
+
 
 @dataclass(frozen=True)
 class SearchHit:
@@ -58,9 +61,12 @@ class Searcher:
 
     @cached_property
     def encoder(self) -> Any:
-        # Questions are encoded on this machine, whatever device encoded the passages.
-        encoder = make_encoder(as_recorded(self.index.encoding, "encode").without({"device"}))
+        # Questions are encoded on this machine, whatever device encoded the passages, and else as they were: nothing is
+        # measured to answer one.
+        config = as_recorded(self.index.encoding, "encode").without({"device"})
         indexed = self.index.manifests["vectors"].method
+        taken = {key for key in COMPUTING if key in type(config).model_fields and key in indexed}
+        encoder = make_encoder(config.model_copy(update={key: indexed[key] for key in taken}))
         if indexed["files"] != encoder.identity()["files"]:
             raise IndexMismatch(
                 f"index {self.index.name!r} was encoded by {indexed['encoder']!r} with other weights than those "

@@ -62,8 +62,8 @@ class TransformerEncoder:
         )
         kernels: Annotated[Literal["auto", "packed", "half", "autocast", "plain"], NOT_IN_FINGERPRINT] = Field(
             "auto",
-            description="How the model is computed; auto: measured once on this machine, the fastest of those whose "
-            "worst cosine to float32 is 0.9999 or better. packed: no padding (plain BERT, CPU); plain: float32.",
+            description="How the model is computed; auto: autocast on a GPU; on a CPU measured once, the fastest whose "
+            "worst cosine to float32 is at least 0.9999. packed: no padding (plain BERT, CPU); plain: float32.",
         )
 
     version: ClassVar[str] = "3"
@@ -98,16 +98,20 @@ class TransformerEncoder:
         """How the model is computed: as the settings say, and where they leave a choice, as is fastest here. Settled
         where a run is planned; workers are told."""
         from tasks.models.calibration import calibrated, ways
+        from tasks.models.kernels import can_pack
 
         options = self.options
         kernels = None if options.kernels == "auto" else options.kernels
         precision = "fp32" if kernels == "plain" else options.precision
+        if kernels == "packed" and not can_pack(self.checkpoint, self.device):
+            raise ConfigError(
+                f"encode.kernels=packed computes a plain BERT on a CPU with oneDNN, and {self.checkpoint.directory} on "
+                f"this machine's {self.device.type} is none: say --set encode.kernels=auto"
+            )
         choices = ways(self.checkpoint, self.device, precision, kernels, options.batch_tokens)
         if not choices:
             raise ConfigError(f"encode.kernels={kernels} do not go with encode.precision={options.precision}")
-        return calibrated(
-            lambda way: self._tower(self.checkpoint, way), self.device, choices, self.checkpoint.identity()
-        )
+        return calibrated(lambda way: self._tower(self.checkpoint, way), choices, self.checkpoint.identity())
 
     @cached_property
     def passages(self) -> "Tower":

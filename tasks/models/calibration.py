@@ -1,4 +1,4 @@
-"""Which way of computing a model is the fastest on this machine, of those that give float32's vectors.
+"""Which way of computing a model is the fastest on this machine's CPU, of those that give float32's vectors.
 
 It is measured once for a machine, a model and the versions of the libraries, takes two to three seconds, and is
 remembered in the user's cache (`$XDG_CACHE_HOME/vitalfew/calibrations`, else `~/.cache/…`). The choice is part of an
@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from configs.section import Precision
 from storage import files
 from tasks.models.batches import cut
 from tasks.models.checkpoint import Checkpoint
-from tasks.models.device import choose_dtype
+from tasks.models.device import DTYPES, choose_dtype
 from tasks.models.kernels import Computation, KernelName, can_pack
 from tasks.models.tower import Tower, Vectors
 
@@ -43,6 +43,7 @@ COMPARED = 8
 _WORDS = (12, 24, 48, 96)
 
 Build = Callable[[Computation], Tower]
+Computed = Literal["bf16", "fp16", "fp32"]
 
 
 @dataclass(frozen=True)
@@ -62,29 +63,30 @@ def ways(
     sizes: dict[KernelName, tuple[int, ...]]
     sizes = {"packed": (4096, 2048), "half": (4096,), "autocast": (2048,), "plain": (2048,)}
 
-    def listed(dtype: torch.dtype, *names: KernelName) -> list[Computation]:
+    def listed(precision: Computed, *names: KernelName) -> list[Computation]:
         return [
-            Computation(name, str(dtype).removeprefix("torch."), tokens)
+            Computation(name, precision, tokens)
             for name in names
             if name == kernels or (not kernels and (name != "packed" or can_pack(checkpoint, device)))
-            for tokens in ([size] if size else [65_536] if device.type == "cuda" else sizes[name])
+            for tokens in ([size] if size else sizes[name])
         ]
 
     dtype = choose_dtype(precision, device)
-    exact = listed(torch.float32, "packed", "plain")
-    if dtype == torch.float32:
+    wanted = next(name for name, of_torch in DTYPES.items() if getattr(torch, of_torch) == dtype)
+    if device.type == "cuda":  # planned by drivers without one too, so that nothing can be measured
+        return [[Computation(kernels or ("plain" if wanted == "fp32" else "autocast"), wanted, size or 65_536)]]
+    exact = listed("fp32", "packed", "plain")
+    if wanted == "fp32":
         return [exact]
-    fast = listed(dtype, *(("packed",) if dtype == torch.bfloat16 else ()), "half", "autocast")
+    fast = listed(wanted, *(("packed",) if wanted == "bf16" else ()), "half", "autocast")
     return [some for some in ([fast, exact] if precision == "auto" else [fast]) if some]
 
 
-def calibrated(build: Build, device: torch.device, choices: list[list[Computation]], model: Any) -> Computation:
+def calibrated(build: Build, choices: list[list[Computation]], model: Any) -> Computation:
     """The choice for this machine: remembered, or measured now. `model`: the identity of the checkpoint."""
-    if device.type == "cuda" and not torch.cuda.is_available():  # only the workers have one
-        return choices[0][-1]
     if len(choices) == 1 and len(choices[0]) == 1:
         return choices[0][0]
-    key = {**machine(device), "ways": [[str(way) for way in some] for some in choices], "model": _digest(model)}
+    key = {**machine(), "ways": [[str(way) for way in some] for some in choices], "model": _digest(model)}
     place = _place(key)
     known = _remembered(place, key)
     if known and any(known in some for some in choices):
@@ -99,12 +101,11 @@ def calibrated(build: Build, device: torch.device, choices: list[list[Computatio
     return chosen.computation
 
 
-def machine(device: torch.device) -> dict[str, Any]:
+def machine() -> dict[str, Any]:
     """What a choice depends on besides the model."""
     limits = {name: os.environ[name] for name in ("ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY") if name in os.environ}
-    name = torch.cuda.get_device_name() if device.type == "cuda" else _cpu()
     versions = {name: version(name) for name in ("torch", "transformers")}
-    return {"version": VERSION, "device": device.type, "name": name, "limits": limits, **versions}
+    return {"version": VERSION, "cpu": _cpu(), "limits": limits, **versions}
 
 
 def _cpu() -> str:
@@ -132,7 +133,7 @@ def _remembered(place: Path | None, key: dict[str, Any]) -> Computation | None:
     try:
         record = files.read_json(place) if place else None
         return Computation(**record["computation"]) if record and record["key"] == key else None
-    except (FileNotFoundError, files.Damaged, KeyError, TypeError):
+    except (OSError, files.Damaged, KeyError, TypeError):
         return None
 
 
@@ -146,7 +147,7 @@ def _remember(place: Path | None, record: dict[str, Any]) -> None:
 
 def _chosen(build: Build, choices: list[list[Computation]]) -> tuple[Measured, list[Measured]]:
     """The best way and all that were measured. Raises what the kernels raise where not one of them works."""
-    exact = build(Computation("plain", "float32", 512))
+    exact = build(Computation("plain", "fp32", 512))
     sample = _sample(exact)
     reference = _vectors(exact, sample[:COMPARED])
     seen: list[Measured] = []
@@ -154,7 +155,7 @@ def _chosen(build: Build, choices: list[list[Computation]]) -> tuple[Measured, l
         measured = _measure(build, some, sample, reference)
         seen += measured
         if good := [way for way in measured if way.cosine >= COSINE]:
-            return _fastest(good), seen
+            return fastest(good), seen
     if not seen:
         raise RuntimeError(f"{exact.directory}: no way of computing this model works on this machine; see above")
     best = max(seen, key=lambda way: way.cosine)
@@ -166,7 +167,7 @@ def _of(way: Measured) -> tuple[Computation, float]:
     return way.computation, way.cosine
 
 
-def _fastest(measured: Sequence[Measured]) -> Measured:
+def fastest(measured: Sequence[Measured]) -> Measured:
     """The fastest, but one further up in the list if the difference may be noise."""
     best = measured[0]
     for way in measured[1:]:

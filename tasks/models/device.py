@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("vitalfew")
 
-DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+DTYPES: dict[Literal["bf16", "fp16", "fp32"], str] = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 """PyTorch's names of the precisions."""
 
 

@@ -2,7 +2,7 @@
 
 | kernels | what is computed how | where |
 |---|---|---|
-| `packed` | no padding, fused matrix products, states in `dtype` (packed.py) | a plain BERT on a CPU with oneDNN |
+| `packed` | no padding, fused matrix products (packed.py) | a plain BERT on a CPU with oneDNN |
 | `half` | weights and states in bf16 or fp16, PyTorch's fused attention | any model, anywhere |
 | `autocast` | matrix products in bf16 or fp16, all else float32 | any model, anywhere |
 | `plain` | all in float32 | any model, anywhere |
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from tasks.models.bert import Bert
 from tasks.models.checkpoint import Checkpoint
+from tasks.models.device import DTYPES
 from tasks.models.files import UnsupportedModel
 from tasks.models.packed import Packed
 
@@ -30,19 +31,19 @@ Kernels = Callable[[Sequence[Sequence[int]]], Tensor]
 
 @dataclass(frozen=True)
 class Computation:
-    """`dtype`: bfloat16, float16 or float32; `batch_tokens`: tokens in a batch, at most (padding included)."""
+    """As an encoder's settings name it; `batch_tokens`: tokens in a batch, at most (padding included)."""
 
     kernels: KernelName
-    dtype: str
+    precision: Literal["bf16", "fp16", "fp32"]
     batch_tokens: int
 
     @property
-    def torch_dtype(self) -> torch.dtype:
-        dtype: torch.dtype = getattr(torch, self.dtype)
+    def dtype(self) -> torch.dtype:
+        dtype: torch.dtype = getattr(torch, DTYPES[self.precision])
         return dtype
 
     def __str__(self) -> str:
-        return f"{self.kernels} kernels in {self.dtype}, {self.batch_tokens:,} tokens a batch"
+        return f"{self.kernels} kernels in {self.precision}, {self.batch_tokens:,} tokens a batch"
 
 
 class Padded:
@@ -74,7 +75,7 @@ def can_pack(checkpoint: Checkpoint, device: torch.device) -> bool:
 
 def load(checkpoint: Checkpoint, device: torch.device, computation: Computation) -> tuple[Kernels, list[nn.Module]]:
     """The kernels with the weights, and the projection after pooling if the model has one (float32)."""
-    dtype, kernels = computation.torch_dtype, computation.kernels
+    dtype, kernels = computation.dtype, computation.kernels
     # Autocast and PyTorch's fused attention do not go together on CPUs: slower by a tenth of a whole pass.
     eager = kernels == "autocast" and device.type == "cpu"
     network, projection = checkpoint.read_network("eager" if eager else "sdpa")

@@ -35,7 +35,7 @@ class Tower(Checkpoint):
 
     @cached_property
     def _loaded(self) -> tuple[Kernels, nn.Module]:
-        require_device(self.device, self.computation.torch_dtype)
+        require_device(self.device, self.computation.dtype)
         # One thread: the workers are the parallelism, and a result must not depend on the number of cores.
         torch.set_num_threads(1)
         # oneDNN keeps a compiled kernel per shape; its default of 1024 kernels takes some hundred megabytes.
