@@ -70,7 +70,7 @@ class Packed:
     """`model` with its matrix products in `dtype`, and states between them too; `batch_tokens`: in a full batch."""
 
     def __init__(self, model: Bert, dtype: torch.dtype, batch_tokens: int) -> None:
-        self.model, self.dtype = model, dtype
+        self.words, self.norm, self.dtype = model.words, model.norm, dtype
         self.sizes = [batch_tokens >> halving for halving in range(HALVINGS, -1, -1)]
         self.positions = (model.positions.weight + model.types.weight[0]).detach()
         layers = [layer for layer in model.layers if isinstance(layer, Layer)]
@@ -97,7 +97,7 @@ class Packed:
         tokens = sum(lengths)
         words = torch.from_numpy(np.fromiter(chain.from_iterable(ids), np.int64, tokens))
         places = torch.from_numpy(np.concatenate([np.arange(length) for length in lengths]))
-        embedded = self.model.norm(self.model.words(words) + self.positions[places])
+        embedded = self.norm(self.words(words) + self.positions[places])
         states = torch.zeros((rows, embedded.shape[1]), dtype=self.dtype)
         states[:tokens] = embedded
         return states
