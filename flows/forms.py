@@ -72,7 +72,9 @@ class Source(Config):
     """A data set."""
 
     format: Annotated[str, OneOf("dataset")] = Field(description="Its format; `vitalfew datasets` explains each.")
-    path: str = Field(min_length=1, description="PATH?option=value; of `synthetic` its options alone.")
+    path: str = Field(
+        min_length=1, description="PATH?option=value; of `synthetic` and `python_manual` their options alone."
+    )
 
 
 class EvaluateForm(Form):

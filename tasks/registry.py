@@ -39,6 +39,7 @@ METHODS: dict[str, dict[str, str]] = {
         "pubhealth": "tasks.datasets.pubhealth:PubHealth",
         "qmsum": "tasks.datasets.qmsum:QMSum",
         "synthetic": "tasks.datasets.synthetic:Synthetic",
+        "python_manual": "tasks.datasets.python_manual:PythonManual",
     },
     "splitter": {
         "punkt": "tasks.splitters.punkt:Punkt",

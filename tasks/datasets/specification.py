@@ -1,4 +1,4 @@
-"""`FORMAT:PATH?option=value&option=value`: how a user names a dataset."""
+"""`FORMAT:PATH?option=value&option=value`: how a user names a dataset; FORMAT alone, if it reads no path."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,7 @@ def parse_dataset(specification: str) -> tuple[str, Dataset]:
         escaped = specification.encode(errors="backslashreplace").decode()
         raise InputError(f"{escaped}: the path is not UTF-8 and could not be stored. Rename the file, or link to it")
     name, colon, rest = specification.partition(":")
-    if not colon:
+    if not colon and not (name in METHODS["dataset"] and not resolve("dataset", name).reads_path):
         example = f"hotpotqa:{specification}" if os.path.exists(specification) else "hotpotqa:questions.json"
         raise InputError(
             f"{specification!r} is not FORMAT:PATH; write for example {example!r}. "
