@@ -1,11 +1,12 @@
 """The manual that every Python carries, `pydoc_data.topics`, with questions on it that were written for Vital Few.
 
 The topics are those of help("TOPICS"): a large part of the language reference and some pages of the library reference,
-of the Python that runs this. tasks/datasets/manual_text.py cuts them into passages. A language
-model wrote the questions of python_manual.yaml one by one, reading the passages of Python 3.11; nobody else has judged
-them. Each names its gold passages by topic and some words of them, which are looked for again in every version's text,
-because versions differ a little: where a passage or the answer in it is gone, the question becomes a Reject. A fact
-that stands in two places has the gold passage that its question was written on.
+of the Python that runs this. tasks/datasets/manual_text.py cuts them into passages.
+
+A language model wrote the questions of python_manual.yaml one by one, reading the passages of Python 3.11; nobody else
+has judged them. Each names its gold passages by topic and some words of them, which are looked for again in every
+version's text, because versions differ a little: where a passage or the answer in it is gone, the question becomes a
+Reject. A fact that stands in two places has the gold passage that its question was written on.
 """
 
 import re
