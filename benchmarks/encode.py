@@ -6,7 +6,8 @@ other processes took. A machine's speed drifts all the same, so there are two ra
 median of the rounds' ratios. Beside speed, quality: cosine to sentence-transformers' float32 vectors, and how many of
 the ten best passages of a question are the same.
 
-`--isa AVX512_CORE_BF16` (ONEDNN_MAX_CPU_ISA) shows what a CPU without AMX would do.
+`--isa AVX512_CORE_BF16` (ONEDNN_MAX_CPU_ISA) shows what PyTorch does without AMX; whether OpenVINO and ONNX obey was
+not measured.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import json
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -28,7 +30,7 @@ import numpy as np
 import torch
 
 from benchmarks.corpus import describe, specifications
-from benchmarks.rivals import DEFAULT, WAYS
+from benchmarks.rivals import DEFAULT, PRODUCT, WAYS
 from configs.loading import ConfigError
 from tasks.datasets.base import Passage, Question
 from tasks.datasets.specification import parse_dataset
@@ -102,19 +104,16 @@ def own(name: str, encoder: MiniLM, texts: dict[str, list[str]]) -> Contender:
 
 
 def ours(texts: dict[str, list[str]]) -> Iterator[Contender]:
-    """The calibrated way, and each that is not the same."""
+    """The calibrated way, then the other kernels."""
     chosen = MiniLM(MiniLM.Options())
     yield own(CALIBRATED, chosen, texts)
     for kernels in KERNELS:
-        encoder = MiniLM(MiniLM.Options(kernels=kernels))
-        name = f"minilm, {kernels}"
+        if kernels == chosen.computation.kernels:
+            continue
         try:
-            if encoder.computation == chosen.computation:
-                print(f"{name}: is what the calibration chose")
-            else:
-                yield own(name, encoder, texts)
+            yield own(f"minilm, {kernels}", MiniLM(MiniLM.Options(kernels=kernels)), texts)
         except ConfigError as error:
-            print(f"{name}: left out: {error}")
+            print(f"minilm, {kernels}: left out: {error}")
 
 
 class Worker:
@@ -153,7 +152,7 @@ def rivals(texts: Path, stack: ExitStack) -> Iterator[Contender]:
     """Those that can be loaded; of the others, why not."""
     workers: dict[str, Worker] = {}
     for name, (environment, _) in WAYS.items():
-        python = Path(environment) / "bin/python"
+        python = Path(sys.executable) if environment == PRODUCT else Path(environment) / "bin/python"
         if not python.exists():
             print(f"{name}: left out: there is no {environment} (make setup-rivals)")
             continue
