@@ -63,7 +63,7 @@ class TransformerEncoder:
         kernels: Annotated[Literal["auto", "packed", "half", "autocast", "plain"], NOT_IN_FINGERPRINT] = Field(
             "auto",
             description="How the model is computed; auto: autocast on a GPU; on a CPU measured once, the fastest whose "
-            "worst cosine to float32 is at least 0.9999. packed: no padding (plain BERT, CPU); plain: float32.",
+            "worst cosine to float32 is at least 0.9999. packed: no padding (BERT, RoBERTa; CPU); plain: float32.",
         )
 
     version: ClassVar[str] = "3"

@@ -1,4 +1,5 @@
 """BERT (Devlin et al., 2018, arXiv 1810.04805), the encoder alone, and its tokenizer, without the library transformers.
+RoBERTa and XLM-RoBERTa are the same network; their tokenizers are left to that library.
 
 Importing that library takes seconds of every search and every worker, more than loading the weights. Names of weights
 and order of operations are its own, so that token states are the same bytes. Whatever is not a plain BERT in its own
@@ -26,6 +27,8 @@ PLAIN = {
     "chunk_size_feed_forward": 0, "auto_map": None, "quantization_config": None,
 }  # fmt: skip
 """What a config.json may say of these, if it says anything."""
+FAMILY = ("bert", "roberta", "xlm-roberta", "camembert")
+"""What config.json calls the network."""
 WEIGHTS = "model.safetensors"
 _TABLES = {"word_embeddings": "words", "token_type_embeddings": "types", "position_embeddings": "positions"}
 _PARTS = {
@@ -121,10 +124,15 @@ def plain_bert(folder: Path) -> dict[str, Any] | None:
     config = read_json(folder / "config.json")
     odd = [key for key, due in PLAIN.items() if config.get(key, due) != due]
     whole = all(isinstance(config.get(key), int) for key in SIZES)
-    if config.get("model_type") != "bert" or odd or not whole:
+    if config.get("model_type") not in FAMILY or odd or not whole:
         return None
     files = [path.name for path in folder.glob("*.safetensors")]
     return config if files == [WEIGHTS] and config["hidden_size"] % config["num_attention_heads"] == 0 else None
+
+
+def _unused_positions(config: dict[str, Any]) -> int:
+    """The first rows of the table of positions that no token has: all but BERT count from the padding's id."""
+    return 0 if config["model_type"] == "bert" else int(config.get("pad_token_id", 1)) + 1
 
 
 def read_bert(folder: Path, attention: Literal["eager", "sdpa"]) -> Bert | None:
@@ -132,8 +140,11 @@ def read_bert(folder: Path, attention: Literal["eager", "sdpa"]) -> Bert | None:
     config = plain_bert(folder)
     if config is None:
         return None
-    model = Bert(config, attention)
+    unused = _unused_positions(config)
+    model = Bert(config | {"max_position_embeddings": config["max_position_embeddings"] - unused}, attention)
     weights = {_name(name): tensor.to(torch.float32, copy=True) for name, tensor in load_file(folder / WEIGHTS).items()}
+    if (positions := weights.get("positions.weight")) is not None:
+        weights["positions.weight"] = positions[unused:]
     due = model.state_dict()
     if any(name not in weights or weights[name].shape != tensor.shape for name, tensor in due.items()):
         return None
@@ -143,7 +154,7 @@ def read_bert(folder: Path, attention: Literal["eager", "sdpa"]) -> Bert | None:
 
 def _name(name: str) -> str:
     """The name here of a weight: `bert.encoder.layer.0.output.dense.weight` is `layers.0.narrow.weight`."""
-    name = name.removeprefix("bert.")
+    name = name.removeprefix("bert.").removeprefix("roberta.")
     match name.split("."):
         case ["embeddings", "LayerNorm", kind]:
             return f"norm.{kind}"

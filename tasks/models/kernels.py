@@ -2,7 +2,7 @@
 
 | kernels | what is computed how | where |
 |---|---|---|
-| `packed` | no padding, fused matrix products (packed.py) | a plain BERT on a CPU with oneDNN |
+| `packed` | no padding, fused matrix products (packed.py) | a BERT or RoBERTa on a CPU with oneDNN |
 | `half` | weights and states in bf16 or fp16, PyTorch's fused attention | any model, anywhere |
 | `autocast` | matrix products in bf16 or fp16, all else float32 | any model, anywhere |
 | `plain` | all in float32 | any model, anywhere |

@@ -23,17 +23,24 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_models.bert(tmp_path_factory.mktemp("bert"))
 
 
+@pytest.fixture(scope="module")
+def roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_models.roberta(tmp_path_factory.mktemp("roberta"))
+
+
 @settings(max_examples=20, deadline=None)
 @given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=6), seed=st.integers(0, 99))
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("family", ["tiny", "roberta"])
 def test_states_are_the_bytes_of_transformers(
-    tiny: Path, attention: Any, dtype: torch.dtype, lengths: list[int], seed: int
+    request: pytest.FixtureRequest, family: str, attention: Any, dtype: torch.dtype, lengths: list[int], seed: int
 ) -> None:
-    ours = bert.read_bert(tiny, attention)
+    model = request.getfixturevalue(family)
+    ours = bert.read_bert(model, attention)
     assert ours is not None
-    theirs = AutoModel.from_pretrained(tiny, attn_implementation=attention).eval()
-    ids = torch.randint(1, 30_000, (len(lengths), max(lengths)), generator=torch.Generator().manual_seed(seed))
+    theirs = AutoModel.from_pretrained(model, attn_implementation=attention).eval()
+    ids = torch.randint(5, 400, (len(lengths), max(lengths)), generator=torch.Generator().manual_seed(seed))
     mask = (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()
     given_mask = None if mask.all() else mask
     with torch.inference_mode(), torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
@@ -68,7 +75,7 @@ def _edited(source: Path, copy: Path, file: str, **changes: Any) -> Path:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"model_type": "roberta"}, {"hidden_act": "relu"}, {"is_decoder": True}, {"num_hidden_layers": 3},
+        {"model_type": "mpnet"}, {"hidden_act": "relu"}, {"is_decoder": True}, {"num_hidden_layers": 3},
         {"hidden_size": 30}, {"auto_map": {"AutoModel": "x.Y"}}, {"position_embedding_type": "relative_key"},
     ],
     ids=str,

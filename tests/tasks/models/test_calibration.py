@@ -167,7 +167,7 @@ def test_a_home_that_cannot_be_written_costs_a_measurement_alone(
 
 
 def test_packed_is_refused_for_other_models(tmp_path: Path) -> None:
-    roberta = tiny_models.roberta(tmp_path / "roberta")
+    t5 = tiny_models.t5(tmp_path / "t5")
     with pytest.raises(ConfigError, match=r"kernels=packed computes a plain BERT .*--set encode\.kernels=auto"):
-        chosen(roberta, kernels="packed")
-    assert chosen(roberta).kernels != "packed"
+        chosen(t5, kernels="packed")
+    assert chosen(t5).kernels != "packed"

@@ -42,7 +42,7 @@ def test_packed_states_are_those_of_the_network(network: Bert, ids: list[list[in
 @given(ids=texts)
 def test_packed_states_in_bf16_are_close(network: Bert, ids: list[list[int]]) -> None:
     found, states = Packed(network, torch.bfloat16, 512)(ids), expected(network, ids)
-    assert torch.cosine_similarity(found, states).min() > 0.999
+    assert torch.cosine_similarity(found, states).min() > 0.99
 
 
 def test_the_same_batch_has_the_same_bytes(network: Bert) -> None:
@@ -64,7 +64,9 @@ def test_packs_are_a_partition_within_the_budget(lengths: list[int], budget: int
         assert sum(lengths[row] for row in rows) + lengths[following[0]] > budget
 
 
-@pytest.mark.parametrize(("model", "kernels"), [("bert", "packed"), ("roberta", "half"), ("roberta", "autocast")])
+@pytest.mark.parametrize(
+    ("model", "kernels"), [("bert", "packed"), ("roberta", "packed"), ("roberta", "half"), ("bert", "autocast")]
+)
 def test_every_encoder_is_pooled_alike(tmp_path: Path, model: str, kernels: str) -> None:
     """cls, mean, max and last of texts of several lengths, by any kernels."""
     from tests.tasks.encoders.test_transformer import TEXTS, cosines, encoder
