@@ -40,7 +40,7 @@ def cold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def hits(store: Path) -> list[list[tuple[int, float, str]]]:
     """As a new process finds them."""
-    for cache in (checksums._memory, units._parquet, units._ids, units._with_context):
+    for cache in (checksums._memory, units._parquet, units._ids, units._outline, units._has_contexts):
         cache.cache_clear()
     searcher = Searcher.named(store, "test")
     return [
