@@ -128,7 +128,7 @@ class HeldEncoder(HashEncoder):
 
     def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
         hold = Path(os.environ.get("VITALFEW_TEST_HOLD") or "/nowhere")
-        if len(self.encoded) > 200 and hold.exists():
+        if len(self.encoded) > 60 and hold.exists():
             hold.write_text("held")
             while hold.exists():
                 time.sleep(0.1)
