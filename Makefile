@@ -60,7 +60,7 @@ test-slow: setup  ## Tests with servers, a browser, a cluster, and processes kil
 test-vllm: setup-vllm  ## Tests on a real vLLM
 	$(BIN)/python -m pytest -m vllm
 
-bench: bench-split bench-encode bench-index  ## All benchmarks (about 25 minutes)
+bench: bench-split bench-encode bench-index  ## The benchmarks of split, encode and index
 
 bench-split: setup  ## Splitter: boundary F1 and MB/s
 	$(BIN)/python -m benchmarks.split

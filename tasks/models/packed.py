@@ -6,8 +6,8 @@
   a batch (on an AMX CPU 50 to 90 ms for the four products of a layer). Rows are filled up with zeros to one of few
   numbers, which cost nothing but their share of the products.
 
-A compiler (`torch.compile` with frozen weights and its own matrix products) was no faster on an AMX CPU: 0.83 of this
-path's tokens per second in the same run, after 36 s of compilation for one shape.
+A compiler (`torch.compile` with frozen weights and its own matrix products) was no faster on an AMX CPU: it had 0.83 of
+the tokens per second of an earlier form of these kernels in the same run, after 36 s of compilation for one shape.
 """
 
 from collections.abc import Iterator, Sequence
