@@ -19,7 +19,10 @@ NOT_IN_FINGERPRINT = "not in the fingerprint"
 `device: Annotated[Device, NOT_IN_FINGERPRINT]`."""
 
 Device = Literal["auto", "cpu", "cuda"]
-Precision = Literal["auto", "bf16", "fp16", "fp32"]
+DtypeName = Literal["bf16", "fp16", "fp32"]
+Precision = Literal["auto", DtypeName]
+KernelName = Literal["packed", "half", "autocast", "plain"]
+"""How a model is computed: tasks/models/kernels.py."""
 ModelName = Annotated[str, AfterValidator(absolute_if_directory)]
 """A Hugging Face name, a preset or a directory, which a worker may look for from another working directory."""
 AbsolutePath = Annotated[Path, AfterValidator(absolute)]

@@ -1,6 +1,6 @@
 """retrieve: questions → hits, from the artifacts of an index."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from configs.loading import ConfigError
 from configs.schema import RetrieveConfig, Unit
 from storage import schemas
 from storage.artifacts import Artifact
@@ -61,17 +62,25 @@ class Searcher:
 
     @cached_property
     def encoder(self) -> Any:
-        # Questions are encoded on this machine, whatever device encoded the passages, and else as they were: nothing is
-        # measured to answer one.
-        config = as_recorded(self.index.encoding, "encode").without({"device"})
         indexed = self.index.manifests["vectors"].method
-        taken = {key for key in COMPUTING if key in type(config).model_fields and key in indexed}
-        encoder = make_encoder(config.model_copy(update={key: indexed[key] for key in taken}))
+        encoder = self._encoder(indexed)
         if indexed["files"] != encoder.identity()["files"]:
             raise IndexMismatch(
                 f"index {self.index.name!r} was encoded by {indexed['encoder']!r} with other weights than those "
                 "installed now; questions encoded by these would find nothing true. Index the corpus again"
             )
+        return encoder
+
+    def _encoder(self, indexed: Mapping[str, Any]) -> Any:
+        """Questions are encoded on this machine, whatever device encoded the passages, and else as they were, so that
+        nothing is measured to answer one; unless this machine cannot."""
+        config = as_recorded(self.index.encoding, "encode").without({"device"})
+        taken = {key for key in COMPUTING if key in type(config).model_fields and key in indexed}
+        encoder = make_encoder(config.model_copy(update={key: indexed[key] for key in taken}))
+        try:
+            encoder.identity()
+        except ConfigError:
+            return make_encoder(config)
         return encoder
 
     def search(self, questions: Sequence[str], request: RetrieveConfig, vectors: Vectors | None = None) -> TopK:

@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field
 
 from configs.loading import ConfigError
 from configs.schema import EncodeConfig
-from configs.section import NOT_IN_FINGERPRINT, Device, ModelName, Precision
+from configs.section import NOT_IN_FINGERPRINT, Device, KernelName, ModelName, Precision
 from tasks.encoders.base import Encoded, LateEncoded, Spans, Tick
 from tasks.models.batches import cut, tokenised
 from tasks.models.device import choose_device
@@ -60,7 +60,7 @@ class TransformerEncoder:
             ge=16,
             description="Tokens in a batch, padding included, at most; default: measured on a CPU, 65536 on a GPU.",
         )
-        kernels: Annotated[Literal["auto", "packed", "half", "autocast", "plain"], NOT_IN_FINGERPRINT] = Field(
+        kernels: Annotated[Literal["auto", KernelName], NOT_IN_FINGERPRINT] = Field(
             "auto",
             description="How the model is computed; auto: autocast on a GPU; on a CPU measured once, the fastest whose "
             "worst cosine to float32 is at least 0.9999. packed: no padding (BERT, RoBERTa; CPU); plain: float32.",
@@ -110,7 +110,11 @@ class TransformerEncoder:
             )
         choices = ways(self.checkpoint, self.device, precision, kernels, options.batch_tokens)
         if not choices:
-            raise ConfigError(f"encode.kernels={kernels} do not go with encode.precision={options.precision}")
+            raise ConfigError(
+                f"encode.kernels={kernels} does not go with encode.precision={options.precision} on this machine: "
+                "packed computes bf16 and fp32, half and autocast bf16 and fp16, plain fp32; say --set "
+                "encode.kernels=auto"
+            )
         return calibrated(lambda way: self._tower(self.checkpoint, way), choices, self.checkpoint.identity())
 
     @cached_property

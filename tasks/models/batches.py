@@ -49,26 +49,17 @@ def cut(encoding: "Encoding", limit: int) -> list[int]:
     return ids[: limit - tail] + ids[len(ids) - tail :]
 
 
-def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Rows in batches of similar length, longest first, of at most `budget` padded tokens (one row always fits)."""
-    order = sorted(range(len(lengths)), key=lambda row: (-lengths[row], row))
-    start = 0
-    while start < len(order):
-        size = max(1, budget // max(1, lengths[order[start]]))
-        yield order[start : start + size]
-        start += size
-
-
-def packs(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """As `batches`, for texts that need no padding: as many as have at most `budget` tokens together."""
-    order = sorted(range(len(lengths)), key=lambda row: (-lengths[row], row))
+def batches(lengths: Sequence[int], budget: int, padded: bool = True) -> Iterator[list[int]]:
+    """Rows in batches of similar length, longest first, of at most `budget` tokens (one row always fits): with the
+    padding to the longest, unless there is none."""
     batch: list[int] = []
     tokens = 0
-    for row in order:
-        if batch and tokens + lengths[row] > budget:
+    for row in sorted(range(len(lengths)), key=lambda row: (-lengths[row], row)):
+        taken = max(1, lengths[batch[0]] if padded and batch else lengths[row])
+        if batch and tokens + taken > budget:
             yield batch
-            batch, tokens = [], 0
+            batch, tokens, taken = [], 0, max(1, lengths[row])
         batch.append(row)
-        tokens += lengths[row]
+        tokens += taken
     if batch:
         yield batch

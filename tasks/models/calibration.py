@@ -1,9 +1,9 @@
 """Which way of computing a model is the fastest on this machine's CPU, of those that give float32's vectors.
 
-It is measured once for a machine, a model and the versions of the libraries, takes two to three seconds, and is
-remembered in the user's cache (`$XDG_CACHE_HOME/vitalfew/calibrations`, else `~/.cache/…`). The choice is part of an
-encoder's identity, so of the fingerprint of all vectors: it has to be the same again where nothing has changed. That is
-why a way is only taken before one that stands above it in the list if it is faster by more than noise.
+It is measured once for a machine, a model and the versions of the libraries, and remembered in the user's cache
+(`$XDG_CACHE_HOME/vitalfew/calibrations`, else `~/.cache/…`). The choice is part of an encoder's identity, so of the
+fingerprint of all vectors: it has to be the same again where nothing has changed. That is why a way is only taken
+before one that stands above it in the list if it is faster by more than noise.
 """
 
 import logging
@@ -15,17 +15,17 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 
-from configs.section import Precision
+from configs.section import DtypeName, KernelName, Precision
 from storage import files
 from tasks.models.batches import cut
 from tasks.models.checkpoint import Checkpoint
 from tasks.models.device import DTYPES, choose_dtype
-from tasks.models.kernels import Computation, KernelName, can_pack
+from tasks.models.kernels import Computation, can_pack
 from tasks.models.tower import Tower, Vectors
 
 logger = logging.getLogger("vitalfew")
@@ -43,7 +43,6 @@ COMPARED = 8
 _WORDS = (12, 24, 48, 96)
 
 Build = Callable[[Computation], Tower]
-Computed = Literal["bf16", "fp16", "fp32"]
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ def ways(
     sizes: dict[KernelName, tuple[int, ...]]
     sizes = {"packed": (4096, 2048), "half": (4096,), "autocast": (2048,), "plain": (2048,)}
 
-    def listed(precision: Computed, *names: KernelName) -> list[Computation]:
+    def listed(precision: DtypeName, *names: KernelName) -> list[Computation]:
         return [
             Computation(name, precision, tokens)
             for name in names
@@ -75,11 +74,11 @@ def ways(
     wanted = next(name for name, of_torch in DTYPES.items() if getattr(torch, of_torch) == dtype)
     if device.type == "cuda":  # planned by drivers without one too, so that nothing can be measured
         return [[Computation(kernels or ("plain" if wanted == "fp32" else "autocast"), wanted, size or 65_536)]]
-    exact = listed("fp32", "packed", "plain")
-    if wanted == "fp32":
-        return [exact]
-    fast = listed(wanted, *(("packed",) if wanted == "bf16" else ()), "half", "autocast")
-    return [some for some in ([fast, exact] if precision == "auto" else [fast]) if some]
+    fast: tuple[KernelName, ...] = ("packed", "half", "autocast") if wanted == "bf16" else ("half", "autocast")
+    lists = [listed(wanted, *fast)] if wanted != "fp32" else []
+    if wanted == "fp32" or precision == "auto":
+        lists.append(listed("fp32", "packed", "plain"))
+    return [some for some in lists if some]
 
 
 def calibrated(build: Build, choices: list[list[Computation]], model: Any) -> Computation:
@@ -91,6 +90,8 @@ def calibrated(build: Build, choices: list[list[Computation]], model: Any) -> Co
     known = _remembered(place, key)
     if known and any(known in some for some in choices):
         return known
+    # A warning, which a terminal shows: it takes seconds, once.
+    logger.warning("measuring how this model is computed fastest on this machine; the answer is remembered")
     began = time.perf_counter()
     chosen, measured = _chosen(build, choices)
     logger.info(
@@ -159,12 +160,9 @@ def _chosen(build: Build, choices: list[list[Computation]]) -> tuple[Measured, l
     if not seen:
         raise RuntimeError(f"{exact.directory}: no way of computing this model works on this machine; see above")
     best = max(seen, key=lambda way: way.cosine)
-    logger.warning("no vectors are within a cosine of %s to float32's: %s has %.5f", COSINE, *_of(best))
+    told = (COSINE, best.computation, best.cosine)
+    logger.warning("no vectors are within a cosine of %s to float32's: %s has %.5f", *told)
     return best, seen
-
-
-def _of(way: Measured) -> tuple[Computation, float]:
-    return way.computation, way.cosine
 
 
 def fastest(measured: Sequence[Measured]) -> Measured:

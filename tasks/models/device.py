@@ -7,13 +7,14 @@ import logging
 from typing import TYPE_CHECKING, Literal
 
 from configs.loading import ConfigError
+from configs.section import DtypeName, Precision
 
 if TYPE_CHECKING:
     import torch
 
 logger = logging.getLogger("vitalfew")
 
-DTYPES: dict[Literal["bf16", "fp16", "fp32"], str] = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+DTYPES: dict[DtypeName, str] = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 """PyTorch's names of the precisions."""
 
 
@@ -26,7 +27,7 @@ def choose_device(setting: Literal["auto", "cpu", "cuda"]) -> "torch.device":
     return torch.device(setting)
 
 
-def choose_dtype(precision: Literal["auto", "bf16", "fp16", "fp32"], device: "torch.device") -> "torch.dtype":
+def choose_dtype(precision: Precision, device: "torch.device") -> "torch.dtype":
     """`auto`: bf16 if it is native; else fp16 on a GPU, float32 on a CPU.
 
     For GPUs that only the workers have, `auto` is always bf16: device and precision are part of the

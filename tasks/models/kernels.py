@@ -12,19 +12,18 @@ tasks/models/calibration.py measures which is the fastest of those that give flo
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from configs.section import DtypeName, KernelName
 from tasks.models.bert import Bert
 from tasks.models.checkpoint import Checkpoint
 from tasks.models.device import DTYPES
 from tasks.models.files import UnsupportedModel
 from tasks.models.packed import Packed
 
-KernelName = Literal["packed", "half", "autocast", "plain"]
 Kernels = Callable[[Sequence[Sequence[int]]], Tensor]
 """Token ids of some texts → float32 (tokens, hidden): the states of all tokens, text after text."""
 
@@ -34,7 +33,7 @@ class Computation:
     """As an encoder's settings name it; `batch_tokens`: tokens in a batch, at most (padding included)."""
 
     kernels: KernelName
-    precision: Literal["bf16", "fp16", "fp32"]
+    precision: DtypeName
     batch_tokens: int
 
     @property

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from tasks.models.batches import batches, packs
+from tasks.models.batches import batches
 from tasks.models.checkpoint import Checkpoint
 from tasks.models.device import require_device
 from tasks.models.kernels import Computation, Kernels, load
@@ -51,8 +51,7 @@ class Tower(Checkpoint):
 
     def batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
         """The rows of texts of these lengths (tokens) in batches of similar length, longest first."""
-        filled = packs if self.computation.kernels == "packed" else batches
-        return filled(lengths, self.computation.batch_tokens)
+        return batches(lengths, self.computation.batch_tokens, padded=self.computation.kernels != "packed")
 
     def states(self, ids: Sequence[Sequence[int]]) -> Tensor:
         """float32 (tokens, hidden): the states of all tokens, text after text, without padding."""

@@ -294,6 +294,27 @@ def test_inner_products_survive_the_index(tmp_path: Path, models: dict[str, Path
             assert hit.context is None or hit.context == pytest.approx(whole, rel=1e-4)
 
 
+def test_a_search_computes_as_the_index_was_or_as_this_machine_can(
+    tmp_path: Path, models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is measured for a question; where there is no oneDNN, what else there is computes it."""
+    encode = {"encoder": "contriever", "model": str(models["bert"]), "kernels": "auto", "batch_tokens": 48}
+    index(tmp_path / "store", encode=encode)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    searcher = Searcher.named(tmp_path / "store", "test")
+    indexed = searcher.index.manifests["vectors"].method
+    assert vars(searcher.encoder.computation) == {
+        name: indexed[name] for name in ("kernels", "precision", "batch_tokens")
+    }
+    assert indexed["kernels"] == "packed"
+    assert not (tmp_path / "cache" / "vitalfew" / "calibrations").exists()
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    elsewhere = Searcher.named(tmp_path / "store", "test")
+    assert elsewhere.encoder.computation.kernels != "packed"
+    ours, theirs = (each.encoder.encode_questions(["Who founded it?"]).vectors for each in (searcher, elsewhere))
+    assert cosines(ours, theirs).min() > 0.999
+
+
 def test_questions_have_their_own_model_in_a_search(tmp_path: Path, models: dict[str, Path]) -> None:
     encode = {"encoder": "dpr", "model": str(models["dpr"]), "question_model": str(models["dpr-question"])}
     store = tmp_path / "store"

@@ -171,3 +171,14 @@ def test_packed_is_refused_for_other_models(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"kernels=packed computes a plain BERT .*--set encode\.kernels=auto"):
         chosen(t5, kernels="packed")
     assert chosen(t5).kernels != "packed"
+
+
+@pytest.mark.parametrize(
+    ("kernels", "precision"), [("half", "fp32"), ("autocast", "fp32"), ("packed", "fp16"), ("half", "auto")]
+)
+def test_kernels_and_precision_that_do_not_go_together_are_refused(
+    model: Path, monkeypatch: pytest.MonkeyPatch, kernels: str, precision: str
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", dict)  # a CPU without bf16, where auto is fp32
+    with pytest.raises(ConfigError, match=rf"kernels={kernels} does not go with encode\.precision={precision}"):
+        chosen(model, kernels=kernels, precision=precision)

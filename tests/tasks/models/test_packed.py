@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.models.batches import packs
+from tasks.models.batches import batches
 from tasks.models.bert import Bert, read_bert
 from tasks.models.packed import Packed
 from tests.support import tiny_models
@@ -53,8 +53,8 @@ def test_the_same_batch_has_the_same_bytes(network: Bert) -> None:
 
 
 @given(lengths=st.lists(st.integers(1, 300), max_size=60), budget=st.integers(16, 600))
-def test_packs_are_a_partition_within_the_budget(lengths: list[int], budget: int) -> None:
-    found = list(packs(lengths, budget))
+def test_batches_without_padding_are_a_partition_within_the_budget(lengths: list[int], budget: int) -> None:
+    found = list(batches(lengths, budget, padded=False))
     assert sorted(row for rows in found for row in rows) == list(range(len(lengths)))
     ordered = [lengths[row] for rows in found for row in rows]
     assert ordered == sorted(lengths, reverse=True)
