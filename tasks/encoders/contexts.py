@@ -28,7 +28,7 @@ from tasks.encoders.base import Encoder, Tick, Vectors
 
 LATE_GAIN = 0.75
 """How far the core of mode `late` is moved from its passage, in their difference. Chosen on half of the questions of
-three data sets and measured on the other half (docs/results.md)."""
+three data sets and measured on the other half (docs/results/contexts.md)."""
 BATCH_CHARS = 64 << 20
 """Characters given to an encoder at once, give or take a text: the shard of an ordinary corpus has fewer."""
 
