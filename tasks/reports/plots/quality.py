@@ -64,6 +64,8 @@ def _plot(report: Report, points: Points, price: Column, quality: Column) -> Plo
         "Filled markers and the stepped line are the Pareto front: no other method is as good for "
         f"{'less' if price.unit in SMALL_UNITS else 'fewer'} {price.heading}. Mean over the questions."
     )
+    if _intervals(report, quality.name, points):
+        caption += " Bars: 95 % intervals of the means."
     if len(report.methods) > NAMED:
         caption += " A number is the method's number in the tables."
     if missing := len(report.methods) - len(points):
@@ -75,9 +77,12 @@ def _quality(report: Report, points: Points, front: Sequence[int], metrics: tupl
     drawing, (axes,) = axes_grid(1, 1, (7.4, 4.6) if len(report.methods) <= NAMED else (8.6, 6.4))
     axes.step(*zip(*(points[number] for number in front), strict=True), where="post", color=INK, lw=1, zorder=2)
     names, family = _kinds(report)
+    intervals = _intervals(report, metrics[1].name, points)
     for number, (x, y) in points.items():
         kind = family[number]
         colour = COLOURS[kind % len(COLOURS)]
+        if number in intervals:
+            axes.plot([x, x], intervals[number], color=colour, lw=1.2, alpha=0.6, zorder=2)
         style = {"marker": MARKERS[kind], "s": 42, "linewidths": 1.2, "edgecolors": colour, "clip_on": False}
         axes.scatter([x], [y], facecolors=colour if number in front else "none", zorder=3, **style)
     axes.margins(0.08, 0.12)
@@ -91,6 +96,18 @@ def _quality(report: Report, points: Points, front: Sequence[int], metrics: tupl
     places = [*points]
     label_points(axes, [*points.values()], labels, [places.index(number) for number in front])
     return drawing
+
+
+def _intervals(report: Report, quality: str, points: Points) -> dict[int, tuple[float, float]]:
+    """By the method's place the ends of the quality's interval; none where so many bars would hide the points."""
+    if len(report.methods) > NAMED:
+        return {}
+    summaries = {number: report.measures(report.methods[number])[quality] for number in points}
+    return {
+        number: (summary.low, summary.high)
+        for number, summary in summaries.items()
+        if summary.low is not None and summary.high is not None
+    }
 
 
 def _start(prices: Sequence[float]) -> float | None:

@@ -120,15 +120,16 @@ def difference_cells(heading: str, difference: Difference) -> list[tuple[str, bo
     """Texts under `DIFFERENCE_HEADS`, and whether they are significant."""
     apart = difference.p_holm is not None and difference.p_holm < LEVEL
     low, high = difference.low, difference.high
-    interval = "too few" if low is None or high is None else f"{_signed(low)} to {_signed(high)}"
+    interval = "too few" if low is None or high is None else f"{signed(low)} to {signed(high)}"
     counts = (f"{difference.questions:,}", f"{difference.better:,}", f"{difference.worse:,}")
     effect = "–" if difference.effect is None else f"{difference.effect:+.2f}"
     p_values = (_p(difference.p), _p(difference.p_holm))
-    texts = (heading, _signed(difference.mean_difference), interval, *p_values, effect, *counts)
+    texts = (heading, signed(difference.mean_difference), interval, *p_values, effect, *counts)
     return [(text, apart and place in (1, 2, 4)) for place, text in enumerate(texts)]
 
 
-def _signed(value: float | None) -> str:
+def signed(value: float | None) -> str:
+    """A difference with its sign."""
     if value is None:
         return "–"
     text = f"{value:+.3f}" if abs(value) < 100 else f"{value:+,.1f}"

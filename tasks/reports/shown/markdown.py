@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from tasks.reports.contents import Report
 from tasks.reports.shown.columns import best, chosen_columns, figure, not_told_apart
+from tasks.reports.shown.headline import headline
 from tasks.reports.shown.notes import asked, notes
 from tasks.reports.shown.text import one_line
 
@@ -20,6 +21,7 @@ def markdown_report(report: Report, columns: Sequence[str] | None = None) -> str
         "",
         f"{_escaped(asked(report))} (run {_escaped(report.run_id)})",
         "",
+        *_listed(headline(report)),
         _row(["method", *(_escaped(declared[metric].heading) for metric in metrics)]),
         _row(["---", *("---:" for _ in metrics)]),
     ]
@@ -33,8 +35,13 @@ def markdown_report(report: Report, columns: Sequence[str] | None = None) -> str
         lines.append(_row([_escaped(method.label), *cells]))
     if any(alike.values()):
         lines += ["", f"≈ not told apart from {_escaped(report.baseline())} (p ≥ 0.05)"]
-    lines += ["", *(f"- {_escaped(note)}" for note in notes(report))]
+    lines += ["", *_listed(notes(report))]
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _listed(lines: Sequence[str]) -> list[str]:
+    """A list and the blank line that ends it; nothing where there are no lines."""
+    return [*(f"- {_escaped(line)}" for line in lines), ""] if lines else []
 
 
 def _row(cells: list[str]) -> str:

@@ -10,6 +10,7 @@ from tasks.reports.plots.drawing import Plot
 from tasks.reports.plots.list import drawn
 from tasks.reports.shown import grids
 from tasks.reports.shown.columns import chosen_columns
+from tasks.reports.shown.headline import headline
 from tasks.reports.shown.notes import asked, paid, statistics, warnings
 from tasks.reports.shown.queries import queries
 from tasks.reports.shown.text import one_line
@@ -33,6 +34,7 @@ def page(report: Report, columns: Sequence[str] | None = None, plots: Sequence[P
         run_id=one_line(report.run_id),
         when=_moment(report),
         store=one_line(report.store),
+        headline=headline(report),
         figures=grids.figures(report, chosen),
         differences=grids.differences(report),
         statistics=statistics(report),
