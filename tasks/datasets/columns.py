@@ -29,7 +29,8 @@ class ColumnOptions(DatasetOptions):
     question: str | None = Field(
         default=None,
         min_length=1,
-        description="column of the question; if given, the rows are questions instead of passages",
+        description="column of the question; if given, the rows are questions instead of passages; if not given, a row "
+        "with `question` and without `text` is a question",
     )
     answers: str | None = Field(
         default=None,
@@ -39,27 +40,35 @@ class ColumnOptions(DatasetOptions):
 
     @model_validator(mode="after")
     def _rows_are_one_thing(self) -> Self:
-        if self.question is None and self.answers is not None:
-            raise ValueError("answers= is for a file of questions: name their column with question= as well")
+        if self.answers is not None and self.question is None:
+            self.question = "question"
         if self.question is not None and (self.title is not None or self.text != "text"):
-            raise ValueError("question= makes every row a question, which has no text= or title=: leave them out")
+            raise ValueError(
+                "question= and answers= make every row a question, which has no text= or title=: leave them out"
+            )
         return self
 
-    def named(self) -> list[str]:
-        """Return the columns that every row must have."""
-        first, second = (self.text, self.title) if self.question is None else (self.question, self.answers)
+    def question_of(self, present: Collection[str]) -> str | None:
+        """Return the column of the question, if rows with these columns are questions."""
+        usual = self.text == "text" and self.title is None and "text" not in present and "question" in present
+        return "question" if self.question is None and usual else self.question
+
+    def named(self, present: Collection[str]) -> list[str]:
+        """Return the columns that every row of a table with these columns must have."""
+        question = self.question_of(present)
+        first, second = (self.text, self.title) if question is None else (question, self.answers)
         return [column for column in (first, second, self.id) if column is not None]
 
-    def used(self) -> list[str]:
+    def used(self, present: Collection[str]) -> list[str]:
         """Return the columns that are read if the table has them."""
-        other = self.title or "title" if self.question is None else self.answers or "answers"
-        return list(dict.fromkeys([*self.named(), other, self.id or "id"]))
+        other = self.title or "title" if self.question_of(present) is None else self.answers or "answers"
+        return list(dict.fromkeys([*self.named(present), other, self.id or "id"]))
 
     def records(self, row: dict[str, Any]) -> Iterator[Record]:
         """Yield the record of one row. Raises RowError."""
         name = id_of({"id": self._value(row, self.id, "id")}, "id")
-        if self.question is not None:
-            text = check_text(self._value(row, self.question), repr(self.question))
+        if (question := self.question_of(row)) is not None:
+            text = check_text(self._value(row, question), repr(question))
             yield Question(text, self.answers_in(self._value(row, self.answers, "answers")), source_id=name)
             return
         text = check_text(self._value(row, self.text), repr(self.text))
@@ -110,8 +119,8 @@ class TableOptions(ColumnOptions):
 
 def present_columns(options: ColumnOptions, present: Collection[str], where: object) -> list[str]:
     """Return the columns of a table to read. Raises InputError if the user named one that is not present."""
-    columns = {name: name if name in present else name.partition(".")[0] for name in options.used()}
-    for name in options.named():
+    columns = {name: name if name in present else name.partition(".")[0] for name in options.used(present)}
+    for name in options.named(present):
         if columns[name] not in present:
             shown = ", ".join(repr(column[:40]) for column in islice(present, 40)) or "none"
             raise InputError(

@@ -36,10 +36,10 @@ class Csv(FileDataset):
     """Passages, or questions, of a file of comma- or tab-separated values.
 
     The first row names the columns unless columns= does. By default a row is a passage with the columns text, title
-    and id, and only the text is required; text=, title= and id= give other column names. With question=COLUMN a row is
-    a question, and the column that answers= names holds its gold answers: one answer, a JSON list, or several answers
-    separated by separator=. A quoted field may hold delimiters, line breaks and doubled quotes. If a quote is not
-    closed, only the line it is in is rejected. For tab-separated values, set delimiter=tab.
+    and id, of which only the text is required, or a question with the columns question and answers: one answer, a
+    JSON list, or several answers separated by separator=. Options name other columns. A quoted field may hold
+    delimiters, line breaks and doubled quotes. If a quote is not closed, only the line it is in is rejected. For
+    tab-separated values, set delimiter=tab.
     """
 
     example: ClassVar[str] = "csv:data/notes.csv?text=body&title=headline"

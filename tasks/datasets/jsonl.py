@@ -12,8 +12,8 @@ from tasks.datasets.rows import json_lines, records_of
 class JsonLines(FileDataset):
     """Passages, or questions, of a file with one JSON object a line.
 
-    By default a row is a passage {"text", "title", "id"}, and only the text is required. With question=COLUMN a row is
-    a question, and the column that answers= names holds its gold answers (a string or a list). Blank lines are
+    By default a row is a passage {"text", "title", "id"}, of which only the text is required, or a question
+    {"question", "answers", "id"}, whose answers are a string or a list. Options name other columns. Blank lines are
     skipped.
     """
 

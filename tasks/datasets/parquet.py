@@ -24,11 +24,11 @@ _SUFFIXES = (".parquet", ".pq")
 class Parquet(FileDataset):
     """Passages, or questions, of a Parquet file, or of all files *.parquet in a folder and its subfolders.
 
-    By default a row is a passage with the columns text, title and id, and only the text is required; text=, title= and
-    id= give other column names, where `a.b` is the field b of a struct a. With question=COLUMN a row is a question, and
-    the column that answers= names holds its gold answers: a list of strings, or a string that is one answer, a JSON
-    list, or several answers separated by separator=. Only the columns in use are read. The offset is the row's number,
-    which continues from file to file in the order of their names; names that start with "." or "_" are skipped.
+    By default a row is a passage with the columns text, title and id, of which only the text is required, or a
+    question with the columns question and answers: a list of strings, or a string that is one answer, a JSON list,
+    or several answers separated by separator=. Options name other columns, where `a.b` is the field b of a struct
+    a. Only the columns in use are read. The offset is the row's number, which continues from file to file in the
+    order of their names; names that start with "." or "_" are skipped.
     """
 
     example: ClassVar[str] = "parquet:data/wiki/?text=body&title=headline"

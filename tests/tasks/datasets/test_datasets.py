@@ -317,6 +317,14 @@ def test_jsonl_columns_can_be_named_and_are_then_required(tmp_path: Path) -> Non
     ]
 
 
+def test_a_row_with_a_question_and_no_text_is_a_question(tmp_path: Path) -> None:
+    lines = [{"question": "Why?", "answers": ["so"]}, {"text": "A text.", "question": "of no matter"}]
+    records = read("jsonl", write(tmp_path, "\n".join(map(json.dumps, lines))))
+    assert [record for _, record in records] == [Question("Why?", ("so",)), Passage("", "A text.")]
+    named = read("jsonl", write(tmp_path, {"question": "Why?", "gold": "so"}), answers="gold")
+    assert named == [(1, Question("Why?", ("so",)))]
+
+
 @pytest.mark.parametrize(
     ("answers", "expected"),
     [
@@ -337,7 +345,8 @@ def test_jsonl_answers(tmp_path: Path, answers: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"txt": "a"}, {"text": ""}, {"answers": "a"}, {"question": "q", "title": "t"}, {"question": ""}]
+    "options",
+    [{"txt": "a"}, {"text": ""}, {"answers": "a", "title": "t"}, {"question": "q", "title": "t"}, {"question": ""}],
 )
 def test_jsonl_options_that_make_no_sense_are_refused(tmp_path: Path, options: dict[str, str]) -> None:
     with pytest.raises(ValidationError):

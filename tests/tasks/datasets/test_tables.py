@@ -200,6 +200,13 @@ def test_csv_answers(tmp_path: Path, options: dict[str, str], written: str, expe
     assert expected == (record.reason if isinstance(record, Reject) else only(Question, [(1, record)])[0].answers)
 
 
+def test_a_table_with_questions_and_no_text_has_questions(tmp_path: Path) -> None:
+    (tmp_path / "q.csv").write_text('question,answers\nWhy?,"[""so"", ""thus""]"\n')
+    assert read("csv", tmp_path / "q.csv") == [(2, Question("Why?", ("so", "thus")))]
+    path = table(tmp_path, {"question": "Why?", "answers": ["so"]})
+    assert [record for _, record in read("parquet", path)] == [Question("Why?", ("so",))]
+
+
 def test_csv_without_names_or_with_tabs(tmp_path: Path) -> None:
     path = write(tmp_path, '1\t"a\n2\tb\n')
     options = {"delimiter": "tab", "quoted": "false", "columns": "id,text"}
@@ -226,7 +233,9 @@ def test_csv_whose_columns_are_not_there_is_an_error(
     assert str(tmp_path) in str(caught.value)
 
 
-@pytest.mark.parametrize("options", [{"delimiter": ""}, {"delimiter": '"'}, {"delimiter": ";;"}, {"answers": "a"}])
+@pytest.mark.parametrize(
+    "options", [{"delimiter": ""}, {"delimiter": '"'}, {"delimiter": ";;"}, {"answers": "a", "title": "t"}]
+)
 def test_csv_options_that_make_no_sense_are_refused(tmp_path: Path, options: dict[str, str]) -> None:
     with pytest.raises(ValidationError):
         dataset("csv", tmp_path, **options)
