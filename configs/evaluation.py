@@ -112,12 +112,12 @@ class Method(Config):
         "named one if it has them, else another of the same corpus.",
     )
     retrieve: SerializeAsAny[RetrieveConfig | None] = Field(RetrieveConfig(), description="null: no retrieval.")
-    label: SerializeAsAny[LabelConfig | None] = Field(None, description="null: nobody labels the hits' passages.")
+    label: SerializeAsAny[LabelConfig | None] = Field(None, description="null: the hits' passages are not labelled.")
     refine: SerializeAsAny[RefineConfig] = RefineConfig()
     generate: SerializeAsAny[GenerateConfig | None] = Field(
         GenerateConfig(), description="null: retrieval alone is judged."
     )
-    critique: SerializeAsAny[CritiqueConfig | None] = Field(None, description="null: nobody judges the candidates.")
+    critique: SerializeAsAny[CritiqueConfig | None] = Field(None, description="null: the candidates are not judged.")
     select: SerializeAsAny[SelectConfig | None] = Field(
         None, description="null: there is one candidate, and it is the answer."
     )

@@ -35,7 +35,7 @@ class TrainConfig(Section):
 class TrainModel(Execution):
     """Parameters of the flow `train`."""
 
-    recipe: str = Field(description="The name of the recipe, which the run goes by.")
+    recipe: str = Field(description="The recipe's name, which is also the run's.")
     datasets: tuple[str, ...] = Field(min_length=1, description="FORMAT:PATH?option=value of questions to learn from.")
     passages: tuple[str, ...] = Field(
         (), description="FORMAT:PATH of more passages, whose own questions are left alone: distractors."

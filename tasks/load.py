@@ -229,7 +229,7 @@ class _Run:
 
 def _row(record: Record) -> tuple[str, dict[str, Any]]:
     """Table and columns of a record, its sort key among them. `check`: another hash of the text, so that two texts of
-    one id are told apart without being read."""
+    one id are distinguished without being read."""
     match record:
         case Passage(title, text, source_id):
             key = passage_id(text)

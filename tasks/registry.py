@@ -94,7 +94,7 @@ METHODS: dict[str, dict[str, str]] = {
     "labeller": {
         "gold": "tasks.labellers.gold:Gold",
     },
-    # Further stages of an evaluation (tasks/stage.py, FurtherStage): none comes along.
+    # Further stages of an evaluation (tasks/stage.py, FurtherStage): none is bundled.
     "stage": {},
     "trainer": {
         "reader": "tasks.trainers.reader:ReaderTrainer",

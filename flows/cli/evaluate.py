@@ -38,7 +38,7 @@ def evaluate(
 ) -> None:
     """Answer questions by several methods, and set quality, tokens, time and costs side by side.
 
-    What is already in the store is not done again: another alpha encodes nothing, another generator retrieves nothing.
+    Finished work is not repeated: another alpha encodes nothing, another generator retrieves nothing.
     A list of values makes a method of each:
 
         vitalfew evaluate quickstart --index wiki --set retrieve.alpha=[0.5,0.8,1] --set questions.sample=500

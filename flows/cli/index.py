@@ -42,7 +42,7 @@ def index(
 ) -> None:
     """Make a corpus searchable: load → split → encode → index.
 
-    Several datasets form one corpus. What is already in the store is not done again: after a kill the same command
+    Several datasets form one corpus. Finished work is not repeated: after a kill the same command
     redoes only what was not finished; another layout reuses every vector.
 
         vitalfew index hotpotqa:questions.json squad:dev-v1.1.json --name wiki --set encode.context=late

@@ -80,7 +80,7 @@ app.command()(methods_cli.datasets)
 
 @app.command()
 def doctor(store: StoreOption = DEFAULT_STORE) -> None:
-    """Check this machine and this store, and say what to do about what is amiss."""
+    """Check this machine and this store, and say how to correct what is wrong."""
     from flows.cli.doctor import checkup
 
     checks = checkup(store)

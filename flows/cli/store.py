@@ -113,7 +113,7 @@ def verify(
     indexes: Annotated[list[str] | None, typer.Option("--index", help="Only what this index uses. Repeatable.")] = None,
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
-    """Read every byte and check it against what was recorded when it was written. Exit status 1 if anything is amiss.
+    """Read every byte and check it against what was recorded when it was written. Exit status 1 if anything is damaged.
 
     Each fault is named with its remedy, mostly the command that made the artifact, which redoes only what is damaged.
     """
@@ -170,7 +170,7 @@ def gc(
     ] = 1,
     keep_unfinished: Annotated[
         float,
-        typer.Option("--keep-unfinished", metavar="DAYS", min=0, help="Days that an ended run can be gone on with."),
+        typer.Option("--keep-unfinished", metavar="DAYS", min=0, help="Days for which an unfinished run is kept."),
     ] = 30,
     as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
     store: StoreOption = DEFAULT_STORE,

@@ -28,7 +28,7 @@ class Damaged(ValueError):
 
     @classmethod
     def because(cls, path: Path, cause: str) -> "Damaged":
-        remedy = "`vitalfew store verify` lists all damage with the commands that mend it; they redo nothing else"
+        remedy = "`vitalfew store verify` lists all damage with the commands that repair it; they redo nothing else"
         return cls(f"{path} is damaged: {' '.join(cause.split()).rstrip('.')}. {remedy}")
 
 

@@ -37,7 +37,7 @@ _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 
 @dataclass(frozen=True)
 class Policy:
-    """What `gc` keeps for its own sake: completed runs per name, and days an unfinished run can be gone on with."""
+    """What `gc` keeps for its own sake: completed runs per name, and days to continue an unfinished run."""
 
     keep_runs: int = 1
     unfinished_days: float = 30

@@ -59,7 +59,7 @@ class Embedded:
         model_config = ConfigDict(extra="forbid")
 
         model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
-            None, description="A directory that `vitalfew train` wrote; default: the critic that is shipped."
+            None, description="A directory that `vitalfew train` wrote; default: the bundled critic."
         )
 
     version: ClassVar[str] = "1"

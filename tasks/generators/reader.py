@@ -59,7 +59,7 @@ class Reader(Generator):
         model_config = ConfigDict(extra="forbid")
 
         model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
-            None, description="A directory that `vitalfew train` wrote; default: the reader that is shipped."
+            None, description="A directory that `vitalfew train` wrote; default: the bundled reader."
         )
         max_tokens: int = Field(MAX_ANSWER, ge=1, description=f"Tokens of an answer, at most, up to {MAX_ANSWER}.")
         max_input_tokens: int | None = Field(

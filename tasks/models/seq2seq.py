@@ -89,7 +89,7 @@ class Rewriter:
                 raise RewritingFailed(
                     f"{self.section}: no text could be made of {start!r}: {completion.error}. A longer input may be "
                     f"allowed with --set {self.section}.max_input_tokens=N, less memory taken with "
-                    f"{self.section}.batch_tokens=N; what is finished is not done again"
+                    f"{self.section}.batch_tokens=N; finished work is not repeated"
                 )
         return completions
 

@@ -168,7 +168,7 @@ def _read(path: Path) -> tuple[list[str], Iterator[tuple[str, dict[str, Any]]]]:
 def _delimited(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for number, row in delimited_rows(path, _DIALECTS[path.suffix.lower()]):
         if isinstance(row, Reject):
-            raise InputError(f"{path}: line {number} cannot be read: {row.detail}. Mend or remove it")
+            raise InputError(f"{path}: line {number} cannot be read: {row.detail}. Correct or remove it")
         yield f"line {number}", dict(row)
 
 

@@ -1,4 +1,4 @@
-"""Differences to the baseline with their intervals, a line per method: what can be told apart at a glance."""
+"""Differences to the baseline with their intervals, a line per method: what is significant, at a glance."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,7 +27,7 @@ def differences(report: Report, metric: str | None = None) -> Plot | None:
         axes.set_xlabel(title)
         element = svg(drawing, "differences", title, " ".join(_in_words(report, *row) for row in rows))
     caption = (
-        "Mean difference and 95 % interval, paired over questions. Filled: told apart from the baseline "
+        "Mean difference and 95 % interval, paired over questions. Filled: significantly different from the baseline "
         f"(p < {LEVEL:g} after Holm's correction over the methods)."
     )
     return Plot(title, caption, element)

@@ -54,7 +54,7 @@ def figures(report: Report, metrics: Sequence[str]) -> Grid:
         cells = [Cell(figure(value, unit), row in marked, row in alike) for row, value in enumerate(values)]
         columns.append(cells)
     if any(cell.alike for column in columns for cell in column):
-        caption += " ≈: not told apart from the baseline (p ≥ 0.05)."
+        caption += " ≈: not distinguishable from the baseline (p ≥ 0.05)."
     return Grid(caption, ["method", *(report.column(metric).heading for metric in metrics)], _rows(report, columns))
 
 

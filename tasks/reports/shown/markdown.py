@@ -34,7 +34,7 @@ def markdown_report(report: Report, columns: Sequence[str] | None = None) -> str
         cells = [f"{cell} ≈" if number in alike[m] else cell for m, cell in zip(metrics, cells, strict=True)]
         lines.append(_row([_escaped(method.label), *cells]))
     if any(alike.values()):
-        lines += ["", f"≈ not told apart from {_escaped(report.baseline())} (p ≥ 0.05)"]
+        lines += ["", f"≈ not distinguishable from {_escaped(report.baseline())} (p ≥ 0.05)"]
     lines += ["", *_listed(notes(report))]
     return "\n".join(lines).rstrip("\n") + "\n"
 

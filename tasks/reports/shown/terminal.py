@@ -33,7 +33,7 @@ def terminal_report(report: Report, width: int, columns: Sequence[str] | None = 
     if any(best(report, metric) for metric in metrics):
         parts.append(Text(f"{_MARK} the best of its column", style="dim"))
     if any(not_told_apart(report, metric) for metric in metrics):
-        parts.append(Text(f"{_ALIKE} not told apart from {report.baseline()} (p ≥ 0.05)", style="dim"))
+        parts.append(Text(f"{_ALIKE} not distinguishable from {report.baseline()} (p ≥ 0.05)", style="dim"))
     if beside(report):
         parts.append(Padding(_paper(report), (1, 0, 1, 0)))
     if lines := headline(report):

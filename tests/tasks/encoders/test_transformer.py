@@ -102,7 +102,7 @@ def test_float32_is_sentence_transformers(models: dict[str, Path], name: str, mo
         (ours.encode(TEXTS).vectors, reference.encode_document(TEXTS)),
         (ours.encode_questions(TEXTS).vectors, reference.encode_query(TEXTS)),
     ):
-        assert cosines(expected[:1], expected[1:]).max() < 0.97  # the texts can be told apart at all
+        assert cosines(expected[:1], expected[1:]).max() < 0.97  # the texts differ at all
         assert cosines(found, expected).min() >= 0.9999
         lengths = np.linalg.norm(expected, axis=1, keepdims=True)
         np.testing.assert_allclose(found, expected / lengths if unit else expected, atol=1e-5)
