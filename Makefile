@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO := synthetic:passages=2000,questions=200,seed=0
 
-.PHONY: help setup setup-vllm setup-rivals demo ui test lint types unit test-slow test-vllm clean \
+.PHONY: help setup setup-vllm setup-rivals demo ui test reference lint types unit test-slow test-vllm clean \
 	bench bench-split bench-encode bench-index bench-faiss bench-evaluate bench-scale bench-vllm bench-runners bench-pfe \
 	bench-catalog bench-growth bench-startup
 
@@ -43,6 +43,9 @@ ui: setup  ## Start, schedule and look at runs in a browser, at the address that
 	$(BIN)/vitalfew ui
 
 test: setup lint types unit  ## Lint, types, tests
+
+reference: setup  ## Write docs/reference/ anew, from the code
+	$(BIN)/python -m docs.generate
 
 lint: setup  ## Style
 	$(BIN)/ruff check .

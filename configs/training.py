@@ -10,7 +10,7 @@ from configs.section import NOT_IN_FINGERPRINT, Device, Precision, Section
 
 
 class TrainConfig(Section):
-    """What every trainer has; a recipe of configs/recipes names the trainer and sets this."""
+    """How a model is trained."""
 
     kind: ClassVar[str] = "trainer"
 

@@ -83,16 +83,15 @@ def section_of(kind: str) -> tuple[str, type[Section]] | None:
 def settings(model: type[BaseModel], place: str = "", keys: Collection[str] | None = None) -> list[Setting]:
     """The fields of a section, or those that `keys` names. `place`: of the section in the settings."""
     types = model.model_json_schema()["properties"]
-    return [
-        Setting(
-            ".".join(filter(None, (place, key))),
-            default_of(field),
-            type_in_words(types[key]),
-            field.description or "",
-        )
-        for key, field in model.model_fields.items()
-        if keys is None or key in keys
-    ]
+    listed = []
+    for key, field in model.model_fields.items():
+        if keys is None or key in keys:
+            name, default = ".".join(filter(None, (place, key))), default_of(field)
+            kind = type_in_words(types[key])
+            # A default of null says already that null is allowed.
+            kind = kind.removesuffix(" or null").removesuffix(",") if default == "null" else kind
+            listed.append(Setting(name, default, kind, field.description or ""))
+    return listed
 
 
 def default_of(field: FieldInfo) -> str:
@@ -141,7 +140,8 @@ def _example(kind: str, name: str, section: type[Section], place: str, further: 
 def type_in_words(schema: dict[str, Any]) -> str:
     """The type of a field, from its JSON schema: "number, 0 to 1", "self_rag or pfe", "text or null"."""
     if "anyOf" in schema:
-        return " or ".join(type_in_words(option) for option in schema["anyOf"])
+        words = [type_in_words(option) for option in schema["anyOf"]]
+        return (", or " if any("," in each for each in words) else " or ").join(words)
     if "enum" in schema:
         return " or ".join(map(str, schema["enum"]))
     if schema.get("type") == "array":

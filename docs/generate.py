@@ -1,0 +1,302 @@
+"""Writes docs/reference/ from the code: `make reference`, or `python -m docs.generate [DIRECTORY]`.
+
+It is in no package of the product, because it reads all of them, the commands among them, and none needs it. It shows
+what `vitalfew methods`, `datasets`, `tables` and `--help` show, in another form. The pages depend on the code alone:
+neither on the machine, nor on the terminal, nor on a store.
+"""
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import typer
+from pydantic import BaseModel
+from rich.text import Text
+from typer.main import get_command
+
+from configs.corpus import Corpus
+from configs.evaluation import Evaluate, Experiment, Method
+from configs.schema import Execution, IndexCorpus
+from configs.section import Section
+from configs.training import TrainConfig
+from flows.cli.descriptions import Description, Setting, described, section_of, sections_of, settings
+from flows.cli.main import app
+from storage.catalog.database import without_rows
+from storage.catalog.macros import MACROS
+from storage.catalog.tables import documented, rows
+from tasks.registry import METHODS, summary
+
+REFERENCE = Path(__file__).parent / "reference"
+
+
+def cell(words: str) -> str:
+    return " ".join(words.split()).replace("|", "\\|")
+
+
+def prose(words: str) -> str:
+    """Plain words as Markdown: outside of code, no sign of theirs emphasises or begins a tag."""
+    parts = re.split(r"(`[^`]*`)", words)
+    return "".join(part if part[:1] == "`" else re.sub(r"(\*|\\|<(?=\w|/|!))", r"\\\1", part) for part in parts)
+
+
+def code(words: str) -> str:
+    return f"`{words}`" if words else ""
+
+
+def table(*headings: str, of: Iterable[Iterable[str]]) -> Iterator[str]:
+    """A table, or nothing where it has no rows."""
+    listed = [f"| {' | '.join(map(cell, row))} |" for row in of]
+    if listed:
+        yield f"| {' | '.join(headings)} |"
+        yield f"|{'---|' * len(headings)}"
+        yield from listed
+        yield ""
+
+
+def options(listed: Iterable[Setting]) -> Iterator[str]:
+    rows = ((code(each.name), code(each.default.strip('"')), each.type, prose(each.about)) for each in listed)
+    yield from table("setting", "default", "type", "meaning", of=rows)
+
+
+def block(*commands: str, language: str = "sh") -> Iterator[str]:
+    yield from (f"```{language}", *commands, "```", "")
+
+
+def paragraphs(documentation: str) -> Iterator[str]:
+    """A docstring: a paragraph of commands is a block of code."""
+    for paragraph in inspect.cleandoc(documentation).split("\n\n"):
+        lines = [line.strip() for line in paragraph.splitlines()]
+        if all(line.startswith("vitalfew ") for line in lines):
+            yield from block(*lines)
+        else:
+            yield from (prose(" ".join(lines)), "")
+
+
+# Settings
+
+
+def _settings_page() -> Iterator[str]:
+    shown: set[type[BaseModel]] = set()
+    for title, opening, models in (
+        ("Where a flow runs", "Part of every file below.", (Execution,)),
+        ("An index", "For `vitalfew index` and `vitalfew plan`.", (IndexCorpus,)),
+        (
+            "An experiment",
+            "For `vitalfew evaluate`; `vitalfew search` takes `retrieve`.",
+            (Experiment, Method, Evaluate),
+        ),
+        ("A training", "A recipe of `configs/recipes/`, or a file of your own, for `vitalfew train`.", (TrainConfig,)),
+        ("A corpus that is kept up to date", "A file `corpora/NAME.yaml`: all of an index, and", (Corpus,)),
+    ):
+        yield from (f"## {title}", "", opening, "", *_top(models[0], shown))
+        for name, section in chain.from_iterable(map(sections_of, models)):
+            if section not in shown and section is not Method:
+                yield from (f"### `{name}`", "", *_section(name, section))
+            shown.add(section)
+
+
+def _top(model: type[BaseModel], shown: set[type[BaseModel]]) -> Iterator[str]:
+    """The settings outside of sections, without those of a base that was shown before."""
+    known = {name for name, _ in sections_of(model)}.union(*(base.model_fields for base in shown & {*model.__mro__}))
+    shown.add(model)
+    yield from (*options(settings(model, keys=model.model_fields.keys() - known)), *_further(model))
+
+
+def _section(place: str, section: type[BaseModel]) -> Iterator[str]:
+    yield from paragraphs(section.__doc__ or "")
+    yield from (*options(settings(section, place)), *_further(section))
+
+
+def _further(model: type[BaseModel]) -> Iterator[str]:
+    if issubclass(model, Section):
+        listed = plural(model.kind)
+        yield from (f"Further options are those of [{listed.lower()}](methods.md#{anchor(listed)}).", "")
+
+
+# Methods and formats
+
+
+def plural(kind: str) -> str:
+    return "Index types" if kind == "index" else f"{kind}s".capitalize()
+
+
+def anchor(heading: str) -> str:
+    """Of a heading, as code hosts and the site make it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def heading(kind: str, name: str) -> str:
+    """A name can be that of several kinds: the kind makes the heading, and the link to it, unique."""
+    return f"`{name}`" if kind == "dataset" else f"`{name}` ({kind})"
+
+
+def _methods_page() -> Iterator[str]:
+    for kind, names in METHODS.items():
+        if names and kind != "dataset":
+            yield from (f"## {plural(kind)}", "", *_named_by(kind), *_overview(kind, plural(kind)[:-1].lower()))
+            methods = [described(kind, name) for name in names]
+            every = [option for option in methods[0].own if all(option in method.own for method in methods)]
+            if every and len(methods) > 1:
+                yield from (f"Every {kind} has these options:", "", *options(every))
+            if before := next((method.before for method in methods if method.before), ""):
+                yield from ("The examples need an index:", "", *block(before))
+            for method in methods:
+                yield from _method(method, "###", every if len(methods) > 1 else [])
+
+
+def _named_by(kind: str) -> Iterator[str]:
+    if (named := section_of(kind)) is None:
+        yield from ("What runs a language model, named by the method that asks it, as in `generate.engine`.", "")
+        return
+    place, section = named
+    key = ".".join(filter(None, (place, section.field())))
+    others = f"[`{place}`](settings.md#{place})" if place else "[a recipe](settings.md#a-training)"
+    about = prose(inspect.getdoc(section) or "")
+    yield from (f"{about} Named by `{key}`; every {kind} also has the settings of {others}.", "")
+
+
+def _overview(kind: str, column: str) -> Iterator[str]:
+    linked = ((f"[`{name}`](#{anchor(heading(kind, name))})", prose(summary(kind, name))) for name in METHODS[kind])
+    yield from table(column, "what it is", of=linked)
+
+
+def _method(method: Description, level: str, known: list[Setting]) -> Iterator[str]:
+    """`known`: options that were shown before."""
+    yield from (f"{level} {heading(method.kind, method.name)}", "", *paragraphs(method.about))
+    yield from options(option for option in method.own if option not in known)
+    if method.example:
+        yield from block(method.example)
+
+
+def _formats_page() -> Iterator[str]:
+    yield from _overview("dataset", "format")
+    for name in METHODS["dataset"]:
+        yield from _method(described("dataset", name), "##", [])
+
+
+# Tables and macros
+
+
+def _tables_page() -> Iterator[str]:
+    with without_rows() as catalog:
+        listed = rows(catalog)
+        yield from table("table", "a row is", of=((f"[`{name}`](#{name})", row) for name, row in listed.items()))
+        for name, row in listed.items():
+            yield from (f"## `{name}`", "", f"A row is {prose(row)}.", "")
+            meaning = documented(catalog, name)
+            types = catalog.sql(f"DESCRIBE {name}").fetchall()
+            columns = ((code(column), code(kind), prose(meaning[column].comment)) for column, kind, *_ in types)
+            yield from table("column", "type", "meaning (unit)", of=columns)
+
+
+def _macros_page() -> Iterator[str]:
+    with without_rows() as catalog:
+        for macro in MACROS:
+            yield from (f"## `{macro.name}`", "", *block(macro.signature, language="sql"))
+            yield from (
+                f"{prose(macro.about[:1].upper() + macro.about[1:])}.",
+                "",
+                *block(macro.example, language="sql"),
+            )
+            called = macro.example[macro.example.index(f"{macro.name}(") :].partition(" GROUP BY")[0]
+            types = catalog.sql(f"DESCRIBE FROM {called}").fetchall()
+            yield from table("column", "type", of=((code(column), code(kind)) for column, kind, *_ in types))
+
+
+# The command line
+
+
+def _commands_page() -> Iterator[str]:
+    yield from _command(get_command(app), "vitalfew")
+
+
+def _command(command: Any, path: str) -> Iterator[str]:
+    context = typer.Context(command, info_name=path)
+    yield from (f"## `{path}`", "", *paragraphs(Text.from_markup(command.help or "").plain))
+    yield from block(" ".join([path, *command.collect_usage_pieces(context)]), language="text")
+    records = [parameter.get_help_record(context) for parameter in command.get_params(context)]
+    listed = [(name, words) for name, words in filter(None, records) if name != "--help"]
+    yield from table("argument or option", "meaning", of=((code(name), prose(words)) for name, words in listed))
+    if any(name.startswith("--set ") for name, _ in listed):
+        yield from ("What `--set` takes is in [settings](settings.md) and [methods](methods.md).", "")
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _command(inner, f"{path} {name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """`source`: where its contents come from; `about`: what stands above them."""
+
+    title: str
+    source: str
+    about: str
+    lines: Callable[[], Iterator[str]]
+
+    def text(self) -> str:
+        origin = f"<!-- Written by `make reference` from {self.source}: change that, not this page. -->"
+        return "\n".join([origin, f"# {self.title}", "", self.about, "", *self.lines()]).rstrip("\n") + "\n"
+
+
+PAGES = {
+    "settings": Page(
+        "Settings",
+        "configs/",
+        "Settings come from a file (`--config FILE.yaml`, an experiment, a recipe, a corpus) and from `--set "
+        "key.path=value`, which wins over the file: `encode: {context: late}` and `--set encode.context=late` say the"
+        " same. Defaults are shown as YAML; a setting without one has to be given. Further settings belong to single "
+        "[methods](methods.md).",
+        _settings_page,
+    ),
+    "formats": Page(
+        "Formats of data sets",
+        "tasks/datasets/",
+        "A data set is `FORMAT:PATH?option=value&option=value`, or `FORMAT` alone where it reads no path; several "
+        "form one corpus. In an option's value `&` is written `%26` and `?` `%3F`. Files packed with gzip, bzip2, "
+        "zstd or xz are read as they are. A row that cannot be used goes to the table [`rejects`](tables.md#rejects),"
+        " with its offset and a reason.",
+        _formats_page,
+    ),
+    "methods": Page(
+        "Methods",
+        "tasks/registry.py and the classes that it names",
+        "What can be named in the [settings](settings.md), kind by kind. `module:Class` in place of a name takes a "
+        "class of your own. The formats of data sets have [a page of their own](formats.md).",
+        _methods_page,
+    ),
+    "tables": Page(
+        "Tables",
+        "storage/schemas/ and storage/catalog/tables.py",
+        "What `vitalfew sql` queries, and any DuckDB that opens `store/catalog.duckdb`. Types are DuckDB's. "
+        "[Macros](macros.md) answer what is asked most often.",
+        _tables_page,
+    ),
+    "macros": Page(
+        "Macros",
+        "storage/catalog/macros.py",
+        "Tables with parameters, for `vitalfew sql`. A `run` is the beginning of a run's id, or the name of its "
+        "experiment or index; `''` is every run.",
+        _macros_page,
+    ),
+    "command_line": Page("Command line", "flows/cli/", "What `--help` says of every command.", _commands_page),
+}
+"""By file name."""
+
+
+def pages() -> dict[str, str]:
+    """The text of every page, by file name."""
+    return {f"{name}.md": page.text() for name, page in PAGES.items()}
+
+
+def main(folder: Path = REFERENCE) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))
