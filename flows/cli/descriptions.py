@@ -146,9 +146,9 @@ def type_in_words(schema: dict[str, Any]) -> str:
         return " or ".join(map(str, schema["enum"]))
     if schema.get("type") == "array":
         return f"list of {type_in_words(schema.get('items', {}))}"
-    words = {"string": "text", "boolean": "true or false", "object": "settings", None: "settings"}
+    names = {"string": "text", "boolean": "true or false", "object": "settings", None: "settings"}
     kind = schema.get("type")
-    name = "path" if schema.get("format") == "path" else words.get(kind, kind)
+    name = "path" if schema.get("format") == "path" else names.get(kind, kind)
     return ", ".join(filter(None, [name, _bounds(schema)]))
 
 
