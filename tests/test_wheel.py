@@ -1,0 +1,65 @@
+"""The built wheel carries every file of the packages, and runs in an empty directory outside the checkout."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("configs", "flows", "storage", "tasks")
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel of what git tracks, and of nothing that a build left in the checkout."""
+    source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for name in _tracked("."):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_bytes((ROOT / name).read_bytes())
+    _pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(built), str(source))
+    (path,) = built.glob("vitalfew-*.whl")
+    return path
+
+
+def test_every_tracked_file_travels(wheel: Path) -> None:
+    """Prompts, experiments, recipes, papers, corpora, prices, questions, weights, templates and licences."""
+    inside = zipfile.ZipFile(wheel).namelist()
+    assert set(_tracked(*PACKAGES)) <= set(inside)
+    assert {name.rpartition("/")[2] for name in inside if ".dist-info/licenses/" in name} == {"LICENSE", "NOTICE"}
+
+
+def test_the_wheel_runs_outside_the_checkout(wheel: Path, tmp_path: Path) -> None:
+    """In an environment of its own, which borrows the libraries and not the checkout."""
+    environment, empty = tmp_path / "environment", tmp_path / "empty"
+    empty.mkdir()
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    commands, (site,) = environment / "bin", environment.glob("lib/python*/site-packages")
+    (site / "libraries.pth").write_text("\n".join(path for path in sys.path if path.endswith("site-packages")))
+    _pip("--python", str(commands / "python"), "install", "--no-deps", "--no-index", "--ignore-installed", str(wheel))
+
+    def run(*command: str) -> str:
+        variables = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COV"))}
+        done = subprocess.run(command, cwd=empty, env=variables, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    script = f"import {', '.join(PACKAGES)}; print(*({', '.join(f'{name}.__file__' for name in PACKAGES)}))"
+    assert all(path.startswith(str(site)) for path in run(str(commands / "python"), "-c", script).split())
+    vitalfew = str(commands / "vitalfew")
+    run(vitalfew, "index", "python_manual", "--name", "demo")
+    assert run(vitalfew, "search", "Which statement raises an exception?", "--index", "demo")
+    assert "ParetoRAG" in run(vitalfew, "evaluate", "quickstart", "--index", "demo", "--set", "questions.sample=20")
+
+
+def _tracked(*paths: str) -> list[str]:
+    listed = subprocess.run(["git", "ls-files", "-z", *paths], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [name for name in listed.stdout.split("\0") if name]
+
+
+def _pip(*arguments: str) -> None:
+    subprocess.run([sys.executable, "-m", "pip", "--quiet", *arguments], check=True)
