@@ -91,6 +91,16 @@ test-mauve: setup-tests  ## Tests of the metric MAUVE, whose package (GPL-3.0) n
 reference: setup  ## Write docs/reference/ anew, from the code
 	$(BIN)/python -m docs.generate
 
+docs: .venv-docs/.ready  ## Build the site from docs/ into build/site, with Sphinx; a broken link fails
+	rm -rf build/site
+	.venv-docs/bin/sphinx-build --fail-on-warning --keep-going --fresh-env --quiet --doctree-dir build/doctrees docs build/site
+	@echo "The site is in build/site/index.html"
+
+.venv-docs/.ready: constraints-docs.txt
+	$(PYTHON) -m venv --clear .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --requirement constraints-docs.txt
+	@touch $@
+
 resolve: setup-tests  ## Find every pinned version for Python 3.12 and 3.13 too, installing nothing
 	$(BIN)/python .ci/resolve.py
 
@@ -118,7 +128,7 @@ setup-rivals: .venv-rivals/.ready  ## Make .venv-rivals: sentence-transformers w
 	@touch $@
 
 clean:  ## Remove what was built, but no store
-	rm -rf $(VENV) .venv-rivals build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-rivals .venv-docs build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 ##@ To measure it
 

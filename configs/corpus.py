@@ -9,6 +9,6 @@ class Corpus(IndexCorpus):
     """The settings of its index, and when it is re-encoded. The file's name is its own, and that of its index."""
 
     cron: str | None = Field(
-        None, description="When it is re-encoded, '0 3 * * *': every night at three; default: only when asked for."
+        None, description="When it is re-encoded, `0 3 * * *`: every night at three; default: only when asked for."
     )
-    timezone: str = Field("UTC", description="Of the cron expression, for example Europe/Berlin.")
+    timezone: str = Field("UTC", description="Time zone of `cron`, for example Europe/Berlin.")

@@ -20,10 +20,10 @@ class Questions(Config):
     where: str | None = Field(
         None,
         description="SQL condition on the columns of `questions` and `titles` (of the gold passages), for example "
-        "source LIKE 'squad:%' AND len(answers) > 0.",
+        "`source LIKE 'squad:%' AND len(answers) > 0`.",
     )
-    sample: int | None = Field(None, ge=1, description="Ask so many of them, a random choice; default: all.")
-    seed: int = Field(100, description="Of the random choice: the same seed, the same questions.")
+    sample: int | None = Field(None, ge=1, description="Questions to ask, chosen at random; default: all.")
+    seed: int = Field(100, description="Seed of the random choice: the same seed, the same questions.")
     batch: int = Field(256, ge=1, description="Questions in a shard; memory follows it.")
 
 

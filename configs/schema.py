@@ -31,10 +31,10 @@ class LoadConfig(Config):
         200_000, ge=1, description="A longer passage, question or list of answers goes to `rejects` (characters)."
     )
     max_name_chars: int = Field(
-        10_000, ge=1, description="So does a row with a longer title or source id (characters)."
+        10_000, ge=1, description="A row with a longer title or source id goes to `rejects` (characters)."
     )
     max_items: int = Field(
-        10_000, ge=1, description="So does a question with more answers, gold passages or supporting facts."
+        10_000, ge=1, description="A question with more answers, gold passages or supporting facts goes to `rejects`."
     )
 
 
@@ -115,7 +115,10 @@ class Place(Config):
     store: Annotated[Path, BeforeValidator(directory)] = Field(Path("store"), description="Directory of all artifacts.")
     workers: int | None = Field(None, ge=1, description="Parallel workers; default: one per CPU core.")
     num_gpus: float | None = Field(
-        None, gt=0, le=1, description="GPU of each worker that encodes, 0.25: four share one; default: 1 on GPUs."
+        None,
+        gt=0,
+        le=1,
+        description="Share of a GPU for each worker that encodes: with 0.25, four share one; default: 1 on GPUs.",
     )
 
 

@@ -40,8 +40,7 @@ def cell(words: str) -> str:
 
 def prose(words: str) -> str:
     """Plain words as Markdown: outside of code, no sign of theirs emphasises or begins a tag."""
-    parts = re.split(r"(`[^`]*`)", words)
-    return "".join(part if part[:1] == "`" else re.sub(r"(\*|\\|<(?=\w|/|!))", r"\\\1", part) for part in parts)
+    return re.sub(r"(`[^`]*`)|((?<! )\*|\*(?! )|\\|<(?=[\w/!]))", lambda m: m[1] or f"\\{m[2]}", words)
 
 
 def code(words: str) -> str:
@@ -143,10 +142,10 @@ def _methods_page() -> Iterator[str]:
             every = [option for option in methods[0].own if all(option in method.own for method in methods)]
             if every and len(methods) > 1:
                 yield from (f"Every {kind} has these options:", "", *options(every))
-            if before := next((method.before for method in methods if method.before), ""):
-                yield from ("The examples need an index:", "", *block(before))
+            if methods[0].example:
+                yield from ("For example:", "", *block(*filter(None, (methods[0].before, methods[0].example))))
             for method in methods:
-                yield from _method(method, "###", every if len(methods) > 1 else [])
+                yield from _method(method, "###", every if len(methods) > 1 else [], methods[0])
 
 
 def _named_by(kind: str) -> Iterator[str]:
@@ -165,11 +164,11 @@ def _overview(kind: str, column: str) -> Iterator[str]:
     yield from table(column, "what it is", of=linked)
 
 
-def _method(method: Description, level: str, known: list[Setting]) -> Iterator[str]:
-    """`known`: options that were shown before."""
+def _method(method: Description, level: str, known: list[Setting], first: Description | None = None) -> Iterator[str]:
+    """`known`: options that were shown before, as the example of the `first` of its kind was."""
     yield from (f"{level} {heading(method.kind, method.name)}", "", *paragraphs(method.about))
     yield from options(option for option in method.own if option not in known)
-    if method.example:
+    if not first or method.example != first.example.replace(first.name, method.name):
         yield from block(method.example)
 
 
@@ -220,7 +219,7 @@ def _command(command: Any, path: str) -> Iterator[str]:
     yield from (f"## `{path}`", "", *paragraphs(Text.from_markup(command.help or "").plain))
     yield from block(" ".join([path, *command.collect_usage_pieces(context)]), language="text")
     records = [parameter.get_help_record(context) for parameter in command.get_params(context)]
-    listed = [(name, words) for name, words in filter(None, records) if name != "--help"]
+    listed = [(re.sub(r" <(str|path|list.*)>", "", name), words) for name, words in records if name != "--help"]
     yield from table("argument or option", "meaning", of=((code(name), prose(words)) for name, words in listed))
     if any(name.startswith("--set ") for name, _ in listed):
         yield from ("What `--set` takes is in [settings](settings.md) and [methods](methods.md).", "")

@@ -13,8 +13,12 @@ from flows.cli.terminal import DEFAULT_STORE, StoreOption, explained_errors, out
 def compare(
     run_a: Annotated[str, typer.Argument(metavar="RUN_A", help="RUN or RUN:METHOD; a run's id or an experiment.")],
     run_b: Annotated[str, typer.Argument(metavar="RUN_B", help="The same; the differences are B minus A.")],
-    metric: Annotated[str | None, typer.Option("--metric", help="List the questions that differ most in it.")] = None,
-    questions: Annotated[int, typer.Option("--questions", min=0, help="Questions to list in each direction.")] = 5,
+    metric: Annotated[
+        str | None, typer.Option("--metric", metavar="METRIC", help="List the questions that differ most in it.")
+    ] = None,
+    questions: Annotated[
+        int, typer.Option("--questions", metavar="N", min=0, help="Questions to list in each direction.")
+    ] = 5,
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """Compare two evaluations question by question: differences with intervals, and the questions behind them.

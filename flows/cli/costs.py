@@ -20,7 +20,7 @@ _HEADS = ("tokens", "wall s", "CPU s", "GPU s", "GPU kJ", "USD")
 
 def costs(
     run: Annotated[
-        str, typer.Argument(metavar="[RUN]", help="A run's id or its beginning, or an experiment's or index's name.")
+        str, typer.Argument(metavar="RUN", help="A run's id or its beginning, or an experiment's or index's name.")
     ] = "",
     store: StoreOption = DEFAULT_STORE,
 ) -> None:

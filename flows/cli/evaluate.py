@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 def evaluate(
     experiment: Annotated[str, typer.Argument(metavar="EXPERIMENT", help="A name of `experiments`, or FILE.yaml.")],
-    index: Annotated[str | None, typer.Option("--index", help="The named index of methods that name none.")] = None,
+    index: Annotated[
+        str | None, typer.Option("--index", metavar="NAME", help="The named index of methods that name none.")
+    ] = None,
     store: StoreOption = DEFAULT_STORE,
     assignments: SetOption = None,
     workers: WorkersOption = None,
@@ -61,7 +63,7 @@ def _flow() -> Callable[[Evaluate], "Evaluated"]:
 
 def report(
     run: Annotated[
-        str, typer.Argument(metavar="[RUN]", help="A run's id or its beginning, or an experiment's name.")
+        str, typer.Argument(metavar="RUN", help="A run's id or its beginning, or an experiment's name.")
     ] = "latest",
     store: StoreOption = DEFAULT_STORE,
 ) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 def index(
     datasets: Annotated[list[str], typer.Argument(metavar="DATASET", help="FORMAT:PATH?option=value; see `datasets`.")],
-    name: Annotated[str, typer.Option("--name", help="The index's name, for `search --index`.")],
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="The index's name, for `search --index`.")],
     store: StoreOption = DEFAULT_STORE,
     config: ConfigOption = None,
     assignments: SetOption = None,
@@ -91,13 +91,19 @@ def plan(
 
 
 def search(
-    question: Annotated[str, typer.Argument(help="What to look for.")],
-    index: Annotated[str, typer.Option("--index", help="An index's name.")],
-    alpha: Annotated[float | None, typer.Option("--alpha", help="Weight of the core vector, 0 to 1 [0.8].")] = None,
-    top_k: Annotated[int | None, typer.Option("--top-k", help="Units to show [10].")] = None,
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to look for.")],
+    index: Annotated[str, typer.Option("--index", metavar="NAME", help="An index's name.")],
+    alpha: Annotated[
+        float | None, typer.Option("--alpha", metavar="ALPHA", help="Weight of the core vector, 0 to 1; default: 0.8.")
+    ] = None,
+    top_k: Annotated[int | None, typer.Option("--top-k", metavar="K", help="Units to show; default: 10.")] = None,
     retriever: Annotated[
         str | None,
-        typer.Option("--retriever", help="core_context (ParetoRAG), passage (naive), bm25 or hybrid [core_context]."),
+        typer.Option(
+            "--retriever",
+            metavar="METHOD",
+            help="core_context (ParetoRAG), passage (naive), bm25 or hybrid; default: core_context.",
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
     store: StoreOption = DEFAULT_STORE,

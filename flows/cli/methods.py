@@ -15,7 +15,7 @@ from tasks.registry import METHODS, UnknownName, resolve, summary
 
 
 def methods(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A method, or module:Class of your own.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A method, or module:Class of your own.")] = None,
 ) -> None:
     """List every method by kind, or explain one: what it does, its options, an example.
 

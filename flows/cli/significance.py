@@ -20,7 +20,9 @@ def significance(
         str | None,
         typer.Option("--control", metavar="METHOD", help="Compare with this one; default: the best ranked."),
     ] = None,
-    alpha: Annotated[float, typer.Option("--alpha", help="Level of significance, between 0 and 1.")] = 0.05,
+    alpha: Annotated[
+        float, typer.Option("--alpha", metavar="ALPHA", help="Level of significance, between 0 and 1.")
+    ] = 0.05,
 ) -> None:
     """Show which methods differ over several datasets: Quade's test, average rankings, Li's procedure.
 

@@ -18,7 +18,10 @@ class Format(StrEnum):
 
 def sql(
     query: Annotated[
-        str | None, typer.Argument(help="One statement, e.g. SELECT * FROM costs LIMIT 5. Without it: a prompt.")
+        str | None,
+        typer.Argument(
+            metavar="QUERY", help="One statement, e.g. `SELECT * FROM costs LIMIT 5`. Without it: a prompt."
+        ),
     ] = None,
     format: Annotated[Format, typer.Option("--format", help="How to print the rows.")] = Format.table,
     store: StoreOption = DEFAULT_STORE,

@@ -108,9 +108,11 @@ def _age(seconds: float) -> str:
 @store_app.command()
 def verify(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[ARTIFACT]...", help="TABLE/FINGERPRINT, or how it begins.")
+        list[str] | None, typer.Argument(metavar="ARTIFACT", help="TABLE/FINGERPRINT, or how it begins.")
     ] = None,
-    indexes: Annotated[list[str] | None, typer.Option("--index", help="Only what this index uses. Repeatable.")] = None,
+    indexes: Annotated[
+        list[str] | None, typer.Option("--index", metavar="NAME", help="Only what this index uses. Repeatable.")
+    ] = None,
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """Read every byte and check it against what was recorded when it was written. Exit status 1 if anything is damaged.
@@ -166,7 +168,8 @@ def _remake(store: Path, artifact: str, remove: Path | None) -> str:
 def gc(
     delete: Annotated[bool, typer.Option("--delete", help="Remove it. Without this, nothing is touched.")] = False,
     keep_runs: Annotated[
-        int, typer.Option("--keep-runs", min=1, help="Completed runs of each index whose artifacts are kept.")
+        int,
+        typer.Option("--keep-runs", metavar="N", min=1, help="Completed runs of each index whose artifacts are kept."),
     ] = 1,
     keep_unfinished: Annotated[
         float,
@@ -210,7 +213,7 @@ def gc(
 
 @store_app.command()
 def rm(
-    name: Annotated[str, typer.Argument(help="An index's name.")],
+    name: Annotated[str, typer.Argument(metavar="INDEX", help="An index's name.")],
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """Forget an index's name. Its artifacts stay until `gc --delete`, unless another index or run refers to them."""

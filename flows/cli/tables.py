@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def tables(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="A table, view or macro to describe.")
+        list[str] | None, typer.Argument(metavar="NAME", help="A table, view or macro to describe.")
     ] = None,
     macros: Annotated[bool, typer.Option("--macros", help="The macros, with an example for every one.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="Every column of every table.")] = False,

@@ -50,7 +50,9 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY.PATH=VALUE", help="One setting, e.g. encode.context=late. Repeatable."),
 ]
-WorkersOption = Annotated[int | None, typer.Option("--workers", min=1, help="Parallel workers; default: one per core.")]
+WorkersOption = Annotated[
+    int | None, typer.Option("--workers", metavar="N", min=1, help="Parallel workers; default: one per core.")
+]
 RunnerOption = Annotated[
     Runner | None, typer.Option("--runner", help="ray: Prefect and Ray (default); serial: this process alone.")
 ]

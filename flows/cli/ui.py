@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
 
 def ui(
-    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Of the UI, on 127.0.0.1 alone.")] = 4200,
+    port: Annotated[
+        int, typer.Option("--port", metavar="PORT", min=1, max=65535, help="Port of the UI, on 127.0.0.1 alone.")
+    ] = 4200,
     corpora: Annotated[
         Path | None,
-        typer.Option("--corpora", metavar="DIR", help="Corpora of your own [default: `corpora` beside the store]."),
+        typer.Option("--corpora", metavar="DIR", help="Corpora of your own; default: `corpora` beside the store."),
     ] = None,
     store: StoreOption = DEFAULT_STORE,
     verbose: VerboseOption = False,

@@ -48,7 +48,7 @@ QUESTIONS = table(
         column("source_id", pa.string(), "its name in the source"),
         column("text", pa.string(), "the question"),
         column("answers", list_of(pa.string()), "gold answers, any of them right"),
-        column("gold_passages", list_of(pa.int64()), "passage ids that hold the answer"),
+        column("gold_passages", list_of(pa.int64()), "ids of the passages that hold the answer"),
         column("supporting_facts", list_of(SPAN), "spans that support the answer (passage id, code points)"),
     ],
 )

@@ -19,7 +19,12 @@ COSTS = table(
         column("cpu_seconds", pa.float64(), "CPU time of the worker and of the processes it started", unit="seconds"),
         column("gpu_seconds", pa.float64(), "time a GPU was held", unit="seconds"),
         column("gpu_joules", pa.float64(), "energy of the GPU share, as NVML has it; none: no NVML", True, "joules"),
-        column("peak_memory_bytes", pa.int64(), "peak resident memory of the same", unit="bytes"),
+        column(
+            "peak_memory_bytes",
+            pa.int64(),
+            "peak resident memory of the worker and of the processes it started",
+            unit="bytes",
+        ),
         column("usd", pa.float64(), "cost at configs/prices.yaml", unit="USD"),
     ],
 )

@@ -22,7 +22,7 @@ _SUFFIXES = (".parquet", ".pq")
 
 
 class Parquet(FileDataset):
-    """Passages, or questions, of a Parquet file, or of all files *.parquet in a folder and its subfolders.
+    """Passages, or questions, of a Parquet file, or of all files `*.parquet` in a folder and its subfolders.
 
     By default a row is a passage with the columns text, title and id, of which only the text is required, or a
     question with the columns question and answers: a list of strings, or a string that is one answer, a JSON list,

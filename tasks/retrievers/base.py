@@ -30,8 +30,10 @@ class Questions:
 class DenseOptions(RetrieveConfig):
     """What retrievers by vectors have in common."""
 
-    nprobe: int | None = Field(None, ge=1, description="Lists of an ivf index to read; default: chosen when built.")
-    ef_search: int | None = Field(None, ge=1, description="hnsw: candidates to look at; default: chosen when built.")
+    nprobe: int | None = Field(None, ge=1, description="ivf: lists to read; default: the number chosen with the index.")
+    ef_search: int | None = Field(
+        None, ge=1, description="hnsw: candidates to look at; default: the number chosen with the index."
+    )
 
 
 class Index(Protocol):

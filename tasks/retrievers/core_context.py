@@ -13,12 +13,14 @@ from tasks.retrievers.base import DenseOptions, Index, Questions
 
 
 class CoreContext:
-    """ParetoRAG: sentences by alpha * core.q + (1 - alpha) * context.q, any alpha on a dual index."""
+    """ParetoRAG: sentences by alpha · (core · q) + (1 − alpha) · (context · q), any alpha on a dual index."""
 
     class Options(DenseOptions):
         model_config = ConfigDict(extra="forbid")
 
-        alpha: float = Field(0.8, ge=0, le=1, description="Weight of the core vector: score = a*core + (1-a)*context.")
+        alpha: float = Field(
+            0.8, ge=0, le=1, description="Weight of the core vector: score = alpha · core + (1 − alpha) · context."
+        )
 
     version: ClassVar[str] = "1"
     dense: ClassVar[bool] = True

@@ -59,7 +59,7 @@ class ReaderTrainer(BertTrainer[ReaderModel, Labelled]):
         learning_rate: float = Field(8e-4, gt=0, description="Its peak, after a linear rise; then it falls to 0.")
         base: ModelName = Field("minilm", description="The encoder to start from: minilm, or a BERT's directory.")
         clozes: int = Field(0, ge=0, description="Cloze questions per passage, learnt from before the first pass.")
-        rank: int = Field(64, ge=1, description="Of the low-rank updates.")
+        rank: int = Field(64, ge=1, description="Rank of the low-rank updates.")
 
     use: ClassVar[str] = "generate.model"
     headings: ClassVar[dict[str, str]] = {

@@ -30,7 +30,7 @@ class EngineOptions(BaseModel):
     )
     temperature: float = Field(0.1, ge=0, description="0: the most probable token, always.")
     max_tokens: int = Field(150, ge=1, description="Tokens of an answer, at most.")
-    seed: int = Field(100, description="Of the sampling.")
+    seed: int = Field(100, description="Seed of the sampling.")
 
 
 class LocalOptions(EngineOptions, Computing):
