@@ -140,5 +140,7 @@ def verify_records(store: Path) -> Iterator[Fault]:
         for artifact in index.artifacts.values():
             if not files.exists(store / artifact / "manifest.json"):
                 yield Fault(f"index {name}: {artifact} is missing or not complete", artifact)
-    for removal in [*orphans(store), *leftovers(store), *finished_staging(store)]:
+    # A quote without an artifact is of a plan that was not run.
+    lost = [orphan for orphan in orphans(store) if not orphan.name.startswith("quotes/")]
+    for removal in [*lost, *leftovers(store), *finished_staging(store)]:
         yield Fault(f"{removal.name}: {removal.why}", remedy="`vitalfew store gc --delete` removes it")

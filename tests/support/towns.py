@@ -1,14 +1,15 @@
 """A small file in SQuAD's format: one article per town."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 TOWNS = ("Velmar", "Kessin", "Orrel", "Tamsin", "Dunmore", "Harrow")
 
 
-def towns(path: Path) -> Path:
+def towns(path: Path, names: Sequence[str] = TOWNS) -> Path:
     articles = []
-    for number, town in enumerate(TOWNS):
+    for number, town in enumerate(names):
         year, people = 1700 + 7 * number, 100 * (number + 3)
         context = f"{town} lies on a river. The mill was built in {year}. Now {people} people live in {town}."
         qas = [("When was the mill built?", str(year)), (f"How many people live in {town}?", str(people))]

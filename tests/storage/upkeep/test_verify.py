@@ -94,6 +94,12 @@ def test_a_quote_of_an_artifact_is_no_fault(tmp_path: Path) -> None:
     assert [*verify(inventory.artifacts(tmp_path), lambda read: None), *verify_records(tmp_path)] == []
 
 
+def test_a_quote_of_a_plan_that_was_not_run_is_no_fault(tmp_path: Path) -> None:
+    index(tmp_path)
+    files.write_table(tmp_path / "quotes" / ("0" * 16) / "00000.parquet", pa.table({"rows": [60]}))
+    assert [*verify(inventory.artifacts(tmp_path), lambda read: None), *verify_records(tmp_path)] == []
+
+
 def test_what_verify_saw_damaged_of_an_evaluation_is_made_anew_by_its_command(tmp_path: Path) -> None:
     """With its size and date kept, nobody but verify sees it: a run that is done opens nothing."""
     index(tmp_path, CORPUS, bm25=KEYWORDS)

@@ -1,0 +1,76 @@
+"""What a page of the documentation tells its reader to do: commands to run and files to write, in their order.
+
+Commands stand in fenced blocks of `bash`, one a line, with a comment behind them where one is needed; `# needs …` says
+what a reader's machine may lack. A file stands in a fenced block, and the paragraph before names it last: "`my.yaml`:".
+"""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+_BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<content>.*?)^```$", re.MULTILINE | re.DOTALL)
+_NAMED = re.compile(r"`([\w./-]+\.\w+)`[^`]*:\s*\Z")
+
+
+@dataclass(frozen=True)
+class File:
+    """A file that the reader is to write, relative to the working directory."""
+
+    name: str
+    content: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """A line of the shell; `needs`: what a machine may lack for it, else ""."""
+
+    line: str
+    needs: str = ""
+
+    def on(self, places: Mapping[str, str]) -> "Command":
+        """The same with other addresses or paths than the page's."""
+        line = self.line
+        for place, other in places.items():
+            line = line.replace(place, other)
+        return Command(line, self.needs)
+
+    def served(self) -> bool:
+        """Whether it starts a server, or belongs to one of Prefect's."""
+        return self.words()[:2] == ["vitalfew", "ui"] or "prefect" in self.line.lower()
+
+    def words(self) -> list[str]:
+        """Without comment and without leading assignments of variables."""
+        words = shlex.split(self.line, comments=True)
+        return words[len(self.variables()) :]
+
+    def variables(self) -> dict[str, str]:
+        """Those that are set before the command's name: `NAME=VALUE command`."""
+        found = {}
+        for word in shlex.split(self.line, comments=True):
+            name, equals, value = word.partition("=")
+            if not equals or not name.isidentifier():
+                break
+            found[name] = value
+        return found
+
+
+def steps(page: Path) -> Iterator[Command | File]:
+    """What the page tells to do. Raises ValueError for a block of neither commands nor a named file."""
+    text = page.read_text(encoding="utf-8")
+    for block in _BLOCK.finditer(text):
+        named = _NAMED.search(text, 0, block.start())
+        if block["language"] == "bash":
+            yield from (_command(line) for line in block["content"].splitlines() if line.strip())
+        elif named:
+            yield File(named[1], block["content"])
+        else:
+            raise ValueError(f"{page.name}: what is this block for?\n{block[0]}")
+
+
+def _command(line: str) -> Command:
+    _, mark, needs = line.partition("# needs ")
+    return Command(line, needs.strip() if mark else "")

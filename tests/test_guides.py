@@ -1,0 +1,82 @@
+"""Every command of the guides runs, in its page's order, on files that a user could have.
+
+Here they run in this process, serially where the page leaves the runner open; those with servers and clusters run in
+`test_guides_served.py` (slow).
+"""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from flows.cli.main import app
+from tests.support.documents import GUIDES, Command, File, steps
+from tests.support.fakes import ChatServer, completion
+from tests.support.own_files import write_own_files
+
+RUNNERS = {"index", "evaluate", "train"}
+GPU, SERVER, CLUSTER = "a GPU", "a server", "a cluster"
+NEVER_RUN = {
+    "export RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH=/home/me/ray-token",
+    "ray start --head",
+    "ray start --address=head.example.org:6379",
+}
+"""What makes a cluster of several machines. A cluster of several nodes on this one runs the page's other commands."""
+
+
+class Reader:
+    """Somebody in a folder with files of their own."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.monkeypatch = monkeypatch
+
+    def follow(self, step: Command | File) -> None:
+        """Do what a page says. Raises AssertionError where a command fails."""
+        if isinstance(step, File):
+            Path(step.name).parent.mkdir(parents=True, exist_ok=True)
+            Path(step.name).write_text(step.content, encoding="utf-8")
+        elif step.words()[0] == "export":
+            self.monkeypatch.setenv(*step.words()[1].split("=", 1))
+        elif step.words()[0] == "vitalfew":
+            _vitalfew(step.words()[1:])
+        else:
+            done = subprocess.run(step.line, shell=True, executable="bash", capture_output=True, text=True)
+            assert done.returncode == 0, f"{step.line}\n{done.stdout}{done.stderr}"
+
+
+def _vitalfew(arguments: list[str]) -> None:
+    serially = ["--runner", "serial"] if arguments[0] in RUNNERS and "--runner" not in arguments else []
+    done = CliRunner().invoke(app, [*arguments, *serially], input="SELECT 42")
+    assert done.exit_code == 0, f"vitalfew {arguments}\n{done.output}"
+
+
+@pytest.fixture
+def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
+    write_own_files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    for name in ("PREFECT_API_URL", "OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    return Reader(monkeypatch)
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
+def test_every_command_of_a_guide_runs(page: Path, reader: Reader) -> None:
+    with ChatServer(lambda *_: completion("1700")) as server:
+        local = server.url.removeprefix("http://").removesuffix("/v1")
+        for step in steps(page):
+            if isinstance(step, File) or _runs_here(step):
+                reader.follow(step.on({"127.0.0.1:8000": local}) if isinstance(step, Command) else step)
+
+
+def _runs_here(command: Command) -> bool:
+    return not command.served() and command.needs != CLUSTER and (command.needs != GPU or torch.cuda.is_available())
+
+
+def test_what_a_guide_needs_is_known_and_little_of_it_is_never_run() -> None:
+    commands = [step for page in GUIDES for step in steps(page) if isinstance(step, Command)]
+    assert {command.needs for command in commands} == {"", GPU, SERVER, CLUSTER}
+    cluster = {command.line.partition("#")[0].strip() for command in commands if command.needs == CLUSTER}
+    assert {line for line in cluster if not line.startswith("RAY_ADDRESS=")} == NEVER_RUN

@@ -1,0 +1,140 @@
+"""The commands of the guides that start servers and clusters, for real and on fresh ones (slow)."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.request import urlopen
+
+import psutil
+import pytest
+
+from storage.runs import index_names, read_runs
+from tests.support.documents import ROOT, Command, File, steps
+from tests.support.own_files import write_own_files
+from tests.support.prefect_ui import free_port, wait
+from tests.support.ray_nodes import three_nodes
+
+pytestmark = pytest.mark.slow
+
+
+class Terminal:
+    """A shell in a folder, as a reader has one: what is exported stays. What does not end is left to run beside it."""
+
+    def __init__(self, folder: Path, **environment: str) -> None:
+        self.folder = folder
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        self.environment = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", **environment}
+        self.left: list[subprocess.Popen[bytes]] = []
+
+    def run(self, command: Command, status: int = 0) -> str:
+        words = command.words()
+        if words[0] == "export":
+            self.environment.update(word.split("=", 1) for word in words[1:])
+            return ""
+        done = subprocess.run(
+            ["bash", "-c", command.line],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=600,
+        )
+        assert done.returncode == status, f"{command.line}\n{done.stdout}"
+        return done.stdout
+
+    def leave(self, command: Command) -> Path:
+        """Start what goes on; the file that it writes to."""
+        log = self.folder / f"log{len(self.left)}"
+        with log.open("wb") as file:
+            process = subprocess.Popen(
+                command.words(), cwd=self.folder, env=self.environment, stdout=file, stderr=subprocess.STDOUT
+            )
+        self.left.append(process)
+        return log
+
+    def end(self) -> None:
+        """End what was left to run, the last first, with all that it started."""
+        for process in reversed(self.left):
+            family = [*psutil.Process(process.pid).children(recursive=True), process] if process.poll() is None else []
+            process.send_signal(signal.SIGINT)
+            _, alive = psutil.wait_procs([psutil.Process(one.pid) for one in family if _lives(one.pid)], timeout=60)
+            for one in alive:
+                one.kill()
+            process.wait(60)
+
+
+def _lives(pid: int) -> bool:
+    return psutil.pid_exists(pid)
+
+
+@contextmanager
+def terminal(folder: Path, **environment: str) -> Iterator[Terminal]:
+    opened = Terminal(folder, **environment)
+    try:
+        yield opened
+    finally:
+        opened.end()
+
+
+def test_the_guide_to_schedules_from_a_fresh_server(tmp_path: Path) -> None:
+    """A checkout with a corpus of its own: the UI starts and ends, then a server of Prefect's own runs a deployment."""
+    write_own_files(tmp_path)
+    shutil.copy(ROOT / "prefect.yaml", tmp_path)
+    shutil.copytree(ROOT / "flows", tmp_path / "flows")
+    port = str(free_port())
+    fresh = {"PREFECT_HOME": str(tmp_path / "prefect"), "PREFECT_SERVER_API_PORT": port}
+    with terminal(tmp_path, **fresh, XDG_STATE_HOME=str(tmp_path / "state"), PYTHONPATH=str(ROOT)) as shell:
+        for step in steps(ROOT / "docs/guides/schedule.md"):
+            if isinstance(step, File):
+                (tmp_path / step.name).parent.mkdir(exist_ok=True)
+                (tmp_path / step.name).write_text(step.content)
+            else:
+                _follow(shell, step.on({":4200": f":{port}"}), port)
+        assert "notes" in index_names(tmp_path / "store")
+        assert [run.state for run in read_runs(tmp_path / "store")] == ["completed"]
+
+
+def _follow(shell: Terminal, command: Command, port: str) -> None:
+    match command.words()[:3]:
+        case ["vitalfew", "ui"]:
+            log = shell.leave(command.on({"vitalfew ui": f"vitalfew ui --port {free_port()}"}))
+            wait(lambda: "Ready" in log.read_text(), 240, log.read_text)
+            shell.end()
+            assert shell.left.pop().returncode == 0, log.read_text()
+        case ["prefect", "server", "start"]:
+            log = shell.leave(command)
+            wait(lambda: urlopen(f"http://127.0.0.1:{port}/api/health", timeout=10), 240, log.read_text)
+        case ["prefect", "worker", "start"]:
+            shell.leave(command)
+        case ["prefect", "work-pool", "create"]:  # without it, as the page says, nothing is deployed
+            refused = shell.run(Command("prefect --no-prompt deploy --all"), status=1)
+            assert "does not exist" in refused
+            shell.run(command)
+        case _:
+            shell.run(command)
+
+
+def test_the_guide_to_clusters_on_three_nodes(tmp_path: Path) -> None:
+    """A Ray of its own first, then a cluster of three nodes on this machine."""
+    write_own_files(tmp_path)
+    shared = tmp_path / "shared"
+    write_own_files(shared)
+    page = [step for step in steps(ROOT / "docs/guides/cluster.md") if isinstance(step, Command)]
+    home = {"PREFECT_HOME": str(tmp_path / "prefect"), "PYTHONPATH": str(ROOT)}
+    with terminal(tmp_path, **home) as shell:
+        for command in page:
+            if not command.needs:
+                shell.run(command)
+    assert "notes" in index_names(tmp_path / "store")
+    with three_nodes(tmp_path / "ray") as nodes, terminal(tmp_path, **nodes.environment, **home) as shell:
+        (command,) = (command for command in page if "RAY_ADDRESS" in command.variables())
+        address = nodes.environment["RAY_ADDRESS"]
+        shell.run(command.on({command.variables()["RAY_ADDRESS"]: address, "/shared/": f"{shared}/"}))
+    assert "notes" in index_names(shared / "store")
