@@ -34,7 +34,7 @@ class Terminal:
     def run(self, command: Command, status: int = 0) -> str:
         words = command.words()
         if words[0] == "export":
-            self.environment.update(word.split("=", 1) for word in words[1:])
+            self.environment |= Command(" ".join(words[1:])).variables()
             return ""
         done = subprocess.run(
             ["bash", "-c", command.line],
