@@ -47,7 +47,7 @@ class Server(BaseModel):
     )
     concurrency: Annotated[int, NOT_IN_FINGERPRINT] = Field(8, ge=1, description="openai: requests under way at once.")
     retries: Annotated[int, NOT_IN_FINGERPRINT] = Field(
-        4, ge=0, description="openai: how often a request is tried again, later and later."
+        4, ge=0, description="openai: retries of a failed request, with growing pauses."
     )
     timeout: Annotated[float, NOT_IN_FINGERPRINT] = Field(
         120.0, gt=0, description="openai: seconds that an answer may take."

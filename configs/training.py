@@ -18,19 +18,19 @@ class TrainConfig(Section):
     seed: int = Field(100, description="Seed of the split, the sampling and the weights.")
     epochs: int = Field(1, ge=1, description="Passes over the questions.")
     steps: int | None = Field(
-        None, ge=1, description="End after so many steps, sooner than the passes do; the learning rate follows."
+        None, ge=1, description="Stop after this many steps, before the passes end; the learning rate follows."
     )
-    learning_rate: float = Field(1e-4, gt=0, description="Its peak, after a linear rise; then it falls to 0.")
+    learning_rate: float = Field(1e-4, gt=0, description="Peak learning rate, after a linear rise; then it falls to 0.")
     # Device and precision, as far as they change a result, are in the trainer's identity.
     precision: Annotated[Precision, NOT_IN_FINGERPRINT] = Field(
         "auto", description="auto: bf16 where it is native, else fp16 on a GPU and fp32 on a CPU."
     )
     device: Annotated[Device, NOT_IN_FINGERPRINT] = Field("auto", description="auto: the GPU where there is one.")
     threads: Annotated[int | None, NOT_IN_FINGERPRINT] = Field(
-        None, ge=1, description="CPU threads; default: one per core. Sums of floats may follow their number."
+        None, ge=1, description="CPU threads; default: one per core. The last digits may depend on their number."
     )
     checkpoint_every: Annotated[int, NOT_IN_FINGERPRINT] = Field(
-        100, ge=1, description="Steps between checkpoints: what a kill costs, at most."
+        100, ge=1, description="Steps between checkpoints; a kill costs that many at most."
     )
 
 

@@ -73,7 +73,7 @@ def plan(
     """Quote what `index` would take, stage by stage: rows, tokens, time, memory, disk, USD.
 
     Looks through the sources for some seconds and runs the stages on a sample of some hundred passages. Exit status 1
-    where the disk has not the room. After the run, `index` shows quote and truth side by side (SQL: `ledger`).
+    if the disk has too little room. After the run, `index` shows quote and truth side by side (SQL: `ledger`).
 
         vitalfew plan dpr_wiki:psgs_w100.tsv.gz --set encode.context=late --workers 16
     """

@@ -166,7 +166,7 @@ def _remake(store: Path, artifact: str, remove: Path | None) -> str:
 
 @store_app.command()
 def gc(
-    delete: Annotated[bool, typer.Option("--delete", help="Remove it. Without this, nothing is touched.")] = False,
+    delete: Annotated[bool, typer.Option("--delete", help="Remove them; without this nothing is touched.")] = False,
     keep_runs: Annotated[
         int,
         typer.Option("--keep-runs", metavar="N", min=1, help="Completed runs of each index whose artifacts are kept."),
@@ -178,9 +178,9 @@ def gc(
     as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
-    """List what no index and no run refers to, and what that takes; with --delete, remove it.
+    """List artifacts that no index and no run refers to, with their sizes; with --delete, remove them.
 
-    Kept are: what a named index was made of, what a run at work makes or uses, and what an unfinished run of a name
+    Kept: what a named index was made of, what a run at work makes or uses, and what an unfinished run of a name
     would go on from. Records of runs and costs always stay.
     """
     with explained_errors():

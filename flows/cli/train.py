@@ -50,7 +50,7 @@ def train(
 ) -> None:
     """Train a model by a recipe, and measure it on what it has not seen.
 
-    After a kill the same command goes on from its checkpoint. What is trained already is not trained again: the command
+    After a kill the same command goes on from its checkpoint. A finished training is not repeated: the command
     then shows its figures, and copies it to --out DIR.
 
         vitalfew train reader squad:dev-v1.1.json --out my-reader

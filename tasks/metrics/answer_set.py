@@ -44,7 +44,7 @@ class RightOptions(Accuracy.Options):
     """What metrics of sets have in common; max_words is that of `accuracy`."""
 
     right_by: Literal["accuracy", "exact_match", "choice"] = Field(
-        "accuracy", description="The metric that tells whether an answer of the set is right."
+        "accuracy", description="The metric that decides whether an answer of the set is right."
     )
 
 

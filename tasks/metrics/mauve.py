@@ -41,7 +41,7 @@ GPT2 = tuple(f"{owner}gpt2{size}" for size in ("-large", "-medium", "") for owne
 
 
 class Mauve:
-    """MAUVE of all answers against the first gold answers; the column's name tells where the features come from."""
+    """MAUVE of all answers against the first gold answers; the column's name says where the features come from."""
 
     class Options(MetricOptions):
         mauve_model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(

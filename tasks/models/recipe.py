@@ -48,7 +48,7 @@ class RecipeOptions(Config):
     )
     similarity: Annotated[Literal["auto", "cosine", "dot"], NOT_IN_FINGERPRINT] = Field(
         "auto",
-        description="cosine: vectors of length 1; dot: as long as they come; auto: as the model was made for.",
+        description="cosine: vectors of length 1; dot: of any length; auto: as the model was made for.",
     )
     question_prompt: Annotated[str | None, NOT_IN_FINGERPRINT] = Field(
         None, description="Put before every question; default: the model's own."

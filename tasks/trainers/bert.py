@@ -36,7 +36,7 @@ class ArticleOptions(TrainConfig):
 
     epochs: int = Field(3, ge=1, description="Passes over the questions.")
     held_out: int = Field(12, ge=1, description="Articles that are kept out of training altogether, for the card.")
-    choosing: int = Field(3, ge=1, description="Articles, of the others, that tell which weights are best.")
+    choosing: int = Field(3, ge=1, description="Other articles, which decide which weights are best.")
     negatives: float = Field(0.5, ge=0, description="Contexts without the answer per question and pass, on average.")
     batch_tokens: int = Field(1536, ge=256, description="Tokens of a step, padding included.")
     check_questions: int = Field(300, ge=1, description="Questions asked after every pass, to choose the best weights.")

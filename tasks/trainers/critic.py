@@ -41,7 +41,9 @@ class CriticTrainer(BertTrainer[CriticModel, Aspects]):
         model_config = ConfigDict(extra="forbid")
 
         epochs: int = Field(1, ge=1, description="Passes over the questions.")
-        learning_rate: float = Field(5e-4, gt=0, description="Its peak, after a linear rise; then it falls to 0.")
+        learning_rate: float = Field(
+            5e-4, gt=0, description="Peak learning rate, after a linear rise; then it falls to 0."
+        )
         negatives: float = Field(
             1.5, ge=0, description="Contexts without the answer per question and pass, on average."
         )

@@ -56,7 +56,9 @@ class ReaderTrainer(BertTrainer[ReaderModel, Labelled]):
     class Options(ArticleOptions):
         model_config = ConfigDict(extra="forbid")
 
-        learning_rate: float = Field(8e-4, gt=0, description="Its peak, after a linear rise; then it falls to 0.")
+        learning_rate: float = Field(
+            8e-4, gt=0, description="Peak learning rate, after a linear rise; then it falls to 0."
+        )
         base: ModelName = Field("minilm", description="The encoder to start from: minilm, or a BERT's directory.")
         clozes: int = Field(0, ge=0, description="Cloze questions per passage, learnt from before the first pass.")
         rank: int = Field(64, ge=1, description="Rank of the low-rank updates.")
