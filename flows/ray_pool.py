@@ -208,7 +208,7 @@ def most_workers(stage: Stage, workers: int | None, resources: Mapping[str, floa
     gpus = resources.get("GPU", 0)
     if gpus < stage.num_gpus:
         raise ConfigError(
-            f"stage {stage.name} wants {stage.num_gpus:g} GPU per worker and this Ray cluster has {gpus:g}; "
+            f"stage {stage.name} needs {stage.num_gpus:g} GPU per worker and this Ray cluster has {gpus:g}; "
             f"join one that has (RAY_ADDRESS), or say --set {stage.setting('device')}=cpu"
         )
     # Whole workers per GPU: Ray does not spread one over two.

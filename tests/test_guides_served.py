@@ -115,7 +115,7 @@ def _follow(shell: Terminal, command: Command, port: str) -> None:
             shell.leave(command)
         case ["prefect", "work-pool", "create"]:  # without it, as the page says, nothing is deployed
             refused = shell.run(Command("prefect --no-prompt deploy --all"), status=1)
-            assert "does not exist" in refused
+            assert "work pool 'vitalfew' which does not exist" in " ".join(refused.split())
             shell.run(command)
         case _:
             shell.run(command)

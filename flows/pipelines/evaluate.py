@@ -92,7 +92,7 @@ def evaluation_stages(parameters: Evaluate) -> Stages:
         questions = next(iter(indexes.values())).located(store)["passages"]
     else:
         raise ConfigError(
-            "whose questions? Name an index (--index NAME) or a data set (--set questions.dataset=FORMAT:PATH)"
+            "which questions? Name an index (--index NAME) or a data set (--set questions.dataset=FORMAT:PATH)"
         )
     ask = shared["ask"] = Ask(store, questions, parameters.questions)
     check_indexes(store, parameters, indexes)

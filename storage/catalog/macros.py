@@ -163,7 +163,7 @@ MACROS = (
     ),
     Macro(
         "story", "which, run := '', of_method := ''",
-        "all that became of a question (its id or a part of its text): hits, evidence, candidates, critiques, answers, "
+        "everything about a question (its id or a part of its text): hits, evidence, candidates, critiques, answers, "
         "scores in order; `figure` is a hit's score, a context's words, a candidate's tokens, a critique's geometric "
         "mean, an answer's score or a metric's value",
         "SELECT method, stage, place, text, figure FROM story((SELECT min(question_id) FROM asked))", _STORY,

@@ -122,7 +122,7 @@ def read_config(folder: Path) -> "PretrainedConfig":
     except ValueError as error:
         foreign = "trust_remote_code" in str(error)
         reason = (
-            "needs code that comes with the model, which is never run here" if foreign else str(error).splitlines()[0]
+            "needs the model's own code, which is never run here" if foreign else str(error).splitlines()[0]
         )
         raise UnsupportedModel(f"{folder / 'config.json'}: {reason}") from None
 

@@ -27,7 +27,7 @@ def find_run(store: Path, name: str) -> Run:
         last = named[-1]
         reason = f" ({last.error})" if last.error else ""
         raise NoReport(
-            f"run {last.run_id} of {last.name} is {last.state}{reason}; the same `vitalfew evaluate` goes on with it"
+            f"run {last.run_id} of {last.name} is {last.state}{reason}; the same `vitalfew evaluate` continues it"
         )
     known = ", ".join(f"{run.run_id} ({run.name})" for run in runs[-5:])
     raise NoReport(

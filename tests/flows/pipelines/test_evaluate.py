@@ -328,7 +328,7 @@ def test_reports_are_read_from_the_store(store: Path) -> None:
         ({"generate": {"generator": "raeder"}}, UnknownName, r"unknown generator 'raeder' \(did you mean 'reader'"),
         ({"generate": {**FAKE, "prompt": "shrot_answer"}}, UnknownName, "did you mean 'short_answer'"),
         ({"index": "other"}, IndexNotFound, r"no index 'other'.*there are: test"),
-        ({"index": None}, ConfigError, "whose questions"),
+        ({"index": None}, ConfigError, "which questions"),
         ({"methods": {"a": {"retrieve": {"retriever": "passages"}}}}, UnknownName, "did you mean 'passage'"),
     ],
 )
