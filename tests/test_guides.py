@@ -18,6 +18,8 @@ from tests.support.own_files import write_own_files
 
 RUNNERS = {"index", "evaluate", "train"}
 GPU, SERVER, CLUSTER = "a GPU", "a server", "a cluster"
+SLOW = {"train": [pytest.mark.slow]}
+"""Pages that take minutes: three trainings."""
 NEVER_RUN = {
     "export RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH=/home/me/ray-token",
     "ray start --head",
@@ -62,7 +64,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
     return Reader(monkeypatch)
 
 
-@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [pytest.param(page, id=page.stem, marks=SLOW.get(page.stem, ())) for page in GUIDES])
 def test_every_command_of_a_guide_runs(page: Path, reader: Reader) -> None:
     with ChatServer(lambda *_: completion("1700")) as server:
         local = server.url.removeprefix("http://").removesuffix("/v1")

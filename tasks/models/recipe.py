@@ -121,9 +121,7 @@ def read_config(folder: Path) -> "PretrainedConfig":
         return AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except ValueError as error:
         foreign = "trust_remote_code" in str(error)
-        reason = (
-            "needs the model's own code, which is never run here" if foreign else str(error).splitlines()[0]
-        )
+        reason = "needs the model's own code, which is never run here" if foreign else str(error).splitlines()[0]
         raise UnsupportedModel(f"{folder / 'config.json'}: {reason}") from None
 
 
