@@ -27,7 +27,7 @@ PARTS = {
         "reference/*",
     ],
     "Results": ["results/index", "results/*"],
-    "More": ["*"],
+    "More": ["papers", "*"],
 }
 """What stands beside the text, in this order; a page that no list names is where its folder's star is."""
 

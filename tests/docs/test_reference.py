@@ -2,20 +2,42 @@
 
 import re
 
+import pytest
+
 from docs import generate
 
 
-def test_the_pages_are_those_of_the_code() -> None:
+@pytest.fixture(scope="module")
+def pages() -> dict[str, str]:
+    return generate.pages()
+
+
+def test_the_pages_are_those_of_the_code(pages: dict[str, str]) -> None:
     committed = {path.name: path.read_text(encoding="utf-8") for path in generate.REFERENCE.glob("*.md")}
-    pages = generate.pages()
     stale = sorted(name for name in committed.keys() | pages.keys() if committed.get(name) != pages.get(name))
     assert not stale, (
         f"docs/reference/ is not what the code says ({', '.join(stale)}): run `make reference` and commit it"
     )
 
 
-def test_a_page_says_where_it_comes_from_and_knows_nothing_of_the_machine() -> None:
-    for name, text in generate.pages().items():
-        first = text.partition("\n")[0]
-        assert first.startswith("<!-- Written by `make reference` from "), name
+def test_a_page_says_where_it_comes_from_and_knows_nothing_of_the_machine(pages: dict[str, str]) -> None:
+    for name, text in pages.items():
+        assert text.startswith("<!-- Written by `make reference` from "), name
         assert not re.search(r"/(home|root|tmp|Users)/", text), name
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("alpha * core + (1 - alpha) * context", "alpha * core + (1 - alpha) * context"),
+        ("files *.md in a*b", r"files \*.md in a\*b"),
+        ("see `a*<b>` and <table>, x <= 3", r"see `a*<b>` and \<table>, x <= 3"),
+    ],
+)
+def test_words_stay_words_in_markdown(words: str, shown: str) -> None:
+    assert generate.prose(words) == shown
+
+
+def test_a_bar_does_not_end_a_cell() -> None:
+    assert list(generate.table("name", of=[["`a|b`"]])) == ["| name |", "|---|", r"| `a\|b` |", ""]
+    assert list(generate.table("name", of=[])) == []
