@@ -7,6 +7,9 @@ from pydantic import Field, SerializeAsAny, field_validator, model_validator
 from configs.schema import Execution, RetrieveConfig
 from configs.section import NOT_IN_FINGERPRINT, Config, Section
 
+Half = Literal["development", "test"]
+"""Of the questions: those to choose settings with, and those to report figures on."""
+
 CHOOSES_PROMPTS = "chooses prompts"
 """Marks a setting of a generator that decides which prompts there are, and changes no answer to one of them."""
 
@@ -21,6 +24,11 @@ class Questions(Config):
         None,
         description="SQL condition on the columns of `questions` and `titles` (of the gold passages), for example "
         "`source LIKE 'squad:%' AND len(answers) > 0`.",
+    )
+    half: Half | None = Field(
+        None,
+        description="Ask one half alone. A data set whose source ids begin with `development/` and `test/` has its own "
+        "halves; any other is halved by a hash of the question's id. Default: both.",
     )
     sample: int | None = Field(None, ge=1, description="Questions to ask, chosen at random; default: all.")
     seed: int = Field(100, description="Seed of the random choice: the same seed, the same questions.")
@@ -143,6 +151,47 @@ class Method(Config):
         return self
 
 
+class Option(Config):
+    """A way to set a method, which is tried on development questions."""
+
+    of: str = Field(description="The method of the table that it is a way to set.")
+    values: dict[str, Any] = Field(description="By setting (retrieve.alpha), the value that is tried.")
+    method: Method
+
+
+class Choose(Config):
+    """Settings that are chosen on development questions, before the test questions are asked."""
+
+    by: str = Field("accuracy", description="The metric that decides, by its name in `scores`.")
+    options: tuple[Option, ...] = Field(description="What is tried; of equal ones the first is taken.")
+
+
+class Tried(Config):
+    """What an option came to: `figure`, a mean over so many of the development questions (None: over none)."""
+
+    method: str
+    values: dict[str, Any]
+    figure: float | None
+    questions: int
+    taken: bool
+
+
+class Chosen(Config):
+    """A choice that was made, as the record of the evaluation of the test questions has it.
+
+    `run`: the evaluation of the development questions; `heading`, `unit`: of the metric `by`; `questions`: were asked;
+    `hashed`: of so many a hash decided in which half they are, of the others their data set.
+    """
+
+    run: str
+    by: str
+    heading: str
+    unit: str
+    questions: int
+    hashed: int
+    tried: tuple[Tried, ...]
+
+
 class Experiment(Execution):
     """An experiment as its YAML file has it: defaults, and what each method has otherwise.
 
@@ -155,6 +204,11 @@ class Experiment(Execution):
     index: str | None = Field(None, description="The named index of every method that has no other.")
     variant: dict[str, Any] = Field({}, description="Settings that the index of every method has to have.")
     questions: Questions = Questions()
+    choose: dict[str, Any] | None = Field(
+        None,
+        description="Settings with the values to choose from on development questions; `by`: the metric that decides. "
+        "{retrieve.alpha: [0.3, 0.5, 0.8], on: development, by: accuracy}",
+    )
     retrieve: dict[str, Any] | None = Field({}, description="Settings of `retrieve` for all methods.")
     label: dict[str, Any] | None = Field(None, description="Settings of `label` for all methods.")
     refine: dict[str, Any] = Field({}, description="Settings of `refine` for all methods.")
@@ -164,8 +218,8 @@ class Experiment(Execution):
     stages: dict[str, dict[str, Any] | None] = Field({}, description="Further stages of all methods.")
     methods: dict[str, dict[str, Any] | None] = Field(
         min_length=1,
-        description="By name: index, variant, retrieve, label, refine, generate, critique, select, stages, where they "
-        "differ.",
+        description="By name: index, variant, retrieve, label, refine, generate, critique, select, stages, choose, "
+        "where they differ.",
     )
     baseline: str | None = Field(None, description="The method that the others are compared with; default: the first.")
     score: SerializeAsAny[ScoreConfig] = ScoreConfig()
@@ -182,6 +236,8 @@ class Evaluate(Execution):
         description="The method that the others are compared with; of a grid the most like each; default: the first.",
     )
     score: SerializeAsAny[ScoreConfig] = ScoreConfig()
+    choose: Choose | None = Field(None, description="What is chosen on development questions; test questions follow.")
+    chosen: Chosen | None = Field(None, description="What was chosen, in the record of a run; nobody sets it.")
 
     @field_validator("methods")
     @classmethod

@@ -1,15 +1,20 @@
-"""ask: the questions that every method gets: a condition and a seeded choice, in shards of some hundred."""
+"""ask: the questions that every method gets: a condition, a half and a seeded choice, in shards of some hundred.
+
+Settings are chosen on the questions of one half, figures reported on those of the other. A data set all of whose
+questions are called development/… or test/… has halves of its own; any other set is halved by a hash of the question's
+id, which is the hash of its content: a question is in the same half wherever it stands.
+"""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from configs.evaluation import Questions
+from configs.evaluation import Half, Questions
 from storage import files, schemas
 from storage.artifacts import Artifact
 from storage.ids import shard_of
@@ -17,6 +22,10 @@ from tasks.datasets.base import InputError
 from tasks.stage import Progress, ShardResult, Stage
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+HALVING_SEED = 2502_08178
+HALVES: tuple[Half, ...] = get_args(Half)
+HASHED = "hashed"
+"""Note of a shard: of so many of its questions a hash decided in which half they are."""
 
 
 class Ask(Stage):
@@ -32,7 +41,9 @@ class Ask(Stage):
     config: Questions
 
     def config_identity(self) -> dict[str, Any]:
-        return self.config.model_dump(mode="json", exclude={"dataset"})  # the load artifact stands for its content
+        """Without the data set, whose content the load artifact stands for, and without a half that is not asked."""
+        left_out = {"dataset"} if self.config.half else {"dataset", "half"}
+        return self.config.model_dump(mode="json", exclude=left_out)
 
     def method_identity(self) -> dict[str, Any]:
         return {}
@@ -41,18 +52,39 @@ class Ask(Stage):
     def _chosen(self) -> Path:
         return self.artifact.file("chosen.npy")
 
+    @property
+    def _hashed(self) -> Path:
+        return self.artifact.file("hashed.npy")
+
     def prepared(self) -> list[Path]:
-        return [self._chosen]
+        return [self._chosen, self._hashed] if self.config.half else [self._chosen]
 
     def prepare(self, progress: Progress) -> None:
         """Choose the questions. Raises InputError if there are none, or if the condition is invalid."""
-        ids = np.sort(self._matching())
+        ids, own = self._matching()
+        if self.config.half:
+            ids, own = self._half(ids, own)
         if self.config.sample is not None:
-            ids = np.sort(ids[np.argsort(_mixed(ids, self.config.seed), kind="stable")[: self.config.sample]])
+            chosen = np.argsort(_mixed(ids, self.config.seed), kind="stable")[: self.config.sample]
+            ids, own = ids[np.sort(chosen)], own[np.sort(chosen)]
         files.write_array(self._chosen, ids)
+        if self.config.half:
+            files.write_array(self._hashed, ids[own < 0])
 
-    def _matching(self) -> np.ndarray:
-        """The ids of the questions that fulfil the condition, int64."""
+    def _half(self, ids: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Those of the half that is asked. Raises InputError if there are none."""
+        hashed = (_mixed(ids, HALVING_SEED) >> np.uint64(63)).astype(np.int64)
+        asked = np.where(own < 0, hashed, own) == HALVES.index(self.config.half or "test")
+        if not asked.any():
+            raise InputError(
+                f"questions.half = {self.config.half}: none of the {len(ids):,} questions is in that half; ask more "
+                "questions, or all of them with the settings as they are: --set choose=null"
+            )
+        return ids[asked], own[asked]
+
+    def _matching(self) -> tuple[np.ndarray, np.ndarray]:
+        """The ids of the questions that fulfil the condition, int64, ascending, and which half of its own data set each
+        is in: 0 or 1, or -1 where the data set has none."""
         with TemporaryDirectory(prefix="vitalfew-") as spill, duckdb.connect(config=_BOUNDED) as connection:
             connection.execute("SET temp_directory = ?", [spill])
             self._load(connection)
@@ -61,13 +93,13 @@ class Ask(Stage):
                 connection.execute("SET enable_external_access = false")
                 connection.execute("SET lock_configuration = true")
                 condition = duckdb.SQLExpression(self.config.where or "true")
-                rows = connection.view("titled").filter(condition).select("question_id").distinct()
-                ids = rows.fetchnumpy()["question_id"]
+                connection.view("titled").filter(condition).create_view("matching")
+                rows = connection.sql(_HALVED).fetchnumpy()
             except duckdb.Error as error:
                 raise InputError(f"questions.where = {self.config.where}: {error}") from None
-            if not len(ids):
+            if not len(rows["question_id"]):
                 raise InputError(self._none(connection))
-        return np.asarray(ids, np.int64)
+        return np.asarray(rows["question_id"], np.int64), np.asarray(rows["own"], np.int64)
 
     def _load(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Copy the questions and the titles of their gold passages, so that memory follows the questions."""
@@ -96,6 +128,9 @@ class Ask(Stage):
         """The ids of the chosen questions, int64, in order. Raises FileNotFoundError, Damaged."""
         return files.read_array(self.prepared_file(self._chosen))
 
+    def _hashed_ids(self) -> np.ndarray:
+        return files.read_array(self.prepared_file(self._hashed))
+
     def shards(self) -> list[int]:
         return list(range(-(-len(self._ids()) // self.config.batch)))
 
@@ -113,7 +148,8 @@ class Ask(Stage):
         rows = files.read_tables(loaded[first : last + 1], where=within)
         rows = rows.filter(pc.is_in(rows["question_id"], pa.array(ids))).sort_by("question_id")
         progress(rows.num_rows, 0)
-        return ShardResult(len(ids), {"asked": rows.select(schemas.ASKED.names).cast(schemas.ASKED)})
+        notes = {HASHED: int(np.isin(ids, self._hashed_ids()).sum())} if self.config.half else {}
+        return ShardResult(len(ids), {"asked": rows.select(schemas.ASKED.names).cast(schemas.ASKED)}, notes=notes)
 
 
 _BOUNDED: dict[str, Any] = {
@@ -135,6 +171,19 @@ titles AS (SELECT question_id, list(title) AS titles FROM gold JOIN passages USI
 SELECT questions.*, ifnull(titles, []) AS titles FROM questions LEFT JOIN titles USING (question_id)
 """
 """Every question with the titles of its gold passages."""
+
+_HALVED = f"""
+WITH named AS (
+    SELECT question_id, source, CASE {
+    " ".join(f"WHEN starts_with(source_id, '{half}/') THEN {place}" for place, half in enumerate(HALVES))
+} END AS own FROM matching
+), halved AS (
+    SELECT source FROM named GROUP BY source HAVING count(*) = count(own) AND count(DISTINCT own) = {len(HALVES)}
+)
+SELECT question_id, coalesce(min(own) FILTER (source IN (FROM halved)), -1) AS own
+FROM named GROUP BY question_id ORDER BY question_id
+"""
+"""Every matching question once, with the half of its own data set."""
 
 
 def _mixed(ids: np.ndarray, seed: int) -> np.ndarray:

@@ -8,6 +8,7 @@ from configs.evaluation import Evaluate
 from configs.paper import paper_of
 from storage import files
 from storage.runs import Run
+from tasks.ask import HASHED
 from tasks.reports.contents import Asked, Report
 from tasks.reports.costs import paid
 from tasks.reports.examples import choice, context_map
@@ -15,7 +16,7 @@ from tasks.reports.indexes import index_results, models
 from tasks.reports.methods import method_results
 from tasks.reports.plots.drawing import Plot
 from tasks.reports.plots.list import drawn
-from tasks.reports.runs import read_manifest
+from tasks.reports.runs import read_manifest, run_of
 from tasks.reports.shown.page import page
 from tasks.reports.shown.tables import csv_bytes, long_table, wide_table
 
@@ -35,7 +36,8 @@ class Written:
 def read_report(store: Path, run: Run) -> Report:
     """Raises NoReport if an artifact of the run was removed since."""
     parameters = Evaluate.model_validate(run.config)
-    asked = next(iter(run.methods.values()))["asked"]
+    asked = read_manifest(store, next(iter(run.methods.values()))["asked"])
+    development = run_of(store, parameters.chosen.run) if parameters.chosen else None
     questions = parameters.questions
     methods, best_alphas = method_results(store, run, parameters)
     source = questions.dataset or f"the data sets of index {next(m.index for m in parameters.methods if m.index)}"
@@ -45,10 +47,12 @@ def read_report(store: Path, run: Run) -> Report:
         when=datetime.fromisoformat(run.started),
         store=str(store),
         asked=Asked(
-            questions=read_manifest(store, asked).rows["asked"],
+            questions=asked.rows["asked"],
             source=source,
             where=questions.where,
             seed=questions.seed if questions.sample else None,
+            half=questions.half,
+            hashed=asked.note(HASHED),
         ),
         methods=methods,
         indexes=index_results(store, run, parameters.methods),
@@ -58,6 +62,8 @@ def read_report(store: Path, run: Run) -> Report:
         context_map=context_map(store, run, parameters.methods),
         paper=paper_of(run.name),
         paid=paid(store, run),
+        chosen=parameters.chosen,
+        choosing=paid(store, development) if development else None,
     )
 
 

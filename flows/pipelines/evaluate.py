@@ -37,10 +37,12 @@ Stages = dict[str, dict[str, Stage]]
 
 @dataclass(frozen=True)
 class Evaluated(Outcome):
-    """What an evaluation came to. `methods`: each one's manifests by the stage's name."""
+    """What an evaluation came to. `methods`: each one's manifests by the stage's name; `development`: the evaluation
+    that its settings were chosen by."""
 
     store: Path
     methods: dict[str, dict[str, Manifest]]
+    development: "Evaluated | None" = None
 
     @cached_property
     def report(self) -> Written:

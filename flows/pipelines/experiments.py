@@ -1,31 +1,35 @@
 """Experiments: from a YAML file and `--set` to the methods that are compared.
 
 A list in place of a single value is a grid: `--set retrieve.alpha=[0.5,0.8]` turns every method that uses alpha into
-two methods.
+two methods. A list in `choose` is a grid too, of which one method is left (flows/pipelines/choice.py).
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import product
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from configs.evaluation import Evaluate, Experiment, Method, ScoreConfig
+from configs.evaluation import Choose, Evaluate, Experiment, Method, Option, ScoreConfig
 from configs.loading import ConfigError, build, merged, read_yaml
 from configs.section import Section
+from flows.pipelines.grid import (
+    KINDS,
+    SECTIONS,
+    Draft,
+    Place,
+    Variant,
+    fitting,
+    leaves,
+    method_names,
+    naming,
+    options_types,
+    variants,
+    with_values,
+)
 from tasks.registry import UnknownName, completed, nearest, options_type, where, with_options
 
 FOLDER = Path(__file__).parents[2] / "configs" / "experiments"
+CHOSEN_ON = "development"
 ANY_INDEX = {"index": "any"}
-SECTIONS = tuple(name for name in Method.model_fields if name != "name")
-KINDS: dict[str, type[Section]] = {
-    name: kind
-    for name, field in Method.model_fields.items()
-    for kind in (field.annotation, *get_args(field.annotation))
-    if isinstance(kind, type) and issubclass(kind, Section)
-}
-"""The sections that name a method with its own options."""
 
 
 def names() -> list[str]:
@@ -56,8 +60,11 @@ def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]
     wins = {section: layer.pop(section) for section in SECTIONS[1:] if section in layer}
     score = _score(settings.get("score") or {}, layer.pop("score", {}))
     experiment = build(Experiment, settings, layer)
-    drafts = [_draft(label, experiment, own or {}, wins) for label, own in experiment.methods.items()]
-    methods = [method for draft in drafts for method in _methods(draft)]
+    axes = _axes(experiment.choose or {}, wins)
+    drafts = [_draft(label, experiment, own or {}, wins, axes) for label, own in experiment.methods.items()]
+    rows = [row for draft in drafts for row in _rows(draft)]
+    for section, key in {(path[0], ".".join(path[1:])) for path in axes if not any(path in d.chosen for d in drafts)}:
+        raise ConfigError(f"choose: {_nobody_chooses(name, section, key, drafts)}")
     for section, kind in KINDS.items():
         for key in {**(getattr(experiment, section) or {}), **(wins.get(section) or {})}:
             if not any(key in (draft.settings[section] or {}) for draft in drafts):
@@ -65,27 +72,27 @@ def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]
     for section in wins.keys() - KINDS.keys() - {"variant"}:
         if all(draft.settings[section] is None for draft in drafts):
             raise ConfigError(_nobody_does(name, section, next(iter(wins[section] or {}), "")))
-    shared = {key: getattr(experiment, key) for key in Evaluate.model_fields if key not in ("name", "methods", "score")}
-    return complete(build(Evaluate, {**shared, "score": score, "name": name, "methods": methods}))
+    own = ("name", "methods", "score", "choose", "chosen")
+    shared = {key: getattr(experiment, key) for key in Evaluate.model_fields if key not in own}
+    methods = [row[0].method.model_copy(update={"name": row[0].row}) for row in rows]
+    choose = _choose(experiment, rows)
+    return complete(build(Evaluate, {**shared, "score": score, "name": name, "methods": methods, "choose": choose}))
 
 
 def complete(parameters: Evaluate) -> Evaluate:
     """The parameters with complete sections, as the Options of their methods. Raises UnknownName, and ConfigError,
     which names the method."""
-    methods = []
-    for method in parameters.methods:
-        with _named(method.name):
-            methods.append(completed(method))
-    return completed(parameters).model_copy(update={"methods": tuple(methods)})
+    whole = {"methods": tuple(map(_complete, parameters.methods))}
+    if not parameters.choose:
+        return completed(parameters).model_copy(update=whole)
+    options = [each.model_copy(update={"method": _complete(each.method)}) for each in parameters.choose.options]
+    choose = parameters.choose.model_copy(update={"options": tuple(options)})
+    return completed(parameters).model_copy(update={**whole, "choose": choose})
 
 
-@contextmanager
-def _named(label: str) -> Iterator[None]:
-    """Adds the method's name to a ConfigError."""
-    try:
-        yield
-    except ConfigError as error:
-        raise ConfigError("\n".join(f"method {label}: {line}" for line in str(error).splitlines())) from None
+def _complete(method: Method) -> Method:
+    with naming(method.name):
+        return completed(method)
 
 
 def _score(settings: Mapping[str, Any], given: Mapping[str, Any]) -> ScoreConfig:
@@ -97,59 +104,81 @@ def _score(settings: Mapping[str, Any], given: Mapping[str, Any]) -> ScoreConfig
     return chosen.without(usual.given().keys() - given.keys() - options_type(chosen).model_fields.keys())
 
 
-@dataclass(frozen=True)
-class _Draft:
-    """The settings of a method; a list of values gives a grid of methods."""
+def _axes(choose: Mapping[str, Any], wins: Mapping[str, Any]) -> dict[Place, list[Any]]:
+    """The settings to choose, with their values; without those that are given, which leaves nothing to choose.
+    Raises ConfigError for one that is not a list."""
+    axes = {path: value for path, value in leaves(choose) if path not in (("by",), ("on",))}
+    for path, values in axes.items():
+        if path[0] not in SECTIONS or not isinstance(values, (list, tuple)) or not values:
+            raise ConfigError(
+                f"choose.{'.'.join(path)}: a setting of a method with the values to choose from is due, as in "
+                f"retrieve.alpha: [0.3, 0.5, 0.8] (found {values!r}); choose by which metric: choose.by"
+            )
+    if (on := choose.get("on", CHOSEN_ON)) != CHOSEN_ON:
+        raise ConfigError(f"choose.on: settings are chosen on {CHOSEN_ON!r} questions alone (found {on!r})")
+    given = {path for path, _ in leaves(wins)}
+    return {path: [*values] for path, values in axes.items() if path not in given}
 
-    label: str
-    settings: Mapping[str, Any]
+
+def _rows(draft: Draft) -> list[list[Variant]]:
+    """For every method of the table that a draft stands for, the options to choose from; mostly there is one."""
+    rows: dict[str, list[Variant]] = {}
+    for variant in variants(draft):
+        rows.setdefault(variant.row, []).append(variant)
+    return [*rows.values()]
 
 
-def _draft(label: str, experiment: Experiment, own: Mapping[str, Any], wins: Mapping[str, Any]) -> _Draft:
+def _choose(experiment: Experiment, rows: Sequence[Sequence[Variant]]) -> Choose | None:
+    """The options of the methods that have several; None where no method has."""
+    several = (variant for row in rows if len(row) > 1 for variant in row)
+    options = [Option(of=variant.row, values=dict(variant.values), method=variant.method) for variant in several]
+    by = {key: value for key, value in (experiment.choose or {}).items() if key == "by"}
+    return build(Choose, {**by, "options": options}) if options else None
+
+
+def _draft(
+    label: str,
+    experiment: Experiment,
+    own: Mapping[str, Any],
+    wins: Mapping[str, Any],
+    axes: Mapping[Place, list[Any]],
+) -> Draft:
     """The experiment's settings that this method has, its own settings, and those that take precedence over both."""
     defaults = {section: getattr(experiment, section) for section in SECTIONS}
+    set_by_itself = {path for path, _ in leaves(own)}
+    own_axes = _axes(own.get("choose") or {}, wins)
+    own = {key: value for key, value in own.items() if key != "choose"}
     settings = merged(defaults, own)
     for section, kind in KINDS.items():
         if settings.get(section) is not None and isinstance(special := own.get(section) or {}, Mapping):
-            with _named(label):
+            with naming(label):
                 _check_own(section, kind, settings[section], special)
+    chosen = {path: values for path, values in axes.items() if path not in set_by_itself} | own_axes
+    chosen = {path: values for path, values in chosen.items() if settings.get(path[0], {}) is not None}
+    settings = with_values(settings, chosen)
     # A section that a method omits (null) takes no settings.
     settings = merged(settings, {key: value for key, value in wins.items() if settings.get(key, {}) is not None})
-    return _Draft(label, {section: _fitting(section, value) for section, value in settings.items()})
+    settings = {section: fitting(section, value) for section, value in settings.items()}
+    there = {path for path, _ in leaves(settings)}
+    if missing := own_axes.keys() - there:
+        raise ConfigError(f"method {label}: choose: it has no setting {'.'.join(min(missing))}")
+    return Draft(label, settings, chosen.keys() & there)
 
 
 def _check_own(section: str, kind: type[Section], settings: Mapping[str, Any], own: Mapping[str, Any]) -> None:
     """Raises ConfigError, UnknownName for a setting that the method itself lacks."""
-    fields = {key for options in _options(kind, settings) for key in options.model_fields}
+    fields = {key for options in options_types(kind, settings) for key in options.model_fields}
     if unknown := {key: value for key, value in own.items() if key not in fields}:
-        with_options(build(kind, {kind.field(): _names(kind, settings)[0], **unknown}), section)
+        with_options(build(kind, {kind.field(): method_names(kind, settings)[0], **unknown}), section)
 
 
-def _fitting(section: str, settings: Any) -> Any:
-    """The settings without those of other methods of the kind."""
-    if section not in KINDS or not isinstance(settings, Mapping):
-        return settings
-    fields = {key for options in _options(KINDS[section], settings) for key in options.model_fields}
-    return {key: value for key, value in settings.items() if key in fields}
-
-
-def _names(kind: type[Section], settings: Mapping[str, Any]) -> list[str]:
-    """The method, or the methods if the settings have a list."""
-    named = settings.get(kind.field(), kind.model_fields[kind.field()].default)
-    return list(named) if isinstance(named, (list, tuple)) else [named]
-
-
-def _options(kind: type[Section], settings: Mapping[str, Any]) -> list[type[Section]]:
-    return [options_type(build(kind, {kind.field(): name})) for name in _names(kind, settings)]
-
-
-def _nobody_has(name: str, section: str, key: str, kind: type[Section], drafts: Sequence[_Draft]) -> str:
+def _nobody_has(name: str, section: str, key: str, kind: type[Section], drafts: Sequence[Draft]) -> str:
     """The error message for a setting that no method of an experiment has."""
     used = [draft.settings[section] for draft in drafts if draft.settings[section] is not None]
     if not used:
         return _nobody_does(name, section, key)
     known = sorted(
-        {field for settings in used for options in _options(kind, settings) for field in options.model_fields}
+        {field for settings in used for options in options_types(kind, settings) for field in options.model_fields}
     )
     owners = where(kind(), section, key)
     close = "" if owners else nearest(f"{section}.{key}", [f"{section}.{field}" for field in known])
@@ -157,69 +186,13 @@ def _nobody_has(name: str, section: str, key: str, kind: type[Section], drafts: 
     return f"unknown setting '{section}.{key}'{close} for the methods of {name}; {reason}"
 
 
+def _nobody_chooses(name: str, section: str, key: str, drafts: Sequence[Draft]) -> str:
+    """The error message for a setting to choose that no method leaves open."""
+    if section in KINDS and not any(key in (draft.settings[section] or {}) for draft in drafts):
+        return _nobody_has(name, section, key, KINDS[section], drafts)
+    return f"every method of {name} that has a setting {section}.{key} has a value of its own for it; leave one out"
+
+
 def _nobody_does(name: str, section: str, key: str) -> str:
     able = [other for other in names() if any(getattr(m, section) for m in evaluation(*find(other), ANY_INDEX).methods)]
     return f"{section}.{key}: no method of {name} has a section `{section}`; try {', '.join(able)}"
-
-
-def _methods(draft: _Draft) -> Iterator[Method]:
-    """A method for every point of its grid. Raises ConfigError, which names the method and the setting."""
-    lists = _lists(draft.settings)
-    single = _without(draft.settings, {path for path, _ in lists})
-    points: set[str] = set()
-    for values in product(*(values for _, values in lists)):
-        point = {path: value for (path, _), value in zip(lists, values, strict=True)}
-        settings = _with(single, point)
-        point = {path: value for path, value in point.items() if _matters(settings, path)}
-        if repr(point) not in points:
-            points.add(repr(point))
-            suffix = "".join(f" {path[-1]}={value}" for path, value in point.items() if len(dict(lists)[path]) > 1)
-            chosen = {section: _fitting(section, value) for section, value in _with(single, point).items()}
-            with _named(draft.label):
-                yield build(Method, {**chosen, "name": draft.label + suffix})
-
-
-def _lists(settings: Mapping[str, Any]) -> list[tuple[tuple[str, ...], list[Any]]]:
-    """The settings with a list of values, by path."""
-    lists = []
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            lists += [((key, *path), values) for path, values in _lists(value)]
-        elif isinstance(value, (list, tuple)):
-            if not value:
-                raise ConfigError(f"setting {key!r}: an empty list")
-            lists.append(((key,), list(value)))
-    return lists
-
-
-def _matters(settings: Mapping[str, Any], path: tuple[str, ...]) -> bool:
-    """Whether a method uses a setting: a sweep over alpha does not change naive RAG."""
-    section = path[0]
-    if section in ("variant", "refine") and settings["retrieve"] is None:
-        return False
-    if path == ("variant", "encode", "context"):  # without alpha the context has no weight
-        section, path = "retrieve", ("retrieve", "alpha")
-    return section not in KINDS or any(
-        path[1] in options.model_fields for options in _options(KINDS[section], settings[section])
-    )
-
-
-def _without(settings: Mapping[str, Any], paths: Collection[tuple[str, ...]]) -> dict[str, Any]:
-    """The settings without these paths: a method that does not use an axis keeps its default."""
-    result = dict(settings)
-    for key, value in settings.items():
-        if (key,) in paths:
-            del result[key]
-        elif isinstance(value, Mapping):
-            result[key] = _without(value, {path[1:] for path in paths if path[0] == key})
-    return result
-
-
-def _with(settings: Mapping[str, Any], values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
-    result = dict(settings)
-    for path, value in values.items():
-        nested: Any = value
-        for key in reversed(path):
-            nested = {key: nested}
-        result = merged(result, nested)
-    return result

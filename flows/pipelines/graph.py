@@ -57,10 +57,14 @@ def _new(parameters: Execution) -> Plan:
             from flows.pipelines.index_corpus import IndexPlan
 
             return IndexPlan(parameters)
-        case Evaluate():
+        case Evaluate(choose=None):
             from flows.pipelines.evaluate import EvaluationPlan
 
             return EvaluationPlan(parameters)
+        case Evaluate():
+            from flows.pipelines.choice import ChoicePlan
+
+            return ChoicePlan(parameters)
         case TrainModel():
             from flows.pipelines.train import TrainingPlan
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from configs.evaluation import Chosen
 from configs.paper import Paper
 from tasks.metrics.base import Column
 from tasks.reports.shown.text import one_line
@@ -132,12 +133,15 @@ class BestAlpha:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Which questions were asked: so many, from where, under which SQL condition, drawn with which seed."""
+    """Which questions were asked: so many, from where, under which SQL condition, drawn with which seed, of which half;
+    of so many (`hashed`) a hash decided in which half they are."""
 
     questions: int
     source: str
     where: str | None = None
     seed: int | None = None
+    half: str | None = None
+    hashed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +171,8 @@ class ContextMap:
 class Report:
     """One run of an experiment; `store`: the path of its store; `models`: encoders and generators that took part;
     `paper`: the one whose figures the experiment repeats; `choice`, `context_map`: a question to look at, where methods
-    choose among candidates or keep some of their hits."""
+    choose among candidates or keep some of their hits; `chosen`: settings that were chosen on development questions;
+    `choosing`: what that paid, None where its run is not recorded any more."""
 
     experiment: str
     run_id: str
@@ -182,6 +187,8 @@ class Report:
     context_map: ContextMap | None = None
     paper: Paper | None = None
     paid: Paid = Paid()
+    chosen: Chosen | None = None
+    choosing: Paid | None = None
 
     def measures(self, method: MethodResult) -> dict[str, Summary]:
         """The method's summaries and what its costs come to per question; a value that is no number is None."""

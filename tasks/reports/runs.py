@@ -35,6 +35,11 @@ def find_run(store: Path, name: str) -> Run:
     )
 
 
+def run_of(store: Path, run_id: str) -> Run | None:
+    """The run of an id; None where its record is gone."""
+    return next((run for run in read_runs(store) if run.run_id == run_id), None)
+
+
 def read_manifest(store: Path, name: str) -> Manifest:
     """Of an artifact `table/fingerprint`. Raises NoReport where it was removed since."""
     try:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tasks.reports.contents import Report
 from tasks.reports.papers import HEADS, beside
+from tasks.reports.shown.choices import halves, values
 from tasks.reports.shown.columns import (
     DIFFERENCE_HEADS,
     best,
@@ -56,6 +57,31 @@ def figures(report: Report, metrics: Sequence[str]) -> Grid:
     if any(cell.alike for column in columns for cell in column):
         caption += " ≈: not distinguishable from the baseline (p ≥ 0.05)."
     return Grid(caption, ["method", *(report.column(metric).heading for metric in metrics)], _rows(report, columns))
+
+
+def choices(report: Report) -> Grid:
+    """Every option that was tried: a row per method and option."""
+    chosen = report.chosen
+    if not chosen:
+        return Grid("", ("method",), [])
+    rows = [
+        (
+            one_line(tried.method),
+            [
+                Cell(values(tried.values), tried.taken),
+                Cell("chosen" if tried.taken else ""),
+                Cell(figure(tried.figure, chosen.unit), tried.taken),
+                Cell(f"{tried.questions:,}"),
+            ],
+        )
+        for tried in chosen.tried
+    ]
+    caption = (
+        f"Chosen by {chosen.heading} on {chosen.questions:,} development questions "
+        f"({halves(chosen.questions, chosen.hashed)}), run {one_line(chosen.run)}; of equal values the first listed. "
+        "No other figure of this page is of these questions."
+    )
+    return Grid(caption, ("method", "settings", "", chosen.heading, "questions"), rows, 2)
 
 
 def differences(report: Report) -> Grid:

@@ -2,8 +2,9 @@
 
 from collections import defaultdict
 
-from tasks.reports.contents import BestAlpha, MethodResult, Report
+from tasks.reports.contents import BestAlpha, MethodResult, Paid, Report
 from tasks.reports.shown.answer_sets import gains
+from tasks.reports.shown.choices import choices, halves
 from tasks.reports.shown.columns import quality_metric, significant
 from tasks.reports.shown.text import listed, one_line, shortened
 from tasks.reports.statistics.bootstrap import MIN_QUESTIONS
@@ -15,7 +16,7 @@ _NAME_LENGTH = 60
 
 def notes(report: Report) -> list[str]:
     """Sentences for below the table, one line each."""
-    return [*warnings(report), *statistics(report), *paid(report)]
+    return [*choices(report), *warnings(report), *statistics(report), *paid(report)]
 
 
 def warnings(report: Report) -> list[str]:
@@ -74,6 +75,8 @@ def asked(report: Report) -> str:
     ]
     if source.where:
         parts.append(f"where {one_line(source.where)}")
+    if source.half:
+        parts.append(f"{source.half} half ({halves(source.questions, source.hashed)})")
     if source.seed is not None:
         parts.append(f"drawn with seed {source.seed}")
     return ", ".join(parts)
@@ -137,15 +140,19 @@ def _errors(report: Report) -> list[str]:
 
 
 def paid(report: Report) -> list[str]:
-    """What this run paid, and what it took from earlier ones."""
+    """What this run paid, and the one that its settings were chosen by, and what they took from earlier ones."""
     if not any(method.costs for method in report.methods):
         return []
-    paid = report.paid
-    line = f"This run paid {_sum(paid.usd, paid.cpu_seconds)}."
+    lines = [_paid("Choosing", report.choosing)] if report.choosing else []
+    return [*lines, _paid("This run", report.paid)]
+
+
+def _paid(what: str, paid: Paid) -> str:
+    line = f"{what} paid {_sum(paid.usd, paid.cpu_seconds)}."
     if paid.earlier_stages:
         stages = ", ".join(map(one_line, paid.earlier_stages))
         line += f" Reused and not paid again ({stages}): {_sum(paid.earlier_usd, paid.earlier_cpu_seconds)}."
-    return [line]
+    return line
 
 
 def _sum(usd: float, cpu_seconds: float) -> str:

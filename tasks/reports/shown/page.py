@@ -38,6 +38,7 @@ def page(report: Report, columns: Sequence[str] | None = None, plots: Sequence[P
         figures=grids.figures(report, chosen),
         differences=grids.differences(report),
         statistics=statistics(report),
+        choices=grids.choices(report),
         indexes=grids.indexes(report),
         paper=grids.paper(report),
         conditions=conditions(report),

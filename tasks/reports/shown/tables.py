@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import csv
 
+from configs.evaluation import Chosen
 from tasks.reports.contents import Report
 from tasks.reports.statistics.paired import Difference
 
@@ -68,7 +69,8 @@ def _difference(difference: Difference) -> dict[str, Any]:
 
 
 def wide_table(report: Report) -> pa.Table:
-    """A row per method: experiment, run_id, method, its settings (`settings.KEY`), error_rows and every metric.
+    """A row per method: experiment, run_id, method, its settings (`settings.KEY`), error_rows and every metric. Where
+    settings were chosen: `chosen.settings`, `chosen.by`, `chosen.questions`; `chosen.tried`: every figure (JSON).
 
     A setting is a column of numbers where it is a number (or not set) for every method, else of text.
     """
@@ -79,10 +81,25 @@ def wide_table(report: Report) -> pa.Table:
     }
     for key in report.settings():
         columns[f"settings.{key}"] = _setting([method.settings.get(key) for method in report.methods])
+    if report.chosen:
+        columns |= _chosen(report.chosen, [method.name for method in report.methods])
     columns["error_rows"] = pa.array([method.error_rows for method in report.methods], pa.int64())
     for metric in report.metrics():
         columns[f"metric.{metric}" if metric in columns else metric] = pa.array(report.values(metric), pa.float64())
     return pa.table(columns)
+
+
+def _chosen(chosen: Chosen, methods: list[str]) -> dict[str, pa.Array]:
+    """The columns on the choice; empty for a method that had none."""
+    tried = [[option for option in chosen.tried if option.method == method] for method in methods]
+    taken = [next((option.values for option in options if option.taken), None) for options in tried]
+    listed = [[option.model_dump(include={"values", "figure", "questions"}) for option in options] for options in tried]
+    return {
+        "chosen.settings": pa.array([values and setting_text(values) for values in taken], pa.string()),
+        "chosen.by": pa.array([values and chosen.by for values in taken], pa.string()),
+        "chosen.questions": pa.array([chosen.questions if values else None for values in taken], pa.int64()),
+        "chosen.tried": pa.array([setting_text(options) if options else None for options in listed], pa.string()),
+    }
 
 
 def csv_bytes(table: pa.Table) -> bytes:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from tasks.reports.contents import Report
 from tasks.reports.papers import beside
+from tasks.reports.shown.choices import choices
 from tasks.reports.shown.columns import best, chosen_columns, figure, not_told_apart
 from tasks.reports.shown.headline import headline
 from tasks.reports.shown.notes import asked, paid, statistics, warnings
@@ -38,6 +39,7 @@ def terminal_report(report: Report, width: int, columns: Sequence[str] | None = 
         parts.append(Padding(_paper(report), (1, 0, 1, 0)))
     if lines := headline(report):
         parts.append(Padding(Group(*(Text(line) for line in lines)), (1, 0, 1, 0)))
+    parts += [Text(line) for line in choices(report)]
     parts += [Text(warning, style="yellow") for warning in warnings(report)]
     parts += [Text(note) for note in [*statistics(report), *paid(report)]]
     return Group(*parts)

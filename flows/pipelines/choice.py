@@ -1,0 +1,176 @@
+"""Settings that are chosen on the development half of the questions, and the figures of the test half.
+
+Two evaluations, one after the other, each a run of its own: `NAME/development` asks the development half by every
+option of the methods that have several, as a grid would; of each method the option with the best mean goes into `NAME`,
+which asks the test half. Of equal means the first option is taken, in the order in which the values are listed. Nothing
+of the test half is read before the choice is made. The record of the second run says what was tried, in which run.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+import pyarrow.compute as pc
+
+from configs.evaluation import Chosen, Evaluate, Method, Option, Tried
+from configs.loading import ConfigError
+from flows.pipelines.evaluate import Evaluated, EvaluationPlan
+from flows.pipelines.experiments import complete
+from flows.pipelines.run import Execute
+from storage import files
+from storage.artifacts import Manifest
+from tasks.ask import HASHED
+from tasks.datasets.base import InputError
+from tasks.metrics.base import GOLD_ANSWERS, GOLD_PASSAGES, SUPPORTING_FACTS, Column
+from tasks.reports.methods import groups
+from tasks.reports.statistics.bootstrap import MIN_QUESTIONS
+from tasks.reports.summaries import Recorded, read_summaries
+from tasks.score import make_metrics
+from tasks.stage import Stage
+
+AS_THEY_ARE = "or ask all questions with the settings as they are: --set choose=null"
+_GOLD = {GOLD_ANSWERS: "answers", GOLD_PASSAGES: "gold_passages", SUPPORTING_FACTS: "supporting_facts"}
+"""What a metric needs of a question, and the column of `asked` that has it."""
+
+
+class ChoicePlan(EvaluationPlan):
+    """The evaluation of the development half, which `run` lets the evaluation of the test half follow.
+
+    Raises what a user has to mend in either, before anything runs.
+    """
+
+    def __init__(self, parameters: Evaluate) -> None:
+        self.whole = complete(parameters)
+        if not self.whole.choose:
+            raise ValueError("nothing is to be chosen")
+        if self.whole.questions.half:
+            raise ConfigError(f"questions.half: `choose` asks one half after the other; leave it out, {AS_THEY_ARE}")
+        self.options = self.whole.choose.options
+        self.metric = _metric(self.whole, self.whole.choose.by)
+        super().__init__(_of_development(self.whole, self.options))
+        EvaluationPlan(_of_test(self.whole, {option.of: option for option in self.options}))
+
+    def check(self, stage: Stage, manifest: Manifest) -> None:
+        """Raise InputError if too few development questions are asked, or have what the metric needs."""
+        if stage.name != "ask":
+            return
+        for need in (None, *(need for need in self.metric.needs if need in _GOLD)):
+            count = manifest.rows["asked"] if need is None else _having(self.store, manifest, _GOLD[need])
+            if count < MIN_QUESTIONS:
+                what = f" have {need}, which {self.metric.name} needs" if need else ""
+                raise InputError(
+                    f"choose: {count:,} development questions{what}; {MIN_QUESTIONS} are due at least. Ask more "
+                    f"(questions.sample, questions.dataset), choose by another metric (choose.by), {AS_THEY_ARE}"
+                )
+
+    def done(self) -> bool:
+        """Whether there is nothing to do for either half."""
+        if not super().done():
+            return False
+        manifests = {manifest.artifact: manifest for stage in self.stages if (manifest := self.manifest(stage))}
+        return self._test(manifests, "").done()
+
+    def run(self, execute: Execute) -> Evaluated:
+        development = super().run(execute)
+        manifests = {manifest.artifact: manifest for manifest in development.manifests}
+        outcome = self._test(manifests, development.run.run_id).run(execute)
+        return replace(outcome, development=development)
+
+    def _test(self, manifests: Mapping[str, Manifest], run_id: str) -> EvaluationPlan:
+        """The plan of the test half, by what the development half came to. Raises InputError."""
+        stages = self.by_method.values()
+        asked = manifests[next(of_method["ask"].artifact.name for of_method in stages)]
+        figures = {
+            name: read_summaries(self.store, manifests[of_method["score"].artifact.name])[self.metric.name]
+            for name, of_method in self.by_method.items()
+        }
+        taken, tried = _choice(self.whole.methods, self.options, figures, self.metric)
+        chosen = Chosen(
+            run=run_id,
+            by=self.metric.name,
+            heading=self.metric.heading,
+            unit=self.metric.unit,
+            questions=asked.rows["asked"],
+            hashed=asked.note(HASHED),
+            tried=tuple(tried),
+        )
+        return EvaluationPlan(_of_test(self.whole, taken).model_copy(update={"chosen": chosen}))
+
+
+def _of_development(parameters: Evaluate, options: Sequence[Option]) -> Evaluate:
+    """The evaluation of the development half by every option, and by no method without any."""
+    return parameters.model_copy(
+        update={
+            "name": f"{parameters.name}/development",
+            "questions": parameters.questions.model_copy(update={"half": "development"}),
+            "methods": tuple(option.method for option in options),
+            "baseline": None,
+            "choose": None,
+        }
+    )
+
+
+def _of_test(parameters: Evaluate, taken: Mapping[str, Option]) -> Evaluate:
+    """The evaluation of the test half. `taken`: by method, the option that it is set by."""
+    methods = (
+        taken[method.name].method.model_copy(update={"name": method.name}) if method.name in taken else method
+        for method in parameters.methods
+    )
+    questions = parameters.questions.model_copy(update={"half": "test"})
+    return parameters.model_copy(update={"questions": questions, "methods": tuple(methods), "choose": None})
+
+
+def _choice(
+    methods: Sequence[Method], options: Sequence[Option], figures: Mapping[str, Recorded], metric: Column
+) -> tuple[dict[str, Option], list[Tried]]:
+    """The option of every method that has several, and all that were tried. Methods that differ in their seed alone
+    choose together, by their mean. `figures`: by the option's name. Raises InputError."""
+    taken: dict[str, Option] = {}
+    tried: list[Tried] = []
+    for group in groups([method for method in methods if any(option.of == method.name for option in options)]):
+        ways = [[option for option in options if option.of == method.name] for method in group.methods]
+        alike = [[figures[option.method.name] for option in same] for same in zip(*ways, strict=True)]
+        means = [_mean([recorded.value for recorded in seeds]) for seeds in alike]
+        if (best := _best(means, metric)) is None:
+            raise InputError(
+                f"choose: no development question gives method {group.name} a value of {metric.name}: choose by "
+                f"another metric (choose.by), {AS_THEY_ARE}"
+            )
+        taken |= {way[best].of: way[best] for way in ways}
+        for place, (option, mean, seeds) in enumerate(zip(ways[0], means, alike, strict=True)):
+            scored = min(recorded.questions - recorded.left_out for recorded in seeds)
+            tried.append(
+                Tried(method=group.name, values=option.values, figure=mean, questions=scored, taken=place == best)
+            )
+    return taken, tried
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if len(known) == len(values) else None
+
+
+def _best(means: Sequence[float | None], metric: Column) -> int | None:
+    """The place of the best mean, of equal ones the first."""
+    sign = 1 if metric.direction == "lower" else -1
+    known = [(sign * mean, place) for place, mean in enumerate(means) if mean is not None]
+    return min(known)[1] if known else None
+
+
+def _having(store: Path, asked: Manifest, column: str) -> int:
+    """How many of the questions that are asked have any value in a column of lists."""
+    shards = [file for record in asked.shards for file in record.files]
+    lists = (files.read_table(store / file.path, columns=[column])[column] for file in shards)
+    return sum(int(np.count_nonzero(pc.list_value_length(values).to_numpy())) for values in lists)
+
+
+def _metric(parameters: Evaluate, name: str) -> Column:
+    """What decides. Raises ConfigError where the evaluation has no such metric, or it has no better direction."""
+    columns = {column.name: column for metric in make_metrics(parameters.score).values() for column in metric.columns()}
+    able = [column.name for column in columns.values() if column.direction in ("higher", "lower")]
+    if name not in able:
+        reason = "neither more nor less of it is better" if name in columns else "no metric of score.metrics gives it"
+        raise ConfigError(f"choose.by = {name}: {reason}; it can be: {', '.join(able)}")
+    return columns[name]
