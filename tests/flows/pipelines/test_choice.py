@@ -1,0 +1,308 @@
+"""Settings that are chosen on development questions: as by a grid over them, without the test questions, of which alone
+the report is."""
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from configs.evaluation import Chosen, Evaluate, Questions
+from configs.loading import ConfigError, merged
+from configs.schema import LoadConfig
+from flows.forms import EvaluateForm
+from flows.pipelines.evaluate import Evaluated
+from flows.pipelines.experiments import evaluation, find
+from flows.pipelines.graph import graph
+from flows.pipelines.run import run_serially
+from storage.artifacts import Manifest
+from storage.runs import read_runs
+from tasks.ask import HASHED, Ask
+from tasks.datasets.base import InputError
+from tasks.load import Load
+from tasks.report import read_report
+from tasks.reports.runs import find_run
+from tasks.reports.shown.markdown import markdown_report
+from tasks.reports.shown.page import page
+from tasks.reports.shown.terminal import terminal_report
+from tasks.stage import Stage
+from tests.support.indexing import contents, index, sql
+
+CORPUS = "synthetic:passages=120,questions=60,seed=3"
+ALPHAS = [1.0, 0.3, 0.0]
+CHOICE: dict[str, Any] = {
+    "index": "test",
+    "generate": {"generator": "tests.support.fakes:FirstWords"},
+    "retrieve": {"top_k": 5},
+    "choose": {"retrieve.alpha": ALPHAS, "on": "development", "by": "answer_recall@5"},
+    "baseline": "naive",
+    "methods": {
+        "none": {"retrieve": None},
+        "naive": {"retrieve": {"retriever": "passage"}},
+        "pareto": {"retrieve": {"retriever": "core_context"}},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    store = tmp_path_factory.mktemp("indexed")
+    index(store, CORPUS)
+    return store
+
+
+@pytest.fixture
+def store(indexed: Path, tmp_path: Path) -> Path:
+    """A store of its own with an index in it."""
+    target = tmp_path / "store"
+    subprocess.run(["cp", "-al", str(indexed), str(target)], check=True)
+    return target
+
+
+def parameters(store: Path, settings: Mapping[str, Any] = CHOICE, **given_settings: Any) -> Evaluate:
+    return evaluation("trial", settings, {"store": store, "runner": "serial", **given_settings})
+
+
+def run(store: Path, settings: Mapping[str, Any] = CHOICE, **given_settings: Any) -> Evaluated:
+    return graph(parameters(store, settings, **given_settings)).run(run_serially)
+
+
+def summaries(store: Path, outcome: Evaluated, method: str) -> dict[str, float | None]:
+    (file,) = outcome.methods[method]["score"].whole
+    return {row["metric"]: row["value"] for row in pq.read_table(store / file.path).to_pylist()}
+
+
+def chosen(outcome: Evaluated) -> Chosen:
+    choice = Evaluate.model_validate(outcome.run.config).chosen
+    assert choice
+    return choice
+
+
+def questions_file(path: Path, rows: Sequence[Mapping[str, Any]]) -> str:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return f"jsonl:{path}?question=question&answers=answers&id=id"
+
+
+def test_to_choose_is_to_run_the_grid_by_hand(store: Path) -> None:
+    outcome = run(store)
+    by_hand = {
+        **CHOICE,
+        "choose": None,
+        "questions": {"half": "development"},
+        "retrieve": {"top_k": 5, "alpha": ALPHAS},
+    }
+    grid = run(store, by_hand)
+    figures = {alpha: summaries(store, grid, f"pareto alpha={alpha}")["answer_recall@5"] for alpha in ALPHAS}
+    assert {tried.values["retrieve.alpha"]: tried.figure for tried in chosen(outcome).tried} == figures
+    best = max(ALPHAS, key=lambda alpha: figures[alpha] or 0.0)  # of equal values the first
+    (taken,) = (tried.values for tried in chosen(outcome).tried if tried.taken)
+    assert taken == {"retrieve.alpha": best}
+    of_test = {**CHOICE, "choose": None, "questions": {"half": "test"}, "retrieve": {"top_k": 5, "alpha": best}}
+    again = run(store, of_test)
+    assert {m.artifact for m in again.manifests} == again.reused == {m.artifact for m in outcome.manifests}
+
+
+def test_the_report_is_of_test_questions_alone_and_says_what_was_chosen(store: Path) -> None:
+    outcome = run(store)
+    development = outcome.development
+    assert development
+    assert (development.run.name, outcome.run.name) == ("trial/development", "trial")
+    assert chosen(outcome).run == development.run.run_id
+    ids = [
+        {row[0] for row in sql(store, f"SELECT question_id FROM scores WHERE fingerprint = '{name.partition('/')[2]}'")}
+        for name in (outcome.methods["pareto"]["score"].artifact, *(
+            stages["score"].artifact for stages in development.methods.values()
+        ))
+    ]  # fmt: skip
+    assert all(not ids[0] & of_development for of_development in ids[1:])
+    everybody = {row[0] for row in sql(store, "SELECT question_id FROM questions")}
+    assert ids[0] | ids[1] == everybody
+    assert [*development.methods] == [f"pareto alpha={alpha}" for alpha in ALPHAS]  # nothing else is multiplied
+    assert [*outcome.methods] == ["none", "naive", "pareto"]
+    report = read_report(store, find_run(store, "trial"))
+    assert report.asked.questions == len(ids[0])
+    assert all(d.questions <= len(ids[0]) for method in report.methods for d in method.differences.values())
+    console = Console(width=100, record=True)
+    console.print(terminal_report(report, 100))
+    (taken,) = (tried for tried in chosen(outcome).tried if tried.taken)
+    for text in (console.export_text(), markdown_report(report).replace("\\", ""), page(report)):
+        flat = " ".join(text.split())
+        assert f"Chosen by answer recall@5 on {len(ids[1])} development questions" in flat
+        assert "halved by a hash" in flat
+        assert f"retrieve.alpha={taken.values['retrieve.alpha']}" in flat
+        assert f"{taken.figure:.3f}" in flat
+    row = {name: value for name, value in zip(*_csv(outcome), strict=True)}
+    assert json.loads(row["chosen.settings"]) == taken.values
+    assert (row["chosen.by"], row["chosen.questions"]) == ("answer_recall@5", str(len(ids[1])))
+
+
+def _csv(outcome: Evaluated) -> tuple[list[str], list[str]]:
+    """The heads and the last method's cells."""
+    import csv
+
+    rows = [*csv.reader(outcome.report.csv.open(encoding="utf-8"))]
+    return rows[0], rows[-1]
+
+
+def test_a_choice_goes_on_where_it_was_killed_and_then_costs_nothing(store: Path, tmp_path: Path) -> None:
+    class Killed(BaseException):
+        pass
+
+    whole = tmp_path / "whole"
+    subprocess.run(["cp", "-al", str(store), str(whole)], check=True)
+    run(whole)
+    for steps in range(12):  # five of the development half, six of the test half
+
+        def until(stages: Sequence[Stage], run_id: str, left: list[int] = [steps]) -> list[Manifest]:  # noqa: B006
+            if not left[0]:
+                raise Killed
+            left[0] -= 1
+            return run_serially(stages, run_id)
+
+        try:
+            graph(parameters(store)).run(until)
+        except Killed:
+            continue
+        break
+    else:
+        pytest.fail("it never ended")
+    assert contents(store) == contents(whole)
+    plan = graph(parameters(store))
+    assert plan.done()
+    again = plan.run(run_serially)
+    assert again.development
+    assert not [*again.new(), *again.development.new()]
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    names=st.lists(
+        st.sampled_from(["development/1", "test/2", "development/x", "testing", "", "q7"]), min_size=1, max_size=40
+    ),
+    where=st.sampled_from([None, "source_id LIKE '%/%'", "len(text) % 2 = 0"]),
+)  # fmt: skip
+def test_the_halves_are_the_questions(
+    tmp_path_factory: pytest.TempPathFactory, names: list[str], where: str | None
+) -> None:
+    """Each question is in one half, the same in any company; a data set's own halves are kept where it has both."""
+    folder = tmp_path_factory.mktemp("halves")
+    rows = [{"question": f"What is {'n' * (n % 3)} {n}?", "answers": ["x"], "id": name} for n, name in enumerate(names)]
+    load = Load(folder, (questions_file(folder / "q.jsonl", rows),), LoadConfig())
+    load.run("run")
+    asked: dict[str | None, dict[int, str]] = {}
+    hashed: dict[str | None, int] = {}
+    for half in (None, "development", "test"):
+        ask = Ask(folder, load.artifact, Questions.model_validate({"half": half, "where": where, "batch": 7}))
+        try:
+            manifest = ask.run("run")
+        except InputError:
+            asked[half] = {}
+            continue
+        read = [row for record in manifest.shards for row in ask.artifact.read(record.shard).to_pylist()]
+        asked[half] = {row["question_id"]: row["source_id"] for row in read}
+        hashed[half] = manifest.note(HASHED)
+    assert asked["development"] | asked["test"] == asked[None]
+    assert not asked["development"].keys() & asked["test"].keys()
+    own = {name.split("/")[0] for name in asked[None].values()}
+    for half in ("development", "test"):
+        if own == {"development", "test"}:
+            assert {name.split("/")[0] for name in asked[half].values()} == {half}
+            assert hashed[half] == 0
+        elif half in hashed:
+            assert hashed[half] == len(asked[half])
+
+
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(answers=st.lists(st.sampled_from(["the", "Velmar", "of"]), min_size=20, max_size=20))
+def test_no_answer_of_the_test_half_has_a_say(
+    store: Path, tmp_path_factory: pytest.TempPathFactory, answers: list[str]
+) -> None:
+    folder = tmp_path_factory.mktemp("questions")
+    texts = [row[0] for row in sql(store, "SELECT DISTINCT text FROM questions ORDER BY text LIMIT 40")]
+
+    def tried(test_answers: Sequence[str]) -> Any:
+        rows = [
+            {"question": text, "answers": ["the" if n < 20 else test_answers[n - 20]], "id": f"{half}/{n}"}
+            for n, (text, half) in enumerate(zip(texts, ["development"] * 20 + ["test"] * 20, strict=True))
+        ]
+        dataset = questions_file(folder / f"{len([*folder.iterdir()])}.jsonl", rows)
+        outcome = run(store, questions={"dataset": dataset})
+        assert "the data set's own halves" in markdown_report(outcome.report.report)
+        return chosen(outcome).model_dump(exclude={"run"})
+
+    assert tried(answers) == tried(["nothing"] * 20)
+
+
+def test_several_settings_are_tried_together_and_what_is_given_is_not_chosen(store: Path) -> None:
+    both = {**CHOICE, "choose": {"retrieve.alpha": [0.3, 1.0], "by": "answer_recall@5"}}
+    several = parameters(store, both, choose={"retrieve": {"top_k": [2, 5]}})  # as --set choose.retrieve.top_k=[2,5]
+    assert several.choose
+    assert [(option.of, *option.values.values()) for option in several.choose.options] == [
+        ("naive", 2), ("naive", 5), ("pareto", 2, 0.3), ("pareto", 2, 1.0), ("pareto", 5, 0.3), ("pareto", 5, 1.0)
+    ]  # fmt: skip
+    fixed = parameters(store, retrieve={"alpha": 0.5})
+    assert fixed.choose is None
+    assert parameters(store, choose=None).choose is None
+    swept = parameters(store, both, retrieve={"top_k": [2, 5]})
+    assert [method.name for method in swept.methods] == [
+        "none", "naive top_k=2", "naive top_k=5", "pareto top_k=2", "pareto top_k=5"
+    ]  # fmt: skip
+    assert swept.choose
+    assert {option.of for option in swept.choose.options} == {"pareto top_k=2", "pareto top_k=5"}
+
+
+def test_a_method_may_choose_for_itself_or_have_a_value_of_its_own(store: Path) -> None:
+    own: dict[str, Any] = merged(CHOICE, {"methods": {"fixed": {"retrieve": {"alpha": 0.5}}}})
+    own["methods"]["pareto"] = {"choose": {"retrieve.alpha": [0.2, 0.9]}}
+    both = parameters(store, {**own, "choose": {"by": "answer_recall@5"}})
+    assert both.choose
+    assert [option.values for option in both.choose.options] == [{"retrieve.alpha": 0.2}, {"retrieve.alpha": 0.9}]
+    narrower = parameters(store, {**own, "choose": {"retrieve.alpha": ALPHAS}})
+    assert narrower.choose == both.choose.model_copy(update={"by": "accuracy"})
+
+
+def test_seeds_choose_together(store: Path) -> None:
+    outcome = run(store, generate={"seed": [1, 2]})
+    assert [method.name for method in outcome.report.report.methods] == ["none", "naive", "pareto"]
+    assert [tried.method for tried in chosen(outcome).tried] == ["pareto"] * 3
+
+
+@pytest.mark.parametrize(
+    ("given_settings", "error", "message"),
+    [
+        ({"choose": {"by": "acuracy"}}, ConfigError, r"choose\.by = acuracy.*accuracy, exact_match"),
+        ({"choose": {"by": "contexts"}}, ConfigError, r"choose\.by = contexts: neither more nor less"),
+        ({"choose": {"on": "test"}}, ConfigError, r"choose\.on: settings are chosen on 'development'"),
+        ({"choose": {"retrieve.alhpa": [1]}}, ConfigError, r"'retrieve\.alhpa' \(did you mean 'retrieve\.alpha'"),
+        ({"choose": {"retrieve.alpha": 1}}, ConfigError, r"choose\.retrieve\.alpha: .*\[0\.3, 0\.5, 0\.8\]"),
+        ({"choose": {"critique.critic": ["judge"]}}, ConfigError, r"no method of trial has a section `critique`"),
+        ({"questions": {"half": "test"}}, ConfigError, r"questions\.half.*choose=null"),
+        ({"questions": {"sample": 5}}, InputError, r"5 development questions; 10 are due.*choose=null"),
+    ],
+)
+def test_what_cannot_be_chosen_is_said_with_a_remedy(
+    store: Path, given_settings: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=f"(?s){message}"):
+        run(store, **given_settings)
+
+
+def test_questions_without_answers_choose_nothing_by_them(store: Path, tmp_path: Path) -> None:
+    dataset = questions_file(tmp_path / "q.jsonl", [{"question": f"What is {n}?", "id": str(n)} for n in range(60)])
+    dataset = dataset.replace("&answers=answers", "")
+    with pytest.raises(InputError, match=r"0 development questions have gold answers.*choose\.by"):
+        run(store, questions={"dataset": dataset})
+    assert run(store, questions={"dataset": dataset}, choose={"by": "prompt_tokens"}).run.state == "completed"
+    assert [each.state for each in read_runs(store)[-3:]] == ["failed", "completed", "completed"]
+
+
+def test_the_form_chooses_as_the_command_does(store: Path) -> None:
+    form = EvaluateForm(experiment="quickstart", index="test", store=store)
+    by_name = evaluation(*find("quickstart"), {"index": "test", "store": store})
+    assert form.evaluation() == by_name
