@@ -167,29 +167,25 @@ class Choose(Config):
 
 
 class Tried(Config):
-    """What an option came to: `figure`, a mean over so many of the development questions (None: over none)."""
+    """What an option came to."""
 
     method: str
     values: dict[str, Any]
-    figure: float | None
-    questions: int
+    figure: float | None = Field(description="Its mean; null: no question has a value.")
+    questions: int = Field(description="Development questions with a value.")
     taken: bool
 
 
 class Chosen(Config):
-    """A choice that was made, as the record of the evaluation of the test questions has it.
+    """A choice that was made, in the record of the evaluation of the test questions."""
 
-    `run`: the evaluation of the development questions; `heading`, `unit`: of the metric `by`; `questions`: were asked;
-    `hashed`: of so many a hash decided in which half they are, of the others their data set.
-    """
-
-    run: str
-    by: str
-    heading: str
-    unit: str
-    questions: int
-    hashed: int
-    tried: tuple[Tried, ...]
+    run: str = Field(description="The evaluation of the development questions.")
+    by: str = Field(description="The metric that decided.")
+    heading: str = Field(description="What reports call it.")
+    unit: str = Field(description="Of its values.")
+    questions: int = Field(description="Development questions that were asked.")
+    hashed: int = Field(description="Of so many a hash decided in which half they are, of the others their data set.")
+    tried: tuple[Tried, ...] = Field(description="Every option with its figure.")
 
 
 class Experiment(Execution):
