@@ -277,7 +277,6 @@ def test_seeds_choose_together(store: Path) -> None:
     ("given_settings", "error", "message"),
     [
         ({"choose": {"by": "acuracy"}}, ConfigError, r"choose\.by = acuracy.*accuracy, exact_match"),
-        ({"choose": {"by": "contexts"}}, ConfigError, r"choose\.by = contexts: neither more nor less"),
         ({"choose": {"on": "test"}}, ConfigError, r"choose\.on: settings are chosen on 'development'"),
         ({"choose": {"retrieve.alhpa": [1]}}, ConfigError, r"'retrieve\.alhpa' \(did you mean 'retrieve\.alpha'"),
         ({"choose": {"retrieve.alpha": 1}}, ConfigError, r"choose\.retrieve\.alpha: .*\[0\.3, 0\.5, 0\.8\]"),
