@@ -29,6 +29,9 @@ class Terminal:
         self.folder = folder
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         self.environment = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", **environment}
+        for name in ("PREFECT_HOME", "PREFECT_API_URL", "PREFECT_API_AUTH_STRING"):
+            if name not in environment:
+                self.environment.pop(name, None)
         self.left: list[subprocess.Popen[bytes]] = []
 
     def run(self, command: Command, status: int = 0) -> str:
@@ -89,8 +92,8 @@ def test_the_guide_to_schedules_from_a_fresh_server(tmp_path: Path) -> None:
     shutil.copy(ROOT / "prefect.yaml", tmp_path)
     shutil.copytree(ROOT / "flows", tmp_path / "flows")
     port = str(free_port())
-    fresh = {"PREFECT_HOME": str(tmp_path / "prefect"), "PREFECT_SERVER_API_PORT": port}
-    with terminal(tmp_path, **fresh, XDG_STATE_HOME=str(tmp_path / "state"), PYTHONPATH=str(ROOT)) as shell:
+    own = {"XDG_STATE_HOME": str(tmp_path / "state"), "PYTHONPATH": str(ROOT), "PREFECT_SERVER_API_PORT": port}
+    with terminal(tmp_path, **own) as shell:
         for step in steps(ROOT / "docs/guides/schedule.md"):
             if isinstance(step, File):
                 (tmp_path / step.name).parent.mkdir(exist_ok=True)
@@ -109,6 +112,7 @@ def _follow(shell: Terminal, command: Command, port: str) -> None:
             shell.end()
             assert shell.left.pop().returncode == 0, log.read_text()
         case ["prefect", "server", "start"]:
+            shell.environment["PREFECT_HOME"] = str(shell.folder / "prefect")  # of its own, and fresh
             log = shell.leave(command)
             wait(lambda: urlopen(f"http://127.0.0.1:{port}/api/health", timeout=10), 240, log.read_text)
         case ["prefect", "worker", "start"]:
