@@ -48,8 +48,10 @@ class RefineConfig(Section):
     max_tokens: int | None = Field(
         None, ge=1, description="Words and punctuation marks of all contexts together, at most, whatever the model."
     )
-    text: Literal["unit", "titled", "passage"] = Field(
-        "unit", description="unit: the hit's own text; titled: with its passage's title; passage: its whole passage."
+    text: Literal["unit", "titled", "passage"] | None = Field(
+        None,
+        description="unit: the hit's own text; titled: with its passage's title; passage: its whole passage. Default: "
+        "as the index was encoded (encode.text).",
     )
 
 

@@ -10,6 +10,7 @@ from configs.section import NOT_IN_FINGERPRINT, Config, Section
 
 Unit = Literal["sentence", "passage"]
 ContextMode = Literal["exact", "passage", "pooled", "late"]
+Text = Literal["titled", "unit"]
 Layout = Literal["dual", "fused"]
 IndexType = Literal["flat", "sq8", "sqfp16", "hnsw", "ivf_flat", "ivf_sq8", "ivf_pq"]
 RunnerName = Literal["ray", "serial"]
@@ -50,6 +51,7 @@ class EncodeConfig(Section):
     """How units become vectors."""
 
     kind: ClassVar[str] = "encoder"
+    formerly: ClassVar[dict[str, Any]] = {"text": "unit"}
 
     encoder: str = Field("minilm", description="An encoder of `vitalfew methods`, or module:Class.")
     context: ContextMode | None = Field(
@@ -61,6 +63,11 @@ class EncodeConfig(Section):
     )
     units: tuple[Unit, ...] = Field(
         ("sentence", "passage"), min_length=1, description="What can be retrieved: sentences (ParetoRAG), passages."
+    )
+    text: Annotated[Text, NOT_IN_FINGERPRINT] = Field(
+        "titled",
+        description="titled: a sentence or passage is encoded, and indexed for BM25, with its passage's title before "
+        "it, if that has one; unit: alone.",
     )
     reuse: Annotated[bool, NOT_IN_FINGERPRINT] = Field(
         True,

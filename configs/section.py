@@ -5,7 +5,7 @@ core_context, whose `Options` extend the section. Which options a method has is 
 (tasks/registry.py): until then they are kept as they were given.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
@@ -53,6 +53,8 @@ class Section(Config):
     """The field that names the method, where it is not called as the kind."""
     moved: ClassVar[dict[str, str]] = {}
     """Settings of older versions, each with where it is now, in words."""
+    formerly: ClassVar[dict[str, Any]] = {}
+    """What older versions did before they recorded a setting, where the default is now another."""
 
     @classmethod
     def field(cls) -> str:
@@ -73,6 +75,11 @@ class Section(Config):
     def idle(self) -> dict[str, str]:
         """Settings that have no part beside the others as they are, each with what to do instead."""
         return {}
+
+    @classmethod
+    def recorded(cls, settings: Mapping[str, Any]) -> Self:
+        """The section as a run recorded it, perhaps of an older version."""
+        return cls.model_validate({**cls.formerly, **settings})
 
     def given(self) -> dict[str, Any]:
         """The settings that are not left to their defaults, those of the method's own among them."""

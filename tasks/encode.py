@@ -5,11 +5,14 @@ row per sentence that has one, and a `passage` row per passage, so that `ShardVe
 reads them without looking up an id. Only context mode `exact` has context rows: in `passage` and `late` the passage's
 row is the context, in `pooled` it is computed from the cores.
 
+With encode.text=titled, the title of its passage stands before every text (tasks/encoders/titles.py).
+
 Rewritten sentences (propositions) do not join to their passage: passage vectors then come from the passages themselves,
 and there is no mode `late`. A context mode that is not named is settled here, before a fingerprint is taken of it.
 
 Preparation looks for earlier artifacts of the same encoder (tasks/encoders/reuse.py): the vector of a unit that one of
-them holds is copied and not computed again. A separate stage, `encode_questions`, encodes questions.
+them holds, with the same title, is copied and not computed again. A separate stage, `encode_questions`, encodes
+questions.
 """
 
 from pathlib import Path
@@ -22,7 +25,7 @@ from configs.loading import ConfigError
 from configs.schema import USUAL_CONTEXT, ContextMode, EncodeConfig
 from storage import files, schemas
 from storage.artifacts import Artifact, Manifest
-from tasks.encoders import reuse
+from tasks.encoders import reuse, titles
 from tasks.encoders.base import Encoder, Vectors
 from tasks.encoders.contexts import UnitVectors, encode_units, identity, wants_passages
 from tasks.registry import make, with_options
@@ -45,20 +48,29 @@ class Encode(Stage):
     role: ClassVar[str | None] = "encoder"
     config: EncodeConfig
 
-    def __init__(self, store: Path, units: Artifact, config: EncodeConfig, originals: Artifact | None = None) -> None:
-        """`originals`: the passages that the sentences were rewritten from; None if the sentences were cut."""
+    def __init__(
+        self, store: Path, units: Artifact, config: EncodeConfig, passages: Artifact, rewritten: bool = False
+    ) -> None:
+        """`passages`: of the units, or the units themselves; `rewritten`: the sentences were not cut from them."""
         options = with_options(config, "encode")
         self.encoder = make_encoder(options)
-        self.context = _context(options, self.encoder, originals is not None)
+        self.context = _context(options, self.encoder, rewritten)
         options = options.model_copy(update={"context": self.context})
         self.num_gpus = 1.0 if self.encoder.uses_gpu else 0.0
-        super().__init__(store, {units.table: units} | ({"originals": originals} if originals else {}), options)
+        self.titles = passages if options.text == "titled" else None
+        inputs = {units.table: units} | ({"originals": passages} if rewritten else {})
+        super().__init__(store, inputs | ({"passages": passages} if self.titles else {}), options)
         self.units = units
-        self.originals = originals
+        self.originals = passages if rewritten else None
 
     def method_identity(self) -> dict[str, Any]:
         own = identity(self.context, self.config.units)
+        own |= {"titled": titles.identity(self._separator)} if self.config.text == "titled" else {}
         return {"encoder": self.config.encoder, **self.encoder.identity(), **own}
+
+    @property
+    def _separator(self) -> str:
+        return getattr(self.encoder, "separator", titles.SEPARATOR)
 
     def config_identity(self) -> dict[str, Any]:
         return self.config.identity()
@@ -79,13 +91,13 @@ class Encode(Stage):
         files.write_json(self._bases, [base.to_json() for base in chosen])
 
     def _sample(self) -> tuple[dict[str, np.ndarray], list[int]]:
-        """Ids of some units, and their shards: ids are hashes, so any shard is a random sample."""
+        """Keys of some units, and their shards: ids are hashes, so any shard is a random sample."""
         sample: dict[str, np.ndarray] = {}
         shards: list[int] = []
         for shard in self.shards():
             shards.append(shard)
-            due = self._ids(*self._read(shard))
-            sample = {kind: np.append(sample.get(kind, ids[:0]), ids) for kind, ids in due.items()}
+            keys = self._keys(shard, *self._read(shard))
+            sample = {kind: np.append(sample.get(kind, of_kind[:0]), of_kind) for kind, of_kind in keys.items()}
             if sum(map(len, sample.values())) >= SAMPLE_UNITS:
                 break
         return sample, shards
@@ -111,10 +123,20 @@ class Encode(Stage):
             "passage": passage_ids if wants_passages(self.context, self.config.units) else passage_ids[:0],
         }
 
+    def _keys(
+        self, shard: int, ids: np.ndarray, passage_ids: np.ndarray, passages: list[list[str]]
+    ) -> dict[str, np.ndarray]:
+        """What the vectors to store are known by in other artifacts, in the order of `_ids`."""
+        if self.titles is None:
+            return self._ids(ids, passage_ids, passages)
+        salts = titles.salts(self._titles(shard))
+        return self._ids(ids ^ np.repeat(salts, [*map(len, passages)]), passage_ids ^ salts, passages)
+
     def work(self, shard: int, progress: Progress) -> ShardResult:
         ids, passage_ids, passages = self._read(shard)
         due = self._ids(ids, passage_ids, passages)
-        known = reuse.find(self.bases, due, shard, len(self._manifest_of_units().shards), self.encoder.dimension)
+        keys = self._keys(shard, ids, passage_ids, passages)
+        known = reuse.find(self.bases, keys, shard, len(self._manifest_of_units().shards), self.encoder.dimension)
         rows = len(ids)
         reported = 0
         done = 0.0
@@ -127,7 +149,8 @@ class Encode(Stage):
             progress(more, tokens)
 
         wholes = self._originals(shard)
-        vectors = encode_units(self.encoder, passages, self.context, self.config.units, tick, known, wholes)
+        leads = [titles.lead(title, self._separator) for title in self._titles(shard)]
+        vectors = encode_units(self.encoder, passages, self.context, self.config.units, tick, known, wholes, leads)
         self._check(shard, vectors)
         progress(rows - reported, 0)
         table = _table(self.encoder.dimension, due, vectors)
@@ -154,6 +177,10 @@ class Encode(Stage):
         if self.originals is None:
             return None
         return self.originals.read(shard, columns=["text"])["text"].to_pylist()
+
+    def _titles(self, shard: int) -> list[str]:
+        """The passages' titles, in the passages' order; none if they are not encoded."""
+        return self.titles.read(shard, columns=["title"])["title"].to_pylist() if self.titles else []
 
     def _check(self, shard: int, vectors: UnitVectors) -> None:
         for kind in schemas.VECTOR_KINDS:

@@ -1,54 +1,83 @@
 """index_keywords: the units' texts → `terms` and BM25 shards.
 
 `terms` counts the words of every unit, shard by shard: BM25 needs these counts of the whole corpus for its scores.
-`bm25` then builds one index shard per units shard, and all together give the scores of a single index.
+`bm25` then builds one index shard per units shard, and all together give the scores of a single index. With
+encode.text=titled a unit has the words of its passage's title, as its vector does.
 """
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 
 from configs.schema import BM25Config, Unit
-from storage import files, schemas
+from storage import schemas
 from storage.artifacts import Artifact, File, Manifest
 from storage.indexes import bm25_shards, vocabulary
 from storage.indexes.bm25_shards import Corpus
+from tasks.encoders import titles
 from tasks.retrievers.words import VERSION, words
 from tasks.stage import Progress, ShardResult, Stage
 
 
+@dataclass(frozen=True)
+class Texts:
+    """The texts of an index: the table of every unit, and the passages whose titles stand before them, if any do."""
+
+    tables: Mapping[Unit, Artifact]
+    titled: Artifact | None
+
+    def inputs(self) -> dict[str, Artifact]:
+        return {artifact.table: artifact for artifact in (*self.tables.values(), self.titled) if artifact}
+
+    def identity(self) -> dict[str, Any]:
+        return {"words": VERSION} | ({"titled": titles.identity()} if self.titled else {})
+
+    def words(self, unit: Unit, shard: int) -> list[list[str]]:
+        """The words of a shard's units, in order."""
+        table = self.tables[unit].read(shard, columns=["passage_id", "text"])
+        own = words(table["text"].to_pylist())
+        if self.titled is None:
+            return own
+        passages = self.titled.read(shard, columns=["passage_id", "title"])
+        leads = words([titles.lead(title) for title in passages["title"].to_pylist()])
+        places = np.searchsorted(passages["passage_id"].to_numpy(), table["passage_id"].to_numpy())
+        return [leads[place] + text for place, text in zip(places, own, strict=True)]
+
+
 class Terms(Stage):
-    """Stage `terms`. `texts`: the table of a unit, by unit. Notes: the numbers of units and words of every kind."""
+    """Stage `terms`. Notes: the numbers of units and words of every kind."""
 
     name: ClassVar[str] = "terms"
     table: ClassVar[str] = "terms"
     section: ClassVar[str] = "bm25"
 
-    def __init__(self, store: Path, texts: Mapping[Unit, Artifact], config: BM25Config) -> None:
-        self.texts = dict(texts)
-        super().__init__(store, {artifact.table: artifact for artifact in texts.values()}, config)
+    def __init__(self, store: Path, texts: Texts, config: BM25Config) -> None:
+        self.texts = texts
+        super().__init__(store, texts.inputs(), config)
 
     def config_identity(self) -> dict[str, Any]:
         return {}
 
     def method_identity(self) -> dict[str, Any]:
-        return {"words": VERSION}
+        return self.texts.identity()
 
     def shards(self) -> list[int]:
-        return [record.shard for record in next(iter(self.texts.values())).completed().shards]
+        return [record.shard for record in next(iter(self.texts.tables.values())).completed().shards]
 
     def total_rows(self) -> int:
-        return sum(artifact.completed().rows[artifact.table] for artifact in self.texts.values())
+        return sum(artifact.completed().rows[artifact.table] for artifact in self.texts.tables.values())
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         rows_in, tables = 0, []
         notes: dict[str, int] = {}
-        for unit, artifact in self.texts.items():
-            units = words(read_texts(artifact.path(shard)))
+        for unit in self.texts.tables:
+            units = self.texts.words(unit, shard)
             documents = Counter(term for terms in units for term in set(terms))
             occurrences = Counter(term for terms in units for term in terms)
             tables.append(_table(unit, documents, occurrences))
@@ -56,11 +85,6 @@ class Terms(Stage):
             rows_in += len(units)
             progress(len(units), 0)
         return ShardResult(rows_in, {"terms": pa.concat_tables(tables)}, notes=notes)
-
-
-def read_texts(path: Path) -> list[str]:
-    """The texts of a shard of sentences or passages."""
-    return files.read_table(path, columns=["text"])["text"].to_pylist()
 
 
 def _table(unit: Unit, documents: Counter[str], occurrences: Counter[str]) -> pa.Table:
@@ -83,15 +107,15 @@ class BM25(Stage):
     section: ClassVar[str] = "bm25"
     config: BM25Config
 
-    def __init__(self, store: Path, texts: Mapping[Unit, Artifact], terms: Artifact, config: BM25Config) -> None:
-        self.texts, self.terms = dict(texts), terms
-        super().__init__(store, {**{units.table: units for units in texts.values()}, "terms": terms}, config)
+    def __init__(self, store: Path, texts: Texts, terms: Artifact, config: BM25Config) -> None:
+        self.texts, self.terms = texts, terms
+        super().__init__(store, {**texts.inputs(), "terms": terms}, config)
 
     def config_identity(self) -> dict[str, Any]:
         return {"k1": self.config.k1, "b": self.config.b}
 
     def method_identity(self) -> dict[str, Any]:
-        return {"bm25s": version("bm25s"), "method": bm25_shards.METHOD, "words": VERSION}
+        return {"bm25s": version("bm25s"), "method": bm25_shards.METHOD, **self.texts.identity()}
 
     def _counts(self) -> Manifest:
         return self.terms.completed()
@@ -106,17 +130,17 @@ class BM25(Stage):
         return self.artifact.file(f"{unit}.vocabulary.parquet")
 
     def prepared(self) -> list[Path]:
-        return [self.vocabulary(unit) for unit in self.texts]
+        return [self.vocabulary(unit) for unit in self.texts.tables]
 
     def prepare(self, progress: Progress) -> None:
         counts = [file.checked(self.store) for file in self._counts().files() if file.table == "terms"]
-        for unit in self.texts:
+        for unit in self.texts.tables:
             vocabulary.merge(counts, unit, self.vocabulary(unit))
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         rows_in, written = 0, []
-        for unit, artifact in self.texts.items():
-            units = words(read_texts(artifact.path(shard)))
+        for unit in self.texts.tables:
+            units = self.texts.words(unit, shard)
             written += self._build(shard, unit, units)
             rows_in += len(units)
             progress(len(units), 0)

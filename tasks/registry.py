@@ -205,7 +205,8 @@ def as_recorded(section: SectionT, path: str) -> SectionT:
         known = options_type(section).model_fields
     except UnknownName:
         return section
-    return with_options(section.without({key for key in section.given() if key not in known} | {*section.idle()}), path)
+    kept = section.without({key for key in section.given() if key not in known} | {*section.idle()})
+    return with_options(type(section).recorded(kept.given()), path)
 
 
 def make(section: Section, path: str) -> Any:

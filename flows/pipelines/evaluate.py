@@ -12,7 +12,7 @@ from configs.loading import ConfigError, build
 from configs.schema import EncodeConfig, LoadConfig, Unit
 from flows.pipelines.experiments import complete
 from flows.pipelines.run import Execute, Outcome, Plan
-from flows.pipelines.variants import with_indexes
+from flows.pipelines.variants import with_indexes, with_texts
 from storage.artifacts import Artifact, Manifest
 from storage.indexes.opened import OpenedIndex
 from storage.indexes.units import table_of
@@ -58,10 +58,10 @@ class EvaluationPlan(Plan):
 
     flow = "evaluate"
     parameters: Evaluate
-    """With the name of the index that every method searches, where it asked for a variant."""
+    """With what was left open: the index that every method searches, and what its contexts show."""
 
     def __init__(self, parameters: Evaluate) -> None:
-        parameters = with_indexes(complete(parameters))
+        parameters = with_texts(with_indexes(complete(parameters)))
         self.by_method = evaluation_stages(parameters)
         every = (stage for stages in self.by_method.values() for stage in stages.values())
         super().__init__(parameters, parameters.name, every)

@@ -13,7 +13,7 @@ from storage.runs import NamedIndex, Run, save_index
 from tasks.datasets.base import InputError, Passage
 from tasks.encode import Encode
 from tasks.index import Index
-from tasks.index_keywords import BM25, Terms
+from tasks.index_keywords import BM25, Terms, Texts
 from tasks.load import Load
 from tasks.registry import completed
 from tasks.split import Rewrite, split_stage
@@ -76,11 +76,10 @@ def index_stages(parameters: IndexCorpus) -> list[Stage]:
     load = Load(store, parameters.datasets, parameters.load)
     if "sentence" in parameters.encode.units:
         split = split_stage(store, load.artifact, parameters.split)
-        originals = load.artifact if isinstance(split, Rewrite) else None
-        encode = _encode(store, split.artifact, parameters, originals)
+        encode = _encode(store, split.artifact, parameters, load.artifact, isinstance(split, Rewrite))
         stages: list[Stage] = [load, split, encode, Index(store, split.artifact, encode.artifact, parameters.index)]
         return stages + _keyword_stages(parameters, {"sentence": split.artifact, "passage": load.artifact})
-    encode = _encode(store, load.artifact, parameters)
+    encode = _encode(store, load.artifact, parameters, load.artifact)
     stages = [load, encode, Index(store, load.artifact, encode.artifact, parameters.index)]
     return stages + _keyword_stages(parameters, {"passage": load.artifact})
 
@@ -90,13 +89,18 @@ def _keyword_stages(parameters: IndexCorpus, tables: dict[Unit, Artifact]) -> li
     if not parameters.bm25.enabled:
         return []
     store = parameters.store.absolute()
-    texts = {unit: table for unit, table in tables.items() if unit in parameters.encode.units}
+    texts = Texts(
+        {unit: table for unit, table in tables.items() if unit in parameters.encode.units},
+        tables["passage"] if parameters.encode.text == "titled" else None,
+    )
     terms = Terms(store, texts, parameters.bm25)
     return [terms, BM25(store, texts, terms.artifact, parameters.bm25)]
 
 
-def _encode(store: Path, units: Artifact, parameters: IndexCorpus, originals: Artifact | None = None) -> Encode:
-    stage = Encode(store, units, parameters.encode, originals)
+def _encode(
+    store: Path, units: Artifact, parameters: IndexCorpus, passages: Artifact, rewritten: bool = False
+) -> Encode:
+    stage = Encode(store, units, parameters.encode, passages, rewritten)
     if parameters.num_gpus is not None:
         if not stage.num_gpus:
             raise ConfigError(

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from configs.evaluation import Evaluate, Method
 from configs.loading import ConfigError, build, merged
-from configs.schema import USUAL_CONTEXT, IndexCorpus
+from configs.schema import USUAL_CONTEXT, EncodeConfig, IndexCorpus
 from configs.section import Section
 from storage.indexes.opened import IndexMismatch
 from storage.runs import NamedIndex, find_index, index_names
@@ -32,6 +32,20 @@ def with_indexes(parameters: Evaluate) -> Evaluate:
         for method in parameters.methods
     ]
     return parameters.model_copy(update={"methods": tuple(methods)})
+
+
+def with_texts(parameters: Evaluate) -> Evaluate:
+    """The parameters with what every method's contexts show: where nothing is said, what its index was encoded from.
+    Raises IndexNotFound."""
+    methods = tuple(_shown(parameters.store, method) for method in parameters.methods)
+    return parameters.model_copy(update={"methods": methods})
+
+
+def _shown(store: Path, method: Method) -> Method:
+    if not (method.retrieve and method.index) or method.refine.text:
+        return method
+    encoding = EncodeConfig.recorded(find_index(store, method.index).config["encode"])
+    return method.model_copy(update={"refine": method.refine.model_copy(update={"text": encoding.text})})
 
 
 def _variant(store: Path, method: Method, index: str) -> str:
@@ -78,10 +92,10 @@ def _indexes_of(store: Path, base: NamedIndex) -> Iterator[tuple[str, dict[str, 
             yield name, _settings(index.config)
 
 
-def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
+def _settings(config: Mapping[str, Any], read: Callable[[Section, str], Section] = as_recorded) -> dict[str, Any]:
     """By path ("encode.context"), all settings that determine an index of given sources. For an index of an older
-    version, newer settings have their defaults, and settings that no longer exist are dropped."""
-    whole = completed(build(IndexCorpus, config), read=as_recorded).model_dump(mode="json")
+    version, newer settings are what that did or their defaults, and settings that no longer exist are dropped."""
+    whole = completed(build(IndexCorpus, config), read=read).model_dump(mode="json")
     return dict(_flat({section: whole[section] for section in SECTIONS}))
 
 
@@ -94,7 +108,8 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def _command(store: Path, base: NamedIndex, wanted: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
-    usual = _settings({"datasets": base.config["datasets"], "name": base.name}) | {"encode.context": USUAL_CONTEXT}
+    usual = _settings({"datasets": base.config["datasets"], "name": base.name}, with_options)
+    usual |= {"encode.context": USUAL_CONTEXT}
     sets = [f"{key}={_text(wanted[key])}" for key in wanted if wanted[key] != usual.get(key) or key in asked]
     named = [key for key in asked if key != "encode.reuse"] or [*asked]
     name = "-".join([base.name, *(f"{key.rpartition('.')[2]}-{_text(wanted[key])}" for key in named)])

@@ -27,7 +27,7 @@ class OpenedIndex:
         """Raises IndexMismatch where an artifact is not what it was."""
         self.name, self.artifacts = name, dict(artifacts)
         self.manifests = {role: self._complete(artifact) for role, artifact in self.artifacts.items()}
-        self.encoding = EncodeConfig.model_validate(self.manifests["vectors"].config)
+        self.encoding = EncodeConfig.recorded(self.manifests["vectors"].config)
         self.config = IndexConfig.model_validate(self.manifests["faiss"].config)
         self.units = Units(self.artifacts, self.encoding.context)
         self._checksums = {

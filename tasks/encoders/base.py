@@ -33,7 +33,10 @@ class LateEncoded:
 
 
 class Encoder(Protocol):
-    """A class with `Options`, an EncodeConfig with the encoder's own settings; the constructor takes an instance."""
+    """A class with `Options`, an EncodeConfig with the encoder's own settings; the constructor takes an instance.
+
+    It may say what stands between a title and a text, `separator`; else that is titles.SEPARATOR.
+    """
 
     version: ClassVar[str]
     dimension: int
@@ -61,5 +64,5 @@ class Encoder(Protocol):
 
     def encode_late(self, passages: Sequence[str], spans: Sequence[Spans], tick: Tick = ...) -> LateEncoded:
         """Vectors of every sentence from its passage's forward pass; `spans`: character ranges that partition a
-        passage."""
+        passage, or what comes after its title."""
         ...

@@ -16,7 +16,7 @@ is known from an earlier corpus is not encoded again.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -69,21 +69,28 @@ def encode_units(
     tick: Tick,
     known: Mapping[str, Known] | None = None,
     originals: Sequence[str] | None = None,
+    leads: Sequence[str] | None = None,
 ) -> UnitVectors:
     """Encode passages given as lists of sentences. The joined sentences are the passage, unless `originals` gives it.
 
-    `known` holds, by kind, the vectors that need not be encoded again; it has the same rows as the result.
+    `known` holds, by kind, the vectors that need not be encoded again; it has the same rows as the result. `leads`:
+    what stands before every text of a passage, a title and its separator; nothing by default.
     """
     has_context = np.array([len(s) > 1 for s in passages for _ in s], dtype=bool)
+    leads = leads or [""] * len(passages)
     if is_late(mode, units):
         rows = [len(has_context), 0, len(passages)]
-        return _late(encoder, passages, has_context, tick, known or _nothing(encoder, rows))
-    cores = [sentence.strip() for sentences in passages for sentence in sentences] if "sentence" in units else []
+        return _late(encoder, passages, leads, has_context, tick, known or _nothing(encoder, rows))
+    cores = len(has_context) if "sentence" in units else 0
     contexts = int(has_context.sum()) if cores and mode == "exact" else 0
+    wholes = len(passages) if wants_passages(mode, units) else 0
     joined = originals or ["".join(sentences) for sentences in passages]
-    wholes = [text.strip() for text in joined] if wants_passages(mode, units) else []
-    texts = chain(cores, _other_sentences(passages) if contexts else (), wholes)
-    known = known or _nothing(encoder, [len(cores), contexts, len(wholes)])
+    texts = chain(
+        (lead + text.strip() for lead, own in zip(leads, passages, strict=True) for text in own) if cores else (),
+        _other_sentences(passages, leads) if contexts else (),
+        (lead + text.strip() for lead, text in zip(leads, joined, strict=True)) if wholes else (),
+    )
+    known = known or _nothing(encoder, [cores, contexts, wholes])
     is_known = np.concatenate([known[kind].found for kind in VECTOR_KINDS])
     vectors = np.concatenate([known[kind].vectors for kind in VECTOR_KINDS])
     missing = int((~is_known).sum())
@@ -94,16 +101,16 @@ def encode_units(
         vectors = _shaped(vectors, encoded.vectors)
         vectors[[row for rows in batch.values() for row in rows]] = np.repeat(encoded.vectors, sizes, axis=0)
         tokens, truncated = tokens + encoded.tokens, truncated + encoded.truncated
-    core, context, passage = np.split(vectors, [len(cores), len(cores) + contexts])
-    return UnitVectors(core, context, has_context[: len(cores)], passage, tokens, truncated)
+    core, context, passage = np.split(vectors, [cores, cores + contexts])
+    return UnitVectors(core, context, has_context[:cores], passage, tokens, truncated)
 
 
-def _other_sentences(passages: Sequence[Sequence[str]]) -> Iterator[str]:
+def _other_sentences(passages: Sequence[Sequence[str]], leads: Sequence[str]) -> Iterator[str]:
     """The context text of every sentence that has one: its passage without the sentence."""
-    for sentences in passages:
+    for lead, sentences in zip(leads, passages, strict=True):
         if len(sentences) > 1:
             for position in range(len(sentences)):
-                yield "".join([*sentences[:position], *sentences[position + 1 :]]).strip()
+                yield lead + "".join([*sentences[:position], *sentences[position + 1 :]]).strip()
 
 
 def _batches(texts: Iterable[str], is_known: NDArray[np.bool_]) -> Iterator[dict[str, list[int]]]:
@@ -132,6 +139,7 @@ def _scaled(tick: Tick, part: float) -> Tick:
 def _late(
     encoder: Encoder,
     passages: Sequence[Sequence[str]],
+    leads: Sequence[str],
     has_context: NDArray[np.bool_],
     tick: Tick,
     known: Mapping[str, Known],
@@ -143,10 +151,10 @@ def _late(
     core, context, passage = (known[kind].vectors for kind in VECTOR_KINDS)
     if not missing.any():
         return UnitVectors(core, context, has_context, passage, 0, 0)
-    chosen = [passages[row] for row in np.flatnonzero(missing)]
-    ends = [list(accumulate(map(len, sentences))) for sentences in chosen]
-    spans = [list(zip([0, *stops], stops, strict=False)) for stops in ends]
-    late = encoder.encode_late(["".join(sentences) for sentences in chosen], spans, tick)
+    chosen = [[leads[row], *passages[row]] for row in np.flatnonzero(missing)]
+    bounds = [list(accumulate(map(len, parts))) for parts in chosen]
+    spans = [list(pairwise(bound)) for bound in bounds]
+    late = encoder.encode_late(["".join(parts) for parts in chosen], spans, tick)
     core, context, passage = (_shaped(vectors, late.core) for vectors in (core, context, passage))
     of_missing = missing[owner]
     passage[missing] = late.passage

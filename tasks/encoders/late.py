@@ -1,8 +1,8 @@
 """Sentence and passage vectors from one forward pass over a passage.
 
 This is late chunking's pooling (arXiv 2409.04701): means over the token states of one pass over the passage, which
-become ParetoRAG's core and context (tasks/encoders/contexts.py). Special tokens and a prompt's tokens belong to no
-sentence: they are in the passage, and in no core.
+become ParetoRAG's core and context (tasks/encoders/contexts.py). Special tokens and those of a prompt and of a title
+belong to no sentence: they are in the passage, and in no core.
 """
 
 from collections.abc import Iterator, Sequence
@@ -68,15 +68,17 @@ def _cuts(
 ) -> Iterator[tuple[list[int], list[int]]]:
     """A passage's tokens in windows of `limit`, cut between sentences where possible: (ids, sentences).
 
-    `text` starts with a prompt of `prompt` characters, which is repeated at the start of every window.
+    `text` starts with a prompt of `prompt` characters, and the passage with a title if its first span does not start at
+    0; both are repeated at the start of every window.
     """
     # An Encoding builds its lists anew at every access.
     tokens, offsets = encoding.ids, encoding.offsets
     inner = np.flatnonzero(np.array(encoding.special_tokens_mask) == 0)
     head, tail = (int(inner[0]), int(inner[-1]) + 1) if len(inner) else (len(tokens), len(tokens))
     starts = [_first_letter(text, *offset) for offset in offsets[head:tail]]
-    head += int(np.searchsorted(starts, prompt))
-    prefix, suffix = tokens[:head], tokens[tail:]
+    own = head + int(np.searchsorted(starts, prompt))
+    head += int(np.searchsorted(starts, prompt + spans[0][0]))
+    prefix, suffix = tokens[: min(head, max(own, limit // 2))], tokens[tail:]  # sentences have half of it at least
     tokens, starts = tokens[head:tail], starts[len(starts) - (tail - head) :] if tail > head else []
     sentences = np.searchsorted([start + prompt for start, _ in spans], starts, side="right") - 1
     room = limit - len(prefix) - len(suffix)

@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from configs.evaluation import RefineConfig
+
 Tick = Callable[[int, int], None]
 """Called with the questions finished since the last call and the tokens that a model computed for them."""
 
@@ -25,6 +27,10 @@ class Hit:
     passage_id: int
     start: int
     end: int
+
+    def label(self, options: RefineConfig) -> str:
+        """What a prompt shows before the text: with refine.text=titled its passage's title, if that has one."""
+        return f"{self.title}: " if options.text == "titled" and self.title else ""
 
 
 @dataclass(frozen=True, slots=True)

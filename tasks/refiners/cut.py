@@ -46,7 +46,7 @@ class Cut:
         contexts = []
         words, tokens = self.options.max_words, self.options.max_tokens
         for hit in hits[: self.options.top_k]:
-            label = f"{hit.title}: " if self.options.text == "titled" and hit.title else ""
+            label = hit.label(self.options)
             text = hit.text.strip()
             shown = first(label + text, words, tokens)
             if len(shown) > len(label):

@@ -9,6 +9,7 @@ as in `cut`. If there are at most top_k hits, all are taken.
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -36,7 +37,7 @@ class Mmr:
             "index", description="Which vectors tell likeness, the index's own or MiniLM's of the texts (the paper)."
         )
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     workers = None
 
     def __init__(self, options: Options) -> None:
@@ -66,12 +67,12 @@ class Mmr:
         return self.cut.refine(questions, taken, tick=tick)
 
     def _encoded(self, questions: Sequence[str], hits: Sequence[Sequence[Hit]]) -> Vectors:
-        """MiniLM's vectors; every distinct text is encoded once."""
-        texts = dict.fromkeys(hit.text for question_hits in hits for hit in question_hits)
-        places = {text: place for place, text in enumerate(texts)}
+        """MiniLM's vectors of what a prompt shows; every distinct text is encoded once."""
+        shown = [[hit.label(self.options) + hit.text for hit in question_hits] for question_hits in hits]
+        places = {text: place for place, text in enumerate(dict.fromkeys(chain(*shown)))}
         of_hits = self.encoder.encode([*places]).vectors
         of_questions = self.encoder.encode_questions(questions).vectors
-        return Vectors(of_questions, [of_hits[[places[hit.text] for hit in question_hits]] for question_hits in hits])
+        return Vectors(of_questions, [of_hits[[places[text] for text in texts]] for texts in shown])
 
 
 def mmr(vectors: Vectors, weight: float, k: int | None = None) -> list[list[int]]:

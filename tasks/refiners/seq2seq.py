@@ -82,7 +82,4 @@ class Seq2SeqRefiner:
         return Refined(contexts, tokens, notes)
 
     def _documents(self, hits: Sequence[Hit]) -> str:
-        titled = self.options.text == "titled"
-        labels = (f"{hit.title}: " if titled and hit.title else "" for hit in hits)
-        shown = [label + hit.text.strip() for label, hit in zip(labels, hits, strict=True)]
-        return "\n".join(shown[: self.options.top_k])
+        return "\n".join(hit.label(self.options) + hit.text.strip() for hit in hits[: self.options.top_k])

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from configs.evaluation import Method
+from configs.schema import EncodeConfig
 from storage.artifacts import Manifest
 from storage.runs import Run
 from tasks.reports.contents import IndexResult
 from tasks.reports.costs import ledger_of
 from tasks.reports.runs import read_manifest
 
-SHOWN = ("encoder", "context", "units")
+SHOWN = ("encoder", "context", "units", "text")
 OF_QUESTIONS = ("asked", "question_vectors")
 """What a method's hits were found by, and not in."""
 
@@ -72,7 +73,8 @@ def _rows(manifests: dict[str, Manifest], table: str) -> int:
 
 def _settings(manifests: dict[str, Manifest]) -> str:
     splitter = [f"splitter={manifests['sentences'].config['splitter']}"] if "sentences" in manifests else []
-    encoding = [f"{key}={_text(manifests['vectors'].config[key])}" for key in SHOWN]
+    recorded = EncodeConfig.recorded(manifests["vectors"].config)
+    encoding = [f"{key}={_text(getattr(recorded, key))}" for key in SHOWN]
     return ", ".join([*splitter, *encoding, f"type={manifests['faiss'].config['type']}"])
 
 

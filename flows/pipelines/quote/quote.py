@@ -25,7 +25,9 @@ from storage.costs import charge
 from storage.quotes import Quote, find, save
 from tasks.datasets.base import InputError, Passage
 from tasks.datasets.sizes import Size, shard_count, size_of
+from tasks.encode import Encode
 from tasks.encoders import reuse
+from tasks.encoders.titles import salts
 from tasks.load import Load
 from tasks.split import Split
 from tasks.stage import Stage
@@ -211,9 +213,11 @@ def _sizes(passages: int) -> tuple[int, int, int]:
 
 
 def _share_known(stages: Sequence[Stage], surveyed: Survey) -> float:
-    encode = next(stage for stage in stages if stage.name == "encode")
+    encode = next(stage for stage in stages if isinstance(stage, Encode))
     bases = reuse.candidates(encode.artifact, encode.description())
-    return reuse.share_known(bases, np.array([key for key, _ in surveyed.sample], np.int64))
+    ids, passages = zip(*surveyed.sample, strict=True)
+    known_by = salts([passage.title if encode.titles else "" for passage in passages])
+    return reuse.share_known(bases, np.array(ids, np.int64), known_by)
 
 
 def _quote(
