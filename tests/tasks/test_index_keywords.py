@@ -68,8 +68,10 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("unit", ["sentence", "passage"])
 def test_a_corpus_in_shards_is_scored_as_one(store: Path, unit: str) -> None:
     rows = table(store, f"{unit}s")
+    titles = {row["passage_id"]: row["title"] for row in table(store, "passages").to_pylist()}
     whole = bm25s.BM25(k1=0.9, b=0.4, method="lucene")
-    whole.index(words(rows["text"].to_pylist()), show_progress=False)
+    texts = [f"{titles[row['passage_id']]}: {row['text']}" for row in rows.to_pylist()]
+    whole.index(words(texts), show_progress=False)
     known = [word for word in words([QUESTION])[0] if word in whole.vocab_dict]
     truth = dict(zip(rows[f"{unit}_id"].to_pylist(), whole.get_scores(known).tolist(), strict=True))
     hits = Searcher.named(store, "test").hits(QUESTION, RetrieveConfig(retriever="bm25", unit=unit, top_k=15))

@@ -77,7 +77,7 @@ def test_what_an_older_version_recorded_is_read() -> None:
         "reuse": True,
     }
     assert as_recorded(EncodeConfig.model_validate(old), "encode").model_dump() == {
-        "encoder": old["encoder"], "context": "late", "units": ("sentence", "passage"), "reuse": True
+        "encoder": old["encoder"], "context": "late", "units": ("sentence", "passage"), "text": "unit", "reuse": True
     }  # fmt: skip
     old_index = {"type": "flat", "layout": "dual", "alpha": 0.8, "recall": 0.95, "hnsw_m": 32, "nlist": None}
     recorded = as_recorded(IndexConfig.model_validate(old_index), "index")
