@@ -27,6 +27,7 @@ from tasks.datasets.base import InputError
 from tasks.registry import UnknownName
 from tasks.report import read_report, write_report
 from tasks.reports.runs import NoReport, find_run
+from tasks.splitters.tokens import count_tokens
 from tasks.stage import Stage
 from tests.support.indexing import contents, index, sql
 
@@ -291,6 +292,26 @@ def test_contexts_are_cut_to_a_budget_and_widened_to_passages(store: Path) -> No
     assert all(len(texts) == 2 and ": " in texts[0] for texts, _ in rows["few"])
     passages = {row[0].strip() for row in sql(store, "SELECT text FROM passages")}
     assert all(set(texts) <= passages and len(set(texts)) == len(texts) for texts, _ in rows["passages"])
+
+
+def test_contexts_show_what_their_index_was_encoded_from(store: Path) -> None:
+    """The run records it, whether or not anybody said it."""
+    index(store, CORPUS, name="bare", encode={"text": "unit"})
+    methods = {
+        "titled": {},
+        "bare": {"index": "bare"},
+        "said": {"index": "bare", "refine": {"text": "titled"}},
+        "none": {"retrieve": None},
+    }
+    outcome = run(store, {**THREE, "methods": methods})
+    recorded = {method["name"]: method["refine"]["text"] for method in outcome.run.config["methods"]}
+    assert recorded == {"titled": "titled", "bare": "unit", "said": "titled", "none": None}
+    titles = {row[0] for row in sql(store, "SELECT title FROM passages")}
+    for name in ("titled", "bare", "said"):
+        fingerprint = outcome.methods[name]["refine"].artifact.split("/")[1]
+        rows = sql(store, f"SELECT text, tokens FROM evidence WHERE fingerprint = '{fingerprint}'")
+        assert all((text.partition(": ")[0] in titles) == (name != "bare") for text, _ in rows)
+        assert all(tokens == count_tokens(text) for text, tokens in rows)
 
 
 def test_reports_are_read_from_the_store(store: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configs.schema import ContextMode
+from configs.schema import ContextMode, Text
 from flows.pipelines.run import Outcome
 from storage.artifacts import Artifact, ShardRecord
 from tasks.encoders import contexts
@@ -19,6 +19,15 @@ def write(folder: Path, texts: list[str]) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "corpus.jsonl"
     file.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return f"jsonl:{file}"
+
+
+def write_titled(folder: Path, titles: dict[int, str]) -> str:
+    """The passages with these numbers, each with its title."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "titled.jsonl"
+    rows = [{"text": passage(number), "title": title} for number, title in titles.items()]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return f"jsonl:{file}"
 
 
@@ -83,6 +92,41 @@ def test_any_corpus_comes_out_the_same_after_any_other(
     assert {name: digest for name, digest in contents(folder / "s").items() if name in fresh} == fresh
     if after <= before:
         assert tokens(outcome) == 0
+
+
+TITLES = st.dictionaries(st.integers(0, 25), st.sampled_from(["", " ", "Ouse", "Nidd"]), max_size=20)
+TEXT: st.SearchStrategy[Text] = st.sampled_from(["titled", "unit"])
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.tuples(TITLES, TEXT, st.sampled_from([3, 100])), max_size=2),
+    TITLES.filter(bool),
+    TEXT,
+    st.sampled_from(["exact", "late"]),
+)
+def test_titles_that_change_are_encoded_again_and_no_others(
+    tmp_path_factory, earlier: list, titles: dict[int, str], text: Text, mode: ContextMode
+) -> None:
+    """After any corpora of other titles, with titles or without: the vectors are those of a fresh store."""
+    folder = tmp_path_factory.mktemp("titles")
+    held: set[tuple[int, str]] = set()
+    for before, before_text, shards in earlier:
+        if before:
+            given_before = {"encode": {"context": mode, "text": before_text}, "load": {"shard_passages": shards}}
+            index(folder / "s", write_titled(folder, before), **given_before)
+            held |= {(number, title.strip() if before_text == "titled" else "") for number, title in before.items()}
+    corpus = write_titled(folder, titles)
+    given_now = {"encode": {"context": mode, "text": text}, "split": {"sample_chars": 1}}
+    outcome = index(folder / "s", corpus, **given_now)
+    index(folder / "fresh", corpus, **given_now)
+    fresh = contents(folder / "fresh")
+    assert {name: digest for name, digest in contents(folder / "s").items() if name in fresh} == fresh
+    due = {(number, title.strip() if text == "titled" else "") for number, title in titles.items()}
+    per_passage = {"exact": 7, "late": 4}[mode]  # three sentences, their contexts, the passage
+    (encode,) = (manifest for manifest in outcome.manifests if manifest.stage == "encode")
+    if encode.artifact not in outcome.reused:
+        assert reused(outcome) == per_passage * len(due & held)
 
 
 def test_another_context_mode_takes_the_vectors_that_both_have(tmp_path: Path) -> None:
