@@ -116,7 +116,10 @@ def test_the_title_finds_what_the_sentence_does_not_name(tmp_path: Path, mode: C
     settings: dict[str, Any] = {"encode": {"context": mode}, "bm25": {"enabled": True}}
     index(tmp_path, corpus(tmp_path, rows), **settings)
     searcher = Searcher.named(tmp_path, "test")
-    for retrieve in ({"retriever": "core_context"}, {"retriever": "passage"}, {"retriever": "bm25"}):
+    retrievers: list[dict[str, Any]] = [{"retriever": "passage"}, {"retriever": "bm25"}]
+    if mode != "late":  # a bag of words has no states that know of the title
+        retrievers.append({"retriever": "core_context"})
+    for retrieve in retrievers:
         hits = searcher.hits("Ouse", RetrieveConfig(**retrieve, top_k=1))
         assert [hit.title for hit in hits] == ["Ouse"], retrieve
         assert hits[0].text in OUSE

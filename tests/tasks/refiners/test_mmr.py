@@ -86,7 +86,8 @@ def test_minilm_tells_likeness_where_it_is_asked_to() -> None:
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = tmp_path_factory.mktemp("store")
     # Of every text alone, so that the test can compute them again.
-    index(store, "synthetic:passages=120,questions=60,seed=3", bm25={"enabled": True}, encode={"context": "passage"})
+    encode = {"context": "passage", "text": "unit"}
+    index(store, "synthetic:passages=120,questions=60,seed=3", bm25={"enabled": True}, encode=encode)
     return store
 
 

@@ -36,7 +36,7 @@ TWO: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = tmp_path_factory.mktemp("indexed")
-    index(store, CORPUS, bm25={"enabled": True}, encode={"context": "passage"})
+    index(store, CORPUS, bm25={"enabled": True}, encode={"context": "passage", "text": "unit"})
     return store
 
 
@@ -148,7 +148,7 @@ def test_a_variant_is_found_by_its_settings_or_the_command_is_told(store: Path) 
     assert "encode.context=late" in made
     assert "encode.encoder=tests.support.fakes:HashEncoder" in made  # as the index that was named
     assert command(*made[: made.index("--store") + 2], "--runner", "serial")[0] == 0
-    index(store, CORPUS, name="elsewhere", encode={"context": "exact"})
+    index(store, CORPUS, name="elsewhere", encode={"context": "exact", "text": "unit"})
     index(store, "synthetic:passages=60,questions=10,seed=4", name="another-corpus", encode={"context": "exact"})
     found = report(store, variant)
     assert found.methods[0].settings["index"] == "elsewhere"
