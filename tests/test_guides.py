@@ -1,4 +1,4 @@
-"""Every command of the guides runs, in its page's order, on files that a user could have.
+"""Every command of the guides, and of the front pages, runs, in its page's order, on files that a user could have.
 
 Here they run in this process, serially where the page leaves the runner open; those with servers and clusters run in
 `test_guides_served.py` (slow).
@@ -12,14 +12,16 @@ import torch
 from typer.testing import CliRunner
 
 from flows.cli.main import app
-from tests.support.documents import GUIDES, Command, File, steps
+from tests.support.documents import FRONT, GUIDES, Command, File, steps
 from tests.support.fakes import ChatServer, completion
 from tests.support.own_files import write_own_files
 
 RUNNERS = {"index", "evaluate", "train"}
 GPU, SERVER, CLUSTER = "a GPU", "a server", "a cluster"
-SLOW = {"train": [pytest.mark.slow]}
-"""Pages that take minutes: three trainings."""
+SLOW = {"train": [pytest.mark.slow], "README": [pytest.mark.slow]}
+"""What takes minutes: three trainings, the demo."""
+SET_UP = {"make", "git", "cd", "."}
+"""How a reader comes to an environment; a test has one."""
 NEVER_RUN = {
     "export RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH=/home/me/ray-token",
     "ray start --head",
@@ -64,8 +66,10 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
     return Reader(monkeypatch)
 
 
-@pytest.mark.parametrize("page", [pytest.param(page, id=page.stem, marks=SLOW.get(page.stem, ())) for page in GUIDES])
-def test_every_command_of_a_guide_runs(page: Path, reader: Reader) -> None:
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, id=page.stem, marks=SLOW.get(page.stem, ())) for page in (*GUIDES, *FRONT)]
+)
+def test_every_command_of_a_page_runs(page: Path, reader: Reader) -> None:
     with ChatServer(lambda *_: completion("1700")) as server:
         local = server.url.removeprefix("http://").removesuffix("/v1")
         for step in steps(page):
@@ -74,6 +78,8 @@ def test_every_command_of_a_guide_runs(page: Path, reader: Reader) -> None:
 
 
 def _runs_here(command: Command) -> bool:
+    if command.words()[0] in SET_UP:
+        return False
     return not command.served() and command.needs != CLUSTER and (command.needs != GPU or torch.cuda.is_available())
 
 

@@ -1,7 +1,8 @@
 """What a page of the documentation tells its reader to do: commands to run and files to write, in their order.
 
-Commands stand in fenced blocks of `bash`, one a line, with a comment behind them where one is needed; `# needs …` says
-what a reader's machine may lack. A file stands in a fenced block, and the paragraph before names it last: "`my.yaml`:".
+Commands stand in fenced blocks of `bash` or `sh`, one a line, with a comment behind them where one is needed;
+`# needs …` says what a machine may lack. A file stands in a fenced block, and the paragraph before ends with its name:
+"`a.yaml`:".
 """
 
 import re
@@ -12,6 +13,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+FRONT = [ROOT / "README.md", ROOT / "docs" / "index.md"]
+SHELL = {"bash", "sh"}
+FILES = {"yaml", "csv", "json", "jsonl"}
 _BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<content>.*?)^```$", re.MULTILINE | re.DOTALL)
 _NAMED = re.compile(r"`([\w./-]+\.\w+)`[^`]*:\s*\Z")
 
@@ -59,16 +63,14 @@ class Command:
 
 
 def steps(page: Path) -> Iterator[Command | File]:
-    """What the page tells to do. Raises ValueError for a block of neither commands nor a named file."""
+    """What the page tells to do; other blocks show what is printed, or a part."""
     text = page.read_text(encoding="utf-8")
     for block in _BLOCK.finditer(text):
         named = _NAMED.search(text, 0, block.start())
-        if block["language"] == "bash":
+        if block["language"] in SHELL:
             yield from (_command(line) for line in block["content"].splitlines() if line.strip())
-        elif named:
+        elif block["language"] in FILES and named:
             yield File(named[1], block["content"])
-        else:
-            raise ValueError(f"{page.name}: what is this block for?\n{block[0]}")
 
 
 def _command(line: str) -> Command:
