@@ -155,6 +155,10 @@ def type_in_words(schema: dict[str, Any]) -> str:
 def _bounds(schema: dict[str, Any]) -> str:
     """The bounds of a number: "0 to 1", "from 1", "above 0, at most 1"; '' if it has none."""
     if "minimum" in schema and "maximum" in schema:
-        return f"{schema['minimum']:g} to {schema['maximum']:g}"
+        return f"{_number(schema['minimum'])} to {_number(schema['maximum'])}"
     words = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
-    return ", ".join(f"{word} {schema[key]:g}" for key, word in words.items() if key in schema)
+    return ", ".join(f"{word} {_number(schema[key])}" for key, word in words.items() if key in schema)
+
+
+def _number(bound: float) -> str:
+    return f"{int(bound):,}" if bound == int(bound) else f"{bound:g}"

@@ -115,7 +115,7 @@ INDEX_QUALITY = table(
         column("bytes_per_vector", pa.float64(), "size of the index files per vector, ids and all", unit="bytes"),
         column("effort", pa.int32(), "nprobe of an ivf index, ef_search of hnsw, else 0"),
         column("recall_at_10", pa.float64(), "share of the exact top 10 that the index finds with this effort"),
-        column("standard_error", pa.float64(), "of recall_at_10, over the probes"),
+        column("standard_error", pa.float64(), "standard error of recall_at_10, over the probes"),
         column("probes", pa.int32(), "sample queries it was measured with; 0: exact by definition"),
         column("chosen", pa.bool_(), "whether a search takes this effort if not told otherwise"),
     ],

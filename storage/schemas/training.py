@@ -10,9 +10,9 @@ LABELS = table(
     [
         column("question_id", pa.int64(), "the question"),
         column("passage_id", pa.int64(), "the passage that was retrieved for it"),
-        column("rater", pa.float64(), "1: relevant, 0: not, as the first to be asked says; none: an error", True),
-        column("critic", pa.float64(), "what another made of that; none: nobody else was asked", True),
-        column("label", pa.float64(), "what counts of the two; none where there is an error", True),
+        column("rater", pa.float64(), "1: relevant, 0: not, as the first to be asked says; NULL: an error", True),
+        column("critic", pa.float64(), "what another made of that; NULL: nobody else was asked", True),
+        column("label", pa.float64(), "what counts of the two; NULL where there is an error", True),
         column("error", pa.string(), "why there is no label, else empty"),
     ],
 )
@@ -32,7 +32,7 @@ TRAINING_STEPS = table(
         column(
             "quality",
             pa.float64(),
-            "of the weights on the part that chooses among passes, where a pass ends with this step",
+            "quality of the weights on the part that chooses among passes, where a pass ends with this step",
             nullable=True,
         ),
     ],

@@ -46,10 +46,7 @@ ASKING = {
 
 
 class Judge:
-    """Any instruct model (critique.model, run by critique.engine) asked three questions: the answers' probabilities.
-
-    Raises ConfigError, EngineUnavailable where there is no such model, or one that lacks an answer's token.
-    """
+    """Any instruct model (critique.model, run by critique.engine) asked three questions: the answers' probabilities."""
 
     example: ClassVar[tuple[str, ...]] = ("critique.model=HuggingFaceTB/SmolLM2-1.7B-Instruct",)
 
@@ -66,6 +63,7 @@ class Judge:
     version: ClassVar[str] = "1"
 
     def __init__(self, options: Options) -> None:
+        """Raises ConfigError, EngineUnavailable where there is no such model, or one that lacks an answer's token."""
         if options.model is None:
             raise ConfigError("critic 'judge' needs a model: --set critique.model=NAME (Hugging Face) or a directory")
         self.engine: Engine = make_engine(options.engine, options, "critique", temperature=0.0, max_tokens=1)

@@ -34,10 +34,7 @@ if TYPE_CHECKING:
 
 
 class Punkt:
-    """NLTK's Punkt, trained without supervision on a sample of the corpus itself.
-
-    Call `load` before `split`; `train` needs neither.
-    """
+    """NLTK's Punkt, trained without supervision on a sample of the corpus itself."""
 
     class Options(TrainedOptions):
         model_config = ConfigDict(extra="forbid")
@@ -45,6 +42,7 @@ class Punkt:
     version: ClassVar[str] = "1"
 
     def __init__(self, options: Options) -> None:
+        """Call `load` before `split`; `train` needs neither."""
         self.options = options
         self._sentences: Sentences | None = None
 

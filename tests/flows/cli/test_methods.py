@@ -1,12 +1,17 @@
 """`vitalfew methods`: what there is, what can be set of it, and an example that can be parsed."""
 
 import shlex
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from rich.text import Text
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from configs.loading import build, parse_assignments
 from configs.schema import IndexCorpus, Search
+from flows.cli.descriptions import type_in_words
 from flows.cli.main import app
 from flows.pipelines.experiments import evaluation, find
 from tasks.registry import METHODS, completed
@@ -46,6 +51,27 @@ def test_options_come_with_type_default_and_meaning() -> None:
     assert "retrieve.alpha = 0.8  (number, 0 to 1)" in output
     assert "Weight of the core vector" in output
     assert "retrieve.top_k = 10  (integer, from 1)" in output[output.index("Of every retriever:") :]
+
+
+def test_types_are_words() -> None:
+    assert "index.recall = 0.95  (number, above 0, at most 1)" in shown("methods", "hnsw")
+    assert "retrieve.nprobe = null  (integer, from 1)" in shown("methods", "passage")
+    assert type_in_words({"type": "integer", "minimum": 0, "maximum": 10**12}) == "integer, 0 to 1,000,000,000,000"
+    options = [{"type": "number", "exclusiveMinimum": 0.5}, {"type": "null"}]
+    assert type_in_words({"anyOf": options}) == "number, above 0.5, or null"
+
+
+def commands(group: Any) -> Iterator[Any]:
+    for command in group.commands.values():
+        yield from commands(command) if hasattr(command, "commands") else [command]
+
+
+def test_no_help_loses_words_that_look_like_markup() -> None:
+    """Rich takes `[core_context]` for a tag and prints nothing."""
+    for command in commands(get_command(app)):
+        for parameter in command.params:
+            words = parameter.help or ""
+            assert Text.from_markup(words).plain == words, f"{command.name} {parameter.name}"
 
 
 def test_a_name_of_several_kinds_is_explained_in_each() -> None:
