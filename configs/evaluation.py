@@ -205,7 +205,7 @@ class Experiment(Execution):
     choose: dict[str, Any] | None = Field(
         None,
         description="Settings with the values to choose from on development questions; `by`: the metric that decides. "
-        "{retrieve.alpha: [0.3, 0.5, 0.8], on: development, by: accuracy}",
+        "For example `{retrieve.alpha: [0.3, 0.5, 0.8], on: development, by: accuracy}`.",
     )
     retrieve: dict[str, Any] | None = Field({}, description="Settings of `retrieve` for all methods.")
     label: dict[str, Any] | None = Field(None, description="Settings of `label` for all methods.")

@@ -20,7 +20,7 @@ from rich.text import Text
 from typer.main import get_command
 
 from configs.corpus import Corpus
-from configs.evaluation import Evaluate, Experiment, Method
+from configs.evaluation import Choose, Chosen, Evaluate, Experiment, Method
 from configs.schema import Execution, IndexCorpus
 from configs.section import Section
 from configs.training import TrainConfig
@@ -32,6 +32,8 @@ from storage.catalog.tables import documented, rows
 from tasks.registry import METHODS, summary
 
 REFERENCE = Path(__file__).parent / "reference"
+COMPILED = (Method, Choose, Chosen)
+"""What is made of an experiment's file, where it has another form: the experiment's own table says which."""
 
 
 def cell(words: str) -> str:
@@ -58,7 +60,10 @@ def table(*headings: str, of: Iterable[Iterable[str]]) -> Iterator[str]:
 
 
 def options(listed: Iterable[Setting]) -> Iterator[str]:
-    rows = ((code(each.name), code(each.default.strip('"')), each.type, prose(each.about)) for each in listed)
+    rows = (
+        (code(each.name), code(each.default.strip('"') or each.default), each.type, prose(each.about))
+        for each in listed
+    )
     yield from table("setting", "default", "type", "meaning", of=rows)
 
 
@@ -94,7 +99,7 @@ def _settings_page() -> Iterator[str]:
     ):
         yield from (f"## {title}", "", opening, "", *_top(models[0], shown))
         for name, section in chain.from_iterable(map(sections_of, models)):
-            if section not in shown and section is not Method:
+            if section not in shown and section not in COMPILED:
                 yield from (f"### `{name}`", "", *_section(name, section))
             shown.add(section)
 
