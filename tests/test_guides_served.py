@@ -90,9 +90,10 @@ def test_the_guide_to_schedules_from_a_fresh_server(tmp_path: Path) -> None:
     """A checkout with a corpus of its own: the UI starts and ends, then a server of Prefect's own runs a deployment."""
     write_own_files(tmp_path)
     shutil.copy(ROOT / "prefect.yaml", tmp_path)
-    shutil.copytree(ROOT / "flows", tmp_path / "flows")
+    for package in ("configs", "flows", "storage", "tasks"):
+        shutil.copytree(ROOT / package, tmp_path / package)
     port = str(free_port())
-    own = {"XDG_STATE_HOME": str(tmp_path / "state"), "PYTHONPATH": str(ROOT), "PREFECT_SERVER_API_PORT": port}
+    own = {"XDG_STATE_HOME": str(tmp_path / "state"), "PYTHONPATH": str(tmp_path), "PREFECT_SERVER_API_PORT": port}
     with terminal(tmp_path, **own) as shell:
         for step in steps(ROOT / "docs/guides/schedule.md"):
             if isinstance(step, File):
