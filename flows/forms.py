@@ -1,48 +1,24 @@
 """The forms that start a run in Prefect's UI: few fields, with drop-downs of the known names.
 
-The names in the drop-downs are those of the registry, of configs/experiments and of configs/recipes. A user's own
-method ("module:Class") goes into `more`, in the syntax of `--set`.
+flows/choices.py says where their names come from. A user's own method ("module:Class") goes into `more`, in the syntax
+of `--set`.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic_core import CoreSchema, core_schema
+from pydantic import Field, GetJsonSchemaHandler, model_validator
+from pydantic_core import CoreSchema
 
 from configs.evaluation import Evaluate
 from configs.loading import build, merged, parse_assignments
 from configs.schema import ContextMode, IndexCorpus, IndexType, Layout, Place
 from configs.section import Config
 from configs.training import TrainModel
-from flows.pipelines import experiments, recipes
+from flows.choices import NameOf, OneOf
+from flows.pipelines import recipes
 from flows.pipelines.experiments import evaluation, find
-from tasks.registry import METHODS, UnknownName
-
-
-@dataclass(frozen=True)
-class OneOf:
-    """Marks a text field as the name of a method of one kind, of an experiment, or of a recipe (or its file). A form
-    shows a drop-down for it."""
-
-    kind: str
-
-    def known(self) -> list[str]:
-        named = {"experiment": experiments.names, "recipe": recipes.names}
-        return named[self.kind]() if self.kind in named else sorted(METHODS[self.kind])
-
-    def check(self, value: str | None) -> str | None:
-        is_file = self.kind == "recipe" and Path(value or "").suffix in (".yaml", ".yml")
-        if value is not None and not is_file and value not in self.known():
-            raise UnknownName(self.kind, value, self.known())
-        return value
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(self.check, handler(source))
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {"type": "string", "enum": self.known()}
+from tasks.registry import METHODS, resolve
 
 
 class Form(Place):
@@ -72,16 +48,41 @@ class Source(Config):
     """A data set."""
 
     format: Annotated[str, OneOf("dataset")] = Field(description="Its format; `vitalfew datasets` explains each.")
-    path: str = Field(
-        min_length=1, description="PATH?option=value; of `synthetic` and `python_manual` their options alone."
-    )
+    path: str = Field("", description="FILE?option=value; of `synthetic` and `python_manual` their options alone.")
+
+    @model_validator(mode="after")
+    def _names_what_it_reads(self) -> Self:
+        method = resolve("dataset", self.format)
+        if method.reads_path and not self.path.strip():
+            example = method.example.partition(":")[2]
+            raise ValueError(f"format {self.format!r} reads a path, which is missing; for example {example}")
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """With the condition on `path`, so that Prefect's server refuses a form without one."""
+        source = handler.resolve_ref_schema(handler(schema))
+        pathless = [name for name in METHODS["dataset"] if not resolve("dataset", name).reads_path]
+        due = {"required": ["path"], "properties": {"path": {"minLength": 1}}}
+        return source | {"if": {"properties": {"format": {"not": {"enum": pathless}}}}, "then": due}
+
+    def specification(self) -> str:
+        """As the command line takes it: FORMAT:PATH?option=value."""
+        return f"{self.format}:{self.path}" if self.path else self.format
 
 
 class EvaluateForm(Form):
     """An experiment by its name, and what is to be otherwise. An empty field is as the experiment has it."""
 
-    experiment: Annotated[str, OneOf("experiment")] = Field("quickstart", description="What is set side by side.")
-    index: str | None = Field(None, description="The named index of methods that name none.")
+    experiment: Annotated[str, NameOf("experiment")] = Field(
+        "quickstart", description="What is set side by side; one of your own is experiments/NAME.yaml beside the store."
+    )
+    index: Annotated[str | None, NameOf("index")] = Field(
+        None, description="What is searched by methods that name no index. A new one is listed when its run has ended."
+    )
+    questions: Source | None = Field(
+        None, description="A data set whose questions are asked; empty: those of the index's own data sets."
+    )
     sample: int | None = Field(None, ge=1, description="Questions to ask, a random choice.")
     encoder: Annotated[str | None, OneOf("encoder")] = Field(None, description="Of the index that is searched.")
     context: ContextMode | None = Field(None, description="Of the index: where a sentence's context vector comes from.")
@@ -98,7 +99,7 @@ class EvaluateForm(Form):
         encode = {"encoder": self.encoder, "context": self.context}
         given = {
             "index": self.index,
-            "questions": {"sample": self.sample},
+            "questions": {"dataset": self.questions and self.questions.specification(), "sample": self.sample},
             "variant": {"encode": encode},
             "retrieve": {"retriever": self.retriever, "alpha": self.alpha, "top_k": self.top_k},
             "generate": {"generator": self.generator},
@@ -106,7 +107,7 @@ class EvaluateForm(Form):
             "select": {"selector": self.selector},
             **self.model_dump(include={*Place.model_fields}),
         }
-        name, settings = find(self.experiment)
+        name, settings = find(self.experiment, self.store)
         layer = merged(_filled(given), parse_assignments(self.more))
         return evaluation(name, settings, layer)
 
@@ -165,13 +166,15 @@ class TrainForm(Form):
 
 
 def _specifications(sources: tuple[Source, ...]) -> list[str]:
-    return [f"{source.format}:{source.path}" for source in sources]
+    return [source.specification() for source in sources]
 
 
 class ReEncode(Form):
     """Parameters of the flow `re_encode`."""
 
-    corpus: str = Field(description="A corpus of configs/corpora, or of the directory `corpora`.")
+    corpus: Annotated[str, NameOf("corpus")] = Field(
+        description="A file corpora/NAME.yaml beside the store, or `demo`."
+    )
     corpora: Path | None = Field(
         None, description="Directory of corpora of your own; default: `corpora` beside the store."
     )

@@ -107,7 +107,7 @@ def _deployment(flow: Flow[..., Any], given: dict[str, Any], schedules: list[Any
 
 
 def _reencoding(flow: Flow[..., Any], store: Path, own: Path | None) -> RunnerDeployment:
-    """With a schedule for each corpus that has one, and the known corpora as a drop-down."""
+    """With a schedule for each corpus that has one."""
     files = corpora(store, own)
     place = {"store": str(store)} | ({"corpora": str(own)} if own else {})
     schedules = []
@@ -119,10 +119,7 @@ def _reencoding(flow: Flow[..., Any], store: Path, own: Path | None) -> RunnerDe
                 schedules.append(Cron(corpus.cron, timezone=corpus.timezone, parameters={"parameters": given}))
             except ValueError as error:
                 raise ValueError(f"{files[name]}: cron {corpus.cron!r}: {error}") from None
-    deployment = _deployment(flow, place, schedules)
-    schema = deployment._parameter_openapi_schema.definitions["ReEncode"]["properties"]["corpus"]
-    schema["enum"] = sorted(files)
-    return deployment
+    return _deployment(flow, place, schedules)
 
 
 def _settle_lost_runs(identifiers: list[Any]) -> None:

@@ -49,7 +49,7 @@ def evaluate(
     with explained_errors():
         from flows.pipelines.experiments import evaluation, find
 
-        name, settings = find(experiment)
+        name, settings = find(experiment, store)
         given = {"store": store, "workers": workers, "runner": runner and runner.value, "index": index}
         parameters = evaluation(name, settings, *layers(None, assignments, **given))
         _show(execute(parameters, _flow).report)
@@ -110,8 +110,13 @@ def runs(store: StoreOption = DEFAULT_STORE) -> None:
         out.print("\nThe table of an evaluation again:  vitalfew report RUN")
 
 
-def experiments() -> None:
-    """List the experiments that `evaluate` knows by name, with the table or figure that each repeats."""
+def experiments(store: StoreOption = DEFAULT_STORE) -> None:
+    """List the experiments that `evaluate` knows by name, with the table or figure that each repeats.
+
+    One of your own, experiments/NAME.yaml beside the store, is listed with them:
+
+        vitalfew experiments --store store
+    """
     with explained_errors():
         from flows.pipelines.experiments import find, names
 
@@ -119,8 +124,11 @@ def experiments() -> None:
         table.add_column("experiment", no_wrap=True)
         table.add_column("repeats", max_width=20)
         table.add_column("what it is for")
-        for name in names():
-            settings = find(name)[1]
+        for name in names(store):
+            settings = find(name, store)[1]
             table.add_row(name, *(escape(str(settings.get(key, ""))) for key in ("repeats", "about")))
         out.print(table)
-        out.print("\nOne of your own: a YAML file of that form,  vitalfew evaluate my.yaml --index NAME")
+        out.print(
+            "\nOne of your own: a YAML file of that form, experiments/NAME.yaml beside the store or anywhere else,"
+            "  vitalfew evaluate FILE.yaml --index NAME"
+        )

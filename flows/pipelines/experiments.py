@@ -29,22 +29,34 @@ from tasks.registry import UnknownName, completed, nearest, options_type, where,
 
 FOLDER = Path(__file__).parents[2] / "configs" / "experiments"
 CHOSEN_ON = "development"
+USUAL_STORE: Path = Experiment.model_fields["store"].default
 ANY_INDEX = {"index": "any"}
 
 
-def names() -> list[str]:
-    return sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.yaml"))
+def experiments(store: Path = USUAL_STORE) -> dict[str, Path]:
+    """The files of all experiments by name; the directory `experiments` beside the store takes precedence."""
+    folders = (FOLDER, store.absolute().parent / "experiments")
+    return {
+        path.relative_to(folder).with_suffix("").as_posix(): path
+        for folder in folders
+        for path in sorted(folder.rglob("*.yaml"))
+    }
 
 
-def find(name: str) -> tuple[str, dict[str, Any]]:
-    """An experiment's name and settings: one of configs/experiments, or a file. Raises UnknownName, ConfigError."""
+def names(store: Path = USUAL_STORE) -> list[str]:
+    return sorted(experiments(store))
+
+
+def find(name: str, store: Path = USUAL_STORE) -> tuple[str, dict[str, Any]]:
+    """An experiment's name and settings: one of configs/experiments, one beside the store, or a file. Raises
+    UnknownName, ConfigError."""
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
         return path.stem, read_yaml(path)
-    path = FOLDER / f"{name}.yaml"
-    if name not in names():
-        raise UnknownName("experiment", name, names())
-    return name, read_yaml(path)
+    known = experiments(store)
+    if name not in known:
+        raise UnknownName("experiment", name, sorted(known))
+    return name, read_yaml(known[name])
 
 
 def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]) -> Evaluate:

@@ -119,7 +119,7 @@ def _temporary() -> Server:
         bound.bind((HOST, 0))
         server = Server(f"http://{HOST}:{bound.getsockname()[1]}", new_secret())
         process = subprocess.Popen(
-            [sys.executable, "-m", "flows.server.api", str(bound.fileno())],
+            [sys.executable, "-m", "flows.server.api", "--descriptor", str(bound.fileno())],
             stdin=subprocess.PIPE,  # closes when this process ends
             pass_fds=[bound.fileno()],
             env={

@@ -1,16 +1,17 @@
 """The process of Prefect's server, with its UI where that is on, on the loopback interface alone and behind a guard.
 
-    python -m flows.server.api [DESCRIPTOR]
+    python -m flows.server.api [--descriptor NUMBER] [--store STORE [--corpora DIR]]
 
-It ends with the process that started it. DESCRIPTOR is of a socket that is bound already. All settings are environment
-variables of Prefect's (`flows/server/service.py`).
+It ends with the process that started it. The descriptor is of a socket that is bound already; the forms offer what lies
+in the store and beside it. All settings are environment variables of Prefect's (`flows/server/service.py`).
 """
 
 import os
 import signal
 import socket
-import sys
 import threading
+from argparse import ArgumentParser
+from pathlib import Path
 
 HOST = "127.0.0.1"
 
@@ -25,18 +26,20 @@ def end_with_parent() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def serve(descriptor: int | None) -> None:
+def serve(descriptor: int | None, store: Path | None, corpora: Path | None) -> None:
     import uvicorn
     from prefect.server.api.server import create_app
     from prefect.settings import get_current_settings
 
+    from flows.server.fresh import FreshForms
     from flows.server.guard import Guard, origins
 
     settings = get_current_settings().server
     bound = socket.socket(fileno=descriptor) if descriptor is not None else None
     port = bound.getsockname()[1] if bound else settings.api.port
     configured = settings.ui.api_url if "api_url" in settings.ui.model_fields_set else None  # not Prefect's default
-    app = Guard(create_app(final=True), origins(port, configured))
+    prefect = create_app(final=True)
+    app = Guard(FreshForms(prefect, store, corpora) if store else prefect, origins(port, configured))
     os.umask(0o077)  # for the database; what the application wrote before is the UI's pages, beside Prefect's code
     config = uvicorn.Config(app, host=HOST, port=port, log_level="warning", timeout_graceful_shutdown=2)
     uvicorn.Server(config).run(sockets=[bound] if bound else None)
@@ -44,4 +47,8 @@ def serve(descriptor: int | None) -> None:
 
 if __name__ == "__main__":
     end_with_parent()
-    serve(int(sys.argv[1]) if sys.argv[1:] else None)
+    arguments = ArgumentParser()
+    arguments.add_argument("--descriptor", type=int)
+    arguments.add_argument("--store", type=Path)
+    arguments.add_argument("--corpora", type=Path)
+    serve(**vars(arguments.parse_args()))

@@ -69,7 +69,7 @@ class Service:
         self.ready = folder / "ready"
         own = [str(corpora.absolute())] if corpora else []
         self.commands = {
-            "server": ["flows.server.api"],
+            "server": ["flows.server.api", "--store", str(store.absolute()), *(["--corpora", *own] if own else [])],
             "runner": ["flows.serve", str(store.absolute()), str(self.ready), *own],
         }
         self.processes: dict[str, subprocess.Popen[bytes]] = {}

@@ -1,14 +1,51 @@
-"""What a person fills in, and the corpora that a schedule knows by name."""
+"""What a person fills in, and the names that a form offers."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prefect.utilities.callables import parameter_schema
+from prefect.utilities.schema_tools.validation import ValidationError as Refused
+from prefect.utilities.schema_tools.validation import validate
 from pydantic import ValidationError
 
 from configs.loading import ConfigError
-from flows.forms import EvaluateForm, IndexForm, ReEncode
+from flows.choices import NONE_YET, Names, names, with_names
+from flows.evaluate import evaluate_experiment
+from flows.forms import EvaluateForm, IndexForm, ReEncode, Source
+from flows.index_corpus import index_datasets
 from flows.pipelines.corpora import corpora, find_corpus
-from tasks.registry import METHODS, UnknownName
+from flows.re_encode import re_encode
+from storage.runs import NamedIndex, remove_index, save_index
+from tasks.registry import METHODS, UnknownName, resolve
+
+SCHEMAS = {
+    flow.name: parameter_schema(flow).model_dump(exclude_unset=True)
+    for flow in (evaluate_experiment, index_datasets, re_encode)
+}
+"""Of the deployments, as `vitalfew ui` registers them."""
+LISTS = st.lists(st.text(min_size=1, max_size=8), max_size=4, unique=True)
+NAMES = st.fixed_dictionaries({"index": LISTS, "experiment": LISTS, "corpus": LISTS})
+
+
+def field(schema: dict[str, Any], form: str, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = schema["definitions"][form]["properties"][name]
+    return found
+
+
+def refusal(flow: str, present: Names, **parameters: Any) -> str:
+    """What Prefect's server says to a run with these parameters; nothing where it takes them."""
+    try:
+        validate({"parameters": parameters}, with_names(SCHEMAS[flow], present), raise_on_error=True)
+    except Refused as error:
+        return str(error)
+    return ""
+
+
+def add_index(store: Path, name: str) -> None:
+    save_index(store, NamedIndex(name, "run", {}, {}))
 
 
 def test_a_form_becomes_an_evaluation() -> None:
@@ -71,3 +108,76 @@ def test_corpora_of_ones_own(tmp_path: Path) -> None:
         find_corpus("wrong", tmp_path / "store")
     with pytest.raises(ConfigError, match="no directory of corpora"):
         corpora(tmp_path / "store", tmp_path / "nowhere")
+
+
+@settings(deadline=None)
+@given(NAMES, NAMES)
+def test_the_drop_downs_are_the_names_and_nothing_of_what_was(before: Names, after: Names) -> None:
+    for flow, schema in SCHEMAS.items():
+        fresh = with_names(with_names(schema, before), after)
+        assert fresh == with_names(schema, after)
+        assert with_names(schema, before) == with_names(schema, before)
+        if flow == "evaluate-experiment":
+            index = field(fresh, "EvaluateForm", "index")
+            assert index.get("enum", []) == after["index"]
+            assert index.get("default") == (after["index"][0] if len(after["index"]) == 1 else None)
+            assert index["description"].endswith(NONE_YET) == (not after["index"])
+
+
+@settings(deadline=None)
+@given(NAMES, st.data())
+def test_a_name_is_taken_while_it_is_there(present: Names, data: st.DataObject) -> None:
+    """Whatever the form's names were when somebody opened it, or made a schedule with it."""
+    for kind, flow in (("index", "evaluate-experiment"), ("corpus", "re-encode")):
+        known = present[kind]
+        assert [refusal(flow, present, **{kind: name}) for name in known] == [""] * len(known)
+        if known:
+            other = data.draw(st.text().filter(lambda name, known=known: name not in known))
+            assert f"parameters.{kind}" in refusal(flow, present, **{kind: other})
+
+
+def test_names_are_those_of_this_moment(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    assert names(store)["index"] == []
+    told = field(with_names(SCHEMAS["evaluate-experiment"], names(store)), "EvaluateForm", "index")
+    assert "index-datasets" in told["description"]
+    assert "enum" not in told  # an empty drop-down could not be left
+    add_index(store, "wiki")
+    assert names(store)["index"] == ["wiki"]
+    remove_index(store, "wiki")
+    assert names(store)["index"] == []
+    assert "mine" not in names(store)["experiment"]
+    for kind in ("experiments", "corpora"):
+        (tmp_path / kind).mkdir()
+        (tmp_path / kind / "mine.yaml").write_text("methods: {naive: {retrieve: {retriever: passage}}}\n")
+    present = names(store)
+    assert {"mine", "quickstart", "paretorag/table1"} <= set(present["experiment"])
+    assert present["corpus"] == ["demo", "mine"]
+    assert [method.name for method in EvaluateForm(experiment="mine", store=store).evaluation().methods] == ["naive"]
+    with pytest.raises(UnknownName, match=r"known:.*mine"):
+        EvaluateForm(experiment="yours", store=store).evaluation()
+
+
+def test_a_path_is_due_where_the_format_reads_one() -> None:
+    assert Source(format="python_manual").specification() == "python_manual"
+    for name in METHODS["dataset"]:
+        method = resolve("dataset", name)
+        bare = {"name": "mine", "sources": [{"format": name}]}
+        empty = {"name": "mine", "sources": [{"format": name, "path": ""}]}
+        refused = [bool(refusal("index-datasets", names(Path("store")), **form)) for form in (bare, empty)]
+        assert refused == [method.reads_path] * 2
+        if method.reads_path:
+            with pytest.raises(ValidationError, match=f"format '{name}' reads a path, which is missing; for example"):
+                Source(format=name)
+    told = refusal("index-datasets", names(Path("store")), name="mine", sources=[{"format": "jsonl"}])
+    assert "parameters.sources[0]" in told
+    assert "'path' is a required property" in told
+
+
+def test_the_questions_of_ones_own() -> None:
+    form = EvaluateForm.model_validate(
+        {"index": "w", "questions": {"format": "squad", "path": "mine.json"}, "sample": 5}
+    )
+    asked = form.evaluation().questions
+    assert (asked.dataset, asked.sample) == ("squad:mine.json", 5)
+    assert EvaluateForm(index="w").evaluation().questions.dataset is None

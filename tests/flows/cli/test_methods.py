@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -102,3 +103,16 @@ def test_the_settings_of_a_command_are_the_shared_ones() -> None:
     assert "retrieve.top_k = 10" in output
     assert "retrieve.alpha =" not in output
     assert "vitalfew methods NAME" in output
+
+
+def test_an_experiment_beside_the_store_is_known_by_its_name(tmp_path: Path) -> None:
+    folder = tmp_path / "experiments" / "ours"
+    folder.mkdir(parents=True)
+    (folder / "keywords.yaml").write_text("about: words alone\nmethods: {naive: {retrieve: {retriever: bm25}}}\n")
+    (tmp_path / "experiments" / "quickstart.yaml").write_text("about: it takes precedence\nmethods: {naive: {}}\n")
+    lines = shown("experiments", "--store", str(tmp_path / "store")).splitlines()
+    assert {line.split()[0] for line in lines if "words alone" in line} == {"ours/keywords"}
+    assert {line.split()[0] for line in lines if "it takes precedence" in line} == {"quickstart"}
+    asked = ["evaluate", "ours/keywords", "--index", "none", "--store", str(tmp_path / "store")]
+    told = CliRunner().invoke(app, asked, env={"COLUMNS": "400"})
+    assert "no index 'none'" in told.output
