@@ -62,6 +62,7 @@ class Source(Config):
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         """With the condition on `path`, so that Prefect's server refuses a form without one."""
         source = handler.resolve_ref_schema(handler(schema))
+        source["properties"]["path"].pop("default")  # the form would send it
         pathless = [name for name in METHODS["dataset"] if not resolve("dataset", name).reads_path]
         due = {"required": ["path"], "properties": {"path": {"minLength": 1}}}
         return source | {"if": {"properties": {"format": {"not": {"enum": pathless}}}}, "then": due}
@@ -80,8 +81,10 @@ class EvaluateForm(Form):
     index: Annotated[str | None, NameOf("index")] = Field(
         None, description="What is searched by methods that name no index. A new one is listed when its run has ended."
     )
-    questions: Source | None = Field(
-        None, description="A data set whose questions are asked; empty: those of the index's own data sets."
+    questions: str | None = Field(
+        None,
+        description="FORMAT:PATH?option=value of a data set whose questions are asked, jsonl:/home/me/questions.jsonl "
+        "for example; empty: the questions of the index's own data sets.",
     )
     sample: int | None = Field(None, ge=1, description="Questions to ask, a random choice.")
     encoder: Annotated[str | None, OneOf("encoder")] = Field(None, description="Of the index that is searched.")
@@ -99,7 +102,7 @@ class EvaluateForm(Form):
         encode = {"encoder": self.encoder, "context": self.context}
         given = {
             "index": self.index,
-            "questions": {"dataset": self.questions and self.questions.specification(), "sample": self.sample},
+            "questions": {"dataset": self.questions or None, "sample": self.sample},
             "variant": {"encode": encode},
             "retrieve": {"retriever": self.retriever, "alpha": self.alpha, "top_k": self.top_k},
             "generate": {"generator": self.generator},

@@ -33,12 +33,13 @@ def serve(descriptor: int | None, store: Path | None, corpora: Path | None) -> N
 
     from flows.server.fresh import FreshForms
     from flows.server.guard import Guard, origins
+    from flows.server.pages import MendedPages
 
     settings = get_current_settings().server
     bound = socket.socket(fileno=descriptor) if descriptor is not None else None
     port = bound.getsockname()[1] if bound else settings.api.port
     configured = settings.ui.api_url if "api_url" in settings.ui.model_fields_set else None  # not Prefect's default
-    prefect = create_app(final=True)
+    prefect = MendedPages(create_app(final=True))
     app = Guard(FreshForms(prefect, store, corpora) if store else prefect, origins(port, configured))
     os.umask(0o077)  # for the database; what the application wrote before is the UI's pages, beside Prefect's code
     config = uvicorn.Config(app, host=HOST, port=port, log_level="warning", timeout_graceful_shutdown=2)

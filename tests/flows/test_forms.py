@@ -175,9 +175,7 @@ def test_a_path_is_due_where_the_format_reads_one() -> None:
 
 
 def test_the_questions_of_ones_own() -> None:
-    form = EvaluateForm.model_validate(
-        {"index": "w", "questions": {"format": "squad", "path": "mine.json"}, "sample": 5}
-    )
+    form = EvaluateForm(index="w", questions="squad:mine.json", sample=5)
     asked = form.evaluation().questions
     assert (asked.dataset, asked.sample) == ("squad:mine.json", 5)
     assert EvaluateForm(index="w").evaluation().questions.dataset is None

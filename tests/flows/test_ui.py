@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import sqlite3
@@ -21,7 +22,7 @@ from websockets.typing import Origin, Subprotocol
 
 from flows.cli.operations import operations
 from storage.catalog.database import QueryError
-from storage.runs import read_runs
+from storage.runs import read_runs, remove_index
 from tests.support.fakes import ChatServer, Reply
 from tests.support.indexing import index, reused, sql
 from tests.support.prefect_ui import ROOT, Ui, wait
@@ -397,14 +398,44 @@ def submit(page: Any) -> tuple[int, str]:
     return answer.value.status, answer.value.text()
 
 
+def part(page: Any, name: str) -> Any:
+    """The field of a form, with its label."""
+    label = page.get_by_text(re.compile(rf"^{name}( \(Optional\))?$"))
+    return page.locator(".p-label", has=label).last
+
+
+def offered(page: Any, name: str) -> list[str]:
+    """What the drop-down of a field lists, by the mouse."""
+    part(page, name).locator("button.p-select-button__control").click()
+    options = page.locator(".p-pop-over-content").get_by_role("option")
+    options.first.wait_for()
+    texts: list[str] = options.all_inner_texts()
+    page.keyboard.press("Escape")
+    return texts
+
+
+def choose(page: Any, name: str, value: str) -> None:
+    part(page, name).locator("button.p-select-button__control").click()
+    page.locator(".p-pop-over-content").get_by_role("option", name=value, exact=True).click()
+
+
+def open_form(page: Any, ui: Ui, flow: str) -> None:
+    """From the list of deployments to the form, as a person does it."""
+    page.goto(f"{ui.address}/deployments")
+    page.get_by_role("link", name=flow, exact=True).first.click()
+    page.wait_for_url("**/deployments/deployment/*")
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.get_by_text("Custom run").click()
+    page.get_by_text("Workers (Optional)").wait_for()
+
+
 def fill_form(page: Any, folder: Path) -> None:
     def field(name: str) -> Any:
-        label = page.get_by_text(f"{name} (Optional)", exact=True)
-        return page.locator(".p-label", has=label).last.locator("input, textarea").last
+        return part(page, name).locator("input, textarea").last
 
     page.get_by_text("Retriever (Optional)").wait_for()
     page.get_by_text("Weight of the core vector, 0 to 1.").wait_for()
-    field("Index").fill("demo")
+    choose(page, "Index", "demo")
     field("Sample").fill("6")
     page.get_by_text("Add item").click()
     field("More").fill(FAST[0])
@@ -427,6 +458,62 @@ def look_at_artifacts(page: Any, ui: Ui, run: str, folder: Path) -> None:
             page.screenshot(path=folder / f"{artifact['key']}.png")
             if artifact["type"] == "image":
                 assert page.locator(shown).first.evaluate("image => image.naturalWidth") > 100
+
+
+def test_a_form_lists_what_a_run_has_just_added(ui: Ui, tmp_path: Path) -> None:
+    """By the mouse: an index is made from the form, then evaluated from the form, by an experiment that appeared."""
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 1300, "height": 2800})
+        page.set_default_timeout(90_000)
+        page.goto(ui.start_page)
+        page.wait_for_url("**/deployments")
+        open_form(page, ui, "evaluate-experiment")
+        before = offered(page, "Index")
+        assert "demo" in before
+        assert "fresh" not in before
+        page.screenshot(path=tmp_path / "evaluate-before.png")
+        open_form(page, ui, "index-datasets")
+        part(page, "Name").locator("textarea").fill("fresh")
+        page.get_by_text("Add item").first.click()
+        choose(page, "Format", "synthetic")
+        choose(page, "Context", "passage")
+        page.screenshot(path=tmp_path / "index.png")
+        status, told = submit(page)
+        assert status == 201, told
+        assert ui.ended(json.loads(told)["id"], 240)["type"] == "COMPLETED"
+        (ui.store.parent / "experiments").mkdir()
+        methods = "{naive: {retrieve: {retriever: passage}, generate: null}}"
+        (ui.store.parent / "experiments" / "ours.yaml").write_text(f"methods: {methods}\n")
+        open_form(page, ui, "evaluate-experiment")
+        assert set(offered(page, "Index")) == {*before, "fresh"}
+        choose(page, "Index", "fresh")
+        choose(page, "Experiment", "ours")
+        page.screenshot(path=tmp_path / "evaluate-after.png")
+        status, told = submit(page)
+        assert status == 201, told
+        assert ui.ended(json.loads(told)["id"])["type"] == "COMPLETED"
+    run = read_runs(ui.store)[-1]
+    assert (run.name, [method["index"] for method in run.config["methods"]]) == ("ours", ["fresh"])
+    print(f"screenshots: {tmp_path}")
+
+
+def test_a_removed_index_is_refused_by_name_and_planned_runs_stay_planned(ui: Ui) -> None:
+    index(ui.store, name="soon-gone")
+    deployment = ui.deployment("evaluate-experiment")
+    fields = deployment["parameter_openapi_schema"]["definitions"]["EvaluateForm"]["properties"]
+    assert "soon-gone" in fields["index"]["enum"]
+    parameters = {"parameters": {"store": str(ui.store), "index": "soon-gone"}}
+    path = f"/deployments/{deployment['id']}/schedules"
+    yearly = {"schedule": {"cron": "0 3 1 1 *", "timezone": "UTC"}, "active": True, "parameters": parameters}
+    (schedule,) = ui.call(path, [yearly])
+    try:
+        planned = wait(lambda: {run["id"] for run in ui.runs("evaluate-experiment") if run["auto_scheduled"]}, 60)
+        remove_index(ui.store, "soon-gone")
+        status, told = ui.refused("evaluate-experiment", index="soon-gone")
+        assert (status, "parameters.index" in told, "'demo'" in told) == (409, True, True), told
+        assert {run["id"] for run in ui.runs("evaluate-experiment")} >= planned
+    finally:
+        ui.call(f"{path}/{schedule['id']}", method="DELETE")
 
 
 def test_a_second_ui_and_a_port_that_is_taken(ui: Ui, tmp_path: Path) -> None:
