@@ -125,6 +125,7 @@ class Place(Config):
         None,
         gt=0,
         le=1,
+        title="GPUs per worker",
         description="Share of a GPU for each worker that encodes: with 0.25, four share one; default: 1 on GPUs.",
     )
 

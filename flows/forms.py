@@ -48,7 +48,11 @@ class Source(Config):
     """A data set."""
 
     format: Annotated[str, OneOf("dataset")] = Field(description="Its format; `vitalfew datasets` explains each.")
-    path: str = Field("", description="FILE?option=value; of `synthetic` and `python_manual` their options alone.")
+    path: str = Field(
+        "",
+        description="PATH?option=value, /home/me/notes.jsonl?text=body for example; of `synthetic` and `python_manual` "
+        "their options alone, or nothing.",
+    )
 
     @model_validator(mode="after")
     def _names_what_it_reads(self) -> Self:
@@ -73,7 +77,7 @@ class Source(Config):
 
 
 class EvaluateForm(Form):
-    """An experiment by its name, and what is to be otherwise. An empty field is as the experiment has it."""
+    """Methods are compared on an index. Experiment and index are enough: an empty field is as the experiment has it."""
 
     experiment: Annotated[str, NameOf("experiment")] = Field(
         "quickstart", description="What is set side by side; one of your own is experiments/NAME.yaml beside the store."
@@ -86,15 +90,21 @@ class EvaluateForm(Form):
         description="FORMAT:PATH?option=value of a data set whose questions are asked, jsonl:/home/me/questions.jsonl "
         "for example; empty: the questions of the index's own data sets.",
     )
-    sample: int | None = Field(None, ge=1, description="Questions to ask, a random choice.")
-    encoder: Annotated[str | None, OneOf("encoder")] = Field(None, description="Of the index that is searched.")
-    context: ContextMode | None = Field(None, description="Of the index: where a sentence's context vector comes from.")
+    sample: int | None = Field(None, ge=1, description="So many of the questions, a random choice.")
+    encoder: Annotated[str | None, OneOf("encoder")] = Field(
+        None, description="Search the index of the same corpus by this."
+    )
+    context: ContextMode | None = Field(
+        None, description="Search the index of the same corpus whose sentences have their context vectors from there."
+    )
     retriever: Annotated[str | None, OneOf("retriever")] = Field(None, description="Of every method that retrieves.")
     alpha: float | None = Field(None, ge=0, le=1, description="Weight of the core vector, 0 to 1.")
     top_k: int | None = Field(None, ge=1, le=1000, description="Units retrieved for each question, 1 to 1000.")
-    generator: Annotated[str | None, OneOf("generator")] = Field(None, description="What answers.")
-    critic: Annotated[str | None, OneOf("critic")] = Field(None, description="What judges the candidates.")
-    selector: Annotated[str | None, OneOf("selector")] = Field(None, description="What chooses among them.")
+    generator: Annotated[str | None, OneOf("generator")] = Field(None, description="What writes the answers.")
+    critic: Annotated[str | None, OneOf("critic")] = Field(
+        None, description="What judges the candidates, where an experiment has several for a question."
+    )
+    selector: Annotated[str | None, OneOf("selector")] = Field(None, description="What chooses among those.")
     more: tuple[str, ...] = MORE
 
     def evaluation(self) -> Evaluate:
@@ -116,12 +126,13 @@ class EvaluateForm(Form):
 
 
 class IndexForm(Form):
-    """A corpus that is to be made searchable."""
+    """A corpus is made searchable. Name and sources are enough."""
 
     name: str = Field(
-        pattern=IndexCorpus.model_json_schema()["properties"]["name"]["pattern"], description="The index's name."
+        pattern=IndexCorpus.model_json_schema()["properties"]["name"]["pattern"],
+        description="The index's name, by which it is searched and evaluated.",
     )
-    sources: tuple[Source, ...] = Field(min_length=1, description="Its data sets; together one corpus.")
+    sources: tuple[Source, ...] = Field(min_length=1, description="Its data sets, together one corpus.")
     encoder: Annotated[str, OneOf("encoder")] = Field("minilm", description="What makes vectors of texts.")
     context: ContextMode | None = Field(
         None,
@@ -131,7 +142,7 @@ class IndexForm(Form):
     type: IndexType = Field("flat", description="flat is exact; the others are smaller or faster.")
     layout: Layout = Field("dual", description="dual: any alpha; fused: one alpha, half the size.")
     alpha: float | None = Field(None, ge=0, le=1, description="Weight of the core vector in a fused index, 0 to 1.")
-    bm25: bool = Field(False, description="Keyword search too, for the retrievers bm25 and hybrid.")
+    bm25: bool = Field(False, title="BM25", description="Keyword search too, for the retrievers bm25 and hybrid.")
     quote: bool = Field(False, description="Quote what it will take before it runs: the run then shows both.")
     more: tuple[str, ...] = MORE
 
@@ -150,7 +161,7 @@ class IndexForm(Form):
 
 
 class TrainForm(Form):
-    """A model that is to be trained by a recipe."""
+    """A model is trained by a recipe. Recipe and data sets are enough."""
 
     recipe: Annotated[str, OneOf("recipe")] = Field(description="The trainer and its settings.")
     datasets: tuple[Source, ...] = Field(min_length=1, description="Data sets with the questions to learn from.")
@@ -173,7 +184,7 @@ def _specifications(sources: tuple[Source, ...]) -> list[str]:
 
 
 class ReEncode(Form):
-    """Parameters of the flow `re_encode`."""
+    """A corpus is encoded again where it has changed."""
 
     corpus: Annotated[str, NameOf("corpus")] = Field(
         description="A file corpora/NAME.yaml beside the store, or `demo`."

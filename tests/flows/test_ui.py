@@ -476,6 +476,7 @@ def test_a_form_lists_what_a_run_has_just_added(ui: Ui, tmp_path: Path) -> None:
         part(page, "Name").locator("textarea").fill("fresh")
         page.get_by_text("Add item").first.click()
         choose(page, "Format", "synthetic")
+        part(page, "Path").locator("textarea").fill("passages=30,questions=6,seed=9")
         choose(page, "Context", "passage")
         page.screenshot(path=tmp_path / "index.png")
         status, told = submit(page)
