@@ -144,6 +144,9 @@ bench-index: setup-tests  ## Cost of ParetoRAG's index against naive RAG's, reca
 	$(BIN)/python -m benchmarks.paretorag
 	$(BIN)/python -m benchmarks.contexts
 
+bench-titles: setup-tests  ## Recall and accuracy with titles before what is encoded and shown, and without
+	$(BIN)/python -m benchmarks.titles
+
 bench-evaluate: setup-tests  ## Answers of the reader by naive RAG and ParetoRAG, on questions it has not seen; an alpha sweep
 	$(BIN)/python -m benchmarks.evaluation
 
