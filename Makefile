@@ -2,7 +2,6 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --constraint constraints.txt
-DEMO := synthetic:passages=2000,questions=200,seed=0
 
 # A candidate is run, not looked up: pyenv's commands can be there and only print an error, and Debian's Python comes
 # without venv. 3.11 is first because continuous integration runs the tests on it.
@@ -25,10 +24,8 @@ help:  ## What there is
 
 ##@ To use it
 
-demo: setup  ## Make .venv, install what runs, index the built-in corpus, search it, answer its questions by three methods
-	$(BIN)/vitalfew index $(DEMO) --name demo
-	$(BIN)/vitalfew search "$$($(BIN)/vitalfew sql 'SELECT text FROM questions ORDER BY question_id LIMIT 1' --format csv | tail -n 1)" --index demo --top-k 3
-	$(BIN)/vitalfew evaluate quickstart --index demo --set questions.sample=100
+demo: setup  ## Make .venv, install what runs, and show all of it on real text: index, search, evaluation, table, plot
+	$(BIN)/vitalfew demo
 
 ui: setup  ## Start, schedule and look at runs in a browser, at the address that it prints
 	$(BIN)/vitalfew ui

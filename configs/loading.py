@@ -15,10 +15,20 @@ class ConfigError(ValueError):
     """A setting that a user has to mend: the message names the file or option, the key and the remedy."""
 
 
+class _Yaml(yaml.SafeLoader):
+    """YAML whose keys are what they look like: `on: development` has the key "on", which YAML 1.1 takes for true."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        for key, _ in node.value:
+            if key.tag == "tag:yaml.org,2002:bool":
+                key.tag = "tag:yaml.org,2002:str"
+        return super().construct_mapping(node, deep)
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping in a YAML file. Raises ConfigError where it is missing, malformed or not a mapping."""
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.load(path.read_text(encoding="utf-8"), _Yaml)
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such configuration file") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -37,7 +47,7 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
         if not equals or not all(keys):
             raise ConfigError(f"--set {assignment}: write key.path=value, for example --set index.alpha=0.5")
         try:
-            parsed = yaml.safe_load(value)
+            parsed = yaml.load(value, _Yaml)
         except yaml.YAMLError as error:
             raise ConfigError(f"--set {assignment}: the value is not valid YAML: {error}") from error
         for key in reversed(keys):

@@ -52,10 +52,11 @@ def evaluate(
         name, settings = find(experiment, store)
         given = {"store": store, "workers": workers, "runner": runner and runner.value, "index": index}
         parameters = evaluation(name, settings, *layers(None, assignments, **given))
-        _show(execute(parameters, _flow).report)
+        show_report(execute(parameters, flow).report)
 
 
-def _flow() -> Callable[[Evaluate], "Evaluated"]:
+def flow() -> Callable[[Evaluate], "Evaluated"]:
+    """The flow that evaluates, which takes seconds to import."""
     from flows.evaluate import evaluate
 
     return evaluate
@@ -75,10 +76,11 @@ def report(
         from tasks.report import read_report, write_report
         from tasks.reports.runs import find_run
 
-        _show(write_report(store, read_report(store, find_run(store, run))))
+        show_report(write_report(store, read_report(store, find_run(store, run))))
 
 
-def _show(written: "Written") -> None:
+def show_report(written: "Written") -> None:
+    """Print the table of an evaluation, and where its page, its figures and its rows are."""
     from tasks.reports.shown.queries import queries
     from tasks.reports.shown.terminal import terminal_report
 

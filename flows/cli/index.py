@@ -52,10 +52,11 @@ def index(
         given = {"store": store, "workers": workers, "runner": runner and runner.value}
         given_layers = layers(config, assignments, datasets=datasets, name=name, **given)
         parameters = build(IndexCorpus, *given_layers)
-        show.indexed(out, parameters, execute(parameters, _flow))
+        show.indexed(out, parameters, execute(parameters, flow))
 
 
-def _flow() -> Callable[[IndexCorpus], "Outcome"]:
+def flow() -> Callable[[IndexCorpus], "Outcome"]:
+    """The flow that makes an index, which takes seconds to import."""
     from flows.index_corpus import index_corpus
 
     return index_corpus

@@ -11,6 +11,7 @@ from configs.evaluation import Evaluate, Method
 from configs.schema import IndexCorpus, Search
 from flows.cli import compare as compare_cli
 from flows.cli import costs as costs_cli
+from flows.cli import demo as demo_cli
 from flows.cli import evaluate as evaluation_cli
 from flows.cli import index as index_cli
 from flows.cli import methods as methods_cli
@@ -33,8 +34,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     help="Measure what retrieval-augmented generation gains from passing on [b]less[/b].\n\n"
-    "Start with [b]vitalfew index synthetic:passages=2000,questions=200 --name demo[/b], "
-    "then [b]vitalfew search QUESTION --index demo[/b].",
+    "Start with [b]vitalfew demo[/b], which shows all of it on real text in about a minute.",
 )
 app.add_typer(store_app)
 
@@ -54,6 +54,7 @@ def _options(
     pass
 
 
+app.command()(demo_cli.demo)
 app.command(epilog=settings_help(IndexCorpus))(index_cli.index)
 app.command(epilog=settings_help(IndexCorpus))(index_cli.plan)
 app.command(epilog=settings_help(Search))(index_cli.search)

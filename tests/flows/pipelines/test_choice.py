@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from configs.evaluation import Chosen, Evaluate, Questions
-from configs.loading import ConfigError, merged
+from configs.loading import ConfigError, merged, parse_assignments
 from configs.schema import LoadConfig
 from flows.forms import EvaluateForm
 from flows.pipelines.evaluate import Evaluated
@@ -265,6 +265,17 @@ def test_a_method_may_choose_for_itself_or_have_a_value_of_its_own(store: Path) 
     assert [option.values for option in both.choose.options] == [{"retrieve.alpha": 0.2}, {"retrieve.alpha": 0.9}]
     narrower = parameters(store, {**own, "choose": {"retrieve.alpha": ALPHAS}})
     assert narrower.choose == both.choose.model_copy(update={"by": "accuracy"})
+
+
+def test_yaml_takes_no_key_for_true(store: Path, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("choose: {retrieve.alpha: [0.3, 1], on: development, by: f1}\nmethods: {pareto: null}\n")
+    choice = evaluation(*find(str(file)), {"index": "test", "store": store}).choose
+    assert choice
+    assert (choice.by, len(choice.options)) == ("f1", 2)
+    given_inline = parse_assignments(["choose={retrieve.alpha: [0, 1], on: test}"])
+    with pytest.raises(ConfigError, match="settings are chosen on 'development'"):
+        parameters(store, **given_inline)
 
 
 def test_seeds_choose_together(store: Path) -> None:

@@ -1,0 +1,137 @@
+"""The command `demo`: the whole of it on real text, each step as the command that does it."""
+
+import shlex
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+
+from configs.loading import build
+from configs.schema import IndexCorpus, Search
+from flows.cli import show
+from flows.cli.evaluate import show_report
+from flows.cli.run import execute
+from flows.cli.terminal import (
+    DEFAULT_STORE,
+    StoreOption,
+    VerboseOption,
+    explained_errors,
+    out,
+    prepare,
+)
+
+if TYPE_CHECKING:
+    from tasks.report import Written
+
+CORPUS, INDEX, EXPERIMENT = "python_manual", "demo", "quickstart"
+EQUAL_TOKENS = ("quickstart:naive RAG, equal tokens", "quickstart:ParetoRAG")
+QUESTION = "SELECT text FROM questions WHERE source_id LIKE 'development/%' ORDER BY source_id LIMIT 1"
+WORST = "FROM worst(of_metric := 'accuracy', of_method := 'ParetoRAG', run := 'quickstart')"
+
+
+def demo(
+    store: StoreOption = DEFAULT_STORE,
+    verbose: VerboseOption = False,
+) -> None:
+    """See all of it on real text, in about a minute: index, search, evaluation, a table, a plot.
+
+    The text is the manual that every Python carries, with 226 questions. Before each step stands the command that does
+    it. Settings are chosen on one half of the questions, figures are those of the other. A second run finds everything
+    in the store and ends in seconds. One process does the work: for so little, Prefect and Ray take longer to start.
+
+        vitalfew demo --store store
+    """
+    prepare(verbose)
+    with explained_errors():
+        given = {"store": store, "runner": "serial"}
+        at = [] if store == DEFAULT_STORE else ["--store", str(store)]
+        seconds: dict[str, float] = {}
+        with _step(seconds, "index", CORPUS, "--name", INDEX, *at):
+            _index(given)
+        question = _question(store)
+        with _step(seconds, "search", question, "--index", INDEX, "--top-k", "3", *at):
+            _search(store, question)
+        with _step(seconds, "evaluate", EXPERIMENT, "--index", INDEX, *at):
+            written = _evaluate(given)
+        with _step(seconds, "compare", *EQUAL_TOKENS, *at):
+            _compare(store)
+        _plot(written)
+        parts = ", ".join(f"{command} {took:,.0f} s" for command, took in seconds.items())
+        out.print(f"\nThis took {sum(seconds.values()):,.0f} s: {parts}.")
+        out.print("Where to go on:\n")
+        _command("search", "What does a finally clause do with a return?", "--index", INDEX, *at)
+        _command("sql", WORST, *at)
+        _command("ui", *at)
+
+
+@contextmanager
+def _step(seconds: dict[str, float], *words: str) -> Iterator[None]:
+    """Print the command that does what the block does, and keep the seconds that it takes."""
+    _command(*words)
+    began = time.monotonic()
+    yield
+    seconds[words[0]] = time.monotonic() - began
+    out.print()
+
+
+def _command(*words: str) -> None:
+    """Print a command as a shell takes it."""
+    quoted = (f'"{word}"' if "'" in word else shlex.quote(word) for word in words)
+    out.print(f"[bold cyan]$ vitalfew {escape(' '.join(quoted))}[/]", soft_wrap=True, highlight=False)
+
+
+def _index(given: dict[str, Any]) -> None:
+    from flows.cli.index import flow
+
+    parameters = build(IndexCorpus, {**given, "datasets": [CORPUS], "name": INDEX})
+    show.indexed(out, parameters, execute(parameters, flow))
+
+
+def _question(store: Path) -> str:
+    from storage.catalog.database import query
+
+    rows = query(store, QUESTION).fetchall()
+    return str(rows[0][0])
+
+
+def _search(store: Path, question: str) -> None:
+    from tasks.registry import with_options
+    from tasks.retrieve import Searcher
+
+    request = with_options(build(Search, {"retrieve": {"top_k": 3}}).retrieve, "retrieve")
+    show.hits(out, question, INDEX, request, Searcher.named(store, INDEX).hits(question, request))
+
+
+def _evaluate(given: dict[str, Any]) -> "Written":
+    from flows.cli.evaluate import flow
+    from flows.pipelines.experiments import evaluation, find
+
+    name, settings = find(EXPERIMENT)
+    outcome = execute(evaluation(name, settings, {**given, "index": INDEX}), flow)
+    show_report(outcome.report)
+    return outcome.report
+
+
+def _compare(store: Path) -> None:
+    """Print the difference between the two methods of equal tokens, in the metric that the report begins with."""
+    from tasks.reports.comparison import compare, main_metric
+    from tasks.reports.shown.columns import signed
+
+    pairs = compare(store, *EQUAL_TOKENS)
+    metric = main_metric(pairs, None)
+    difference = pairs[0].differences[metric]
+    interval = f"{signed(difference.low)} to {signed(difference.high)}"
+    out.print(
+        f"{pairs[0].a.columns[metric].heading} of ParetoRAG minus that of naive RAG at equal tokens: "
+        f"{signed(difference.mean_difference)} (95 % interval {interval}, n = {difference.questions:,})",
+        highlight=False,
+    )
+
+
+def _plot(written: "Written") -> None:
+    from tasks.reports.shown.bars import bars
+
+    out.print(bars(written.report, out.width))
