@@ -62,7 +62,7 @@ class Embedded:
             None, description="A directory that `vitalfew train` wrote; default: the bundled critic."
         )
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     workers: int | None = None
 
     def __init__(self, options: Options) -> None:
@@ -100,7 +100,7 @@ class Embedded:
         torch.set_num_threads(1)  # parallelism comes from workers
         model = CriticModel(self.weights.base, self.dtype)
         model.merge(self.weights.tensors())
-        return model.for_inference(self.device)
+        return model.for_inference(self.device, self.batch_tokens)
 
     def critique(self, batch: Sequence[Candidate], tick: Tick = no_tick) -> list[Judgement]:
         questions = encoded(self.tokenizer, [candidate.question for candidate in batch])

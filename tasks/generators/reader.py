@@ -66,7 +66,7 @@ class Reader(Generator):
             None, ge=1, description="A prompt with more tokens, question and contexts together, is an error row."
         )
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     workers: int | None = None
 
     def __init__(self, options: Options) -> None:
@@ -106,7 +106,7 @@ class Reader(Generator):
         torch.set_num_threads(1)  # parallelism comes from workers
         model = ReaderModel(self.weights.base, self.dtype)
         model.merge(self.weights.tensors())
-        return model.for_inference(self.device)
+        return model.for_inference(self.device, self.batch_tokens)
 
     def generate(self, prompts: Sequence[Prompt], tick: Tick = no_tick) -> list[Completion]:
         began = time.perf_counter()

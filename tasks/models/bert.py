@@ -152,6 +152,15 @@ def read_bert(folder: Path, attention: Literal["eager", "sdpa"]) -> Bert | None:
     return model
 
 
+def from_transformers(network: nn.Module, config: dict[str, Any]) -> Bert:
+    """What `plain_bert` says can be computed, with the weights of that library's network, perhaps trained further and
+    with more token types; its tensors are shared."""
+    weights = {_name(name): tensor.detach() for name, tensor in network.state_dict().items()}
+    model = Bert(config | {"type_vocab_size": len(weights["types.weight"])}, "sdpa")
+    model.load_state_dict({name: weights[name] for name in model.state_dict()}, assign=True)
+    return model
+
+
 def _name(name: str) -> str:
     """The name here of a weight: `bert.encoder.layer.0.output.dense.weight` is `layers.0.narrow.weight`."""
     name = name.removeprefix("bert.").removeprefix("roberta.")

@@ -22,7 +22,7 @@ from tasks.models.bert import Bert
 from tasks.models.checkpoint import Checkpoint
 from tasks.models.device import DTYPES
 from tasks.models.files import UnsupportedModel
-from tasks.models.packed import Packed
+from tasks.models.packed import Packed, packs
 
 Kernels = Callable[[Sequence[Sequence[int]]], Tensor]
 """Token ids of some texts → float32 (tokens, hidden): the states of all tokens, text after text."""
@@ -69,7 +69,7 @@ class Padded:
 
 def can_pack(checkpoint: Checkpoint, device: torch.device) -> bool:
     """Whether the kernels `packed` can compute this model here."""
-    return device.type == "cpu" and torch.backends.mkldnn.is_available() and checkpoint.is_plain_bert
+    return packs(device) and checkpoint.is_plain_bert
 
 
 def load(checkpoint: Checkpoint, device: torch.device, computation: Computation) -> tuple[Kernels, list[nn.Module]]:

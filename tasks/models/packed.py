@@ -25,6 +25,11 @@ HALVINGS = 4
 """A batch is filled up to the whole number of tokens in a batch, to a half, … or to a sixteenth of it."""
 
 
+def packs(device: torch.device) -> bool:
+    """Whether these kernels run here."""
+    return device.type == "cpu" and torch.backends.mkldnn.is_available()
+
+
 class Product(NamedTuple):
     """A dense layer: weights in oneDNN's own order, and biases."""
 
@@ -70,19 +75,23 @@ class Packed:
     """`model` with its matrix products in `dtype`, and states between them too; `batch_tokens`: in a full batch."""
 
     def __init__(self, model: Bert, dtype: torch.dtype, batch_tokens: int) -> None:
-        self.words, self.norm, self.dtype = model.words, model.norm, dtype
+        self.words, self.types, self.norm, self.dtype = model.words, model.types.weight.detach(), model.norm, dtype
         self.sizes = [batch_tokens >> halving for halving in range(HALVINGS, -1, -1)]
-        self.positions = (model.positions.weight + model.types.weight[0]).detach()
+        self.positions = model.positions.weight.detach()
         layers = [layer for layer in model.layers if isinstance(layer, Layer)]
         self.layers = [PackedLayer.of(layer, dtype) for layer in layers]
         self.width = layers[0].width
 
     @torch.inference_mode()
-    def __call__(self, ids: Sequence[Sequence[int]]) -> Tensor:
-        """float32 (tokens, d): the states of all tokens, text after text. Texts of one length should be neighbours."""
+    def __call__(self, ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None = None) -> Tensor:
+        """float32 (tokens, d): the states of all tokens, text after text. Texts of one length should be neighbours.
+
+        `types`: of every token, 0 by default.
+        """
         lengths = [len(tokens) for tokens in ids]
         tokens = sum(lengths)
-        states = self._embedded(ids, lengths, next((size for size in self.sizes if size >= tokens), tokens))
+        kinds = self.types[0] if types is None else self.types[_flat(types, tokens)]
+        states = self._embedded(ids, lengths, kinds, next((size for size in self.sizes if size >= tokens), tokens))
         attended = torch.zeros_like(states)
         for layer in self.layers:
             joint = layer.attended(states)
@@ -92,12 +101,12 @@ class Packed:
             states = _normed(layer.narrow.plus(layer.wide(states, "gelu"), states), layer.norms[1])
         return states[:tokens].float()
 
-    def _embedded(self, ids: Sequence[Sequence[int]], lengths: Sequence[int], rows: int) -> Tensor:
+    def _embedded(self, ids: Sequence[Sequence[int]], lengths: Sequence[int], kinds: Tensor, rows: int) -> Tensor:
         """dtype (rows, d), zeros after the last token. The sums are float32."""
         tokens = sum(lengths)
-        words = torch.from_numpy(np.fromiter(chain.from_iterable(ids), np.int64, tokens))
+        words = _flat(ids, tokens)
         places = torch.from_numpy(np.concatenate([np.arange(length) for length in lengths]))
-        embedded = self.norm(self.words(words) + self.positions[places])
+        embedded = self.norm(self.words(words) + (self.positions[places] + kinds))
         states = torch.zeros((rows, embedded.shape[1]), dtype=self.dtype)
         states[:tokens] = embedded
         return states
@@ -107,6 +116,11 @@ class Packed:
         query, key, value = joint.view(count, length, 3, -1, self.width).permute(2, 0, 3, 1, 4)
         found = scaled_dot_product_attention(query, key, value).transpose(1, 2)  # (count, length, heads, width)
         attended[: count * length].view(found.shape).copy_(found)
+
+
+def _flat(rows: Sequence[Sequence[int]], numbers: int) -> Tensor:
+    """int64 (numbers,): all rows, one after another."""
+    return torch.from_numpy(np.fromiter(chain.from_iterable(rows), np.int64, numbers))
 
 
 def _groups(lengths: Sequence[int]) -> Iterator[tuple[int, int, int]]:

@@ -18,7 +18,9 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from storage.files import read_json
+from tasks.models.bert import from_transformers, plain_bert
 from tasks.models.files import UnsupportedModel, digests, minilm_directory
+from tasks.models.packed import Packed, packs
 from tasks.models.windows import SIZE, Batch
 
 ADAPTER, SETTINGS = "adapter.safetensors", "config.json"
@@ -39,7 +41,8 @@ class LowRank(nn.Module):
 
 
 class TunedEncoder(nn.Module):
-    """`base`: the encoder's directory. Its matrix products are done in `dtype`, everything else in float32."""
+    """`base`: the encoder's directory. Its matrix products are done in `dtype`, everything else in float32; at
+    inference on a CPU, states too are in `dtype` (packed.py)."""
 
     types: ClassVar[int]
     """The number of token types in its input."""
@@ -50,7 +53,8 @@ class TunedEncoder(nn.Module):
         from transformers import AutoModel  # takes seconds, which a driver that loads no weights avoids
 
         super().__init__()
-        self.dtype = dtype
+        self.base, self.dtype = base, dtype
+        self.packed: Packed | None = None
         # Eager attention: PyTorch's fused attention is slower for bf16 on CPUs (by half, with the backward pass).
         self.encoder = AutoModel.from_pretrained(
             base,
@@ -72,12 +76,24 @@ class TunedEncoder(nn.Module):
 
     def logits(self, batch: Batch) -> Tensor:
         """The head's outputs for every token, float32 (n, longest, outputs)."""
+        if self.packed:
+            return self._of_packed(self.packed, batch)
         half = torch.autocast(batch.ids.device.type, dtype=self.dtype, enabled=self.dtype != torch.float32)
         with half:
             states = self.encoder(
                 input_ids=batch.ids, token_type_ids=batch.types, attention_mask=batch.mask
             ).last_hidden_state
         return self.head(states.float())
+
+    def _of_packed(self, packed: Packed, batch: Batch) -> Tensor:
+        lengths, present = batch.mask.sum(1).tolist(), batch.mask.bool()
+        ids, types = (
+            [row[:length] for row, length in zip(rows.tolist(), lengths, strict=True)]
+            for rows in (batch.ids, batch.types)
+        )
+        logits = torch.zeros((*batch.ids.shape, self.outputs))
+        logits[present] = self.head(packed(ids, types))
+        return logits
 
     def prepare_for_training(self, rank: int) -> None:
         """Freeze the encoder's matrices and add their low-rank updates."""
@@ -113,7 +129,11 @@ class TunedEncoder(nn.Module):
         if left or "head.weight" not in tensors:
             raise UnsupportedModel(f"not an adapter of this model: {next(iter(left), 'it has no head.weight')}")
 
-    def for_inference(self, device: torch.device) -> Self:
+    def for_inference(self, device: torch.device, batch_tokens: int) -> Self:
+        """The model on its device, computed without padding where it is a plain BERT on a CPU. `batch_tokens`: in a
+        full batch."""
+        if (config := plain_bert(self.base)) and packs(device):
+            self.packed = Packed(from_transformers(self.encoder, config), self.dtype, batch_tokens)
         for module in self.encoder.modules():
             if isinstance(module, nn.Linear):
                 module.to(self.dtype)

@@ -79,8 +79,8 @@ def test_wrong_values_name_their_field() -> None:
     with pytest.raises(ValidationError, match=r"critic.*did you mean 'embedded'") as found:
         EvaluateForm(critic="embeded")
     assert found.value.errors()[0]["loc"] == ("critic",)
-    with pytest.raises(ConfigError, match=r"critic: no method of quickstart .*pfe_self_rag/table2"):
-        EvaluateForm(critic="judge", index="w").evaluation()
+    with pytest.raises(ConfigError, match=r"critic: no method of ten_contexts .*pfe_self_rag/table2"):
+        EvaluateForm(experiment="ten_contexts", critic="judge", index="w").evaluation()
     with pytest.raises(ConfigError, match=r"retrieve.alhpa.*did you mean"):
         EvaluateForm(index="w", more=("retrieve.alhpa=1",)).evaluation()
 

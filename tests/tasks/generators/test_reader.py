@@ -216,6 +216,20 @@ def test_ticks_add_up_and_seconds_are_shared_out(reader: Reader) -> None:
     assert all(each.seconds > 0 for each in answers)
 
 
+def test_without_padding_the_logits_are_the_same(directory: Path) -> None:
+    reader = Reader(Reader.Options(model=str(directory), precision="fp32", device="cpu"))
+    texts = encoded(reader.tokenizer, [QUESTION, *CONTEXTS])
+    rows = [row for context in CONTEXTS for row in windows(reader.tokenizer, texts[QUESTION], texts[context])]
+    batch = padded(rows, 0, reader.device)
+    assert reader.model.packed
+    assert len({len(row.ids) for row in rows}) > 1
+    with torch.inference_mode():
+        packed = reader.model(batch)
+        reader.model.packed = None
+        for one, other in zip(packed, reader.model(batch), strict=True):
+            torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
+
+
 def test_half_precision_gives_nearly_the_same_probabilities(directory: Path, reader: Reader) -> None:
     half = Reader(Reader.Options(model=str(directory), precision="bf16", device="cpu"))
     prompts = _prompts(3, 20)
