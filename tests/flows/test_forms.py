@@ -49,12 +49,11 @@ def add_index(store: Path, name: str) -> None:
 
 
 def test_a_form_becomes_an_evaluation() -> None:
-    form = EvaluateForm(
-        index="wiki", alpha=0.5, top_k=3, sample=20, more=("generate.generator=tests.support.fakes:FirstWords",)
-    )
+    more = ("generate.generator=tests.support.fakes:FirstWords",)
+    form = EvaluateForm(experiment="ten_contexts", index="wiki", alpha=0.5, top_k=3, sample=20, more=more)
     made = form.evaluation()
     naive, pareto = made.methods[1:]
-    assert made.name == "quickstart"
+    assert made.name == "ten_contexts"
     assert made.questions.sample == 20
     assert naive.index == pareto.index == "wiki"
     assert pareto.retrieve is not None
