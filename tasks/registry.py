@@ -10,7 +10,6 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from configs.evaluation import CHOOSES_PROMPTS
 from configs.loading import ConfigError, Model, explained
 from configs.options import Batching, Server
 from configs.section import Section, SectionT, joined
@@ -220,10 +219,8 @@ _latest: dict[str, tuple[str, Any, Any]] = {}
 
 def kept(section: Section, path: str) -> Any:
     """The method that a section names, as `make` constructs it. The latest one of its kind, with the model it has
-    loaded, serves every stage of the process with these settings, as long as the model's files stay the same; settings
-    that only choose prompts are the stage's."""
-    fields = type(section).model_fields.items()
-    settings = section.model_dump_json(exclude={name for name, field in fields if CHOOSES_PROMPTS in field.metadata})
+    loaded, serves every stage of the process with these settings, as long as the model's files stay the same."""
+    settings = section.model_dump_json()
     known, identity, method = _latest.get(path, ("", None, None))
     if known != settings or method.identity() != identity:
         method = make(section, path)

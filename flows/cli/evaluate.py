@@ -44,6 +44,9 @@ def evaluate(
     A list of values makes a method of each:
 
         vitalfew evaluate quickstart --index wiki --set retrieve.alpha=[0.5,0.8,1] --set questions.sample=500
+
+    An experiment that chooses settings, as quickstart does, needs some thirty questions; --set choose=null asks all of
+    them with the settings as they are.
     """
     prepare(verbose)
     with explained_errors():
@@ -52,7 +55,18 @@ def evaluate(
         name, settings = find(experiment, store)
         given = {"store": store, "workers": workers, "runner": runner and runner.value, "index": index}
         parameters = evaluation(name, settings, *layers(None, assignments, **given))
-        show_report(execute(parameters, flow).report)
+        outcome = execute(parameters, flow)
+        show_report(outcome.report)
+        _rejected_questions(outcome, parameters)
+
+
+def _rejected_questions(outcome: "Evaluated", parameters: Evaluate) -> None:
+    """Print how many rows of `questions.dataset` were not used; those of the index's own were told when it was made."""
+    loads = [stages["load"] for stages in outcome.methods.values() if "load" in stages]
+    if loads:
+        from flows.cli.show import rejected
+
+        rejected(out, loads[0], parameters)
 
 
 def flow() -> Callable[[Evaluate], "Evaluated"]:

@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from configs.evaluation import Evaluate, Method
+from configs.evaluation import Experiment, Method
 from configs.schema import IndexCorpus, Search
 from flows.cli import compare as compare_cli
 from flows.cli import costs as costs_cli
@@ -58,7 +58,7 @@ app.command()(demo_cli.demo)
 app.command(epilog=settings_help(IndexCorpus))(index_cli.index)
 app.command(epilog=settings_help(IndexCorpus))(index_cli.plan)
 app.command(epilog=settings_help(Search))(index_cli.search)
-app.command(epilog=settings_help(Evaluate, Method))(evaluation_cli.evaluate)
+app.command(epilog=settings_help(Experiment, Method))(evaluation_cli.evaluate)
 app.command()(evaluation_cli.experiments)
 app.command()(evaluation_cli.report)
 app.command()(evaluation_cli.runs)

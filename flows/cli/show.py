@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from configs.schema import IndexCorpus, RetrieveConfig
+from configs.schema import Execution, IndexCorpus, RetrieveConfig
 from tasks.reports.shown.text import printable
 
 if TYPE_CHECKING:
@@ -33,11 +33,7 @@ def indexed(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
         table.add_row(*_stage_row(manifest, manifest.artifact in outcome.reused))
     out.print(table)
     load = outcome.manifests[0]
-    if rejected := load.rows.get("rejects", 0):
-        out.print(
-            f"[yellow]{rejected:,} of {load.rows_in:,} rows were not used[/] (copies included). Why: "
-            f'[b]vitalfew sql "SELECT reason, count(*) FROM rejects GROUP BY 1"{_store(parameters)}[/]'
-        )
+    rejected(out, load, parameters)
     if known := sum(manifest.note("reused") for manifest in outcome.new()):
         vectors = sum(manifest.rows.get("vectors", 0) for manifest in outcome.manifests)
         out.print(f"{known:,} of {vectors:,} vectors were in the store already and not encoded again.")
@@ -142,6 +138,15 @@ def _quality(out: Console, store: Path, manifest: "Manifest") -> None:
         out.print(f"{row['unit']}: {row['type']}, {row['vectors']:,} vectors, {size}, recall@10 {recall}")
 
 
+def rejected(out: Console, load: "Manifest", parameters: Execution) -> None:
+    """Print how many rows of the sources were not used, and how to see why; nothing where all were."""
+    if count := load.rows.get("rejects", 0):
+        out.print(
+            f"[yellow]{count:,} of {load.rows_in:,} rows were not used[/] (copies included). Why: "
+            f'[b]vitalfew sql "SELECT reason, count(*) FROM rejects GROUP BY 1"{_store(parameters)}[/]'
+        )
+
+
 def _stage_row(manifest: "Manifest", reused: bool) -> list[str]:
     costs = [record.cost for record in [manifest.preparation, *manifest.shards] if record]
     rows = sum(count for table, count in manifest.rows.items() if table != "neighbours")  # they belong to a sample
@@ -161,7 +166,7 @@ def _stage_row(manifest: "Manifest", reused: bool) -> list[str]:
     ]
 
 
-def _store(parameters: IndexCorpus) -> str:
+def _store(parameters: Execution) -> str:
     return "" if str(parameters.store) == "store" else f" --store {parameters.store}"
 
 

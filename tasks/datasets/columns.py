@@ -71,6 +71,13 @@ class ColumnOptions(DatasetOptions):
             text = check_text(self._value(row, question), repr(question))
             yield Question(text, self.answers_in(self._value(row, self.answers, "answers")), source_id=name)
             return
+        if self.text == "text" and "text" not in row:
+            keys = ", ".join(repr(key[:40]) for key in islice(row, 20)) or "none"
+            raise RowError(
+                "missing_column",
+                f"no 'text' for a passage and no 'question' for a question; the keys present: {keys}; name the column "
+                "with text= or question=",
+            )
         text = check_text(self._value(row, self.text), repr(self.text))
         title = self._value(row, self.title, "title")
         yield Passage("" if title is None else check_text(title, "the title", blank=True), text, name)

@@ -47,8 +47,11 @@ def _quality(report: Report, method: MethodResult, metric: str) -> str:
 
 
 def _verdict(difference: Difference) -> str:
-    apart = difference.p_holm is not None and difference.p_holm < LEVEL
-    return "" if apart else f", not distinguishable at n = {difference.questions:,}"
+    """An interval is of one difference, p is corrected for all: the one may exclude 0 where the other exceeds LEVEL."""
+    p = difference.p_holm
+    if p is not None and p < LEVEL:
+        return ""
+    return f", not distinguishable at n = {difference.questions:,}{'' if p is None else f': corrected p = {p:.2f}'}"
 
 
 def _price(report: Report, method: MethodResult, metric: str | None) -> str:

@@ -293,7 +293,7 @@ def test_jsonl_gives_every_line_its_own_verdict(tmp_path: Path) -> None:
         (12, "malformed_json"),
         (13, "empty_text"),
     ]
-    assert "no 'text'; the keys present: 'body'" in only(Reject, records)[3].detail
+    assert "no 'question' for a question; the keys present: 'body'" in only(Reject, records)[3].detail
 
 
 def test_jsonl_a_line_without_end_is_a_reject(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

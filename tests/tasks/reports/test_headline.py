@@ -29,7 +29,7 @@ def test_a_method_has_its_quality_its_certainty_and_its_price() -> None:
     (line,) = headline(compared(pair(), -0.116, 0.08, 0.7))
     assert line == (
         "ParetoRAG top-10: accuracy 0.527, -0.018 against naive top-10 (-0.116 to +0.080, not distinguishable at "
-        "n = 112); 468.0 prompt tokens, 32 % of naive top-10's."
+        "n = 112: corrected p = 0.70); 468.0 prompt tokens, 32 % of naive top-10's."
     )
 
 
