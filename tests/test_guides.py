@@ -18,8 +18,8 @@ from tests.support.own_files import write_own_files
 
 RUNNERS = {"index", "evaluate", "train"}
 GPU, SERVER, CLUSTER = "a GPU", "a server", "a cluster"
-SLOW = {"train": [pytest.mark.slow], "README": [pytest.mark.slow]}
-"""What takes minutes: three trainings, the demo."""
+FAST = {"index": []}
+"""Pages whose commands take seconds; those of all others take minutes (trainings, the demo, evaluations of a grid)."""
 SET_UP = {"make", "git", "cd", "."}
 """How a reader comes to an environment; a test has one."""
 NEVER_RUN = {
@@ -67,7 +67,8 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
 
 
 @pytest.mark.parametrize(
-    "page", [pytest.param(page, id=page.stem, marks=SLOW.get(page.stem, ())) for page in (*GUIDES, *FRONT)]
+    "page",
+    [pytest.param(page, id=page.stem, marks=FAST.get(page.stem, pytest.mark.slow)) for page in (*GUIDES, *FRONT)],
 )
 def test_every_command_of_a_page_runs(page: Path, reader: Reader) -> None:
     with ChatServer(lambda *_: completion("1700")) as server:

@@ -189,7 +189,8 @@ def find(bases: Iterable[Base], keys: Keys, shard: int, of: int, dimension: int)
         for number in base.covering(shard, of):
             if all(vectors.found.all() for vectors in known.values()):
                 return known
-            _take(base.artifact.path(number), base.keys(number), keys, known)
+            if held := base.keys(number):  # else the shard was removed since it was chosen, or is damaged
+                _take(base.artifact.path(number), held, keys, known)
     return known
 
 

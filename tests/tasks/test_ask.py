@@ -91,7 +91,7 @@ def test_no_text_is_more_than_one_condition(passages: Artifact, text: str) -> No
     every = {row["question_id"] for row in table(passages.store, "questions").to_pylist()}
     stage = Ask(passages.store, passages, Questions(where=text))
     with suppress(InputError):
-        assert {*stage._matching().tolist()} <= every
+        assert {*stage._matching()[0].tolist()} <= every
 
 
 def test_titles_of_other_passages_are_not_loaded(passages: Artifact) -> None:

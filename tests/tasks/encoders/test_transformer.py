@@ -280,6 +280,7 @@ def test_inner_products_survive_the_index(tmp_path: Path, models: dict[str, Path
     """score = alpha * core.q + (1 - alpha) * context.q where nothing has length 1."""
     store, question = tmp_path / "store", "Who founded the town?"
     encode = {"encoder": "contriever", "model": str(models["bert"]), "precision": "fp32", "context": context}
+    encode["text"] = "unit"
     index(store, encode=encode, index={"layout": layout, **({"alpha": 0.7} if layout == "fused" else {})})
     hits = Searcher.named(store, "test").hits(question, RetrieveConfig(alpha=0.7, top_k=20))
     ours = encoder("contriever", models["bert"])
@@ -318,7 +319,7 @@ def test_a_search_computes_as_the_index_was_or_as_this_machine_can(
 def test_questions_have_their_own_model_in_a_search(tmp_path: Path, models: dict[str, Path]) -> None:
     encode = {"encoder": "dpr", "model": str(models["dpr"]), "question_model": str(models["dpr-question"])}
     store = tmp_path / "store"
-    index(store, encode=encode | {"precision": "fp32"})
+    index(store, encode=encode | {"precision": "fp32", "text": "unit"})
     [hit] = Searcher.named(store, "test").hits("Who founded it?", RetrieveConfig(retriever="passage", top_k=1))
     ours = encoder("dpr", models["dpr"], question_model=str(models["dpr-question"]))
     score = ours.encode([hit.text]).vectors[0] @ ours.encode_questions(["Who founded it?"]).vectors[0]

@@ -63,6 +63,7 @@ def test_mauve_needs_its_package_and_model(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_another_model_of_the_same_name_is_another_fingerprint(tmp_path: Path) -> None:
+    pytest.importorskip("mauve")
     directory = gpt2(tmp_path / "tiny-gpt2")
     metrics = {"mauve": Mauve(Mauve.Options(mauve_model=str(directory)))}
     before = metrics_identity(metrics)

@@ -158,8 +158,8 @@ def test_a_variant_is_found_by_its_settings_or_the_command_is_told(store: Path) 
 
 
 def test_what_an_index_took_is_told_where_nothing_was_copied(store: Path) -> None:
-    index(store, CORPUS, name="copied", encode={"context": "exact"})
-    index(store, CORPUS, name="own", encode={"units": ["sentence"], "reuse": False})
+    index(store, CORPUS, name="copied", encode={"context": "exact", "text": "unit"})
+    index(store, CORPUS, name="own", encode={"units": ["sentence"], "reuse": False, "text": "unit"})
     made = report(
         store, {**TWO, "variant": {}, "methods": {"a": {"index": "copied"}, "b": {"index": "own"}}, "baseline": "a"}
     )
