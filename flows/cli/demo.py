@@ -36,7 +36,7 @@ def demo(
     store: StoreOption = DEFAULT_STORE,
     verbose: VerboseOption = False,
 ) -> None:
-    """See all of it on real text, in about a minute: index, search, evaluation, a table, a plot.
+    """See all of it on real text, in two or three minutes: index, search, evaluation, a table, a plot.
 
     The text is the manual that every Python carries, with 226 questions. Before each step stands the command that does
     it. Settings are chosen on one half of the questions, figures are those of the other. A second run finds everything

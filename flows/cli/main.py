@@ -34,7 +34,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     help="Measure what retrieval-augmented generation gains from passing on [b]less[/b].\n\n"
-    "Start with [b]vitalfew demo[/b], which shows all of it on real text in about a minute.",
+    "Start with [b]vitalfew demo[/b], which shows all of it on real text in two or three minutes.",
 )
 app.add_typer(store_app)
 
