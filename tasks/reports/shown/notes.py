@@ -49,8 +49,8 @@ def statistics(report: Report) -> list[str]:
     if sd and seen:
         goal = 0.05 if seen > 0.05 else 0.02 if seen > 0.02 else 0.01
         lines.append(
-            f"{questions:,} questions show a difference of {seen:.3f} in {heading} four times in five; "
-            f"one of {goal:g} takes {questions_needed(sd, goal):,}."
+            f"With {questions:,} questions a true difference of {seen:.3f} in {heading} is found four times in five "
+            f"(80 % power); for {goal:g} it takes {questions_needed(sd, goal):,} questions."
         )
     return lines
 
