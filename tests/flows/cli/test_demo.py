@@ -43,8 +43,10 @@ def demo(store: Path) -> str:
     return result.output
 
 
-def check(store: Path) -> None:
-    """Run it twice, and then what it prints."""
+def test_the_demo_and_the_commands_it_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run twice, and then what it prints; test_wheel.py runs it on the manual."""
+    monkeypatch.setattr("flows.cli.demo.CORPUS", corpus(tmp_path))
+    store = tmp_path / "store"
     first, again = demo(store), demo(store)
     assert "Nothing to do: every artifact was there already." in again
     assert {run.state for run in read_runs(store)} == {"completed"}
@@ -57,16 +59,6 @@ def check(store: Path) -> None:
     assert Path(page).read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert "test half (the data set's own halves)" in " ".join(first.split())
     assert "█" in first
-
-
-def test_the_demo_and_the_commands_it_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flows.cli.demo.CORPUS", corpus(tmp_path))
-    check(tmp_path / "store")
-
-
-@pytest.mark.slow
-def test_the_demo_on_the_manual(tmp_path: Path) -> None:
-    check(tmp_path / "store")
 
 
 @given(st.floats(-1, 2), st.floats(-1, 2), st.integers(1, 40))
