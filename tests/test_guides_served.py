@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.request import urlopen
 
 import psutil
@@ -28,7 +29,7 @@ class Terminal:
     def __init__(self, folder: Path, **environment: str) -> None:
         self.folder = folder
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        self.environment = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", **environment}
+        self.environment = {**os.environ, "OMP_NUM_THREADS": "1", **environment, "PATH": path}
         for name in ("PREFECT_HOME", "PREFECT_API_URL", "PREFECT_API_AUTH_STRING"):
             if name not in environment:
                 self.environment.pop(name, None)
@@ -138,7 +139,11 @@ def test_the_guide_to_clusters_on_three_nodes(tmp_path: Path) -> None:
             if not command.needs:
                 shell.run(command)
     assert "notes" in index_names(tmp_path / "store")
-    with three_nodes(tmp_path / "ray") as nodes, terminal(tmp_path, **nodes.environment, **home) as shell:
+    with (
+        TemporaryDirectory(prefix="vf-") as folder,  # the names of Ray's sockets leave no room for a test's own folder
+        three_nodes(Path(folder)) as nodes,
+        terminal(tmp_path, **nodes.environment, **home) as shell,
+    ):
         (command,) = (command for command in page if "RAY_ADDRESS" in command.variables())
         address = nodes.environment["RAY_ADDRESS"]
         shell.run(command.on({command.variables()["RAY_ADDRESS"]: address, "/shared/": f"{shared}/"}))
