@@ -142,7 +142,7 @@ def test_the_guide_to_clusters_on_three_nodes(tmp_path: Path) -> None:
     with (
         TemporaryDirectory(prefix="vf-") as folder,  # the names of Ray's sockets leave no room for a test's own folder
         three_nodes(Path(folder)) as nodes,
-        terminal(tmp_path, **nodes.environment, **home) as shell,
+        terminal(tmp_path, **(nodes.environment | home)) as shell,
     ):
         (command,) = (command for command in page if "RAY_ADDRESS" in command.variables())
         address = nodes.environment["RAY_ADDRESS"]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from configs.evaluation import RefineConfig
+from tasks.encoders import titles
 
 Tick = Callable[[int, int], None]
 """Called with the questions finished since the last call and the tokens that a model computed for them."""
@@ -30,7 +31,7 @@ class Hit:
 
     def label(self, options: RefineConfig) -> str:
         """What a prompt shows before the text: with refine.text=titled its passage's title, if that has one."""
-        return f"{self.title}: " if options.text == "titled" and self.title else ""
+        return titles.lead(self.title) if options.text == "titled" else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ class Cut:
     class Options(RefineConfig):
         model_config = ConfigDict(extra="forbid")
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     uses_gpu = False
     workers = None
     needs_vectors = False

@@ -1,6 +1,5 @@
 """Stages critique and select in an evaluation: one answer for each context, judged, and one or several chosen."""
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from flows.pipelines.graph import graph
 from flows.pipelines.run import run_serially
 from storage import schemas
 from tasks.report import read_report
+from tests.support.evaluating import copied
 from tests.support.indexing import contents, index, sql, table
 
 CORPUS = "synthetic:passages=120,questions=60,seed=3"
@@ -42,9 +42,7 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(indexed: Path, tmp_path: Path) -> Path:
-    target = tmp_path / "store"
-    subprocess.run(["cp", "-al", str(indexed), str(target)], check=True)
-    return target
+    return copied(indexed, tmp_path / "store")
 
 
 def run(store: Path, **settings: Any) -> Evaluated:

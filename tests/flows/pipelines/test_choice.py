@@ -2,12 +2,10 @@
 the report is."""
 
 import json
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -32,6 +30,8 @@ from tasks.reports.shown.markdown import markdown_report
 from tasks.reports.shown.page import page
 from tasks.reports.shown.terminal import terminal_report
 from tasks.stage import Stage
+from tests.support import evaluating
+from tests.support.evaluating import copied, values
 from tests.support.indexing import contents, index, sql
 
 CORPUS = "synthetic:passages=120,questions=60,seed=3"
@@ -60,22 +60,15 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def store(indexed: Path, tmp_path: Path) -> Path:
     """A store of its own with an index in it."""
-    target = tmp_path / "store"
-    subprocess.run(["cp", "-al", str(indexed), str(target)], check=True)
-    return target
+    return copied(indexed, tmp_path / "store")
 
 
 def parameters(store: Path, settings: Mapping[str, Any] = CHOICE, **given_settings: Any) -> Evaluate:
-    return evaluation("trial", settings, {"store": store, "runner": "serial", **given_settings})
+    return evaluating.parameters(store, settings, **given_settings)
 
 
 def run(store: Path, settings: Mapping[str, Any] = CHOICE, **given_settings: Any) -> Evaluated:
-    return graph(parameters(store, settings, **given_settings)).run(run_serially)
-
-
-def summaries(store: Path, outcome: Evaluated, method: str) -> dict[str, float | None]:
-    (file,) = outcome.methods[method]["score"].whole
-    return {row["metric"]: row["value"] for row in pq.read_table(store / file.path).to_pylist()}
+    return evaluating.run(store, settings, **given_settings)
 
 
 def chosen(outcome: Evaluated) -> Chosen:
@@ -98,7 +91,7 @@ def test_to_choose_is_to_run_the_grid_by_hand(store: Path) -> None:
         "retrieve": {"top_k": 5, "alpha": ALPHAS},
     }
     grid = run(store, by_hand)
-    figures = {alpha: summaries(store, grid, f"pareto alpha={alpha}")["answer_recall@5"] for alpha in ALPHAS}
+    figures = {alpha: values(store, grid, f"pareto alpha={alpha}")["answer_recall@5"] for alpha in ALPHAS}
     assert {tried.values["retrieve.alpha"]: tried.figure for tried in chosen(outcome).tried} == figures
     best = max(ALPHAS, key=lambda alpha: figures[alpha] or 0.0)  # of equal values the first
     (taken,) = (tried.values for tried in chosen(outcome).tried if tried.taken)
@@ -155,7 +148,7 @@ def test_a_choice_goes_on_where_it_was_killed_and_then_costs_nothing(store: Path
         pass
 
     whole = tmp_path / "whole"
-    subprocess.run(["cp", "-al", str(store), str(whole)], check=True)
+    copied(store, whole)
     run(whole)
     for steps in range(12):  # five of the development half, six of the test half
 

@@ -29,6 +29,8 @@ from tasks.report import read_report, write_report
 from tasks.reports.runs import NoReport, find_run
 from tasks.splitters.tokens import count_tokens
 from tasks.stage import Stage
+from tests.support import evaluating
+from tests.support.evaluating import copied, values
 from tests.support.indexing import contents, index, sql
 
 ROOT = Path(__file__).parents[3]
@@ -57,22 +59,15 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def store(indexed: Path, tmp_path: Path) -> Path:
     """A store of its own with an index in it."""
-    target = tmp_path / "store"
-    subprocess.run(["cp", "-al", str(indexed), str(target)], check=True)
-    return target
+    return copied(indexed, tmp_path / "store")
 
 
 def parameters(store: Path, settings: dict[str, Any] = THREE, **given: Any) -> Evaluate:
-    return evaluation("trial", settings, {"store": store, "runner": "serial", **given})
+    return evaluating.parameters(store, settings, **given)
 
 
 def run(store: Path, settings: dict[str, Any] = THREE, **given: Any) -> Evaluated:
-    return graph(parameters(store, settings, **given)).run(run_serially)
-
-
-def values(store: Path, outcome: Evaluated, method: str) -> dict[str, float | None]:
-    (file,) = outcome.methods[method]["score"].whole
-    return {row["metric"]: row["value"] for row in pq.read_table(store / file.path).to_pylist()}
+    return evaluating.run(store, settings, **given)
 
 
 def test_three_methods_from_questions_to_a_table(store: Path) -> None:
@@ -189,7 +184,7 @@ def test_a_second_run_does_nothing_and_a_grid_only_what_is_new(store: Path, monk
 
 def test_a_run_that_ends_anywhere_goes_on_there(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = store.parent / "whole"
-    subprocess.run(["cp", "-al", str(store), str(whole)], check=True)
+    copied(store, whole)
     run(whole)
     mark_done, ended = Artifact.mark_done, 0
     for stop in range(1, 60, 4):
@@ -424,7 +419,7 @@ def test_the_key_comes_from_the_environment_or_a_secret(monkeypatch: pytest.Monk
 @pytest.mark.slow
 def test_ray_and_prefect_give_the_same_rows(store: Path, tmp_path: Path) -> None:
     whole = tmp_path / "whole"
-    subprocess.run(["cp", "-al", str(store), str(whole)], check=True)
+    copied(store, whole)
     file = tmp_path / "trial.yaml"
     file.write_text(json.dumps(THREE))
     environment = {**os.environ, "PREFECT_HOME": str(tmp_path / "prefect"), "COLUMNS": "200"}

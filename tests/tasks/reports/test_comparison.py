@@ -1,6 +1,5 @@
 """Methods set against one another: baselines, intervals, seeds, variants of an index, paper and ours, two runs."""
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from tasks.report import read_report, write_report
 from tasks.reports.contents import Report
 from tasks.reports.differences import opponents
 from tasks.reports.papers import beside, conditions
+from tests.support.evaluating import copied
 from tests.support.indexing import index
 
 CORPUS = "synthetic:passages=120,questions=60,seed=3"
@@ -42,9 +42,7 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(indexed: Path, tmp_path: Path) -> Path:
-    target = tmp_path / "store"
-    subprocess.run(["cp", "-al", str(indexed), str(target)], check=True)
-    return target
+    return copied(indexed, tmp_path / "store")
 
 
 def report(store: Path, settings: dict[str, Any] = TWO, name: str = "trial", **given: Any) -> Report:

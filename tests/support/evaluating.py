@@ -1,0 +1,34 @@
+"""Short ways for tests to evaluate something on a store of their own."""
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from configs.evaluation import Evaluate
+from flows.pipelines.evaluate import Evaluated
+from flows.pipelines.experiments import evaluation
+from flows.pipelines.graph import graph
+from flows.pipelines.run import run_serially
+
+
+def copied(store: Path, target: Path) -> Path:
+    """A store with the same files, as hard links: what one test adds or removes, no other sees."""
+    subprocess.run(["cp", "-al", str(store), str(target)], check=True)
+    return target
+
+
+def parameters(store: Path, settings: Mapping[str, Any], **given: Any) -> Evaluate:
+    return evaluation("trial", settings, {"store": store, "runner": "serial", **given})
+
+
+def run(store: Path, settings: Mapping[str, Any], **given: Any) -> Evaluated:
+    return graph(parameters(store, settings, **given)).run(run_serially)
+
+
+def values(store: Path, outcome: Evaluated, method: str) -> dict[str, float | None]:
+    """What a method came to, by metric."""
+    (file,) = outcome.methods[method]["score"].whole
+    return {row["metric"]: row["value"] for row in pq.read_table(store / file.path).to_pylist()}
