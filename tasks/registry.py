@@ -38,6 +38,7 @@ METHODS: dict[str, dict[str, str]] = {
         "arc": "tasks.datasets.arc:Arc",
         "pubhealth": "tasks.datasets.pubhealth:PubHealth",
         "qmsum": "tasks.datasets.qmsum:QMSum",
+        "ctxs": "tasks.datasets.ctxs:Ctxs",
         "synthetic": "tasks.datasets.synthetic:Synthetic",
         "python_manual": "tasks.datasets.python_manual:PythonManual",
     },

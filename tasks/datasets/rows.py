@@ -7,7 +7,15 @@ from typing import Any
 
 from tasks.datasets.base import Record, Reject
 from tasks.datasets.delimited import QUOTED_TSV, delimited_rows
-from tasks.datasets.files import RowError, bounded_lines, check_text, kind_of, open_source, parse_line
+from tasks.datasets.files import (
+    RowError,
+    bounded_lines,
+    check_text,
+    kind_of,
+    open_source,
+    parse_line,
+    stream_json,
+)
 
 LINE_LIMIT = 64 << 20
 """The longest JSON line, in bytes, so that a file without line breaks is not read into memory as a whole."""
@@ -36,10 +44,23 @@ def tsv_or_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | Reject
 
     A file is JSON lines if its first non-blank line starts with "{". Raises InputError.
     """
+    return json_lines(path) if _opens_with(path, b"{") else delimited_rows(path, QUOTED_TSV)
+
+
+def json_rows(path: Path, expects: str) -> Iterator[tuple[int, Any]]:
+    """Stream (number, value) from a file that is a JSON array or JSON lines; a Reject stands for a broken line.
+
+    `expects`: what the format expects, for messages. Raises InputError.
+    """
+    return json_lines(path) if _opens_with(path, b"{") else stream_json(path, expects)
+
+
+def _opens_with(path: Path, bracket: bytes) -> bool:
+    """Whether a file's first non-blank line starts with `bracket`. Raises InputError."""
     with open_source(path) as source:
         # Read in pieces, because a file without line breaks is one line.
         first = next((part for part in iter(partial(source.readline, 1024), b"") if not part.isspace()), b"")
-    return json_lines(path) if first.lstrip().startswith(b"{") else delimited_rows(path, QUOTED_TSV)
+    return first.lstrip().startswith(bracket)
 
 
 def records_of(

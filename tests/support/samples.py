@@ -118,4 +118,11 @@ SAMPLES = {
     "arc": _one("a.jsonl", _lines({"id": "1", "question": "Which?", "choices": _CHOICES, "answerKey": "A"})),
     "pubhealth": _one("a.tsv", b'claim_id\tclaim\tlabel\tmain_text\n1\tIt is.\ttrue\t"Long ""text"""\n', passages=True),
     "qmsum": _one("a.jsonl", _lines(_MEETING)),
+    "ctxs": _one(
+        "a.jsonl",
+        _lines(
+            {"question": "who?", "answers": ["Ada"], "ctxs": [{"title": "é", "text": "Ada.", "isgold": True}]},
+            {"id": 7, "question": "why?", "ctxs": [{"id": "w1", "text": "So."}, {"title": None, "text": "No."}]},
+        ),
+    ),
 }
