@@ -122,6 +122,11 @@ class Embedded:
             for candidate in batch
         ]
 
+    def relevance(self, pairs: Sequence[tuple[str, str]], tick: Tick = no_tick) -> list[float]:
+        """ISREL of (question, context) pairs, from 0 to 1: a scorer of contexts that needs no answer. 0 where the
+        context is empty, or the question longer than `MAX_QUESTION` tokens."""
+        return [found.isrel for found in self.critique([Candidate(*pair, "") for pair in pairs], tick)]
+
     @torch.inference_mode()
     def _read(self, distinct: set[Window], candidates: int, tick: Tick) -> dict[Window, list[float]]:
         """ISREL, ISSUP and ISUSE of every window."""

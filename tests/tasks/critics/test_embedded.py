@@ -127,6 +127,14 @@ def test_an_empty_answer_is_neither_supported_nor_of_use(critic: Embedded) -> No
     assert critic.critique([Candidate(QUESTION, "", ANSWER_TEXT)]) == [Judgement(0, 0, 0)]
 
 
+def test_relevance_is_told_of_pairs_without_an_answer(critic: Embedded) -> None:
+    pairs = [(QUESTION, CONTEXT), (QUESTION, ""), ("why " * (MAX_QUESTION + 1), CONTEXT), ("Which mill?", CONTEXT)]
+    first, empty, long, last = critic.relevance(pairs)
+    assert (empty, long) == (0, 0)
+    assert 0 < first < 1
+    assert critic.relevance(pairs[::-1]) == [last, long, empty, first]
+
+
 def test_an_over_long_question_is_an_error_row_and_its_neighbours_are_judged(critic: Embedded) -> None:
     counted: list[int] = []
     long = Candidate("why " * (MAX_QUESTION + 1), CONTEXT, ANSWER_TEXT)
