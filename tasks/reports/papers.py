@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from configs.paper import Figure, Ours, Repeated
+from configs.paper import Figure, Ours, Paper, Repeated
 from tasks.reports.contents import Report, Summary
 from tasks.reports.shown.columns import SMALL_UNITS, figure
 from tasks.reports.shown.notes import asked
@@ -26,7 +26,8 @@ HEADS = ("paper", "ours", "95 % interval", "claim", "where")
 
 def beside(report: Report) -> list[Beside]:
     """A row for every printed figure; '–' where this run has no counterpart."""
-    return [_row(report, printed) for printed in _repeated(report).figures]
+    paper = report.paper
+    return [_row(report, paper, printed) for printed in _repeated(report).figures] if paper else []
 
 
 def conditions(report: Report) -> list[str]:
@@ -47,18 +48,18 @@ def _repeated(report: Report) -> Repeated:
     return repeated or Repeated()
 
 
-def _row(report: Report, row: Figure) -> Beside:
+def _row(report: Report, paper: Paper, row: Figure) -> Beside:
     value, difference = _ours(report, row.ours)
     unit = report.column(row.ours.metric).unit
     low, high = (difference.low, difference.high) if difference else (None, None)
     interval = "–" if low is None or high is None else f"{low:+.3f} to {high:+.3f}"
     return Beside(
         row.what,
-        row.source,
-        _text(row, row.printed, unit),
+        "; ".join(filter(None, (row.source, row.note))),
+        _text(row, paper.target(row), unit),
         _text(row, value, unit),
         interval,
-        _verdict(row, value, low, high),
+        _verdict(row, paper.goal(row), value, low, high),
     )
 
 
@@ -91,13 +92,13 @@ def _text(row: Figure, value: float | None, unit: str) -> str:
     return f"{value:+.3f}" if row.ours.minus and unit not in SMALL_UNITS else figure(value, unit)
 
 
-def _verdict(row: Figure, value: float | None, low: float | None, high: float | None) -> str:
+def _verdict(row: Figure, due: float | None, value: float | None, low: float | None, high: float | None) -> str:
     """Of a claim: with an interval it may be open."""
-    if row.claim is None or row.printed is None or value is None:
+    if due is None or value is None:
         return ""
     worst, best = (low, high) if row.claim == "at_least" else (high, low)
     sign = 1 if row.claim == "at_least" else -1
-    goal = sign * row.printed
+    goal = sign * due
     if sign * (value if worst is None else worst) >= goal:
         return "holds"
     if sign * (value if best is None else best) < goal:

@@ -1,0 +1,98 @@
+"""What a paper prints, in its own units: tables, and formulas over their cells. A cell is "TABLE / ROW / COLUMN"."""
+
+from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
+from statistics import fmean
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from configs.section import Config
+
+PERCENT = "%"
+
+Number = int | float
+Value = tuple[Number, str]
+"""With its unit."""
+
+
+class Table(Config):
+    """A printed table, or the part of it whose columns are alike."""
+
+    what: str = Field(min_length=1, description="What the cells are.")
+    columns: dict[str, str] = Field(min_length=1, description="Unit by column: %, share, tokens, s, '' for none.")
+    rows: dict[str, tuple[Number | None, ...]] = Field(min_length=1, description="Cells by row; null: printed empty.")
+
+    @model_validator(mode="after")
+    def _rectangular(self) -> Self:
+        uneven = [name for name, cells in self.rows.items() if len(cells) != len(self.columns)]
+        if uneven:
+            raise ValueError(f"{len(self.columns)} cells are due in: {', '.join(uneven)}")
+        return self
+
+    def cells(self, row: str, column: str) -> list[Value]:
+        """Those in such rows and columns; in either name * stands for anything."""
+        return [
+            (cell, unit)
+            for name, cells in self.rows.items()
+            for (head, unit), cell in zip(self.columns.items(), cells, strict=True)
+            if cell is not None and fnmatchcase(name, row) and fnmatchcase(head, column)
+        ]
+
+
+class Formula(Config):
+    """A value computed of cells. Exactly one of the settings is given; a term is a cell or a formula."""
+
+    minus: "tuple[Term, Term] | None" = Field(None, description="The first less the second.")
+    over: "tuple[Term, Term] | None" = Field(None, description="The first by the second.")
+    mean: "tuple[Term, ...] | None" = Field(None, description="Of all terms; * in a row's or column's name: of all.")
+    least: "tuple[Term, ...] | None" = Field(None, description="Of all terms, with * as in the mean.")
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        if len(self.given()) != 1:
+            raise ValueError(f"exactly one of {', '.join(type(self).model_fields)}")
+        return self
+
+    def given(self) -> "dict[str, tuple[Term, ...]]":
+        """The operation that it is, with its terms."""
+        return {name: terms for name in type(self).model_fields if (terms := getattr(self, name))}
+
+
+Term = str | Formula
+
+OPERATIONS: dict[str, Callable[..., float]] = {
+    "minus": lambda first, second: first - second,
+    "over": lambda first, second: first / second,
+    "mean": lambda *values: fmean(values),
+    "least": lambda *values: min(values),
+}
+
+
+def value(tables: Mapping[str, Table], term: Term) -> Value:
+    """What a term comes to. Raises ValueError where it names no cell, or several where one is due, or mixes units."""
+    if isinstance(term, str):
+        found = cells(tables, term)
+        if len(found) > 1:
+            raise ValueError(f"{term!r} names {len(found)} cells where one is due")
+        return found[0]
+    ((operation, terms),) = term.given().items()
+    single = operation in {"minus", "over"}
+    values = [
+        each
+        for part in terms
+        for each in (cells(tables, part) if isinstance(part, str) and not single else [value(tables, part)])
+    ]
+    units = {unit for _, unit in values}
+    if len(units) > 1:
+        raise ValueError(f"a formula over different units: {', '.join(sorted(units))}")
+    return OPERATIONS[operation](*(number for number, _ in values)), "" if operation == "over" else units.pop()
+
+
+def cells(tables: Mapping[str, Table], name: str) -> list[Value]:
+    """The cells of that name, at least one. Raises ValueError where there is none."""
+    table, row, column = [*name.split(" / "), "", ""][:3]
+    found = tables[table].cells(row, column) if table in tables else []
+    if not found:
+        raise ValueError(f"no printed cell {name!r} (TABLE / ROW / COLUMN) in: {', '.join(tables) or 'no tables'}")
+    return found

@@ -1,0 +1,131 @@
+"""Printed figures: the shared facts cell by cell, what is derived of them, and files that contradict them."""
+
+import numpy as np
+import pytest
+import yaml
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from configs.paper import Paper, papers
+from configs.printed import Formula, Table, cells, value
+from tasks.reports.statistics.ranks import quade
+from tests.support.printed import PAPERS
+from tests.support.real_data import real_data
+
+PARETO, PFE = papers()["paretorag"].tables, papers()["pfe_self_rag"].tables
+NOT_SHARED = {
+    "pfe_self_rag": {"table 4 / * / threshold", "table 5, change / * / *"},
+    "sparse_rag": {"table 6 / * / init and copy", "table 13 / * / *"},
+}
+"""Cells that the shared file leaves out; they are of the paper's text."""
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_the_tables_are_the_shared_facts_cell_by_cell(name: str) -> None:
+    facts = yaml.safe_load(real_data("../papers/figures.yaml").read_text(encoding="utf-8"))[name]
+    tables = papers()[name].tables
+    shared = {cell: number for cell, number in PAPERS[name](facts) if number is not None}
+    assert shared == {cell: value(tables, cell)[0] for cell in shared}
+    further = sum(len(cells(tables, pattern)) for pattern in NOT_SHARED.get(name, ()))
+    both = sum(cell.startswith("table 13 /") for cell in shared)
+    printed = sum(cell is not None for table in tables.values() for row in table.rows.values() for cell in row)
+    assert printed == len(shared) + further - both
+
+
+def table_2() -> NDArray[np.float64]:
+    return np.array(list(PFE["table 2"].rows.values()), dtype=np.float64)
+
+
+def test_quades_f_of_the_printed_table_is_not_the_printed_one() -> None:
+    found = quade(table_2())
+    assert found.f == pytest.approx(10.68, abs=0.005)
+    assert value(PFE, "Quade / table 2 / F") == (12.40, "")
+    rankings = [ranking for (ranking,) in PFE["table 3"].rows.values()]
+    assert list(PFE["table 3"].rows) == list(PFE["table 2"].rows)
+    assert found.rankings.tolist() == pytest.approx(rankings)
+
+
+def test_the_changes_of_table_5_are_those_of_its_rows() -> None:
+    for method, changes in PFE["table 5, change"].rows.items():
+        rows = PFE["table 5"].rows
+        with_mmr, without = (np.array(rows[f"{method}, {mmr} MMR"], dtype=float) for mmr in ("with", "without"))
+        assert (without - with_mmr).tolist() == pytest.approx(list(changes))
+
+
+def test_what_is_said_of_table_1_is_so() -> None:
+    gains = [
+        value(
+            PARETO,
+            Formula(minus=(f"table 1 / ParetoRAG, {model} / {column}", f"table 1 / naive RAG, {model} / {column}")),
+        )
+        for model in ("Vicuna-7B", "Vicuna-13B", "Llama2-7B-chat", "Llama2-13B-chat")
+        for column, unit in PARETO["table 1"].columns.items()
+        if column.startswith(("NQ", "HotpotQA")) and unit
+    ]
+    assert (len(gains), sum(gain < 0 for gain, _ in gains)) == (24, 3)
+    saved = [value(PARETO, Formula(over=(f"table 1, tokens / ParetoRAG / {of}", f"table 1, tokens / naive RAG / {of}")))
+             for of in PARETO["table 1, tokens"].columns]  # fmt: skip
+    assert [round(100 * share) for share, _ in saved] == [36, 40, 40]
+
+
+@pytest.mark.parametrize(
+    ("experiment", "place", "target", "goal"),
+    [
+        ("paretorag/cost", 0, 4.02 / 1.23, None),
+        ("pfe_self_rag/table2", 0, 0.004625, 0.0),
+        ("pfe_self_rag/table2", 1, 0.0015, 0.0),
+        ("pfe_self_rag/table2", 2, 0.0255, 0.0),
+    ],
+)
+def test_what_is_derived_is_in_the_unit_of_ours(experiment: str, place: int, target: float, goal: float | None) -> None:
+    paper = papers()[experiment.partition("/")[0]]
+    figure = paper.experiments[experiment].figures[place]
+    assert figure.printed is None
+    assert paper.target(figure) == pytest.approx(target)
+    assert paper.goal(figure) == goal
+
+
+TABLE = Table(what="scores", columns={"a": "%", "b": "tokens"}, rows={"x": (3.0, 9), "y": (1.0, None)})
+
+
+def test_formulas() -> None:
+    tables = {"t": TABLE}
+    assert value(tables, "t / x / a") == (3.0, "%")
+    assert value(tables, Formula(minus=("t / x / a", "t / y / a"))) == (2.0, "%")
+    assert value(tables, Formula(over=("t / x / a", "t / y / a"))) == (3.0, "")
+    assert value(tables, Formula(mean=("t / * / a",))) == (2.0, "%")
+    assert value(tables, Formula(least=("t / * / a", Formula(minus=("t / y / a", "t / x / a"))))) == (-2.0, "%")
+
+
+@pytest.mark.parametrize(
+    ("formula", "fault"),
+    [
+        ({"minus": ("t / x / a", "t / x / b")}, "different units"),
+        ({"minus": ("t / * / a", "t / x / a")}, "names 2 cells"),
+        ({"mean": ("t / y / b",)}, "no printed cell 't / y / b'"),
+        ({"mean": ("u / y / b",)}, "no printed cell"),
+    ],
+)
+def test_formulas_over_what_is_not_printed(formula: dict[str, tuple[str, ...]], fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        value({"t": TABLE}, Formula.model_validate(formula))
+
+
+@pytest.mark.parametrize(
+    ("figure", "fault"),
+    [
+        ({"printed": 4.0, "source": "t / x / a", "unit": "%"}, "has 3.0, not 4.0"),
+        ({"printed": 3.0, "source": "t / x / a"}, "its cells are in '%'"),
+        ({"printed": 3.0}, "a printed figure has a source"),
+        ({"derived": {"minus": ["t / x / a", "t / y / a"], "over": ["t / x / a", "t / y / a"]}}, "exactly one of"),
+    ],
+)
+def test_a_figure_is_what_the_table_has(figure: dict[str, object], fault: str) -> None:
+    whole = {"what": "it", "ours": {"method": "m", "metric": "f1"}, **figure}
+    with pytest.raises(ValidationError, match=fault):
+        Paper.model_validate({"paper": "P", "tables": {"t": TABLE}, "experiments": {"p/e": {"figures": [whole]}}})
+
+
+def test_a_table_has_a_cell_for_every_column() -> None:
+    with pytest.raises(ValidationError, match="2 cells are due in: x"):
+        Table(what="scores", columns={"a": "%", "b": "%"}, rows={"x": (1.0,)})
