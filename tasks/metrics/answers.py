@@ -51,20 +51,25 @@ class _BestOfGold(PerQuestion):
 
 
 class Accuracy(_BestOfGold):
-    """Whether a gold answer is contained in an output of at most `score.max_words` words (ParetoRAG, section 4.1).
+    """Whether a gold answer is contained in an output of at most `score.max_words` words.
 
-    The limit counts words between white space, as the output came. Contained means normalised and as a run of whole
-    words. That is where this is stricter than comparing characters: "no" is not in "I do not know", nor "May" in
-    "Mayor". So accuracy is never below exact match, for answers within the limit.
+    The limit of 15 is ParetoRAG's (section 4.1, appendix F); PFE-Self-RAG's binary match (section 6.4) has none: null.
+    It counts words between white space, as the output came. Contained means normalised and as a run of whole words.
+    That is where this is stricter than comparing characters: "no" is not in "I do not know", nor "May" in "Mayor". So
+    accuracy is never below exact match, for answers within the limit.
     """
 
     class Options(MetricOptions):
-        max_words: int = Field(15, ge=1, description="A longer answer counts as wrong (words).")
+        max_words: int | None = Field(
+            15, ge=1, description="A longer answer counts as wrong (words); null: no answer is too long."
+        )
 
     column: ClassVar = Column("accuracy", "accuracy", needs=JUDGED)
 
     def match(self, output: str, normalised: str, gold: str) -> float:
-        return float(len(output.split()) <= self.options.max_words and f" {gold} " in f" {normalised} ")
+        limit = self.options.max_words
+        short = limit is None or len(output.split()) <= limit
+        return float(short and f" {gold} " in f" {normalised} ")
 
 
 class ExactMatch(_BestOfGold):

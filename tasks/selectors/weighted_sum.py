@@ -3,8 +3,8 @@
 score = w_rel · ISREL + w_sup · ISSUP + w_use · ISUSE, with ISUSE on Self-RAG's scale from −1 to 1 (2 · ISUSE − 1) or on
 PFE's from 0 to 1. With `sequence_probability` the geometric mean of the answer's token probabilities is added, as
 Self-RAG's program does on request; an answer whose probability is unknown adds nothing. With `add_equal` the scores of
-equal answers add up, and the one that scores best alone stands for them. Self-RAG's program does so for
-multiple choice; here it is done for every answer, equal meaning equal as exact match compares.
+equal answers add up, and the one that scores best alone stands for them: a vote, which Self-RAG's program holds in
+closed tasks alone (multiple choice, claims). Equal means equal as exact match compares.
 """
 
 from typing import ClassVar, Literal
@@ -17,7 +17,7 @@ from tasks.selectors.base import Chosen, Critiqued, best
 
 
 class WeightedSum:
-    """Self-RAG: the greatest weighted sum of the three scores; equal answers add up."""
+    """Self-RAG: the greatest weighted sum of the three scores; in closed tasks equal answers add up."""
 
     class Options(SelectConfig):
         model_config = ConfigDict(extra="forbid")
@@ -28,7 +28,9 @@ class WeightedSum:
         utility: Literal["self_rag", "pfe"] = Field(
             "self_rag", description="The scale of ISUSE, self_rag: -1 to 1; pfe: 0 to 1."
         )
-        add_equal: bool = Field(True, description="The scores of equal answers add up.")
+        add_equal: bool = Field(
+            False, description="The scores of equal answers add up, as Self-RAG has it in multiple choice and claims."
+        )
         sequence_probability: bool = Field(
             False, description="The answer's probability per token is added to its score."
         )

@@ -62,9 +62,9 @@ def test_how_it_is_computed_is_no_part_of_an_identity(
 @given(
     st.lists(st.sampled_from(sorted(set(METHODS["metric"]) - {"mauve"})), min_size=1),
     st.lists(st.integers(1, 99), min_size=1),
-    st.integers(1, 99),
+    st.none() | st.integers(1, 99),
 )
-def test_the_options_of_several_methods_stand_side_by_side(metrics: list[str], k: list[int], words: int) -> None:
+def test_the_options_of_several_methods_stand_side_by_side(metrics: list[str], k: list[int], words: int | None) -> None:
     fields = options_type(ScoreConfig(metrics=tuple(metrics))).model_fields
     possible = {"k": tuple(k), "max_words": words, "right_by": "choice"}
     options = {key: value for key, value in possible.items() if key in fields}

@@ -108,6 +108,8 @@ def test_accuracy(output: str, gold: str, accurate: float) -> None:
 def test_accuracy_at_another_limit() -> None:
     metric = Accuracy(Accuracy.Options(max_words=2))
     assert metric.score([answered("Ada it was", "Ada"), answered("Ada was", "Ada")]) == {"accuracy": [0, 1]}
+    unlimited = make(ScoreConfig(metrics=("accuracy",), max_words=None), "score")
+    assert unlimited.score([answered("Ada " + "w " * 500, "Ada")]) == {"accuracy": [1]}
 
 
 def test_the_best_gold_answer_counts() -> None:

@@ -99,11 +99,11 @@ def test_the_weighted_sum(questions: list[list[Candidate]], utility: str, add_eq
         assert places == sorted(usable, key=lambda place: (-totals[place], -scores[place], place))[:1]
 
 
-def test_equal_answers_outvote_a_better_one() -> None:
+def test_equal_answers_outvote_a_better_one_where_they_add_up() -> None:
     candidates = [[(1.0, 1.0, 1.0, 0, True), (0.75, 0.5, 0.5, 1, True), (1.0, 1.0, 0.5, 1, True)]]
-    assert chosen("weighted_sum", candidates) == [[2]]
-    assert chosen("weighted_sum", candidates, add_equal=False) == [[0]]
-    assert chosen("weighted_sum", candidates, weight_isrel=0, weight_issup=0, add_equal=False) == [[0]]
+    assert chosen("weighted_sum", candidates, add_equal=True) == [[2]]
+    assert chosen("weighted_sum", candidates) == [[0]]
+    assert chosen("weighted_sum", candidates, weight_isrel=0, weight_issup=0) == [[0]]
 
 
 def test_the_probability_of_an_answer_can_count() -> None:
