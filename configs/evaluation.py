@@ -48,11 +48,38 @@ class RefineConfig(Section):
     max_tokens: int | None = Field(
         None, ge=1, description="Words and punctuation marks of all contexts together, at most, whatever the model."
     )
-    text: Literal["unit", "titled", "passage"] | None = Field(
+    text: Literal["unit", "titled", "window", "passage"] | None = Field(
         None,
-        description="unit: the hit's own text; titled: with its passage's title; passage: its whole passage. Default: "
-        "as the index was encoded (encode.text).",
+        description="unit: the hit's own text; titled: with its passage's title; window: with the sentences around it "
+        "(refine.window); passage: its whole passage. Default: unit or titled, as the index was encoded (encode.text).",
     )
+    window: Annotated[int, NOT_IN_FINGERPRINT] = Field(
+        1, ge=0, description="text=window: sentences on either side of a retrieved one; a passage is its own window."
+    )
+    titles: Annotated[bool | None, NOT_IN_FINGERPRINT] = Field(
+        None,
+        description="text=window or passage: whether the passage's title is shown. Default: as the index was encoded.",
+    )
+
+    @property
+    def shows_titles(self) -> bool:
+        """Whether a prompt shows the title of a context's passage."""
+        return self.text == "titled" or (self.is_wider and bool(self.titles))
+
+    @property
+    def is_wider(self) -> bool:
+        """Whether contexts reach beyond the units that were retrieved."""
+        return self.text in ("window", "passage")
+
+    def identity(self) -> dict[str, Any]:
+        """Settings that have no part are left out: what was refined before there were any stays as it is."""
+        window = {"window": self.window} if self.text == "window" else {}
+        return {**super().identity(), **window, **({"titles": True} if self.is_wider and self.titles else {})}
+
+    def idle(self) -> dict[str, str]:
+        wider = "a unit shows its title with refine.text=titled; refine.titles is for window and passage"
+        reach = "it is for refine.text=window"
+        return ({} if self.is_wider else {"titles": wider}) | ({} if self.text == "window" else {"window": reach})
 
 
 class GenerateConfig(Section):

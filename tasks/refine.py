@@ -7,15 +7,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from configs.evaluation import RefineConfig
+from configs.loading import ConfigError
 from storage import schemas
 from storage.artifacts import Artifact
 from storage.ids import shard_of
 from storage.indexes.units import Units
 from tasks.refiners.base import Evidence, Hit, Refiner, Vectors
+from tasks.refiners.extents import Span, inside, parents, windows
 from tasks.registry import kept, with_options
 from tasks.stage import Progress, ShardResult, Stage
+
+HIT = ("title", "text", "passage_id", "start", "end")
 
 
 class Refine(Stage):
@@ -40,7 +45,7 @@ class Refine(Stage):
         EngineUnavailable."""
         options = with_options(config, "refine")
         self.refiner: Refiner = kept(options, self.name)
-        inputs = {"asked": asked, "hits": hits} | ({"passages": corpus["passages"]} if config.text == "passage" else {})
+        inputs = {"asked": asked, "hits": hits, **self._read(corpus, options)}
         if question_vectors:
             inputs |= {**corpus, "question_vectors": question_vectors}
         super().__init__(store, inputs, options)
@@ -48,6 +53,17 @@ class Refine(Stage):
         self.workers = self.refiner.workers
 
     config: RefineConfig
+
+    def _read(self, corpus: Mapping[str, Artifact], options: RefineConfig) -> dict[str, Artifact]:
+        """What contexts need of the corpus besides the hits. Raises ConfigError."""
+        sentences = options.text == "window" or self.refiner.needs_sentences
+        roles = [*(["passages"] if options.is_wider or sentences else []), *(["sentences"] if sentences else [])]
+        if missing := [role for role in roles if role not in corpus]:
+            raise ConfigError(
+                f"refine.refiner={options.refiner} with refine.text={options.text} needs the index's {missing[0]}, and "
+                "this index has none"
+            )
+        return {role: corpus[role] for role in roles}
 
     def __getstate__(self) -> dict[str, Any]:
         # A worker constructs its own refiner: a model is not pickled.
@@ -72,10 +88,11 @@ class Refine(Stage):
     def work(self, shard: int, progress: Progress) -> ShardResult:
         asked = self.inputs["asked"].read(shard, columns=["question_id", "text"])
         table = self.inputs["hits"].read(shard)
-        table = self._whole(table) if self.config.text == "passage" else table
         ids = asked["question_id"].to_pylist()
+        sentences = self._sentences(table)
+        table = self._widened(table, _places(table, ids), sentences) if self.config.is_wider else table
         places = _places(table, ids)
-        hits = [Hit(**hit) for hit in table.select(["title", "text", "passage_id", "start", "end"]).to_pylist()]
+        hits = [_hit(row, sentences) for row in table.select(HIT).to_pylist()]
         vectors = self._vectors(shard, table, places) if self.refiner.needs_vectors else None
         hits_of_questions = [hits[place] for place in places]
         refined = self.refiner.refine(asked["text"].to_pylist(), hits_of_questions, vectors, progress)
@@ -93,27 +110,57 @@ class Refine(Stage):
         questions = column.flatten().to_numpy().reshape(len(places), -1)
         if not len(hits):
             return Vectors(questions, [questions[:0]] * len(places))
-        shards = shard_of(hits["passage_id"].to_numpy(), len(self.inputs["passages"].completed().shards))
-        units = Units(self.inputs)
-        vectors = units.vectors(hits["unit"][0].as_py(), shards, hits["unit_id"].to_numpy())
+        shards, ids = self._shards(hits["passage_id"].to_numpy()), hits["unit_id"].to_numpy()
+        vectors = Units(self.inputs).vectors(hits["unit"][0].as_py(), shards, ids)
         return Vectors(questions, [vectors[place] for place in places])
 
-    def _whole(self, hits: pa.Table) -> pa.Table:
-        """Every hit as its whole passage; a question gets a passage once, at the place of its best hit."""
-        pairs = zip(hits["question_id"].to_pylist(), hits["passage_id"].to_pylist(), strict=True)
-        first = {pair: row for row, pair in reversed([*enumerate(pairs)])}
-        hits = hits.take(pa.array(sorted(first.values()), pa.int64()))
-        load = self.inputs["passages"]
-        units = Units({"passages": load})
+    def _sentences(self, hits: pa.Table) -> dict[int, list[Span]]:
+        """The sentences of the hits' passages, by passage; none where nothing needs them."""
+        if "sentences" not in self.inputs:
+            return {}
         passages = hits["passage_id"].to_numpy()
-        shards = shard_of(passages, len(load.completed().shards))
-        places = np.array([units.place(int(s), int(p)) for s, p in zip(shards, passages, strict=True)], np.int64)
+        return Units(self.inputs).sentences(self._shards(passages), passages)
+
+    def _widened(self, hits: pa.Table, places: list[slice], sentences: Mapping[int, list[Span]]) -> pa.Table:
+        """The hits as far as their contexts reach, one for each context, at the place of its best hit."""
+        texts = self._texts(hits["passage_id"].to_numpy())
+        spans = [*zip(hits["start"].to_pylist(), hits["end"].to_pylist(), strict=True)]
+        retrieved = [*zip(hits["passage_id"].to_pylist(), spans, strict=True)]
+        rows, ranges = [], []
+        for place in places:
+            own = retrieved[place]
+            if self.config.text == "window":
+                extents = windows(own, sentences, self.config.window)
+            else:
+                extents = parents(own, {passage: len(texts[passage]) for passage, _ in own})
+            rows += [place.start + number for number, _ in extents]
+            ranges += [span for _, span in extents]
+        table = hits.take(pa.array(rows, pa.int64()))
+        passages, own_texts = table["passage_id"].to_pylist(), table["text"].to_pylist()
+        shown = [
+            texts[passage][start:end] if start < end else text
+            for passage, text, (start, end) in zip(passages, own_texts, ranges, strict=True)
+        ]
+        new = {"text": shown, "start": [start for start, _ in ranges], "end": [end for _, end in ranges]}
+        for name, column in new.items():
+            field = table.schema.field(name)
+            table = table.set_column(table.schema.get_field_index(name), field, pa.array(column, field.type))
+        return table
+
+    def _texts(self, passages: NDArray[np.int64]) -> dict[int, str]:
+        """The texts of passages, by their ids."""
+        distinct = np.unique(passages)
+        shards, units = self._shards(distinct), Units(self.inputs)
+        places = np.array([units.place(int(s), int(p)) for s, p in zip(shards, distinct, strict=True)], np.int64)
         texts = units.take("passages", shards, places, ["text"])["text"].to_pylist()
-        whole = {"text": texts, "start": [0] * len(texts), "end": [len(text) for text in texts]}
-        for name, column in whole.items():
-            field = hits.schema.field(name)
-            hits = hits.set_column(hits.schema.get_field_index(name), field, pa.array(column, field.type))
-        return hits
+        return dict(zip(distinct.tolist(), texts, strict=True))
+
+    def _shards(self, passages: NDArray[np.int64]) -> NDArray[np.int64]:
+        return shard_of(passages, len(self.inputs["passages"].completed().shards))
+
+
+def _hit(row: dict[str, Any], sentences: Mapping[int, list[Span]]) -> Hit:
+    return Hit(**row, sentences=inside(sentences.get(row["passage_id"], ()), (row["start"], row["end"])))
 
 
 def _places(hits: pa.Table, questions: list[int]) -> list[slice]:

@@ -42,10 +42,12 @@ def with_texts(parameters: Evaluate) -> Evaluate:
 
 
 def _shown(store: Path, method: Method) -> Method:
-    if not (method.retrieve and method.index) or method.refine.text:
+    refine = method.refine
+    if not (method.retrieve and method.index) or (refine.text and not (refine.is_wider and refine.titles is None)):
         return method
     encoding = EncodeConfig.recorded(find_index(store, method.index).config["encode"])
-    return method.model_copy(update={"refine": method.refine.model_copy(update={"text": encoding.text})})
+    shown = {"titles": encoding.text == "titled"} if refine.text else {"text": encoding.text}
+    return method.model_copy(update={"refine": refine.model_copy(update=shown)})
 
 
 def _variant(store: Path, method: Method, index: str) -> str:

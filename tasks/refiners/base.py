@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from configs.evaluation import RefineConfig
 from tasks.encoders import titles
+from tasks.refiners.extents import Span
 
 Tick = Callable[[int, int], None]
 """Called with the questions finished since the last call and the tokens that a model computed for them."""
@@ -21,17 +22,18 @@ def no_tick(questions: int, tokens: int) -> None:
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A retrieved text, with its place in its passage (code points, half-open); start = end: a model rewrote it from
-    that passage, and it has no place."""
+    that passage, and it has no place. `sentences`: the places of its sentences, where the refiner needs them."""
 
     title: str
     text: str
     passage_id: int
     start: int
     end: int
+    sentences: tuple[Span, ...] = ()
 
     def label(self, options: RefineConfig) -> str:
-        """What a prompt shows before the text: with refine.text=titled its passage's title, if that has one."""
-        return titles.lead(self.title) if options.text == "titled" else ""
+        """What a prompt shows before the text: its passage's title, if the settings say so and it has one."""
+        return titles.lead(self.title) if options.shows_titles else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,8 @@ class Refiner(Protocol):
     """A class with `Options`, a RefineConfig with the refiner's own settings; the constructor takes an instance.
 
     `version`: raise it when the same hits would give different contexts; `needs_vectors`: whether `refine` needs the
-    vectors of the index. The first `refine` loads the model, not the constructor; the model then stays loaded.
+    vectors of the index; `needs_sentences`: whether it needs the sentences of the hits. The first `refine` loads the
+    model, not the constructor; the model then stays loaded.
     """
 
     version: ClassVar[str]
@@ -72,6 +75,7 @@ class Refiner(Protocol):
     workers: int | None
     """Instances that a machine runs at once: None, one for every core; 1 for a model that uses all cores itself."""
     needs_vectors: bool
+    needs_sentences: bool
 
     def __init__(self, options: Any) -> None:
         """`options`: an instance of its `Options`."""

@@ -25,6 +25,7 @@ class Cut:
     uses_gpu = False
     workers = None
     needs_vectors = False
+    needs_sentences = False
 
     def __init__(self, options: RefineConfig) -> None:
         self.options = options

@@ -39,6 +39,7 @@ class Mmr:
 
     version: ClassVar[str] = "2"
     workers = None
+    needs_sentences = False
 
     def __init__(self, options: Options) -> None:
         self.options = options

@@ -1,9 +1,9 @@
 """The base of refiners with a sequence-to-sequence model that writes one context from a question's hits.
 
-Such a refiner states its model's presets, its limits, and its input (`frame`). New lines join the hits, best first
-(with refine.text=titled, a title precedes its hit). If the input is too long for the model, the end of the joined hits
-is cut at the end of a word, and the rest of the input stays whole. max_words and max_tokens limit the model's output.
-If the model writes nothing, no context is passed on, and the question is answered without contexts.
+Such a refiner states its model's presets, its limits, and its input (`frame`). New lines join the hits, best first,
+each with its title where refine.text and refine.titles say so. If the input is too long for the model, the end of the
+joined hits is cut at the end of a word, and the rest of the input stays whole. max_words and max_tokens limit the
+model's output. If the model writes nothing, no context is passed on, and the question is answered without contexts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,6 +32,7 @@ class Seq2SeqRefiner:
     max_new_tokens: ClassVar[int]
     max_input_tokens: ClassVar[int]
     needs_vectors = False
+    needs_sentences = False
 
     def __init__(self, options: Options) -> None:
         """Raises ConfigError, EngineUnavailable."""

@@ -51,8 +51,8 @@ def choice(store: Path, run: Run, methods: Sequence[Method]) -> Choice | None:
 def context_map(store: Path, run: Run, methods: Sequence[Method]) -> ContextMap | None:
     """Of the first method whose refiner keeps some of its hits by the index's vectors, the first question that it
     leaves a better hit out of than one that it keeps; else the first one."""
-    # A context that is a whole passage is no hit; a refiner that chooses by vectors has those of the questions.
-    with_hits = [method for method in methods if method.retrieve and method.refine.text != "passage"]
+    # A context that reaches beyond its hit is no hit; a refiner that chooses by vectors has those of the questions.
+    with_hits = [method for method in methods if method.retrieve and not method.refine.is_wider]
     evidences = {method.name: read_manifest(store, run.methods[method.name]["evidence"]) for method in with_hits}
     method = next((method for method in with_hits if "question_vectors" in evidences[method.name].inputs), None)
     if method is None:

@@ -116,6 +116,7 @@ class Shortener(_Asking):
 
     section = "refine"
     needs_vectors = False
+    needs_sentences = False
 
     class Options(RefineConfig, Server):
         model_config = ConfigDict(extra="forbid")

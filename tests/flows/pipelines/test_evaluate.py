@@ -270,7 +270,7 @@ def test_contexts_are_cut_to_a_budget_and_widened_to_passages(store: Path) -> No
         "words": {"refine": {"max_words": 20}},
         "tokens": {"refine": {"max_tokens": 12}},
         "few": {"refine": {"top_k": 2, "text": "titled"}},
-        "passages": {"refine": {"text": "passage"}},
+        "passages": {"refine": {"text": "passage", "titles": False}},
     }
     outcome = run(store, {**THREE, "methods": methods})
     rows = {
