@@ -112,6 +112,8 @@ METHODS: dict[str, dict[str, str]] = {
         "mrr": "tasks.metrics.ranking:MRR",
         "ndcg": "tasks.metrics.ranking:NDCG",
         "first_rank": "tasks.metrics.correct_units:FirstRank",
+        "supporting_facts": "tasks.metrics.supporting_facts:SupportingFacts",
+        "joint": "tasks.metrics.supporting_facts:Joint",
         "useful_information": "tasks.metrics.useful_information:UsefulInformation",
         "context_recall": "tasks.metrics.context_recall:ContextRecall",
         "choice": "tasks.metrics.choice:Choice",

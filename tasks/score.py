@@ -38,7 +38,7 @@ class Score(Stage):
 
     name: ClassVar[str] = "score"
     table: ClassVar[str] = "scores"
-    version: ClassVar[str] = "2"  # since 2, `summaries` have heading, unit, direction and needs
+    version: ClassVar[str] = "3"  # since 3, a context has the shown part of a sentence, not all of it
     section: ClassVar[str] = "score"
     results: ClassVar[tuple[str, ...]] = ("hits", "evidence", "candidates", "answers")
     """The tables that a metric may ask for."""
@@ -102,7 +102,6 @@ class Score(Stage):
             key = row["question_id"]
             ranked = None if hits is None else tuple(_ranked(hit) for hit in hits.get(key, []))
             contexts = None if evidence is None else tuple(self._context(context) for context in evidence.get(key, []))
-            unit: Unit | None = hits[key][0]["unit"] if hits and key in hits else None
             cases.append(
                 Case(
                     question=row["text"],
@@ -111,7 +110,6 @@ class Score(Stage):
                     supporting_facts=tuple(Span(**span) for span in row["supporting_facts"]),
                     hits=ranked,
                     contexts=contexts,
-                    units=self._sizes[unit] if unit else 0,
                     **answered.get(key, {}),
                 )
             )
@@ -141,10 +139,6 @@ class Score(Stage):
         return rows
 
     @cached_property
-    def _sizes(self) -> dict[Unit, int]:
-        return {unit: artifact.completed().rows[table_of(unit)] for unit, artifact in self.corpus.items()}
-
-    @cached_property
     def _shards(self) -> int:
         """The number of the sentences' shards: ranges of passage ids, sorted by them."""
         return len(self.corpus["sentence"].completed().shards)
@@ -153,7 +147,7 @@ class Score(Stage):
         spans = []
         if "sentence" in self.corpus:  # otherwise its sentences are unknown
             origins = [Span(**span) for span in row["origin"]]
-            spans = [whole for span in origins for whole in self._sentences(span)]
+            spans = [shown for span in origins for shown in self._sentences(span)]
         return Context(row["text"], row["tokens"], tuple(spans))
 
     def _answer(self, row: dict[str, Any]) -> Answer:
@@ -163,12 +157,12 @@ class Score(Stage):
         return Answer(**{name: row[name] for name in names}, usd=usd)
 
     def _sentences(self, span: Span) -> list[Span]:
-        """The whole sentences that a span touches."""
+        """The sentences that a span touches, as far as it shows them."""
         shard = int(shard_of(np.array(span.passage_id), self._shards))
         passages, starts, ends = _spans(self.corpus["sentence"].path(shard))
         first, last = np.searchsorted(passages, [span.passage_id, span.passage_id + 1])
         return [
-            Span(span.passage_id, int(start), int(end))
+            Span(span.passage_id, max(int(start), span.start), min(int(end), span.end))
             for start, end in zip(starts[first:last], ends[first:last], strict=True)
             if start < span.end and end > span.start
         ]

@@ -54,7 +54,8 @@ class RankedUnit:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A context of the prompt. `spans`: the sentences it is of; empty where they are not known."""
+    """A context of the prompt. `spans`: the sentences it is of, each as far as it shows them; empty where they are not
+    known."""
 
     text: str
     tokens: int
@@ -77,9 +78,8 @@ class Answer:
 class Case:
     """A question and what became of it. `hits` and `contexts` are best first; None: that stage was not run.
 
-    `units`: how many units the index holds (0 without one), for ranks in percent. `answer`: the first of `selected`,
-    with what all candidates cost together; `selected`: the answers that were chosen among `candidates`, best first;
-    without a choice both hold the one answer.
+    `answer`: the first of `selected`, with what all candidates cost together; `selected`: the answers that were chosen
+    among `candidates`, best first; without a choice both hold the one answer.
     """
 
     question: str
@@ -89,7 +89,6 @@ class Case:
     hits: tuple[RankedUnit, ...] | None = None
     contexts: tuple[Context, ...] | None = None
     answer: Answer | None = None
-    units: int = 0
     selected: tuple[Answer, ...] = ()
     candidates: tuple[Answer, ...] = ()
 

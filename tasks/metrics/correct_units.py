@@ -1,4 +1,4 @@
-"""Units that contain a gold answer: answer recall@k, and how far down the ranking the first one is.
+"""Units that contain a gold answer: answer recall@k, and how far down the prompt the first one is.
 
 A unit is correct when a gold answer's tokens stand in its text in a row, as in DPR's top-k retrieval accuracy
 (Karpukhin et al., 2020, arXiv 2004.04906, section 5.1): tokens are runs of letters and digits, and every other sign by
@@ -6,15 +6,23 @@ itself, in lower case and one Unicode form. Articles and punctuation count, unli
 from passages, and "1990" has to match in "1990–95".
 
 A question without gold answers, or without retrieval, is left out. One that has no hit counts as a miss.
+
+**First rank.** ParetoRAG's figure 5 draws where the first correct unit stands in the list that fits 400 words, in
+percent of that list: 100 · r / n, and −1 where none has the answer. Here the list is the prompt's contexts, whatever
+budget an experiment sets, and a miss has no rank: it counts in `first_rank_missing` alone. The paper's percentage goes
+by a unit's lower edge, so that the first of 5 passages stands at 20 % and the first of 17 sentences at 6 %: shorter
+units win before anything is retrieved. `first_rank_middle` goes by its middle, 100 · (r − 1/2) / n: a passage whose
+sentences stand in its place, the answer in any of them, has the same mean. So it is this column that says which method
+is better; the paper's has no better direction.
 """
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from tasks.metrics.base import GOLD_ANSWERS, HITS, SCALE, Case, Column, PerQuestion, RankOptions, Values
+from tasks.metrics.base import CONTEXTS, GOLD_ANSWERS, HITS, SCALE, Case, Column, PerQuestion, RankOptions, Values
 
-MISSING = -1.0
+LIST = "% of contexts"
 _TOKENS = re.compile(r"\w+|[^\w\s]")
 
 
@@ -23,13 +31,10 @@ def _tokens(text: str) -> str:
     return f" {' '.join(_TOKENS.findall(unicodedata.normalize('NFC', text).lower()))} "
 
 
-def first_correct(case: Case) -> int | None:
-    """The rank of the first unit that contains a gold answer, from 1; 0: none does; None: no ground."""
-    if not case.answers or case.hits is None:
-        return None
-    gold = [tokens for answer in case.answers if (tokens := _tokens(answer)).strip()]
-    for rank, hit in enumerate(case.hits, 1):
-        text = _tokens(hit.text)
+def first_correct(answers: Sequence[str], texts: Iterable[str]) -> int:
+    """The rank of the first text that contains a gold answer, from 1; 0: none does."""
+    gold = [tokens for answer in answers if (tokens := _tokens(answer)).strip()]
+    for rank, text in enumerate(map(_tokens, texts), 1):
         if any(answer in text for answer in gold):
             return rank
     return 0
@@ -48,7 +53,12 @@ class AnswerRecall(PerQuestion):
         ]
 
     def score(self, cases: Sequence[Case]) -> Values:
-        ranks = [first_correct(case) for case in cases]
+        ranks = [
+            first_correct(case.answers, (hit.text for hit in case.hits))
+            if case.answers and case.hits is not None
+            else None
+            for case in cases
+        ]
         return {
             f"answer_recall@{k}": [None if rank is None else float(0 < rank <= k) for rank in ranks]
             for k in self.options.k
@@ -56,29 +66,33 @@ class AnswerRecall(PerQuestion):
 
 
 class FirstRank(PerQuestion):
-    """Rank of the first correct unit in percent of the index's units, −1 when it is missing (ParetoRAG, figure 5).
+    """Where the first context with a gold answer stands, in percent of the prompt's contexts (ParetoRAG, figure 5).
 
-    A second column, `first_rank_missing`, is 1 where it is missing: a mean over ranks and −1s falls when more are
-    missed, so it is to be read beside this share.
+    `first_rank` by its lower edge, as the paper has it; `first_rank_middle` by its middle; `first_rank_missing`:
+    whether no context has one. Such a question is in no rank's mean, so that a rank is to be read beside this rate.
     """
 
-    def columns(self) -> tuple[Column, Column]:
-        needs = (HITS, GOLD_ANSWERS)
+    version = "2"  # since 2, of the prompt's contexts and without misses; it was of the index, and a miss was −1
+
+    def columns(self) -> tuple[Column, ...]:
+        needs = (CONTEXTS, GOLD_ANSWERS)
         return (
-            Column("first_rank", "first rank", "% of units", "lower", needs),
+            Column("first_rank", "first rank", LIST, "neither", needs),
+            Column("first_rank_middle", "middle of first rank", LIST, "lower", needs),
             Column("first_rank_missing", "first rank missing", SCALE, "lower", needs),
         )
 
     def score(self, cases: Sequence[Case]) -> Values:
-        percents = [_percent(case) for case in cases]
+        places = [_place(case) for case in cases]
         return {
-            "first_rank": percents,
-            "first_rank_missing": [None if percent is None else float(percent == MISSING) for percent in percents],
+            "first_rank": [100 * rank / units if rank else None for rank, units in places],
+            "first_rank_middle": [100 * (rank - 0.5) / units if rank else None for rank, units in places],
+            "first_rank_missing": [None if rank is None else float(not rank) for rank, _ in places],
         }
 
 
-def _percent(case: Case) -> float | None:
-    rank = first_correct(case)
-    if rank is None or not case.units:
-        return None
-    return 100 * rank / case.units if rank else MISSING
+def _place(case: Case) -> tuple[int | None, int]:
+    """The first correct context's rank (0: none, None: no ground), and how many contexts there are."""
+    if not case.answers or case.contexts is None:
+        return None, 0
+    return first_correct(case.answers, (context.text for context in case.contexts)), len(case.contexts)

@@ -97,9 +97,8 @@ class MethodResult:
     """A row of the table. `settings`: those in which the methods differ, by key ("retrieve.alpha"); `error_rows`:
     questions without an answer, `errors`: the first different messages; `fingerprints`: table → artifact, for SQL;
     `against`: the place of its baseline among the methods, None for a baseline; `differences`: to that, by metric (none
-    for metrics of all answers together);
-    `ranks`: of every question the first correct unit's rank in percent of the index, ascending; `seeds`: of which this
-    is the mean."""
+    for metrics of all answers together); `ranks`: of every question the first correct context's rank in percent of its
+    contexts (inf: none is); `seeds`: of which this is the mean."""
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict)

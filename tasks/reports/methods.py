@@ -14,7 +14,6 @@ from configs.evaluation import Evaluate, Method
 from storage import files
 from storage.artifacts import Manifest
 from storage.runs import Run
-from tasks.metrics.correct_units import MISSING
 from tasks.models.engines.base import EngineOptions
 from tasks.reports.contents import BestAlpha, MethodResult, StageCost, Summary
 from tasks.reports.costs import stage_costs
@@ -25,7 +24,7 @@ from tasks.reports.statistics.bootstrap import mean_interval
 from tasks.reports.summaries import read_summaries
 
 FIRST_ERRORS = 3
-RANK = "first_rank"
+RANK, MISSING = "first_rank", "first_rank_missing"
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,6 @@ def _result(
     answered = manifests.get("answers") or manifests.get("candidates", [])
     errors = [error for manifest in answered for error in _errors(store, manifest)]
     scores = _question_scores(store, run, group)
-    ranks = scores.values.get(RANK, np.empty(0))
     result = MethodResult(
         name=group.name,
         settings=settings,
@@ -121,10 +119,16 @@ def _result(
         error_rows=len(errors) // len(group.methods),
         errors=tuple(dict.fromkeys(errors))[:FIRST_ERRORS],
         fingerprints={table: names[0].partition("/")[2] for table, names in [*tables.items(), _summaries_of(tables)]},
-        ranks=tuple(np.where(ranks == MISSING, np.inf, ranks)[~np.isnan(ranks)]),
+        ranks=_ranks(scores),
         seeds=group.seeds if len(group.methods) > 1 else (),
     )
     return result, scores
+
+
+def _ranks(scores: QuestionScores) -> tuple[float, ...]:
+    """Of every question that has ground for one; inf: missing."""
+    missing = scores.of(MISSING, scores.ids)
+    return tuple(np.where(missing > 0, np.inf, scores.of(RANK, scores.ids))[~np.isnan(missing)])
 
 
 def _summaries_of(tables: Mapping[str, list[str]]) -> tuple[str, list[str]]:

@@ -1,4 +1,4 @@
-"""How far down the ranking the first correct unit stands: its distribution over the questions (ParetoRAG, figure 5)."""
+"""How far down the prompt the first correct context stands, over the questions (ParetoRAG, figure 5)."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -6,17 +6,16 @@ from math import inf
 
 from tasks.reports.contents import MethodResult, Report
 from tasks.reports.plots.drawing import COLOURS, LINES, Plot, axes_grid, ground, legend, svg
-from tasks.reports.shown.columns import significant
 
 
 def rank_distribution(report: Report) -> Plot | None:
-    """The share of questions whose first correct unit stands within the first x percent of the index, a line per
+    """The share of questions whose first correct context stands within the first x percent of them, a line per
     method; None unless `first_rank` was scored. Of methods with the same ranks one is drawn."""
     drawn = {method.ranks: method for method in reversed(report.methods) if method.ranks}
     methods = [method for method in report.methods if method in drawn.values()]
     if not methods or all(rank == inf for method in methods for rank in method.ranks):
         return None
-    title = "Rank of the first correct unit"
+    title = "Rank of the first correct context"
     with ground("ranks"):
         drawing, (axes,) = axes_grid(1, 1, (7.0, 4.2))
         handles = []
@@ -24,24 +23,23 @@ def rank_distribution(report: Report) -> Plot | None:
             percents, shares = steps(method.ranks)
             looks = {"color": COLOURS[kind % len(COLOURS)], "ls": LINES[kind % len(LINES)], "lw": 1.4}
             handles += axes.step(percents, shares, where="post", **looks)
-        axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(lambda value, _: significant(value))
+        axes.set_xlim(0, 100)
         axes.set_ylim(0, 1)
-        axes.set_xlabel("rank in percent of the index's units (log scale)")
+        axes.set_xlabel("rank in percent of the prompt's contexts")
         axes.set_ylabel("share of questions")
         legend(drawing, handles, [method.label for method in methods])
         element = svg(drawing, "ranks", title, " ".join(map(_in_words, methods)))
     caption = (
-        "Share of questions for which a gold answer stands in a unit of this rank or a better one. Where a line ends "
-        "below 1, retrieval did not go deep enough for the rest, or no unit has the answer."
+        "Share of questions for which a gold answer stands in a context of this rank or a better one. Where a line "
+        "ends below 1, no context has the answer for the rest."
     )
     return Plot(title, caption, element)
 
 
 def steps(ranks: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Distinct ranks, ascending (inf: missing, left out), and the share of all that are no larger."""
+    """Distinct ranks, ascending to 100 (inf: missing, left out), and the share of all that are no larger."""
     ordered = sorted(ranks)
-    distinct = sorted({rank for rank in ordered if rank != inf})
+    distinct = sorted({*ordered, 100.0} - {inf})
     return distinct, [bisect_right(ordered, rank) / len(ordered) for rank in distinct]
 
 

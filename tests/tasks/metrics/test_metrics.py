@@ -138,7 +138,7 @@ def test_every_column_says_what_it_is(name: str) -> None:
     assert {column.name for column in columns} == metric.score([]).keys()
     for column in columns:
         assert column.heading, column
-        assert column.unit in {SCALE, "% of units", "tokens", "contexts", "answers", "s", "USD"}, column
+        assert column.unit in {SCALE, "% of contexts", "tokens", "contexts", "answers", "s", "USD"}, column
         assert column.direction in {"higher", "lower", "neither"}, column
         assert {*column.needs} <= {ANSWER, CONTEXTS, GOLD_ANSWERS, GOLD_PASSAGES, HITS, SUPPORTING_FACTS}, column
         assert column.needs, column
@@ -149,7 +149,7 @@ def test_a_question_without_what_a_column_needs_is_left_out(name: str) -> None:
     span = Span(1, 0, 10)
     whole = Case(
         "Who?", ("Some",), (1,), (span,), hits=found(1), contexts=(Context("Some text.", 3, (span,)),),
-        answer=Answer("Some", 9, 1, 0.1), units=9, selected=(Answer("Some", 9, 1, 0.1),),
+        answer=Answer("Some", 9, 1, 0.1), selected=(Answer("Some", 9, 1, 0.1),),
         candidates=(Answer("Some", 9, 1, 0.1),),
     )  # fmt: skip
     if name == "choice":
@@ -170,9 +170,10 @@ def test_no_ground_no_value() -> None:
     cases = [answered("Ada"), Case("Who?", ("Ada",), (1,), ()), answered("", "Ada", error="HTTP 500")]
     for name in ("accuracy", "exact_match", "f1", "rouge"):
         assert all(column == [None] * 3 for column in values(name, *cases).values())
-    no_retrieval = Case("Who?", ("Ada",), (1,), (Span(1, 0, 9),), units=9)
-    no_gold = Case("Who?", (), (), (), hits=found(1), contexts=(Context("A.", 2, (Span(1, 0, 2),)),), units=9)
-    for name in ("passage_recall", "mrr", "ndcg", "answer_recall", "first_rank", "useful_information"):
+    no_retrieval = Case("Who?", ("Ada",), (1,), (Span(1, 0, 9),))
+    no_gold = Case("Who?", (), (), (), hits=found(1), contexts=(Context("A.", 2, (Span(1, 0, 2),)),))
+    of_facts = ("useful_information", "supporting_facts", "joint")
+    for name in ("passage_recall", "mrr", "ndcg", "answer_recall", "first_rank", *of_facts):
         assert all(column == [None, None] for column in values(name, no_retrieval, no_gold).values())
 
 
@@ -197,51 +198,114 @@ def test_correct_units() -> None:
     texts = ["The mayor spoke.", "From 1990–95, O'Hara stayed in Cafe\u0301 Nord.", "Café"]
     hits = tuple(hit(rank, text=text) for rank, text in enumerate(texts, 1))
 
-    def ranks(*gold: str, hits: tuple[RankedUnit, ...] = hits, units: int = 50) -> list[float | None]:
-        case = Case("Who?", gold, (), (), hits=hits, units=units)
-        return [*values("first_rank", case)["first_rank"], *values("answer_recall", case)["answer_recall@2"]]
+    def ranks(*gold: str, hits: tuple[RankedUnit, ...] = hits) -> tuple[int | None, float | None]:
+        case = Case("Who?", gold, (), (), hits=hits, contexts=tuple(Context(each.text, 3) for each in hits))
+        columns, (recall,) = values("first_rank", case), values("answer_recall", case)["answer_recall@2"]
+        (percent,), (missing,) = columns["first_rank"], columns["first_rank_missing"]
+        assert missing == (percent is None)
+        return percent and round(percent * len(hits) / 100), recall
 
-    assert ranks("may") == [-1, 0]
-    assert ranks("Mayor") == [2, 1]  # the first of 50 units
-    assert ranks("o'hara") == ranks("1990") == ranks("café nord") == [4, 1]
-    assert ranks("nobody", "café") == [4, 1]
-    assert ranks("Café", hits=hits[2:]) == [2, 1]
-    assert ranks("the cafe\u0301") == [-1, 0]
-    assert ranks("Ada", hits=()) == [-1, 0]
-    assert ranks("") == ranks(" ") == [-1, 0]
-    assert ranks("Mayor", units=0) == [None, 1]
-
-
-def test_missed_ranks_are_told_apart() -> None:
-    cases = [Case("Who?", (gold,), (), (), hits=found(1), units=10) for gold in ("Some", "Ada")]
-    assert values("first_rank", *cases) == {"first_rank": [10, -1], "first_rank_missing": [0, 1]}
+    assert ranks("may") == (None, 0)
+    assert ranks("Mayor") == (1, 1)
+    assert ranks("o'hara") == ranks("1990") == ranks("café nord") == (2, 1)
+    assert ranks("nobody", "café") == (2, 1)
+    assert ranks("Café", hits=hits[2:]) == (1, 1)
+    assert ranks("the cafe\u0301") == (None, 0)
+    assert ranks("Ada", hits=()) == (None, 0)
+    assert ranks("") == ranks(" ") == (None, 0)
 
 
-def test_useful_information() -> None:
-    facts = (Span(7, 0, 9), Span(7, 12, 40))
-    whole, longer, other = Span(7, 0, 10), Span(7, 10, 30), Span(8, 0, 9)
+def read(*contexts: str, gold: str = "Ada") -> Case:
+    return Case("Who?", (gold,), (), (), contexts=tuple(Context(text, 3) for text in contexts))
 
-    def found(*contexts: Context) -> tuple[float | None, float | None]:
-        columns = values("useful_information", Case("Who?", (), (7,), facts, contexts=contexts))
-        return columns["useful_information"][0], columns["useful_information_bound"][0]
 
-    def share(*spans: Span) -> float | None:
-        return found(*(Context("Text.", 2, (span,)) for span in spans))[0]
+def test_first_rank() -> None:
+    assert values("first_rank", read("Bob.", "Ada.", "Eve.", "Ada."), read("Bob."), read()) == {
+        "first_rank": [50, None, None],
+        "first_rank_middle": [37.5, None, None],
+        "first_rank_missing": [0, 1, 1],
+    }
 
-    assert share(whole, longer, other) == pytest.approx(2 / 3)
-    assert share(whole, whole, other) == 0.5  # a repetition adds nothing
-    assert share(Span(7, 4, 9)) == share(Span(7, 0, 100)) == 1  # a part of a fact; more than a fact
-    assert share(Span(7, 36, 44)) == 0  # half of it is beyond the fact
-    assert share(Span(7, 35, 43)) == 1
-    assert share(Span(7, 9, 12)) == 0  # between two facts
-    assert share() is None
-    rewritten = (Context("New.", 2), Context("Old.", 2, (whole,)))
-    assert found(*rewritten) == (None, None)
-    # two facts in three sentences at most; of one sentence all; two halves of a fact both count
-    assert found(*(Context("Text.", 2, (span,)) for span in (other, Span(9, 0, 9), Span(9, 9, 20)))) == (0, 2 / 3)
-    assert found(Context("Text.", 2, (other,))) == (0, 1)
-    halves = [Span(7, 12, 26), Span(7, 26, 40), Span(7, 0, 9)]
-    assert found(*(Context("Text.", 2, (span,)) for span in halves)) == (1, 1)
+
+@given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 9), st.integers(0, 10**9))
+def test_the_middle_of_the_first_rank_prefers_no_granularity(passages: int, parts: int, rank: int, size: int) -> None:
+    """Passages, and the same ranking with every passage in parts, of which any may hold the answer."""
+    rank = min(rank, passages)
+    texts = ["Ada." if place == rank else "Bob." for place in range(1, passages + 1)]
+    # Hits beyond the prompt, however many an index has of them, change nothing.
+    whole = replace(read(*texts), hits=found(*[1] * (size % 50)))
+    halves = []
+    for part in range(parts):
+        cut = ["Bob."] * (passages * parts)
+        cut[(rank - 1) * parts + part] = "Ada."
+        halves.append(read(*cut))
+    (of_passages,), of_parts = (values("first_rank", *cases)["first_rank_middle"] for cases in ([whole], halves))
+    known = [percent for percent in of_parts if percent is not None]
+    assert len(known) == parts
+    assert sum(known) / parts == pytest.approx(of_passages)
+
+
+FACTS = (Span(7, 0, 9), Span(7, 12, 40))
+WHOLE, LONGER, OTHER = Span(7, 0, 10), Span(7, 10, 30), Span(8, 0, 9)
+
+
+def evidence(*shown: Span) -> Case:
+    return Case("Who?", ("Ada",), (7,), FACTS, contexts=tuple(Context("Text.", 2, (span,)) for span in shown))
+
+
+@pytest.mark.parametrize(
+    ("shown", "useful", "bound", "precision", "recall"),
+    [
+        ([WHOLE, LONGER, OTHER], 2 / 3, 2 / 3, 2 / 3, 1),
+        ([WHOLE, WHOLE, OTHER], 0.5, 1, 0.5, 0.5),  # a repetition adds nothing
+        ([Span(7, 4, 9)], 1, 1, 1, 0.5),  # more than half of a fact
+        ([Span(7, 5, 9)], 0, 1, 0, 0),  # less: a sentence that a budget has cut
+        ([Span(7, 0, 100)], 1, 1, 1, 1),  # two facts in one sentence, and more
+        ([Span(7, 12, 22), Span(7, 22, 32), Span(7, 32, 40)], 1, 1, 1, 0.5),  # a fact in three sentences
+        ([Span(7, 12, 22)], 0, 1, 0, 0),  # one of these three
+        ([Span(7, 12, 40), Span(7, 36, 44)], 0.5, 1, 0.5, 0.5),  # half of the second is beyond the fact
+        ([Span(7, 12, 40), Span(7, 35, 43)], 1, 1, 1, 0.5),
+        ([Span(7, 9, 12)], 0, 1, 0, 0),  # between two facts
+        ([Span(7, 0, 9), Span(7, 0, 4), OTHER], 0.5, 1, 0.5, 0.5),  # a part of what another context shows
+        ([OTHER, Span(9, 0, 9), Span(9, 9, 20)], 0, 2 / 3, 0, 0),
+        ([], None, None, 0, 0),
+    ],
+)
+def test_supporting_facts(
+    shown: list[Span], useful: float | None, bound: float | None, precision: float, recall: float
+) -> None:
+    case = evidence(*shown)
+    information, facts = values("useful_information", case), values("supporting_facts", case)
+    assert [*information.values()] == [[useful and pytest.approx(useful)], [bound and pytest.approx(bound)]]
+    assert [facts["sp_precision"], facts["sp_recall"]] == [[pytest.approx(precision)], [recall]]
+    both = precision + recall
+    assert facts["sp_f1"] == [pytest.approx(2 * precision * recall / both if both else 0)]
+    assert facts["sp_em"] == [precision == recall == 1]
+
+
+def test_rewritten_contexts_have_no_facts() -> None:
+    case = replace(evidence(WHOLE), contexts=(Context("New.", 2), Context("Old.", 2, (WHOLE,))))
+    for name in ("useful_information", "supporting_facts"):
+        assert all(column == [None] for column in values(name, case).values())
+
+
+@pytest.mark.parametrize(
+    ("shown", "output", "gold", "exact", "f1"),
+    [
+        ([*FACTS], "the Ada", ["Ada"], 1, 1),
+        ([*FACTS], "Ada Byron", ["Ada"], 0, 2 / 3),  # answer: precision 1/2, recall 1
+        ([*FACTS, OTHER], "Ada", ["Ada"], 0, 0.8),  # facts: precision 2/3, recall 1
+        ([*FACTS, OTHER], "Ada Byron", ["Eve", "Ada"], 0, 0.5),  # 1/3 and 1
+        ([FACTS[0]], "Ada", ["Ada"], 0, 2 / 3),
+        ([*FACTS], "Bob", ["Ada"], 0, 0),
+        ([*FACTS], "yes it is", ["yes"], 0, 0),  # a yes is all of an answer
+        ([*FACTS], "Yes.", ["yes"], 1, 1),
+        ([], "Ada", ["Ada"], 0, 0),
+    ],
+)
+def test_joint(shown: list[Span], output: str, gold: list[str], exact: float, f1: float) -> None:
+    case = replace(evidence(*shown), answers=tuple(gold), answer=Answer(output, 9, 1, 0.1))
+    assert values("joint", case) == {"joint_em": [exact], "joint_f1": [pytest.approx(f1)]}
 
 
 def test_tokens() -> None:
@@ -277,7 +341,6 @@ cases_of_any_kind = st.builds(
     st.none() | hit_lists,
     st.none() | context_lists,
     st.none() | texts.map(lambda text: Answer(text, 9, 2, 0.1)),
-    st.integers(0, 50).map(lambda more: more and more + 12),
 )
 
 
@@ -293,9 +356,12 @@ def test_what_always_holds(case: Case) -> None:
     for name in ("passage_recall", "answer_recall"):
         over_k = [got[f"{name}@{k}"] for k in K]
         assert over_k[0] is None or over_k == sorted(over_k)
-    if got["first_rank"] is not None:
-        assert got["first_rank"] == -1 or 0 < got["first_rank"] <= 100
-        assert (got["first_rank"] == -1) == bool(got["first_rank_missing"])
+    assert (got["first_rank"] is None) == (got["first_rank_missing"] != 0)
+    if got["first_rank"] is not None and got["first_rank_middle"] is not None:
+        assert 0 < got["first_rank_middle"] < got["first_rank"] <= 100
+    if got["joint_f1"] is not None and got["sp_f1"] is not None and case.answer:
+        assert got["joint_em"] <= got["joint_f1"]
+        assert got["joint_em"] <= min(got["exact_match"] or 0, got["sp_em"] or 0)
     if got["mrr"] is not None:
         ideal = sum(1 / math.log2(rank + 1) for rank in range(1, min(10, len(set(case.gold_passages))) + 1))
         places = {passage: rank for rank, passage in reversed(list(enumerate(passages_of(case)[:10], 1)))}
@@ -305,7 +371,7 @@ def test_what_always_holds(case: Case) -> None:
 
 SHARES = {
     "accuracy", "exact_match", "f1", "rouge_l", "rouge_lsum", "passage_recall", "answer_recall", "mrr", "ndcg",
-    "useful_information", "first_rank_missing",
+    "useful_information", "first_rank_missing", "sp_precision", "sp_recall", "sp_f1", "sp_em", "joint_em", "joint_f1",
 }  # fmt: skip
 
 
