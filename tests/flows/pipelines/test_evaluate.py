@@ -429,3 +429,23 @@ def test_ray_and_prefect_give_the_same_rows(store: Path, tmp_path: Path) -> None
         assert done.returncode == 0, done.stderr
         assert "pareto" in done.stdout
     assert contents(store) == contents(whole)
+
+
+def test_a_fact_of_which_a_budget_left_two_words_is_not_found(store: Path, tmp_path: Path) -> None:
+    context = ["The old lamp of the harbour town was first lit by Ada.", "Ships saw it."]
+    row = {
+        "question": "Who lit it?",
+        "answer": "Ada",
+        "context": [["Lamp", context]],
+        "supporting_facts": [["Lamp", 0]],
+    }
+    corpus = tmp_path / "hotpot.json"
+    corpus.write_text(json.dumps([row]))
+    index(store, f"hotpotqa:{corpus}", name="lamp", encode={"text": "unit"})
+    score = {"metrics": ["supporting_facts", "useful_information"]}
+    methods = {str(words): {"refine": {"max_words": words}} for words in (2, 8, 14)}
+    settings = {"index": "lamp", "generate": None, "retrieve": {"retriever": "passage"}, "score": score}
+    outcome = run(store, {**settings, "methods": methods})
+    shown = {name: values(store, outcome, name) for name in methods}
+    assert [shown[name]["sp_recall"] for name in methods] == [0, 1, 1]
+    assert [shown[name]["useful_information"] for name in methods] == [0, 1, 0.5]
