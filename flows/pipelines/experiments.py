@@ -78,7 +78,9 @@ def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]
     for section, key in {(path[0], ".".join(path[1:])) for path in axes if not any(path in d.chosen for d in drafts)}:
         raise ConfigError(f"choose: {_nobody_chooses(name, section, key, drafts)}")
     for section, kind in KINDS.items():
-        for key in {**(getattr(experiment, section) or {}), **(wins.get(section) or {})}:
+        own_settings, given_settings = getattr(experiment, section) or {}, wins.get(section) or {}
+        # Where another method is given (generate.generator=reader), the experiment's settings are of the one it had.
+        for key in given_settings if kind.field() in given_settings else {**own_settings, **given_settings}:
             if not any(key in (draft.settings[section] or {}) for draft in drafts):
                 raise ConfigError(_nobody_has(name, section, key, kind, drafts))
     for section in wins.keys() - KINDS.keys() - {"variant"}:

@@ -1,0 +1,92 @@
+"""PFE-Self-RAG's experiments: the four tasks by their own way of being right, and who reads how many passages."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from configs.evaluation import Evaluate
+from flows.pipelines.experiments import evaluation, find
+from flows.pipelines.graph import graph
+from flows.pipelines.run import run_serially
+from tests.support.evaluating import values
+from tests.support.indexing import index
+from tests.support.samples import SAMPLES
+
+TASKS = {"popqa": "popqa", "triviaqa": "triviaqa", "arc_challenge": "arc", "pubhealth": "pubhealth"}
+CLOSED = ("arc_challenge", "pubhealth")
+TABLE_2 = ("table2", "table2_selfrag", *TASKS)
+FAKES = {
+    "generate": {"generator": "tests.support.fakes:FirstWords"},
+    "critique": {"critic": "tests.support.fakes:WordCritic"},
+}
+
+
+def experiment(name: str, **given: Any) -> Evaluate:
+    return evaluation(*find(f"pfe_self_rag/{name}"), {"index": "test", **given})
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    store = tmp_path_factory.mktemp("store")
+    index(store, "synthetic:passages=60,questions=10,seed=3")
+    return store
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_is_scored_in_its_own_way_whatever_answers(store: Path, name: str, tmp_path: Path) -> None:
+    path = SAMPLES[TASKS[name]].write(tmp_path)
+    minilm = {"refine": {"vectors": "index"}}  # the index has hashes for vectors
+    asked = {"questions": {"dataset": f"{TASKS[name]}:{path}"}, "store": store, "runner": "serial"}
+    parameters = experiment(name, **asked, **FAKES, **minilm)
+    outcome = graph(parameters).run(run_serially)
+    right = "choice" if name in CLOSED else "accuracy"
+    for method in parameters.methods:
+        assert values(store, outcome, method.name)[right] is not None
+    contexts = {method: each["generate"].rows["candidates"] for method, each in outcome.methods.items()}
+    questions = outcome.methods["Self-RAG"]["score"].rows_in
+    assert contexts["no retrieval"] == contexts["naive RAG"] == questions
+    assert contexts["Self-RAG"] == 10 * questions
+    assert contexts["PFE, full Pareto set"] == contexts["PFE, geometric mean"] == 5 * questions
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_an_index_without_the_tasks_questions_says_so(store: Path, name: str) -> None:
+    parameters = experiment(name, store=store, runner="serial", **FAKES)
+    with pytest.raises(
+        ValueError, match=rf"source LIKE '{TASKS[name]}:%'.*no question fulfils it; there are 10 of synth"
+    ):
+        graph(parameters).run(run_serially)
+
+
+@pytest.mark.parametrize("name", TABLE_2)
+def test_self_rag_reads_all_ten_and_votes_in_closed_tasks_alone(name: str) -> None:
+    methods = {method.name: method.model_dump() for method in experiment(name).methods}
+    for label, method in methods.items():
+        assert method["retrieve"] is None or method["retrieve"]["top_k"] == 10
+        if label.startswith("PFE"):
+            refine = method["refine"]
+            assert (refine["refiner"], refine["top_k"], refine["mmr_lambda"]) == ("mmr", 5, 0.9)
+        elif method["retrieve"]:
+            assert (method["refine"]["refiner"], method["refine"]["top_k"]) == ("cut", 10)
+    assert methods["Self-RAG"]["select"]["add_equal"] == (name in CLOSED)
+
+
+def test_without_mmr_all_ten_are_read() -> None:
+    for method in experiment("table5").methods:
+        refine = method.refine.model_dump()
+        due = ("cut", 10) if "without" in method.name else ("mmr", 5)
+        assert (refine["refiner"], refine["top_k"]) == due
+
+
+@pytest.mark.parametrize("name", [*TABLE_2, "table5", "mmr_ablation"])
+def test_no_answer_is_too_long_where_accuracy_decides(name: str) -> None:
+    score = experiment(name).score.model_dump()
+    assert score["right_by"] == ("choice" if name in CLOSED else "accuracy")
+    assert name in CLOSED or score["max_words"] is None
+
+
+def test_thirty_runs_are_thirty_seeds_of_a_method() -> None:
+    seeds = [*range(1, 31)]
+    methods = experiment("popqa", generate={"seed": seeds, "temperature": 0.7}).methods
+    assert [m.model_dump()["generate"]["seed"] for m in methods if m.name.startswith("Self-RAG ")] == seeds
