@@ -217,6 +217,14 @@ class Chosen(Config):
     tried: tuple[Tried, ...] = Field(description="Every option with its figure.")
 
 
+PRIMARY = Field(
+    None,
+    description="The metric, by its name in `scores`, that the experiment is about: of the headline, and of the tests "
+    "that are corrected over the methods alone. Default: accuracy, else the first metric of answers, of contexts, "
+    "of hits.",
+)
+
+
 class Experiment(Execution):
     """An experiment as its YAML file has it: defaults, and what each method has otherwise.
 
@@ -247,6 +255,7 @@ class Experiment(Execution):
         "where they differ.",
     )
     baseline: str | None = Field(None, description="The method that the others are compared with; default: the first.")
+    primary: str | None = PRIMARY
     score: SerializeAsAny[ScoreConfig] = ScoreConfig()
 
 
@@ -260,6 +269,7 @@ class Evaluate(Execution):
         None,
         description="The method that the others are compared with; of a grid the most like each; default: the first.",
     )
+    primary: str | None = PRIMARY
     score: SerializeAsAny[ScoreConfig] = ScoreConfig()
     choose: Choose | None = Field(None, description="What is chosen on development questions; test questions follow.")
     chosen: Chosen | None = Field(None, description="What was chosen, in the record of a run; nobody sets it.")

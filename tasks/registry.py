@@ -115,6 +115,7 @@ METHODS: dict[str, dict[str, str]] = {
         "supporting_facts": "tasks.metrics.supporting_facts:SupportingFacts",
         "joint": "tasks.metrics.supporting_facts:Joint",
         "useful_information": "tasks.metrics.useful_information:UsefulInformation",
+        "conditions": "tasks.metrics.conditions:Conditions",
         "context_recall": "tasks.metrics.context_recall:ContextRecall",
         "choice": "tasks.metrics.choice:Choice",
         "answer_set": "tasks.metrics.answer_set:AnswerSet",

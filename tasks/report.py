@@ -9,8 +9,10 @@ from configs.paper import paper_of
 from storage import files
 from storage.runs import Run
 from tasks.ask import HASHED
+from tasks.reports.conditions import among
 from tasks.reports.contents import Asked, Report
 from tasks.reports.costs import paid
+from tasks.reports.counterparts import counterparts
 from tasks.reports.examples import choice, context_map
 from tasks.reports.indexes import index_results, models
 from tasks.reports.methods import method_results
@@ -39,7 +41,9 @@ def read_report(store: Path, run: Run) -> Report:
     asked = read_manifest(store, next(iter(run.methods.values()))["asked"])
     development = run_of(store, parameters.chosen.run) if parameters.chosen else None
     questions = parameters.questions
-    methods, best_alphas = method_results(store, run, parameters)
+    results = method_results(store, run, parameters)
+    paper = paper_of(run.name)
+    figures = paper.experiments[run.name].figures if paper and run.name in paper.experiments else ()
     source = questions.dataset or f"the data sets of index {next(m.index for m in parameters.methods if m.index)}"
     return Report(
         experiment=run.name,
@@ -54,13 +58,16 @@ def read_report(store: Path, run: Run) -> Report:
             half=questions.half,
             hashed=asked.note(HASHED),
         ),
-        methods=methods,
+        methods=results.methods,
+        primary=results.primary,
         indexes=index_results(store, run, parameters.methods),
         models=models(store, run, parameters.methods),
-        best_alphas=best_alphas,
+        best_alphas=results.best_alphas,
+        among=among(results.methods, results.scores, results.primary),
         choice=choice(store, run, parameters.methods),
         context_map=context_map(store, run, parameters.methods),
-        paper=paper_of(run.name),
+        paper=paper,
+        counterparts=counterparts((each.ours for each in figures), results.scores),
         paid=paid(store, run),
         chosen=parameters.chosen,
         choosing=paid(store, development) if development else None,

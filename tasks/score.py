@@ -25,7 +25,7 @@ from storage.costs import charge
 from storage.ids import shard_of
 from storage.indexes.units import table_of
 from tasks.datasets.base import Span
-from tasks.metrics.base import Answer, Case, Column, Context, Metric, RankedUnit, Summary, WithModel
+from tasks.metrics.base import GOLD_SENTENCES, Answer, Case, Column, Context, Metric, RankedUnit, Summary, WithModel
 from tasks.registry import resolve, with_options
 from tasks.stage import Progress, ShardResult, Stage
 
@@ -110,10 +110,18 @@ class Score(Stage):
                     supporting_facts=tuple(Span(**span) for span in row["supporting_facts"]),
                     hits=ranked,
                     contexts=contexts,
+                    gold_sentences=self._gold(row["gold_passages"]),
                     **answered.get(key, {}),
                 )
             )
         return [row["question_id"] for row in asked], cases
+
+    def _gold(self, passages: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+        """Of every gold passage the words of its sentences, if a metric asks for them and the index has sentences."""
+        columns = (column for metric in self.metrics.values() for column in metric.columns())
+        if "sentence" not in self.corpus or not any(GOLD_SENTENCES in column.needs for column in columns):
+            return ()
+        return tuple(tuple(words for _, _, words in self._parts(passage)) for passage in passages)
 
     def _answered(self, shard: int) -> dict[int, dict[str, Any]]:
         """By question, the fields of a case about its answers; empty if there are no candidates."""
@@ -158,14 +166,18 @@ class Score(Stage):
 
     def _sentences(self, span: Span) -> list[Span]:
         """The sentences that a span touches, as far as it shows them."""
-        shard = int(shard_of(np.array(span.passage_id), self._shards))
-        passages, starts, ends = _spans(self.corpus["sentence"].path(shard))
-        first, last = np.searchsorted(passages, [span.passage_id, span.passage_id + 1])
         return [
-            Span(span.passage_id, max(int(start), span.start), min(int(end), span.end))
-            for start, end in zip(starts[first:last], ends[first:last], strict=True)
+            Span(span.passage_id, max(start, span.start), min(end, span.end))
+            for start, end, _ in self._parts(span.passage_id)
             if start < span.end and end > span.start
         ]
+
+    def _parts(self, passage: int) -> list[list[int]]:
+        """Start, end and words of every sentence of a passage; none where the index does not hold it."""
+        parts = _parts(self.corpus["sentence"].path(int(shard_of(np.array(passage), self._shards))))
+        first, last = np.searchsorted(parts[:, 0], [passage, passage + 1])
+        found: list[list[int]] = parts[first:last, 1:].tolist()
+        return found
 
     @cached_property
     def _generated(self) -> tuple[str | None, date]:
@@ -186,9 +198,10 @@ def _ranked(row: dict[str, Any]) -> RankedUnit:
 
 
 @lru_cache(64)
-def _spans(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    table = files.read_table(path, columns=["passage_id", "start", "end"])
-    return table["passage_id"].to_numpy(), table["start"].to_numpy(), table["end"].to_numpy()
+def _parts(path: Path) -> np.ndarray:
+    """(sentences of a shard, 4) int64: passage, start, end, words."""
+    table = files.read_table(path, columns=["passage_id", "start", "end", "tokens"])
+    return np.stack([column.to_numpy().astype(np.int64) for column in table.columns], axis=1)
 
 
 Metrics = Mapping[str, Metric]

@@ -63,6 +63,7 @@ class EvaluationPlan(Plan):
     def __init__(self, parameters: Evaluate) -> None:
         parameters = with_texts(with_indexes(complete(parameters)))
         self.by_method = evaluation_stages(parameters)
+        _check_primary(parameters.primary, next(iter(self.by_method.values()))["score"])
         every = (stage for stages in self.by_method.values() for stage in stages.values())
         super().__init__(parameters, parameters.name, every)
 
@@ -181,6 +182,15 @@ class _Line:
                 options = build(further.Options, settings)
                 self.add(further(self.store, {table: self.tables[table] for table in further.reads}, options))
         return self.tables[stage.table]
+
+
+def _check_primary(primary: str | None, score: Stage) -> None:
+    """Raises ConfigError where no metric gives it, or neither more nor less of it is better."""
+    metrics = score.metrics.values() if isinstance(score, Score) else ()
+    columns = [column for metric in metrics for column in metric.columns()]
+    able = [column.name for column in columns if column.direction != "neither"]
+    if primary and primary not in able:
+        raise ConfigError(f"primary = {primary}: no metric of score.metrics; it can be: {', '.join(able)}, or null")
 
 
 def check_further(parameters: Evaluate, stages: Stages) -> None:

@@ -21,6 +21,7 @@ SCALE = "0 to 1"
 
 ANSWER, GOLD_ANSWERS, GOLD_PASSAGES = "an answer", "gold answers", "gold passages"
 SUPPORTING_FACTS, HITS, CONTEXTS = "supporting facts", "hits", "contexts"
+GOLD_SENTENCES = "the gold passages' sentences in the index"
 """What a question may need for a metric, as messages name it; a metric of one's own may need something else."""
 
 
@@ -79,7 +80,8 @@ class Case:
     """A question and what became of it. `hits` and `contexts` are best first; None: that stage was not run.
 
     `answer`: the first of `selected`, with what all candidates cost together; `selected`: the answers that were chosen
-    among `candidates`, best first; without a choice both hold the one answer.
+    among `candidates`, best first; without a choice both hold the one answer. `gold_sentences`: of every gold passage
+    the words of each of its sentences, where a metric needs GOLD_SENTENCES.
     """
 
     question: str
@@ -91,6 +93,7 @@ class Case:
     answer: Answer | None = None
     selected: tuple[Answer, ...] = ()
     candidates: tuple[Answer, ...] = ()
+    gold_sentences: tuple[tuple[int, ...], ...] = ()
 
 
 Values = Mapping[str, Sequence[float | None]]

@@ -1,7 +1,7 @@
 """compare: two evaluations → what their methods differ in, question by question, on the questions that both asked."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from storage.artifacts import Manifest
 from storage.runs import Run
 from tasks.metrics.base import Column
 from tasks.reports.methods import Group, groups
+from tasks.reports.primary import primary_metric
 from tasks.reports.question_scores import QuestionScores, read_question_scores
 from tasks.reports.runs import NoReport, find_run, read_manifest
 from tasks.reports.shown.tables import csv_bytes
@@ -40,12 +41,14 @@ class Side:
 
 @dataclass(frozen=True)
 class Compared:
-    """Two methods on `ids`, the questions that both were asked, ascending. `differences`: b minus a, by metric."""
+    """Two methods on `ids`, the questions that both were asked, ascending. `differences`: b minus a, by metric;
+    `primary`: the metric that the first run is about, if both have it."""
 
     a: Side
     b: Side
     ids: npt.NDArray[np.int64]
     differences: dict[str, Difference]
+    primary: str | None
 
     def mean(self, side: Side, metric: str) -> float | None:
         """Over the shared questions that both have a value for."""
@@ -62,12 +65,8 @@ def compare(store: Path, first: str, second: str) -> list[Compared]:
     """
     sides = list(_pairs(_Named(store, first), _Named(store, second)))
     pairs = [_compared(store, a, b) for a, b in sides]
-    metrics = dict.fromkeys(metric for pair in pairs for metric in pair.differences)
-    for metric in metrics:
-        having = [pair for pair in pairs if metric in pair.differences]
-        for pair, difference in zip(having, corrected([pair.differences[metric] for pair in having]), strict=True):
-            pair.differences[metric] = difference
-    return pairs
+    adjusted = corrected([pair.differences for pair in pairs], pairs[0].primary)
+    return [replace(pair, differences=own) for pair, own in zip(pairs, adjusted, strict=True)]
 
 
 class _Named:
@@ -114,7 +113,8 @@ def _compared(store: Path, a: tuple[_Named, Group], b: tuple[_Named, Group]) -> 
     shared = [metric for metric in sides[0].scores.values if metric in sides[1].scores.values]
     differences = paired_bootstrap(*(np.stack([side.scores.of(m, ids) for m in shared]) for side in sides))
     known = {metric: difference for metric, difference in zip(shared, differences, strict=True) if difference.questions}
-    return Compared(sides[0], sides[1], ids, known)
+    primary = primary_metric([sides[0].columns[metric] for metric in known], a[0].parameters.primary)
+    return Compared(sides[0], sides[1], ids, known, primary)
 
 
 def _side(store: Path, named: _Named, group: Group) -> Side:
@@ -134,10 +134,10 @@ def _asked(parameters: Evaluate, side: Side) -> str:
 
 
 def main_metric(compared: Sequence[Compared], wanted: str | None) -> str:
-    """What questions are listed by: `wanted`, else the first metric of the first run. Raises NoReport."""
+    """What questions are listed by: `wanted`, else the primary metric, else the first. Raises NoReport."""
     metrics = list(compared[0].differences)
     if wanted is None and metrics:
-        return metrics[0]
+        return compared[0].primary or metrics[0]
     if wanted not in metrics:
         raise NoReport(f"no metric {wanted!r} in both runs; there are: {', '.join(metrics) or 'none'}")
     return wanted

@@ -10,9 +10,10 @@ from datetime import datetime
 from typing import Any
 
 from configs.evaluation import Chosen
-from configs.paper import Paper
+from configs.paper import Ours, Paper
 from tasks.metrics.base import Column
 from tasks.reports.shown.text import one_line
+from tasks.reports.statistics.bootstrap import Interval
 from tasks.reports.statistics.paired import Difference
 from tasks.reports.summaries import undeclared
 
@@ -131,6 +132,18 @@ class BestAlpha:
 
 
 @dataclass(frozen=True, slots=True)
+class Among:
+    """A method's difference to its baseline in the primary metric, among the questions for which the baseline's
+    `condition` (a metric) lies between `low` and `high`."""
+
+    condition: str
+    method: str
+    low: float
+    high: float
+    difference: Difference
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """Which questions were asked: so many, from where, under which SQL condition, drawn with which seed, of which half;
     of so many (`hashed`) a hash decided in which half they are."""
@@ -168,10 +181,11 @@ class ContextMap:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One run of an experiment; `store`: the path of its store; `models`: encoders and generators that took part;
-    `paper`: the one whose figures the experiment repeats; `choice`, `context_map`: a question to look at, where methods
-    choose among candidates or keep some of their hits; `chosen`: settings that were chosen on development questions;
-    `choosing`: what that paid, None where its run is not recorded any more."""
+    """One run of an experiment; `primary`: the metric that it is about; `store`: the path of its store; `models`:
+    encoders and generators that took part; `among`: where a method pays; `paper`: the one whose figures the experiment
+    repeats; `counterparts`: ours, where they are of single questions; `choice`, `context_map`: a question to look at,
+    where methods choose among candidates or keep some of their hits; `chosen`: settings that were chosen on development
+    questions; `choosing`: what that paid, None where its run is not recorded any more."""
 
     experiment: str
     run_id: str
@@ -179,12 +193,15 @@ class Report:
     store: str
     asked: Asked
     methods: tuple[MethodResult, ...]
+    primary: str | None = None
     indexes: tuple[IndexResult, ...] = ()
     models: tuple[str, ...] = ()
     best_alphas: tuple[BestAlpha, ...] = ()
+    among: tuple[Among, ...] = ()
     choice: Choice | None = None
     context_map: ContextMap | None = None
     paper: Paper | None = None
+    counterparts: Mapping[Ours, Interval] = field(default_factory=dict)
     paid: Paid = Paid()
     chosen: Chosen | None = None
     choosing: Paid | None = None

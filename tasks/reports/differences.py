@@ -30,20 +30,20 @@ def opponents(settings: Sequence[Mapping[str, Any]], baselines: Sequence[int]) -
 
 
 def differences(
-    scores: Sequence[QuestionScores], against: Sequence[int | None], columns: Sequence[str]
+    scores: Sequence[QuestionScores], against: Sequence[int | None], columns: Sequence[str], primary: str | None
 ) -> list[dict[str, Difference]]:
-    """For every method its differences to its baseline, metric by metric; Holm's correction is over the methods."""
+    """For every method its differences to its baseline, metric by metric; Holm's correction is over the methods in
+    `primary`, and over all differences in any other metric."""
     of_methods: list[dict[str, Difference]] = [{} for _ in scores]
     pairs = [(place, other) for place, other in enumerate(against) if other is not None]
     ids = scores[0].ids
     for column in columns if pairs else ():
         values = np.stack([scores[place].of(column, ids) for place, _ in pairs])
         baselines = np.stack([scores[other].of(column, ids) for _, other in pairs])
-        compared = corrected(paired_bootstrap(baselines, values))
-        for (place, _), difference in zip(pairs, compared, strict=True):
+        for (place, _), difference in zip(pairs, paired_bootstrap(baselines, values), strict=True):
             if difference.questions:
                 of_methods[place][column] = difference
-    return of_methods
+    return corrected(of_methods, primary)
 
 
 def best_alphas(results: Sequence[MethodResult], scores: Sequence[QuestionScores]) -> Iterator[BestAlpha]:

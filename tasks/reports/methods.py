@@ -14,10 +14,12 @@ from configs.evaluation import Evaluate, Method
 from storage import files
 from storage.artifacts import Manifest
 from storage.runs import Run
+from tasks.metrics.base import Column
 from tasks.models.engines.base import EngineOptions
 from tasks.reports.contents import BestAlpha, MethodResult, StageCost, Summary
 from tasks.reports.costs import stage_costs
 from tasks.reports.differences import best_alphas, differences, opponents
+from tasks.reports.primary import primary_metric
 from tasks.reports.question_scores import QuestionScores, read_question_scores
 from tasks.reports.runs import read_manifest
 from tasks.reports.statistics.bootstrap import mean_interval
@@ -37,6 +39,16 @@ class Group:
     @property
     def seeds(self) -> tuple[int, ...]:
         return tuple(_seed(method) for method in self.methods if method.generate)
+
+
+@dataclass(frozen=True)
+class Results:
+    """A report's rows; `primary`: the metric that it is about; `scores`: question by question, by the method's name."""
+
+    methods: tuple[MethodResult, ...]
+    best_alphas: tuple[BestAlpha, ...]
+    primary: str | None
+    scores: Mapping[str, QuestionScores]
 
 
 def groups(methods: Sequence[Method]) -> list[Group]:
@@ -67,25 +79,41 @@ def _shared_name(methods: Sequence[Method]) -> str:
     return methods[0].name.replace(f" seed={_seed(methods[0])}", "")
 
 
-def method_results(
-    store: Path, run: Run, parameters: Evaluate
-) -> tuple[tuple[MethodResult, ...], tuple[BestAlpha, ...]]:
-    """A result for every group of methods, and the best alpha of every sweep. Raises NoReport where an artifact was
-    removed since."""
+def method_results(store: Path, run: Run, parameters: Evaluate) -> Results:
+    """A result for every group of methods. Raises NoReport where an artifact was removed since."""
     rows = groups(parameters.methods)
     settings = differing({group.name: group.methods[0] for group in rows})
     costs = stage_costs(store, run, {group.name: [method.name for method in group.methods] for group in rows})
     results = [_result(store, run, group, settings[group.name], costs[group.name]) for group in rows]
     scores = [question_scores for _, question_scores in results]
     against = opponents([*settings.values()], _baselines(rows, parameters))
-    # A metric of all answers together has no question's score, and so no difference.
-    metrics = dict.fromkeys(metric for result, _ in results for metric in result.summaries)
-    compared = differences(scores, against, [*metrics])
+    columns = _columns([result for result, _ in results])
+    scored = [column for column in columns.values() if any(_has(result, column) for result, _ in results)]
+    primary = primary_metric(scored, parameters.primary)
+    # Neither more nor less of such a metric is better: there is nothing to be significant.
+    tested = [name for name, column in columns.items() if column.direction != "neither"]
+    compared = differences(scores, against, tested, primary)
     methods = tuple(
         replace(result, differences=compared[number], against=against[number])
         for number, (result, _) in enumerate(results)
     )
-    return methods, tuple(best_alphas(methods, scores))
+    by_name = {method.name: own for method, own in zip(methods, scores, strict=True)}
+    return Results(methods, tuple(best_alphas(methods, scores)), primary, by_name)
+
+
+def _columns(results: Sequence[MethodResult]) -> dict[str, Column]:
+    """What the first method that has the metric declares of it. One of all answers together has no question's score,
+    and so no difference."""
+    columns: dict[str, Column] = {}
+    for result in results:
+        for name, summary in result.summaries.items():
+            columns.setdefault(name, summary.column)
+    return columns
+
+
+def _has(result: MethodResult, column: Column) -> bool:
+    summary = result.summaries.get(column.name)
+    return summary is not None and summary.value is not None
 
 
 def _baselines(rows: Sequence[Group], parameters: Evaluate) -> list[int]:

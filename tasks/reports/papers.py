@@ -6,12 +6,13 @@ from configs.paper import Figure, Ours, Paper, Repeated
 from tasks.reports.contents import Report, Summary
 from tasks.reports.shown.columns import SMALL_UNITS, figure
 from tasks.reports.shown.notes import asked
-from tasks.reports.statistics.paired import Difference
+from tasks.reports.statistics.bootstrap import Interval
+from tasks.reports.verdicts import verdict
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """A row. `interval`: of ours, where it is a difference to the baseline; `verdict`: '' without a claim."""
+    """A row. `interval`: of ours, or why it has none; `verdict`: '' without a claim."""
 
     what: str
     source: str
@@ -49,39 +50,41 @@ def _repeated(report: Report) -> Repeated:
 
 
 def _row(report: Report, paper: Paper, row: Figure) -> Beside:
-    value, difference = _ours(report, row.ours)
+    ours = report.counterparts.get(row.ours) or _measured(report, row.ours)
     unit = report.column(row.ours.metric).unit
-    low, high = (difference.low, difference.high) if difference else (None, None)
-    interval = "–" if low is None or high is None else f"{low:+.3f} to {high:+.3f}"
+    goal = paper.goal(row)
     return Beside(
         row.what,
         "; ".join(filter(None, (row.source, row.note))),
         _text(row, paper.target(row), unit),
-        _text(row, value, unit),
-        interval,
-        _verdict(row, paper.goal(row), value, low, high),
+        _text(row, ours.mean, unit),
+        _interval(row, ours, unit),
+        "" if row.claim is None or goal is None else verdict(row.claim, goal, row.margin * row.scale, ours),
     )
 
 
-def _ours(report: Report, ours: Ours) -> tuple[float | None, Difference | None]:
-    """Our figure, and where it is a difference to the method's baseline that one, which has an interval."""
+def _measured(report: Report, ours: Ours) -> Interval:
+    """Our figure where it is not of single questions: of no question, as far as an interval goes."""
     methods = {method.name: method for method in report.methods}
-    method, other = methods.get(ours.method), methods.get(ours.minus or ours.over or ours.method)
-    if not method or not other:
-        return None, None
-    value, reference = (_value(report.measures(side).get(ours.metric)) for side in (method, other))
-    if value is None or reference is None:
-        return None, None
-    if ours.over:
-        return (value / reference if reference else None), None
-    if not ours.minus:
-        return value, None
-    compared = method.against is not None and report.methods[method.against] is other
-    return value - reference, method.differences.get(ours.metric) if compared else None
+    sides = [methods.get(name) for name in (ours.method, ours.minus or ours.over) if name]
+    found = [_value(report.measures(side).get(ours.metric)) if side else None for side in sides]
+    values = [value for value in found if value is not None]
+    if len(values) < len(sides) or (ours.over and not values[1]):
+        return Interval(None, None, None, 0)
+    value = values[0] / values[1] if ours.over else values[0] - sum(values[1:])
+    return Interval(value, None, None, 0)
 
 
 def _value(summary: Summary | None) -> float | None:
     return summary.value if summary else None
+
+
+def _interval(row: Figure, ours: Interval, unit: str) -> str:
+    if ours.mean is None:
+        return "–"
+    if ours.low is None or ours.high is None:
+        return "too few questions" if ours.questions else "no interval: one measurement"
+    return f"{_text(row, ours.low, unit)} to {_text(row, ours.high, unit)}"
 
 
 def _text(row: Figure, value: float | None, unit: str) -> str:
@@ -90,17 +93,3 @@ def _text(row: Figure, value: float | None, unit: str) -> str:
     if row.ours.over:
         return f"{value:.2f} ×"
     return f"{value:+.3f}" if row.ours.minus and unit not in SMALL_UNITS else figure(value, unit)
-
-
-def _verdict(row: Figure, due: float | None, value: float | None, low: float | None, high: float | None) -> str:
-    """Of a claim: with an interval it may be open."""
-    if due is None or value is None:
-        return ""
-    worst, best = (low, high) if row.claim == "at_least" else (high, low)
-    sign = 1 if row.claim == "at_least" else -1
-    goal = sign * due
-    if sign * (value if worst is None else worst) >= goal:
-        return "holds"
-    if sign * (value if best is None else best) < goal:
-        return "does not hold"
-    return "open: the interval has both"

@@ -28,7 +28,7 @@ def differences(report: Report, metric: str | None = None) -> Plot | None:
         element = svg(drawing, "differences", title, " ".join(_in_words(report, *row) for row in rows))
     caption = (
         "Mean difference and 95 % interval, paired over questions. Filled: significantly different from the baseline "
-        f"(p < {LEVEL:g} after Holm's correction over the methods)."
+        f"(p < {LEVEL:g} after Holm's correction{', over the methods' if metric == quality_metric(report) else ''})."
     )
     return Plot(title, caption, element)
 

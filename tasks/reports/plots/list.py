@@ -5,6 +5,7 @@ from collections.abc import Callable
 from tasks.reports.contents import Report
 from tasks.reports.plots.alpha import recall_by_alpha
 from tasks.reports.plots.candidates import candidates_in_the_plane
+from tasks.reports.plots.conditions import where_it_pays
 from tasks.reports.plots.contexts import contexts_in_two_dimensions
 from tasks.reports.plots.cost import cost_by_stage
 from tasks.reports.plots.depth import by_depth
@@ -18,6 +19,7 @@ from tasks.reports.plots.second_quality import second_quality_by_price
 PLOTS: tuple[Callable[[Report], Plot | None], ...] = (
     quality_by_price,
     differences,
+    where_it_pays,
     second_quality_by_price,
     quality_by_refiner,
     candidates_in_the_plane,

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from tasks.metrics.base import ANSWER, CONTEXTS, GOLD_ANSWERS, GOLD_PASSAGES, HITS, SUPPORTING_FACTS, Column
+from tasks.metrics.base import ANSWER, GOLD_ANSWERS, GOLD_PASSAGES, SUPPORTING_FACTS, Column
 from tasks.reports.contents import Report
+from tasks.reports.primary import primary_metric
 from tasks.reports.statistics.paired import Difference
 
 DIFFERENCE_HEADS = ("metric", "difference", "95 % interval", "p", "p (Holm)", "effect", "questions", "higher", "lower")
@@ -95,20 +96,8 @@ def not_told_apart(report: Report, metric: str) -> set[int]:
 
 
 def quality_metric(report: Report) -> str | None:
-    """What quality is measured with: the first metric, in the order of `score.metrics`, of answers; where none was
-    scored, of contexts, then of hits; then any other. Of several k the last."""
-    better_high = [column for column in _scored(report) if column.direction in ("higher", None) and not column.detail]
-    if not better_high:
-        return None
-    first = min(better_high, key=_stage)
-    family = first.name.partition("@")[0]
-    return [column.name for column in better_high if column.name.partition("@")[0] == family][-1]
-
-
-def _stage(column: Column) -> int:
-    """How far from the end of the dataflow the metric looks."""
-    needs = (ANSWER, CONTEXTS, HITS)
-    return next((place for place, need in enumerate(needs) if need in column.needs), len(needs))
+    """What quality is measured with: the experiment's primary metric."""
+    return primary_metric(_scored(report), report.primary)
 
 
 def price_metric(report: Report) -> str | None:

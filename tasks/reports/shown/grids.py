@@ -96,7 +96,8 @@ def differences(report: Report) -> Grid:
     ]
     caption = (
         "Every metric of every method minus the baseline's. Effect: Cohen's d_z, the mean difference in standard "
-        "deviations of the questions' differences. Higher, lower: on how many questions. Bold: p < 0.05, corrected."
+        "deviations of the questions' differences. Higher, lower: on how many questions. Bold: p < 0.05, corrected "
+        "(Holm): in the primary metric over the methods, in any other over all differences of this table."
     )
     return Grid(caption, ("method", *DIFFERENCE_HEADS), rows, 1)
 

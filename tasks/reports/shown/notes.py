@@ -43,8 +43,8 @@ def statistics(report: Report) -> list[str]:
     sd = max(difference.sd or 0.0 for difference in differences)
     seen = visible_difference(sd, questions)
     lines.append(
-        "Differences to the baseline: paired over questions; 95 % bootstrap intervals, sign-flip test, Holm's "
-        "correction over the methods."
+        "Differences to the baseline: paired over questions; 95 % bootstrap intervals, sign-flip test. Holm's "
+        f"correction {_family(report, metric)}."
     )
     if sd and seen:
         goal = 0.05 if seen > 0.05 else 0.02 if seen > 0.02 else 0.01
@@ -53,6 +53,16 @@ def statistics(report: Report) -> list[str]:
             f"(80 % power); for {goal:g} it takes {questions_needed(sd, goal):,} questions."
         )
     return lines
+
+
+def _family(report: Report, primary: str) -> str:
+    """Over what p is corrected: how many differences are tested together."""
+    tested = [metric for method in report.methods for metric, each in method.differences.items() if each.p is not None]
+    own = tested.count(primary)
+    what = (
+        f"is over {own} {'method' if own == 1 else 'methods'} in {report.column(primary).heading}, the primary metric"
+    )
+    return what if len(tested) == own else f"{what}, and over all {len(tested):,} differences in any other metric"
 
 
 def _best(report: Report, best: BestAlpha) -> str:

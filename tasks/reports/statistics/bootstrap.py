@@ -52,6 +52,26 @@ def mean_interval(
     return [_interval(row[kept], drawn, confidence) for row, kept, drawn in zip(table, known, means.T, strict=True)]
 
 
+def ratio_interval(
+    values: ArrayLike, references: ArrayLike, *, resamples: int = 10_000, confidence: float = 0.95, seed: int = 0
+) -> Interval:
+    """The mean of `values` over that of `references`, with its interval: both are of the same resamples of questions.
+
+    Both float64 (n,), a question per place; one without either value is left out. No ratio where the references' mean
+    is 0, and no interval where that of a resample is. Raises as `mean_interval`.
+    """
+    table = matrix(np.stack([np.asarray(values, dtype=np.float64), np.asarray(references, dtype=np.float64)]))
+    table = table[:, ~np.isnan(table).any(axis=0)]
+    n = table.shape[1]
+    own, other = table.mean(axis=1) if n else (0.0, 0.0)
+    if not other:
+        return Interval(None, None, None, n)
+    means = _resampled_means(table, np.ones_like(table, dtype=np.bool_), resamples, seed)
+    if n < MIN_QUESTIONS or not means[:, 1].all():
+        return Interval(float(own / other), None, None, n)
+    return Interval(float(own / other), *_ends(means[:, 0] / means[:, 1], n, confidence), n)
+
+
 @dataclass(frozen=True, slots=True)
 class Best:
     """The row with the highest mean; `low`, `high`: the rows between which it lies in so many of the resamples."""
@@ -117,9 +137,14 @@ def _interval(values: NDArray[np.float64], means: NDArray[np.float64], confidenc
     mean = float(values.mean()) if n else None
     if n < MIN_QUESTIONS:
         return Interval(mean, None, None, n)
+    return Interval(mean, *_ends(means, n, confidence), n)
+
+
+def _ends(drawn: NDArray[np.float64], n: int, confidence: float) -> tuple[float, float]:
+    """The expanded percentiles of what the resamples of n questions came to."""
     tail = special.ndtr(-np.sqrt(n / (n - 1)) * special.stdtrit(n - 1, (1 + confidence) / 2))
-    low, high = np.nanquantile(means, [tail, 1 - tail])  # NaN: a resample that drew none of the row's questions
-    return Interval(mean, float(low), float(high), n)
+    low, high = np.nanquantile(drawn, [tail, 1 - tail])  # NaN: a resample that drew none of the row's questions
+    return float(low), float(high)
 
 
 def _resampled_means(

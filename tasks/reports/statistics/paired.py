@@ -6,14 +6,17 @@
   Hypotheses, 1989). If method and baseline were interchangeable, each difference could as well have the other sign. It
   keeps its level with any number of questions and for right-or-wrong metrics, where the test from a shifted bootstrap
   rejects too often when questions are few (7 % at the 5 % level with 10 questions, where this one, having few values to
-  take, rejects 1 %, and 3 % with 40). The observed signs count as one of the draws, so that p is at least
-  1 / (resamples + 1) (Phipson and Smyth, Permutation P-values Should Never Be Zero, 2010).
+  take, rejects 1 %, and 3 % with 40). The observed signs count as one of the draws, so that p is never 0 (Phipson and
+  Smyth, Permutation P-values Should Never Be Zero, 2010). Draws cannot show a p below 1 / (resamples + 1), which a
+  correction for hundreds of differences would make large: below it, p is Hoeffding's bound on the share of all signs
+  that lie so far out, 2 exp(−(Σd)² / 2Σd²) (Probability Inequalities for Sums of Bounded Random Variables, 1963,
+  theorem 2). The exact p is never above that.
 - Correction: Holm (A Simple Sequentially Rejective Multiple Test Procedure, 1979).
 
 Interval and p come from different distributions: near the edge one may exclude 0 where the other does not.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -65,8 +68,10 @@ def paired_bootstrap(
     # Questions without a real difference count as equal, whatever the last bit of their averages says.
     differences = np.where(np.isclose(table, reference, rtol=ROUNDING, atol=0.0), 0.0, table - reference)
     intervals = mean_interval(differences, resamples=resamples, confidence=confidence, seed=seed)
-    extreme = _extreme_flips(np.nan_to_num(differences), resamples, seed)
-    p_values = (extreme + 1) / (resamples + 1)
+    known = np.nan_to_num(differences)
+    drawn = (_extreme_flips(known, resamples, seed) + 1) / (resamples + 1)
+    bound = _hoeffding(known)
+    p_values = np.where(bound < 1 / (resamples + 1), bound, drawn)
     return [_difference(*row) for row in zip(differences, intervals, p_values.tolist(), strict=True)]
 
 
@@ -86,10 +91,24 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-def corrected(differences: Sequence[Difference]) -> list[Difference]:
-    """The same differences as one family of tests, with their `p_holm`."""
-    adjusted = holm([difference.p for difference in differences])
-    return [replace(difference, p_holm=p) for difference, p in zip(differences, adjusted, strict=True)]
+def corrected(
+    differences: Sequence[Mapping[str, Difference]], primary: str | None = None
+) -> list[dict[str, Difference]]:
+    """The same differences, by metric for every method, with their `p_holm`: those in `primary` as one family, which is
+    what the experiment asks; any other as one of all differences that there are."""
+    places = [(place, metric) for place, of_method in enumerate(differences) for metric in of_method]
+    first = [(place, metric) for place, metric in places if metric == primary]
+    adjusted = {**_adjusted(differences, places), **_adjusted(differences, first)}
+    return [
+        {metric: replace(each, p_holm=adjusted[place, metric]) for metric, each in of_method.items()}
+        for place, of_method in enumerate(differences)
+    ]
+
+
+def _adjusted(
+    differences: Sequence[Mapping[str, Difference]], family: Sequence[tuple[int, str]]
+) -> dict[tuple[int, str], float | None]:
+    return dict(zip(family, holm([differences[place][metric].p for place, metric in family]), strict=True))
 
 
 def _difference(differences: NDArray[np.float64], interval: Interval, p: float) -> Difference:
@@ -132,6 +151,13 @@ def _extreme_flips(differences: NDArray[np.float64], resamples: int, seed: int) 
     for signs in drawn_once(_signs, resamples, differences.shape[1], seed):
         extreme += (np.abs(signs @ differences.T) >= observed).sum(axis=0)
     return extreme
+
+
+def _hoeffding(differences: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(m,): a bound on the share of all draws of signs whose sum lies at least as far from 0 as the observed one."""
+    squares = (differences**2).sum(axis=1)
+    far = np.divide(differences.sum(axis=1) ** 2, 2 * squares, out=np.zeros(len(differences)), where=squares > 0)
+    return np.minimum(1.0, 2 * np.exp(-far))
 
 
 def _signs(resamples: int, questions: int, seed: int) -> Iterator[NDArray[np.float64]]:

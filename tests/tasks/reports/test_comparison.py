@@ -19,6 +19,7 @@ from tasks.report import read_report, write_report
 from tasks.reports.contents import Report
 from tasks.reports.differences import opponents
 from tasks.reports.papers import beside, conditions
+from tasks.reports.shown.notes import notes
 from tests.support.evaluating import copied
 from tests.support.indexing import index
 
@@ -78,6 +79,23 @@ def test_differences_are_to_the_baseline_with_intervals(store: Path) -> None:
 
 def _long(store: Path, made: Report) -> list[dict[str, Any]]:
     return pq.read_table(write_report(store, made).scores).to_pylist()
+
+
+def test_an_experiment_has_one_primary_metric(store: Path) -> None:
+    made = report(store)
+    usual, other = made, report(store, primary="f1")
+    assert (usual.primary, other.primary) == ("accuracy", "f1")
+    ((of_usual, *_), (of_other, *_)) = (each.methods for each in (usual, other))
+    for made, method in ((usual, of_usual), (other, of_other)):
+        for metric, difference in method.differences.items():
+            tested = 1 if metric == made.primary else len(method.differences)
+            assert difference.p_holm is not None
+            assert difference.p is not None
+            assert difference.p <= difference.p_holm <= min(1, difference.p * tested)
+    assert other.methods[0].differences["f1"].p_holm == other.methods[0].differences["f1"].p
+    assert "over 1 method in F1, the primary metric, and over all" in "\n".join(notes(other))
+    with pytest.raises(ConfigError, match=r"primary = mrr: no metric of score\.metrics; it can be: accuracy"):
+        report(store, primary="mrr")
 
 
 def test_few_questions_have_no_interval_and_are_told(store: Path) -> None:
@@ -182,13 +200,16 @@ PAPER = Paper(
                     "printed": printed,
                     "source": "text",
                     "claim": claim,
+                    "margin": margin,
                     "ours": {"method": "pareto", **ours},
                 }
-                for what, printed, claim, ours in (
-                    ("less", 0.9, "at_most", {"method": "pareto", "metric": "prompt_tokens", "over": "naive"}),
-                    ("more", 0.5, "at_least", {"method": "pareto", "metric": "f1", "minus": "naive"}),
-                    ("plain", 0.5, None, {"method": "pareto", "metric": "f1"}),
-                    ("gone", 0.5, "at_least", {"method": "pareto", "metric": "f1", "minus": "nobody"}),
+                for what, printed, claim, margin, ours in (
+                    ("less", 0.9, "at_most", 0, {"metric": "prompt_tokens", "over": "naive"}),
+                    ("more", 0.5, "at_least", 0, {"metric": "f1", "minus": "naive"}),
+                    ("no worse", 0.0, "at_least", 1, {"metric": "f1", "minus": "naive"}),
+                    ("plain", 0.5, None, 0, {"metric": "f1"}),
+                    ("cost", 3, None, 0, {"metric": "stage_seconds", "over": "naive"}),
+                    ("gone", 0.5, "at_least", 0, {"metric": "f1", "minus": "nobody"}),
                 )
             ],
             "deviations": ["Another corpus."],
@@ -197,18 +218,22 @@ PAPER = Paper(
 )
 
 
-def test_printed_figures_stand_beside_ours(store: Path) -> None:
-    from dataclasses import replace
-
-    made = replace(report(store, questions={"sample": 40}), paper=PAPER)
-    less, more, plain, gone = beside(made)
+def test_printed_figures_stand_beside_ours(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.report.paper_of", lambda experiment: PAPER)
+    made = report(store, questions={"sample": 40})
+    less, more, no_worse, plain, cost, gone = beside(made)
     tokens = [method.summaries["prompt_tokens"].value or 0 for method in made.methods]
     assert less.ours == f"{tokens[0] / tokens[1]:.2f} ×"
     assert less.verdict == "holds"
+    low, high = (float(end.strip(" ×")) for end in less.interval.split(" to "))
+    assert low < tokens[0] / tokens[1] < high < 1
     assert more.verdict == "does not hold"  # f1 of a fake that answers with first words
     assert more.interval.count("to") == 1
-    assert (plain.verdict, plain.interval) == ("", "–")
-    assert (gone.ours, gone.verdict) == ("–", "")
+    assert no_worse.verdict == "holds"
+    assert plain.verdict == ""
+    assert plain.interval.count("to") == 1
+    assert cost.interval == "no interval: one measurement"
+    assert (gone.ours, gone.interval, gone.verdict) == ("–", "–", "")
     told = conditions(made)
     assert "40 questions" in told[0]
     assert "120 passages (test)" in told[0]

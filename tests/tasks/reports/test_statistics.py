@@ -1,6 +1,8 @@
 """Intervals, tests, corrections and power: against simulations, published figures and scipy."""
 
+import math
 from random import Random
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -9,9 +11,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from tasks.reports.statistics.bootstrap import MIN_QUESTIONS, mean_interval
-from tasks.reports.statistics.paired import corrected, holm, paired_bootstrap
+from tasks.reports.statistics.bootstrap import MIN_QUESTIONS, Interval, mean_interval, ratio_interval
+from tasks.reports.statistics.paired import Difference, corrected, holm, paired_bootstrap
 from tasks.reports.statistics.power import questions_needed, visible_difference
+from tasks.reports.verdicts import verdict
 
 Table = tuple[NDArray[np.float64], NDArray[np.float64]]
 FEW = 200  # resamples, where the property does not depend on how many
@@ -137,7 +140,7 @@ def test_the_same_difference_everywhere_has_no_effect_size_but_the_smallest_p() 
     baseline = np.random.default_rng(0).random(30)
     [found] = paired_bootstrap(baseline, [baseline + 0.1], resamples=999)
     assert (found.sd, found.effect) == (0, None)
-    assert found.p == 1 / 1000
+    assert found.p == pytest.approx(2 * math.exp(-15))
     assert (found.low, found.high) == (pytest.approx(0.1), pytest.approx(0.1))
 
 
@@ -216,13 +219,99 @@ def test_holm_refuses_what_is_no_p() -> None:
             holm([0.1, wrong])
 
 
-def test_the_differences_of_a_run_are_one_family() -> None:
-    generator = np.random.default_rng(5)
-    methods = generator.normal([[0.0], [0.3], [1.0]], 1.0, (3, 60))
-    found = paired_bootstrap(np.zeros(60), [*methods, [np.nan] * 60], resamples=999)
-    assert [each.p_holm for each in corrected(found)] == holm([each.p for each in found])
-    assert corrected(found)[3].p_holm is None
-    assert corrected(found)[2].p_holm == pytest.approx(3 / 1000)
+def test_a_p_below_what_draws_can_show_is_a_bound_on_the_exact_one() -> None:
+    [found] = paired_bootstrap(np.zeros(16), [np.ones(16)], resamples=99)
+    exact = 2 * 0.5**16  # all signs alike
+    assert found.p == pytest.approx(2 * math.exp(-8))
+    assert exact <= found.p < 1 / 100
+
+
+def _of_p(p: float | None) -> Difference:
+    return Difference(0.1, 0.0, 0.2, p, 0.3, 0.3, 50, 20, 10, 20)
+
+
+P_VALUES = st.lists(
+    st.dictionaries(st.sampled_from(["accuracy", "f1", "recall", "tokens"]), st.one_of(st.none(), st.floats(0, 1))),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(P_VALUES, st.sampled_from(["accuracy", None]))
+def test_every_p_is_corrected_for_the_family_that_it_is_said_to_be_of(
+    p_values: list[dict[str, float | None]], primary: str | None
+) -> None:
+    found = corrected([{metric: _of_p(p) for metric, p in own.items()} for own in p_values], primary)
+    each = [(metric, difference) for own in found for metric, difference in own.items()]
+    for metric, difference in each:
+        family = [p for own, d in each if (p := d.p) is not None and (own == primary or metric != primary)]
+        if difference.p is None or difference.p_holm is None:
+            assert difference.p is difference.p_holm
+            continue
+        smaller = sum(p < difference.p for p in family)
+        assert difference.p_holm >= min(1, difference.p * (len(family) - smaller))
+        assert difference.p_holm <= min(1, difference.p * len(family)) or smaller
+
+
+# --- ratios ---
+
+
+def test_a_ratio_has_the_interval_of_the_delta_method() -> None:
+    generator = np.random.default_rng(3)
+    references = generator.gamma(20, 5, 800)
+    values = 0.4 * references + generator.normal(0, 4, 800)
+    found = ratio_interval(values, references)
+    assert found.mean == pytest.approx(values.mean() / references.mean())
+    se = (values - found.mean * references).std(ddof=1) / math.sqrt(800) / references.mean()  # Cochran, 1977, 6.10
+    assert found.low == pytest.approx(found.mean - 1.96 * se, abs=se / 10)
+    assert found.high == pytest.approx(found.mean + 1.96 * se, abs=se / 10)
+
+
+@given(st.lists(st.tuples(VALUES, st.one_of(st.just(float("nan")), VALUES.map(abs))), max_size=20))
+def test_a_ratio_is_of_the_questions_that_have_both(pairs: list[tuple[float, float]]) -> None:
+    values, references = (np.array([pair[side] for pair in pairs], dtype=float) for side in (0, 1))
+    found = ratio_interval(values, references, resamples=FEW)
+    assert found.questions == sum(not math.isnan(reference) for _, reference in pairs)
+    if found.low is not None and found.high is not None:
+        assert found.mean is not None
+        assert found.low <= found.high
+        assert found.questions >= MIN_QUESTIONS
+
+
+# --- verdicts ---
+
+ENDS = st.tuples(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1))
+
+
+@given(ENDS, st.floats(-1, 1), st.floats(0, 0.5), st.sampled_from(["at_least", "at_most"]))
+def test_a_claim_holds_does_not_or_is_open(
+    ends: tuple[float, float, float], goal: float, margin: float, claim: Literal["at_least", "at_most"]
+) -> None:
+    mean, below, above = ends
+    ours = Interval(mean, mean - below, mean + above, 100)
+    said = verdict(claim, goal, margin, ours)
+    worst, best = (ours.low, ours.high) if claim == "at_least" else (-ours.high, -ours.low)
+    line = (goal if claim == "at_least" else -goal) - margin
+    assert said.startswith("holds") == (worst >= line)
+    assert (said == "does not hold") == (best < line)
+    # What holds with a margin holds with a wider one, and what holds without one holds with any.
+    if said.startswith("holds"):
+        assert verdict(claim, goal, margin + 0.1, ours).startswith("holds")
+
+
+def test_equal_methods_are_no_worse_once_there_are_questions_enough() -> None:
+    equal = Interval(0.0, -0.018, 0.018, 400)
+    assert verdict("at_least", 0, 0.02, equal) == "holds"
+    assert verdict("at_least", 0, 0, equal) == "open: ours is on the line"
+    assert verdict("at_least", 0, 0.02, Interval(0.03, 0.012, 0.048, 400)) == "holds, superior"
+    assert verdict("at_least", 0, 0.02, Interval(-0.04, -0.058, -0.022, 400)) == "does not hold"
+
+
+def test_an_open_claim_says_how_many_questions_would_settle_it() -> None:
+    said = verdict("at_least", 0, 0.02, Interval(0.0, -0.0392, 0.0392, 400))
+    assert said == "open: about 3,200 questions would settle it"  # sd 0.4; (2.80 · 0.4 / 0.02)² = 3,140
+    assert verdict("at_least", 0, 0.02, Interval(0.0, None, None, 9)) == "open: 10 questions are needed at least"
+    assert verdict("at_most", 0.4, 0, Interval(0.3, None, None, 0)) == "holds"
 
 
 # --- power ---

@@ -1,0 +1,50 @@
+"""What a question is like, whatever answers it: the conditions under which a method may pay, and nobody's merit.
+
+Words and sentences of a gold passage are those of the index, of several gold passages the mean: what shorter units can
+leave out of a prompt. Gold passages stand for hops. Redundancy is the mean similarity of two of the first ten hits, by
+the words they share (Jaccard, The Distribution of the Flora in the Alpine Zone, New Phytologist 11(2), 1912); it is of
+the method's own hits, so that a baseline's column says what the corpus repeats.
+
+A question is left out of what it gives no ground for: without gold passages in the index, or with fewer than two hits.
+"""
+
+import re
+from collections.abc import Sequence
+from itertools import combinations
+from statistics import fmean
+
+from tasks.metrics.base import GOLD_PASSAGES, GOLD_SENTENCES, HITS, SCALE, Case, Column, PerQuestion, Values
+
+MOST = 10
+"""Hits whose redundancy is measured."""
+_WORD = re.compile(r"\w+")
+_OF_GOLD = (GOLD_PASSAGES, GOLD_SENTENCES)
+COLUMNS = (
+    Column("gold_words", "words of a gold passage", "words", "neither", _OF_GOLD, detail=True),
+    Column("gold_sentences", "sentences of a gold passage", "sentences", "neither", _OF_GOLD, detail=True),
+    Column("gold_count", "gold passages", "passages", "neither", (GOLD_PASSAGES,), detail=True),
+    Column("redundancy", "redundancy of the hits", SCALE, "neither", (HITS,), detail=True),
+)
+
+
+class Conditions(PerQuestion):
+    """Of a question: words and sentences of a gold passage, gold passages, and how much its first ten hits repeat each
+    other. The report sets differences beside them."""
+
+    def columns(self) -> tuple[Column, ...]:
+        return COLUMNS
+
+    def score(self, cases: Sequence[Case]) -> Values:
+        known = [[words for words in case.gold_sentences if words] for case in cases]
+        return {
+            "gold_words": [fmean(map(sum, of_case)) if of_case else None for of_case in known],
+            "gold_sentences": [fmean(map(len, of_case)) if of_case else None for of_case in known],
+            "gold_count": [float(len(case.gold_passages)) or None for case in cases],
+            "redundancy": [_redundancy(case) for case in cases],
+        }
+
+
+def _redundancy(case: Case) -> float | None:
+    texts = [frozenset(_WORD.findall(hit.text.lower())) for hit in (case.hits or ())[:MOST]]
+    alike = [len(a & b) / len(a | b) for a, b in combinations(texts, 2) if a or b]
+    return fmean(alike) if alike else None

@@ -1,0 +1,74 @@
+"""Where a method pays: its difference to the baseline by what questions and passages are like."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tasks.metrics.conditions import COLUMNS
+from tasks.reports.contents import Among, Report
+from tasks.reports.plots.drawing import COLOURS, INK, MARKERS, Plot, axes_grid, ground, legend, svg
+from tasks.reports.shown.columns import quality_metric, sentence_case, signed
+from tasks.reports.shown.text import shortened
+
+_NAME = 40
+_METHODS = len(COLOURS)
+
+
+def where_it_pays(report: Report) -> Plot | None:
+    """Differences in the primary metric, a panel for each condition; None where no conditions were scored."""
+    rows = [each for each in report.among if each.difference.low is not None]
+    methods = [*dict.fromkeys(each.method for each in rows)][:_METHODS]
+    panels = [(column, own) for column in COLUMNS if (own := [row for row in rows if row.condition == column.name])]
+    metric = quality_metric(report)
+    if not panels or not metric:
+        return None
+    heading = report.column(metric).heading
+    title = f"Where it pays: {heading} minus that of {shortened(report.baseline(), _NAME)}"
+    with ground("conditions"):
+        drawing, places = axes_grid(1, len(panels), (2.9 * len(panels) + 0.6, 3.4))
+        handles: list[Any] = []
+        for axes, (column, own) in zip(places, panels, strict=True):
+            handles = _draw(axes, own, methods)
+            axes.set_xlabel(column.heading)
+        places[0].set_ylabel(f"difference in {heading}")
+        legend(drawing, handles, methods)
+        words = " ".join(_in_words(column.heading, own) for column, own in panels)
+        element = svg(drawing, "conditions", title, words)
+    caption = (
+        "Mean difference and 95 % interval among questions that are alike in a condition (thirds, or single values). "
+        "The intervals are of single groups, and not corrected for how many there are."
+    )
+    return Plot(sentence_case(title), caption, element)
+
+
+def _draw(axes: Any, rows: Sequence[Among], methods: Sequence[str]) -> list[Any]:
+    groups = sorted({(row.low, row.high) for row in rows})
+    axes.axhline(0, color=INK, lw=1)
+    handles = []
+    for kind, method in enumerate(methods):
+        own = [row for row in rows if row.method == method]
+        places = [groups.index((row.low, row.high)) + 0.12 * (kind - (len(methods) - 1) / 2) for row in own]
+        means = [row.difference.mean_difference or 0.0 for row in own]
+        ends = [[abs(mean - (end or 0.0)) for mean, end in zip(means, side, strict=True)] for side in _sides(own)]
+        looks = {"color": COLOURS[kind], "marker": MARKERS[kind], "ms": 5, "elinewidth": 1.4, "capsize": 2}
+        handles.append(axes.errorbar(places, means, ends, ls="", **looks))
+    axes.set_xticks(range(len(groups)), [_range(low, high) for low, high in groups])
+    axes.grid(visible=False, axis="x")
+    return handles
+
+
+def _sides(rows: Sequence[Among]) -> tuple[list[float | None], list[float | None]]:
+    return [row.difference.low for row in rows], [row.difference.high for row in rows]
+
+
+def _range(low: float, high: float) -> str:
+    ends = [f"{end:.0f}" if end >= 10 or end == int(end) else f"{end:.2f}" for end in (low, high)]
+    return " to ".join(dict.fromkeys(ends))
+
+
+def _in_words(heading: str, rows: Sequence[Among]) -> str:
+    parts = [
+        f"{row.method} at {_range(row.low, row.high)}: {signed(row.difference.mean_difference)} "
+        f"({signed(row.difference.low)} to {signed(row.difference.high)}, n = {row.difference.questions:,})"
+        for row in rows
+    ]
+    return f"{heading}: {'; '.join(parts)}."

@@ -1,0 +1,55 @@
+"""The metric `conditions`, and the groups of questions that a report sets differences beside."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from configs.evaluation import ScoreConfig
+from tasks.datasets.base import Span
+from tasks.metrics.base import Case, RankedUnit
+from tasks.registry import make
+from tasks.reports.conditions import GROUPS, grouped
+
+
+def conditions(case: Case) -> dict[str, float | None]:
+    values = make(ScoreConfig(metrics=("conditions",)), "score").score([case])
+    return {name: of_case[0] for name, of_case in values.items()}
+
+
+def hits(*texts: str) -> tuple[RankedUnit, ...]:
+    return tuple(RankedUnit(rank, rank, Span(rank, 0, 9), 1.0, text) for rank, text in enumerate(texts, 1))
+
+
+def test_what_is_measured_of_a_question() -> None:
+    case = Case("Who?", ("Ada",), (1, 2), (), hits("A mill.", "a MILL", "the river"), gold_sentences=((4, 6), (8,)))
+    assert conditions(case) == {
+        "gold_words": 9,
+        "gold_sentences": 1.5,
+        "gold_count": 2,
+        "redundancy": pytest.approx(1 / 3),
+    }
+
+
+def test_without_ground_there_is_no_condition() -> None:
+    assert conditions(Case("Who?", ("Ada",), (), ())) == dict.fromkeys(
+        ("gold_words", "gold_sentences", "gold_count", "redundancy")
+    )
+    elsewhere = conditions(Case("Who?", (), (1,), (), hits("one hit"), gold_sentences=((),)))
+    assert (elsewhere["gold_words"], elsewhere["gold_count"], elsewhere["redundancy"]) == (None, 1, None)
+
+
+@given(st.lists(st.one_of(st.just(float("nan")), st.integers(0, 9).map(float)), max_size=40))
+def test_every_known_value_is_in_one_group_and_groups_do_not_overlap(values: list[float]) -> None:
+    table = np.array(values, dtype=float)
+    groups = grouped(table)
+    distinct = {value for value in values if value == value}
+    if len(distinct) < 2:
+        assert groups == []
+        return
+    assert len(groups) <= GROUPS
+    assert (np.sum(groups, axis=0) == ~np.isnan(table)).all()
+    ends = [(table[group].min(), table[group].max()) for group in groups]
+    assert all(high < low for (_, high), (low, _) in pairwise(ends))
