@@ -1,17 +1,25 @@
 """`embedded`: a small cross-encoder on all-MiniLM-L6-v2, so that a critique costs no download.
 
-Question, answer and context are read together, [CLS] question [SEP] answer [SEP] context [SEP], and the state of [CLS]
-gives three probabilities, for Self-RAG's three aspects (Asai et al., 2023, arXiv 2310.11511, section 3.1): ISREL, that
-the context has the answer to the question; ISSUP, that this answer is right by this context; ISUSE, that it is right.
-Deviations: a probability in place of reflection tokens, usefulness is rightness, and it is told from question and
-answer with the help of the context, as a small model knows little else.
+It gives a probability for each of Self-RAG's three aspects (Asai et al., 2023, arXiv 2310.11511, section 3.1, table 1),
+and tells each from what that table names as its input, so that no judgement repeats another:
 
-A long context is read in overlapping windows, and the best of them counts. Of an answer the first `MAX_ANSWER` tokens
-are read. Where the answer is empty, ISSUP and ISUSE are 0; where the context is, all three are. Trained by
-`vitalfew train critic`.
+- ISREL, that the context has the answer to the question, from question and context alone.
+- ISSUP, that this answer is what the context says, given that it says anything to the question: the share of what the
+  context answers, by the critic's own reading, that agrees with the answer. It takes the question too, as in that
+  table, for without it any words copied from a context are supported. It is as sure of an answer from a context
+  that has nothing to the question, for that is ISREL's to tell; ISREL · ISSUP is the probability of both.
+- ISUSE, that the answer is right, from question and answer, without the context. A small model knows few facts, so it
+  tells little more than whether an answer is of the kind that is asked for.
+
+Deviations: a probability in place of reflection tokens, and usefulness is rightness. The probabilities are calibrated
+by logistic regression on articles that are neither learnt from nor reported on (calibration.py).
+
+A long context is read in overlapping windows: ISREL is the best window's, ISSUP counts each window by its relevance. Of
+an answer the first `MAX_ANSWER` tokens are read for ISUSE. Where the answer is empty, ISSUP and ISUSE are 0; where the
+context is, ISREL and ISSUP are. Trained by `vitalfew train critic`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -19,37 +27,23 @@ from typing import Annotated, Any, ClassVar
 import torch
 from pydantic import ConfigDict, Field
 from tokenizers import Tokenizer
-from torch import Tensor
 
 from configs.evaluation import CritiqueConfig
 from configs.options import Batching
 from configs.section import NOT_IN_FINGERPRINT, ModelName
+from storage.files import read_json
 from tasks.critics.base import Candidate, CriticUnavailable, Judgement, Tick, no_tick, uncritical
+from tasks.critics.calibration import Calibration
+from tasks.critics.evidence import Evidence, Reading, Said, agreement, readings, said
 from tasks.models.batches import batches
+from tasks.models.critic_model import CriticLogits, CriticModel
 from tasks.models.device import choose_device, choose_dtype, require_device
-from tasks.models.tuned import TunedEncoder, Weights, read_tokenizer, widened
+from tasks.models.tuned import SETTINGS, Weights, read_tokenizer
 from tasks.models.weights import shipped
-from tasks.models.windows import MAX_ANSWER, MAX_QUESTION, Batch, Window, encoded, padded, special, windows
+from tasks.models.windows import MAX_QUESTION, Window, answer_window, encoded, padded, special, windows
 
-
-class CriticModel(TunedEncoder):
-    """Token types: question, context, what the context shares with the question, and the answer."""
-
-    types: ClassVar[int] = 4
-    outputs: ClassVar[int] = 3
-
-    def forward(self, batch: Batch) -> Tensor:
-        """Logits of ISREL, ISSUP and ISUSE, float32 (n, 3)."""
-        return self.logits(batch)[:, 0]
-
-    @torch.no_grad()
-    def begin_from(self, reader: Mapping[str, Tensor]) -> None:
-        """Take over a reader's updates, once prepared for training; every aspect begins as its answerability."""
-        for name, parameter in self.trained().items():
-            given = reader[name].float()
-            if name.startswith("head."):
-                given = given[-1:].expand_as(parameter)
-            parameter.copy_(widened(given, len(parameter)))
+Pair = tuple[str, str]
+"""A question with a context, or with an answer."""
 
 
 class Embedded:
@@ -62,7 +56,7 @@ class Embedded:
             None, description="A directory that `vitalfew train` wrote; default: the bundled critic."
         )
 
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     workers: int | None = None
 
     def __init__(self, options: Options) -> None:
@@ -75,6 +69,7 @@ class Embedded:
             )
         except (FileNotFoundError, KeyError) as error:
             raise CriticUnavailable(f"embedded: {error}") from error
+        self.calibration = Calibration.of(read_json(self.directory / SETTINGS).get("calibration"))
         self.device = choose_device(options.device)
         self.dtype = choose_dtype(options.precision, self.device)
         self.uses_gpu = self.device.type == "cuda"
@@ -103,67 +98,87 @@ class Embedded:
         return model.for_inference(self.device, self.batch_tokens)
 
     def critique(self, batch: Sequence[Candidate], tick: Tick = no_tick) -> list[Judgement]:
-        questions = encoded(self.tokenizer, [candidate.question for candidate in batch])
-        lengths = {text: len(encoding.ids) for text, encoding in questions.items()}
-        readable = [candidate for candidate in batch if lengths[candidate.question] <= MAX_QUESTION]
-        tick(len(batch) - len(readable), 0)
-        windows_of = judged_windows(self.tokenizer, readable)
-        scores = self._read({window for parts in windows_of for window in parts}, len(readable), tick)
-        judgements = iter(
-            [
-                _judgement(candidate, [scores[part] for part in parts])
-                for candidate, parts in zip(readable, windows_of, strict=True)
-            ]
-        )
+        lengths = self._lengths(candidate.question for candidate in batch)
+        found = self.evidence(batch, tick)
         return [
-            next(judgements)
+            self._judgement(each)
             if (length := lengths[candidate.question]) <= MAX_QUESTION
             else uncritical(f"the question has {length} tokens, the critic takes {MAX_QUESTION}")
-            for candidate in batch
+            for candidate, each in zip(batch, found, strict=True)
         ]
 
-    def relevance(self, pairs: Sequence[tuple[str, str]], tick: Tick = no_tick) -> list[float]:
+    def relevance(self, pairs: Sequence[Pair], tick: Tick = no_tick) -> list[float]:
         """ISREL of (question, context) pairs, from 0 to 1: a scorer of contexts that needs no answer. 0 where the
         context is empty, or the question longer than `MAX_QUESTION` tokens."""
-        return [found.isrel for found in self.critique([Candidate(*pair, "") for pair in pairs], tick)]
+        told = self._contexts(pairs, len(pairs), tick)
+        return [self.calibration.isrel(told[pair].relevant) if pair in told else 0.0 for pair in pairs]
+
+    def evidence(self, batch: Sequence[Candidate], tick: Tick = no_tick) -> list[Evidence]:
+        """What is known of every candidate before calibration; nothing where the question is too long."""
+        contexts = self._contexts([(each.question, each.context) for each in batch], len(batch), tick)
+        useful = self._useful([(each.question, each.answer) for each in batch if each.answer.strip()], tick)
+        found = []
+        for each in batch:
+            context, right = contexts.get((each.question, each.context)), useful.get((each.question, each.answer))
+            supported = agreement(each.answer, context) if context and right is not None else None
+            found.append(Evidence(context.relevant if context else None, supported, right))
+        return found
+
+    def _judgement(self, found: Evidence) -> Judgement:
+        lines = self.calibration.isrel, self.calibration.issup, self.calibration.isuse
+        logits = found.isrel, found.issup, found.isuse
+        return Judgement(*(0.0 if logit is None else line(logit) for line, logit in zip(lines, logits, strict=True)))
+
+    def _lengths(self, texts: Iterable[str]) -> dict[str, int]:
+        """Tokens of every distinct text."""
+        return {text: len(encoding.ids) for text, encoding in encoded(self.tokenizer, [*texts]).items()}
+
+    def _contexts(self, pairs: Sequence[Pair], candidates: int, tick: Tick) -> dict[Pair, Said]:
+        """What each distinct question's context says to it, where it says anything."""
+        texts = encoded(self.tokenizer, [text for pair in pairs for text in pair])
+        parts = {
+            (question, context): windows(self.tokenizer, texts[question], texts[context])
+            for question, context in dict.fromkeys(pairs)
+            if len(texts[question].ids) <= MAX_QUESTION
+        }
+        read: dict[Window, Reading] = {}
+        ticked = 0
+        distinct = {window for rows in parts.values() for window in rows}
+        for rows, logits in self._logits(distinct):
+            read |= zip(rows, readings(rows, logits), strict=True)
+            share = candidates * len(read) // len(distinct)
+            tick(share - ticked, sum(len(window.ids) for window in rows))
+            ticked = share
+        tick(candidates - ticked, 0)
+        return {
+            pair: said(pair[1], texts[pair[1]], [read[window] for window in rows])
+            for pair, rows in parts.items()
+            if rows
+        }
+
+    def _useful(self, pairs: Sequence[Pair], tick: Tick) -> dict[Pair, float]:
+        """Each distinct answer's logit of being right."""
+        texts = encoded(self.tokenizer, [text for pair in pairs for text in pair])
+        whole = {
+            (question, answer): answer_window(self.tokenizer, texts[question], texts[answer])
+            for question, answer in dict.fromkeys(pairs)
+            if len(texts[question].ids) <= MAX_QUESTION
+        }
+        told: dict[Window, float] = {}
+        for rows, logits in self._logits(set(whole.values())):
+            told |= zip(rows, logits.useful.tolist(), strict=True)
+            tick(0, sum(len(window.ids) for window in rows))
+        return {pair: told[window] for pair, window in whole.items()}
 
     @torch.inference_mode()
-    def _read(self, distinct: set[Window], candidates: int, tick: Tick) -> dict[Window, list[float]]:
-        """ISREL, ISSUP and ISUSE of every window."""
+    def _logits(self, distinct: set[Window]) -> Iterator[tuple[list[Window], CriticLogits]]:
+        """What the network says of the windows, batch by batch."""
         # In an order of their own, so that what is in a batch does not depend on the order of the candidates.
         rows = sorted(distinct, key=lambda window: (window.ids, window.types, window.start))
         padding = special(self.tokenizer, "[PAD]")
-        read: dict[Window, list[float]] = {}
-        ticked = 0
         for numbers in batches([len(row.ids) for row in rows], self.batch_tokens):
             some = [rows[number] for number in numbers]
-            scores = self.model(padded(some, padding, self.device)).sigmoid()
-            read |= zip(some, scores.tolist(), strict=True)
-            share = candidates * len(read) // len(rows)
-            tick(share - ticked, sum(len(window.ids) for window in some))
-            ticked = share
-        tick(candidates - ticked, 0)
-        return read
-
-
-def judged_windows(tokenizer: Tokenizer, batch: Sequence[Candidate]) -> list[list[Window]]:
-    """What the model reads of each candidate, whose question must be of `MAX_QUESTION` tokens at most."""
-    texts = encoded(tokenizer, [text for candidate in batch for text in (candidate.question, candidate.context)])
-    answers = encoded(tokenizer, [candidate.answer for candidate in batch])
-    for encoding in answers.values():
-        encoding.truncate(MAX_ANSWER)
-    return [
-        windows(tokenizer, texts[candidate.question], texts[candidate.context], answers[candidate.answer])
-        for candidate in batch
-    ]
-
-
-def _judgement(candidate: Candidate, scores: Sequence[Sequence[float]]) -> Judgement:
-    """The best of each aspect over a candidate's windows."""
-    if not scores:
-        return Judgement(0.0, 0.0, 0.0)
-    isrel, issup, isuse = map(max, zip(*scores, strict=True))
-    return Judgement(isrel, issup, isuse) if candidate.answer.strip() else Judgement(isrel, 0.0, 0.0)
+            yield some, self.model(padded(some, padding, self.device))
 
 
 def embedded() -> Path:

@@ -29,7 +29,7 @@ from tasks.generators.base import Generator, Prompt
 from tasks.models.batches import batches
 from tasks.models.device import choose_device, choose_dtype, require_device
 from tasks.models.engines.base import Completion, EngineUnavailable, Tick, failed, no_tick
-from tasks.models.reader_model import ReaderModel
+from tasks.models.reader_model import ReaderModel, span_scores
 from tasks.models.tuned import Weights, read_tokenizer
 from tasks.models.weights import shipped
 from tasks.models.windows import MAX_QUESTION, Window, encoded, padded, special, windows
@@ -176,9 +176,7 @@ def best_spans(start: Tensor, end: Tensor, longest: int) -> tuple[list[int], lis
 
     `start`, `end`: logits float32 (n, length), −inf where no answer may be.
     """
-    n, length = start.shape
-    ends = torch.nn.functional.pad(end, (0, longest - 1), value=-torch.inf).unfold(1, longest, 1)
-    scores = (start.unsqueeze(-1) + ends).reshape(n, length * longest)
+    scores = span_scores(start, end, longest)
     best, where = scores.max(-1)
     first = where // longest
     return first.tolist(), (first + where % longest).tolist(), (best - scores.logsumexp(-1)).tolist()

@@ -24,3 +24,13 @@ class ReaderModel(TunedEncoder):
         start, end, answerable = self.logits(batch).unbind(-1)
         outside = ~batch.context
         return start.masked_fill(outside, -torch.inf), end.masked_fill(outside, -torch.inf), answerable[:, 0]
+
+
+def span_scores(start: Tensor, end: Tensor, longest: int) -> Tensor:
+    """Of every span of at most `longest` tokens, the sum of its start's and its end's logit, float32
+    (n, length · longest); the span from token i to token j is number i · longest + j − i. −inf outside the context.
+
+    `start`, `end`: logits float32 (n, length), −inf where no answer may be.
+    """
+    ends = torch.nn.functional.pad(end, (0, longest - 1), value=-torch.inf).unfold(1, longest, 1)
+    return (start.unsqueeze(-1) + ends).flatten(1)

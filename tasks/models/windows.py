@@ -1,10 +1,10 @@
 """A question and a context as a BERT reads them: [CLS] question [SEP] context [SEP], long contexts in windows.
 
-For a critic, the answer stands between the two: [CLS] question [SEP] answer [SEP] context [SEP].
+A critic also reads a question and an answer: [CLS] question [SEP] answer [SEP].
 
 Token types are BERT's (0: question, 1: context) and two more: 2 for a context token that also occurs in the question,
-the exact-match feature of DrQA (Chen et al., 2017, arXiv 1704.00051, section 3.2), by word pieces; 3 for the
-answer's own tokens and for every full occurrence of the answer in the context.
+the exact-match feature of DrQA (Chen et al., 2017, arXiv 1704.00051, section 3.2), by word pieces; 3 for an answer's
+tokens.
 """
 
 from collections.abc import Sequence
@@ -69,32 +69,23 @@ def special(tokenizer: Tokenizer, token: str) -> int:
     return number
 
 
-def windows(
-    tokenizer: Tokenizer, question: Encoding, context: Encoding, answer: Encoding | None = None
-) -> list[Window]:
+def windows(tokenizer: Tokenizer, question: Encoding, context: Encoding) -> list[Window]:
     """The windows of one context; none if the context has no token."""
     start, end = special(tokenizer, "[CLS]"), special(tokenizer, "[SEP]")
-    head = (start, *question.ids, end)
-    head_types = (QUESTION,) * len(head)
-    if answer is not None:
-        head = (*head, *answer.ids, end)
-        head_types += (ANSWER,) * (len(answer.ids) + 1)
-    kinds = context_types(context.ids, question.ids, answer.ids if answer else ())
+    head, asked = (start, *question.ids, end), set(question.ids)
+    kinds = [SHARED if token in asked else CONTEXT for token in context.ids]
     rows = []
     for first, stop in ranges(len(context.ids), SIZE - 1 - len(head)):
-        types = (*head_types, *kinds[first:stop], CONTEXT)
+        types = (*(QUESTION,) * len(head), *kinds[first:stop], CONTEXT)
         rows.append(Window((*head, *context.ids[first:stop], end), types, len(head), first, stop))
     return rows
 
 
-def context_types(context: Sequence[int], question: Sequence[int], answer: Sequence[int]) -> list[int]:
-    """The types of a context's tokens."""
-    asked, sought, length = set(question), list(answer), len(answer)
-    kinds = [SHARED if token in asked else CONTEXT for token in context]
-    for first in range(len(context) - length + 1 if length else 0):
-        if context[first] == sought[0] and list(context[first : first + length]) == sought:
-            kinds[first : first + length] = [ANSWER] * length
-    return kinds
+def answer_window(tokenizer: Tokenizer, question: Encoding, answer: Encoding) -> Window:
+    """A question and an answer, of which the first `MAX_ANSWER` tokens are read; no context."""
+    start, end = special(tokenizer, "[CLS]"), special(tokenizer, "[SEP]")
+    head, tail = (start, *question.ids, end), (*answer.ids[:MAX_ANSWER], end)
+    return Window((*head, *tail), (QUESTION,) * len(head) + (ANSWER,) * len(tail), len(head), 0, 0)
 
 
 def ranges(length: int, room: int) -> list[tuple[int, int]]:

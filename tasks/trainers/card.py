@@ -49,13 +49,14 @@ The weights inherit the licences of the data they were trained on (SQuAD: CC BY-
 
 
 def card_files(
-    options: TrainConfig, dtype: str, split: Split, figures: Sequence[Mapping[str, Any]], card: str
+    options: TrainConfig, dtype: str, split: Split, figures: Sequence[Mapping[str, Any]], card: str, **more: Any
 ) -> dict[str, bytes]:
-    """The files beside the weights, by name. `dtype`: of the matrix products, as settings have it (bf16)."""
+    """The files beside the weights, by name. `dtype`: of the matrix products, as settings have it (bf16); `more`:
+    besides the figures, for their file."""
     settings = {**options.identity(), "precision": dtype}
     files = {
         CARD: card,
-        FIGURES: json.dumps({"figures": figures, "settings": settings}, indent=1, ensure_ascii=False) + "\n",
+        FIGURES: json.dumps({"figures": figures, **more, "settings": settings}, indent=1, ensure_ascii=False) + "\n",
         HELD_OUT: "".join(f"{title}\n" for title in split.held_out),
         RECIPE: yaml.safe_dump(settings, sort_keys=False, allow_unicode=True),
     }

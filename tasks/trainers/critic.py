@@ -1,16 +1,21 @@
 """`critic`: questions with answers marked in their passages → the weights of the critic `embedded`.
 
 The critic starts from a reader's weights and judges that reader's answers, so the articles that the critic holds out
-must have been held out from the reader too. The loss is the cross entropy of ISREL, ISSUP and ISUSE.
+must have been held out from the reader too. The loss has three parts, one a judgement: the cross entropy of whether a
+context has the answer (ISREL); the marginal likelihood of where, as the reader learns it (ISSUP, which is told from
+what a context answers); the cross entropy of whether an answer is right, without a context (ISUSE). Then a line for
+each judgement makes probabilities of its log-odds, fitted to candidates of the articles that choose the weights.
 """
 
+import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from pydantic import ConfigDict, Field
 from torch import Tensor
@@ -18,23 +23,46 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from configs.loading import ConfigError
 from configs.section import ModelName
-from tasks.critics.embedded import CriticModel, Embedded
+from tasks.critics.base import Judgement, no_tick
+from tasks.critics.calibration import Calibration, Line
+from tasks.critics.embedded import Embedded
 from tasks.generators.reader import Reader
-from tasks.models.tuned import read_tokenizer
+from tasks.models.critic_model import CriticModel
+from tasks.models.tuned import SETTINGS, read_tokenizer
 from tasks.models.windows import Batch
 from tasks.trainers.base import Finished, Tick
 from tasks.trainers.bert import DROPOUT, ArticleOptions, BertTrainer
 from tasks.trainers.card import HELD_OUT, again_section, card_files, data_section
-from tasks.trainers.discrimination import ASPECTS, RETRIEVED, UNITS, Discrimination, candidates, discrimination
-from tasks.trainers.judgements import RIGHT, Aspects, JudgementSampler, LabelledCandidate, aspects
+from tasks.trainers.critic_card import (
+    CANDIDATES,
+    Fronts,
+    discrimination_table,
+    fronts,
+    fronts_table,
+    lines_text,
+    reliability_table,
+)
+from tasks.trainers.discrimination import (
+    ASPECTS,
+    RETRIEVED,
+    UNITS,
+    Column,
+    Discrimination,
+    candidates,
+    columns,
+    discrimination,
+)
+from tasks.trainers.judgements import RIGHT, JudgementSampler, LabelledCandidate, Lesson, lessons
 from tasks.trainers.quality import sample
+from tasks.trainers.spans import span_loss
 
 logger = logging.getLogger("vitalfew")
 
-CARD_QUESTIONS = 300
+CARD_QUESTIONS, CARD_RELEVANT = 300, 1000
+"""Questions asked for the card, and those of which the relevant contexts alone are, for ISSUP."""
 
 
-class CriticTrainer(BertTrainer[CriticModel, Aspects]):
+class CriticTrainer(BertTrainer[CriticModel, Lesson]):
     """The embedded critic: is a context relevant, does it support the reader's answer, is that right?"""
 
     class Options(ArticleOptions):
@@ -47,7 +75,9 @@ class CriticTrainer(BertTrainer[CriticModel, Aspects]):
         negatives: float = Field(
             1.5, ge=0, description="Contexts without the answer per question and pass, on average."
         )
-        check_questions: int = Field(100, ge=1, description="Questions asked after every pass, to choose the weights.")
+        check_questions: int = Field(
+            200, ge=1, description="Questions asked after every pass, to choose the weights, and to calibrate them."
+        )
         reader: ModelName | None = Field(
             None,
             description="The reader whose weights the critic begins from and whose answers it judges, a directory that "
@@ -55,7 +85,14 @@ class CriticTrainer(BertTrainer[CriticModel, Aspects]):
         )
 
     use: ClassVar[str] = "critique.model"
-    headings: ClassVar[dict[str, str]] = {"unit": "contexts", "auc": "AUC", "low": "95 % from", "high": "to"}
+    version: ClassVar[str] = "2"
+    headings: ClassVar[dict[str, str]] = {
+        "unit": "contexts",
+        "auc": "AUC",
+        "low": "95 % from",
+        "high": "to",
+        "ece": "ECE",
+    }
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
@@ -92,37 +129,50 @@ class CriticTrainer(BertTrainer[CriticModel, Aspects]):
     def sampler(self) -> JudgementSampler:
         return JudgementSampler(self.learnt, self.options.negatives, self.options.seed, self.reader)
 
-    def rows(self, epoch: int) -> list[Aspects]:
+    def rows(self, epoch: int) -> list[Lesson]:
         self._forget()
-        return aspects(self.tokenizer, self.sampler.judgements(epoch))
+        return lessons(self.tokenizer, self.sampler.contexts(epoch), self.sampler.answers(epoch))
 
     def _forget(self) -> None:
         """Clear the reader's cache. It computed a cached span in another batch, with other rounding, so the training
         would depend on what this process did before."""
         self.for_inference(self.reader).kept.clear()
 
-    def losses(self, rows: Sequence[Aspects], batch: Batch) -> dict[str, Tensor]:
-        labels = torch.tensor([row.labels for row in rows], dtype=torch.float32, device=self.device)
-        losses = binary_cross_entropy_with_logits(self.model(batch), labels, reduction="none").sum(0)
-        return dict(zip(ASPECTS, losses.unbind(), strict=True))
+    def losses(self, rows: Sequence[Lesson], batch: Batch) -> dict[str, Tensor]:
+        logits = self.model(batch)
+        read = [number for number, row in enumerate(rows) if row.useful is None]
+        told = [number for number, row in enumerate(rows) if row.useful is not None]
+        has_answer = [float(bool(rows[number].starts)) for number in read]
+        right = [float(bool(rows[number].useful)) for number in told]
+        return {
+            "isrel": self._cross_entropy(logits.relevant[read], has_answer),
+            "issup": span_loss(logits.start, logits.end, rows),
+            "isuse": self._cross_entropy(logits.useful[told], right),
+        }
 
-    def _candidates(self, titles: Sequence[str], questions: int) -> dict[str, list[LabelledCandidate]]:
+    def _cross_entropy(self, logits: Tensor, truth: Sequence[float]) -> Tensor:
+        return binary_cross_entropy_with_logits(logits, torch.tensor(truth, device=self.device), reduction="sum")
+
+    def _candidates(
+        self, titles: Sequence[str], questions: int, relevant_only: bool = False
+    ) -> dict[str, list[LabelledCandidate]]:
+        """Of some of the articles' questions, by unit."""
         self._forget()
         asked = sample(self.whole.of(titles).questions, questions, self.options.seed)
-        return {unit: candidates(self.whole, asked, unit, self.reader) for unit in UNITS}
+        return {unit: candidates(self.whole, asked, unit, self.reader, relevant_only) for unit in UNITS}
 
     @cached_property
-    def _check_candidates(self) -> list[LabelledCandidate]:
-        by_unit = self._candidates(self.split.choosing, self.options.check_questions)
-        return [judgement for judgements in by_unit.values() for judgement in judgements]
+    def _chosen_by(self) -> list[LabelledCandidate]:
+        """Candidates of the articles that choose the weights."""
+        return _pooled(self._candidates(self.split.choosing, self.options.check_questions))
 
     def quality(self, directory: Path) -> float:
         """The mean AUC of ISREL and ISSUP; 0 if all candidates have the same label."""
-        rows = discrimination(self.critic(directory), "both", self._check_candidates, resamples=0)
-        isrel, issup, isuse, hard = (row.auc for row in rows)
-        figures = isrel, issup, hard, isuse
-        logger.info("choosing articles: AUC of isrel %.3f, issup %.3f (relevant: %.3f), isuse %.3f", *figures)
-        mean = (isrel + issup) / 2
+        critiques = self._critiques(self.critic(directory), self._chosen_by)
+        rows = discrimination("both", columns(critiques, self._chosen_by), resamples=0)
+        areas = {row.aspect: row.auc for row in rows}
+        logger.info("choosing articles: AUC %s", ", ".join(f"{name} {area:.3f}" for name, area in areas.items()))
+        mean = (areas["isrel"] + areas["issup"]) / 2
         return mean if mean == mean else 0.0
 
     def critic(self, directory: Path) -> Embedded:
@@ -131,40 +181,99 @@ class CriticTrainer(BertTrainer[CriticModel, Aspects]):
             Embedded(Embedded.Options(model=str(directory), device=options.device, precision=options.precision))
         )
 
-    def finish(self, directory: Path, tick: Tick) -> Finished:
-        by_unit = self._candidates(self.split.held_out, CARD_QUESTIONS)
-        critic = self.critic(directory)
-        figures = [
-            row for unit, judgements in by_unit.items() for row in discrimination(critic, unit, judgements, tick)
-        ]
-        rows = [asdict(row) for row in figures]
-        return Finished(rows, card_files(self.options, self.precision, self.split, rows, self._card(figures)))
+    def _critiques(
+        self, critic: Embedded, judgements: Sequence[LabelledCandidate], tick: Tick = no_tick
+    ) -> list[Judgement]:
+        return critic.critique([judgement.candidate for judgement in judgements], tick)
 
-    def _card(self, figures: Sequence[Discrimination]) -> str:
-        rows = "\n".join(
-            f"| {row.unit}s | {row.aspect.upper()}{' of relevant contexts' if row.among == 'relevant' else ''} "
-            f"| {row.auc:.3f} | {row.low:.3f}-{row.high:.3f} | {row.questions:,} | {row.candidates:,} "
-            f"| {100 * row.positive:.0f} |"
-            for row in figures
-        )
+    def _calibration(self, critic: Embedded) -> Calibration:
+        """Lines for the critic's log-odds, by the articles that choose the weights: ISREL's and ISUSE's by candidates
+        as retrieved, ISSUP's by the relevant ones of all questions."""
+        relevant = _pooled(self._candidates(self.split.choosing, len(self.whole.questions), relevant_only=True))
+        isrel = self._line(critic, self._chosen_by, "isrel", [row.relevant for row in self._chosen_by])
+        issup = self._line(critic, relevant, "issup", [row.supported for row in relevant])
+        isuse = self._line(critic, self._chosen_by, "isuse", [row.useful for row in self._chosen_by])
+        return Calibration(isrel, issup, isuse)
+
+    def _line(
+        self, critic: Embedded, judgements: Sequence[LabelledCandidate], aspect: str, truth: Sequence[bool]
+    ) -> Line:
+        told = [getattr(found, aspect) for found in critic.evidence([row.candidate for row in judgements])]
+        known = [number for number, logit in enumerate(told) if logit is not None]
+        return Line.fitted([told[number] for number in known], [truth[number] for number in known])
+
+    def finish(self, directory: Path, tick: Tick) -> Finished:
+        critic = self.critic(directory)
+        critic.calibration = self._calibration(critic)
+        measured: dict[str, dict[str, Column]] = {}
+        choice = []
+        relevant = self._candidates(self.split.held_out, CARD_RELEVANT, relevant_only=True)
+        for unit, judgements in self._candidates(self.split.held_out, CARD_QUESTIONS).items():
+            critiques = self._critiques(critic, judgements, tick)
+            of_relevant = columns(self._critiques(critic, relevant[unit], tick), relevant[unit])
+            measured[unit] = columns(critiques, judgements) | {"issup": of_relevant["issup"]}
+            choice.append(fronts(unit, judgements, critiques))
+        figures = [row for unit, found in measured.items() for row in discrimination(unit, found)]
+        rows = [asdict(row) for row in figures]
+        card = self._card(figures, measured, choice, critic.calibration)
+        files = card_files(self.options, self.precision, self.split, rows, card, fronts=[asdict(row) for row in choice])
+        settings = {"base": self.base, "calibration": critic.calibration.settings()}
+        return Finished(rows, files | {SETTINGS: f"{json.dumps(settings, indent=1)}\n".encode()})
+
+    def _card(
+        self,
+        figures: Sequence[Discrimination],
+        measured: Mapping[str, Mapping[str, Column]],
+        choice: Sequence[Fronts],
+        calibration: Calibration,
+    ) -> str:
         return f"""# A critic
 
-A cross-encoder that judges a question's answer by its context: low-rank updates (float16) over the encoder that its
-reader is laid over, begun from that reader's, and a head for ISREL, ISSUP and ISUSE. `adapter.safetensors` has the
-weights, `tasks/critics/embedded.py` says how they are used.
+A cross-encoder that judges a question's answer and its context: low-rank updates (float16) over the encoder that its
+reader is laid over, begun from that reader's, and a head for each judgement. `adapter.safetensors` has the weights,
+`config.json` the calibration, `tasks/critics/embedded.py` says how they are used.
 
 {data_section(self.sources, self.whole, self.split, self.options.seed, "distractors")}
 
 ## Quality on the held-out articles
-Area under the ROC curve, with its 95 % interval (bootstrap over questions). For each question BM25 retrieves
-{RETRIEVED} contexts, sentences or passages, among those of all {len(self.whole.passages):,} passages, and the reader
-answers from each. ISREL: the context holds the gold answer where it is marked. ISUSE: the answer's token F1 with a gold
-answer is at least {RIGHT}. ISSUP: so it is, and the context has a gold answer's text. The last row of each kind asks
-for ISSUP among the relevant contexts alone, where only the answer can tell.
+For each question BM25 retrieves {RETRIEVED} contexts, sentences or passages, among those of all
+{len(self.whole.passages):,} passages, and the reader answers from each. ISREL: the context holds the gold answer where
+it is marked. ISUSE: the answer's token F1 with a gold answer is at least {RIGHT}. ISSUP, asked of relevant contexts
+alone, as Self-RAG asks it: the answer is right. ISREL · ISSUP: the context is relevant, and the answer right.
 
-| contexts | aspect | AUC | 95 % | questions | candidates | positive, % |
-|---|---|---|---|---|---|---|
-{rows}
+AUC: area under the ROC curve, with its 95 % interval (bootstrap over questions). ECE: expected calibration error, in
+ten bins. The probabilities are lines through log-odds x ({lines_text(calibration)}), fitted to the articles that choose
+the weights: ISREL and ISUSE to all candidates of {self.options.check_questions:,} questions at most, ISSUP to the
+relevant contexts of all their questions.
+
+{discrimination_table(figures)}
+
+## Calibration
+A cell is the mean probability, the share that is true, and how many candidates; sentences and passages together.
+
+{reliability_table(_joined(measured))}
+
+## What is left to choose
+Of a question's first {CANDIDATES} candidates, those on the Pareto front of F1 (harmonic mean of ISUSE and ISSUP) and F2
+(ISREL), and the mean of Spearman's rank correlation of F1 with F2 within a question.
+
+{fronts_table(choice)}
 
 {again_section(self.sources)}
 """
+
+
+def _pooled(by_unit: Mapping[str, Sequence[LabelledCandidate]]) -> list[LabelledCandidate]:
+    return [judgement for judgements in by_unit.values() for judgement in judgements]
+
+
+def _joined(measured: Mapping[str, Mapping[str, Column]]) -> dict[str, Column]:
+    """The columns of all units as one; the questions' numbers mean nothing then."""
+    return {
+        aspect: (
+            np.concatenate([found[aspect][0] for found in measured.values()]),
+            np.concatenate([found[aspect][1] for found in measured.values()]),
+            np.concatenate([found[aspect][2] for found in measured.values()]),
+        )
+        for aspect in ASPECTS
+    }

@@ -1,18 +1,21 @@
-"""How well a critic separates good from bad candidates of a pipeline: areas under the ROC curve (AUC).
+"""How well a critic separates good from bad candidates of a pipeline: areas under the ROC curve (AUC), and calibration.
 
 For every question BM25 retrieves contexts among all passages, or among all their sentences, and the reader answers from
 every one. The context is relevant if it holds the gold answer at its marked place; the answer is right if its token F1
 with a gold answer is at least `RIGHT`, and supported if it is right and its context has a gold answer's text.
+
+ISSUP is asked of relevant contexts, as Self-RAG asks it; ISREL · ISSUP is then the probability of both, of any context.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from tasks.critics.base import Candidate, Critic, Tick, no_tick
+from tasks.critics.base import Candidate, Judgement
+from tasks.critics.calibration import calibration_error
 from tasks.generators.base import Generator, Prompt
 from tasks.trainers.articles import Asked, CharSpan, Material, contains_answer
 from tasks.trainers.examples import ranked
@@ -21,9 +24,14 @@ from tasks.trainers.judgements import LabelledCandidate, is_right
 Unit = Literal["sentence", "passage"]
 UNITS: tuple[Unit, ...] = ("sentence", "passage")
 RETRIEVED = 10
-ASPECTS = ("isrel", "issup", "isuse")
+ALL, RELEVANT = "all", "relevant"
+ASPECTS = {"isrel": ALL, "issup": RELEVANT, "isuse": ALL, "isrel_issup": ALL}
+"""What is measured, and among which candidates: all, or those whose context is relevant."""
 RESAMPLES = 200
 """Bootstrap samples of the questions, for intervals."""
+
+Column = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Of an aspect's candidates: probabilities, truth, and which question each is of (by number)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +39,8 @@ class Discrimination:
     """AUC of an aspect over `candidates` on contexts that are `unit`s, of which a share is `positive`.
 
     `low`, `high`: its 95 % interval, percentiles of a bootstrap over questions. `among`: which candidates count, "all"
-    or those whose context is "relevant". NaN if all candidates have the same label.
+    or those whose context is "relevant". `ece`: expected calibration error. AUC is NaN if all candidates have the same
+    label.
     """
 
     unit: str
@@ -43,25 +52,27 @@ class Discrimination:
     auc: float
     low: float
     high: float
+    ece: float
 
 
 def candidates(
-    material: Material, questions: Sequence[Asked], unit: Unit, reader: Generator
+    material: Material, questions: Sequence[Asked], unit: Unit, reader: Generator, relevant_only: bool = False
 ) -> list[LabelledCandidate]:
-    """The reader's answers from the `RETRIEVED` contexts of the material that BM25 ranks highest for a question."""
+    """The reader's answers from the `RETRIEVED` contexts of the material that BM25 ranks highest for a question, best
+    first; or from those of them alone that are relevant."""
     places = list(_places(material, unit))
     texts = [material.passages[number].text[start:end].rstrip() for number, (start, end) in places]
     rankings = ranked(texts, questions, RETRIEVED)
-    prompts = [
-        Prompt("", asked.question, (texts[place],))
+    found = [
+        (asked, place)
         for asked, ranking in zip(questions, rankings, strict=True)
         for place in ranking
+        if not relevant_only or _is_relevant(asked, places[place])
     ]
-    answers = iter(reader.generate(prompts))
+    answers = reader.generate([Prompt("", asked.question, (texts[place],)) for asked, place in found])
     return [
-        _judgement(asked, places[place], texts[place], next(answers).text)
-        for asked, ranking in zip(questions, rankings, strict=True)
-        for place in ranking
+        _judgement(asked, places[place], texts[place], answer.text)
+        for (asked, place), answer in zip(found, answers, strict=True)
     ]
 
 
@@ -71,35 +82,41 @@ def _places(material: Material, unit: Unit) -> Iterator[tuple[int, CharSpan]]:
             yield number, span
 
 
-def _judgement(asked: Asked, place: tuple[int, CharSpan], text: str, answer: str) -> LabelledCandidate:
+def _is_relevant(asked: Asked, place: tuple[int, CharSpan]) -> bool:
     number, (start, end) = place
-    relevant = number == asked.passage and any(start <= first and last <= end for first, last in asked.spans)
+    return number == asked.passage and any(start <= first and last <= end for first, last in asked.spans)
+
+
+def _judgement(asked: Asked, place: tuple[int, CharSpan], text: str, answer: str) -> LabelledCandidate:
     useful = is_right(answer, asked.answers)
     supported = useful and contains_answer(text, asked.answers)
-    return LabelledCandidate(Candidate(asked.question, text, answer), relevant, supported, useful)
+    return LabelledCandidate(Candidate(asked.question, text, answer), _is_relevant(asked, place), supported, useful)
 
 
-def discrimination(
-    critic: Critic,
-    unit: str,
-    judgements: Sequence[LabelledCandidate],
-    tick: Tick = no_tick,
-    resamples: int = RESAMPLES,
-) -> list[Discrimination]:
-    """AUC of every aspect, and of support among relevant contexts only, where relevance gives no hint."""
-    critiques = critic.critique([judgement.candidate for judgement in judgements], tick)
-    scores = np.array([(critique.isrel, critique.issup, critique.isuse) for critique in critiques])
-    truth = np.array([(judgement.relevant, judgement.supported, judgement.useful) for judgement in judgements])
-    questions = np.unique([judgement.candidate.question for judgement in judgements], return_inverse=True)[1]
-    every = np.ones(len(truth), bool)
-    chosen = [*((aspect, "all", every) for aspect in range(len(ASPECTS))), (1, "relevant", truth[:, 0])]
-    areas = []
-    for aspect, among, rows in chosen:
-        right, score, question = truth[rows, aspect], scores[rows, aspect], questions[rows]
-        figures = auc(right, score), *interval(right, score, question, resamples)
-        counts = len(np.unique(question)), len(right), float(right.mean()) if len(right) else 0.0
-        areas.append(Discrimination(unit, ASPECTS[aspect], among, *counts, *figures))
-    return areas
+def columns(critiques: Sequence[Judgement], judgements: Sequence[LabelledCandidate]) -> dict[str, Column]:
+    """Of every aspect, in the order of `ASPECTS`."""
+    scores = np.array([(each.isrel, each.issup, each.isuse) for each in critiques]).reshape(-1, 3)
+    labels = [(each.relevant, each.supported, each.useful) for each in judgements]
+    truth = np.array(labels, bool).reshape(-1, 3)
+    questions = np.unique([each.candidate.question for each in judgements], return_inverse=True)[1]
+    both = (scores[:, 0] * scores[:, 1], truth[:, 0] & truth[:, 1])
+    of = dict(zip(ASPECTS, [*zip(scores.T, truth.T, strict=True), both], strict=True))
+    among = {ALL: np.ones(len(truth), bool), RELEVANT: truth[:, 0]}
+    return {
+        aspect: (of[aspect][0][among[kind]], of[aspect][1][among[kind]], questions[among[kind]])
+        for aspect, kind in ASPECTS.items()
+    }
+
+
+def discrimination(unit: str, measured: Mapping[str, Column], resamples: int = RESAMPLES) -> list[Discrimination]:
+    """A row for every aspect in `measured`."""
+    rows = []
+    for aspect, (scores, truth, questions) in measured.items():
+        counts = len(np.unique(questions)), len(truth), float(truth.mean()) if len(truth) else 0.0
+        areas = auc(truth, scores), *interval(truth, scores, questions, resamples)
+        error = calibration_error(scores, truth)
+        rows.append(Discrimination(unit, aspect, ASPECTS[aspect], *counts, *areas, error))
+    return rows
 
 
 def auc(truth: np.ndarray, scores: np.ndarray) -> float:

@@ -1,9 +1,9 @@
-"""The critic's training material: candidates with labels: is the context relevant, the answer supported, and right?
+"""The critic's training material: which contexts have the answer to a question, and where; which answers are right.
 
-Contexts are drawn as for the reader, with and without the answer. Right answers are gold answers or the reader's. The
-wrong answers for a context that has the answer are the reader's, from the context without the gold answers; the gold
-answers of other questions on the passage; and other names and numbers. A context without the answer comes with the
-reader's answer from it, with the gold answer, which it does not support, or with the answer of another question.
+Contexts are drawn as for the reader, with and without the answer. For ISREL and ISSUP the critic learns where the gold
+answers stand in them. For ISUSE it learns to tell answers apart without a context. Right ones are gold answers and the
+reader's; wrong ones are what the reader finds in contexts without the answer, or in the right context once the gold
+answers are cut out of it, the gold answers of other questions on the passage, and other names and numbers.
 """
 
 import random
@@ -14,27 +14,28 @@ from dataclasses import dataclass
 from tokenizers import Tokenizer
 
 from tasks.critics.base import Candidate
-from tasks.critics.embedded import judged_windows
 from tasks.generators.base import Generator, Prompt
 from tasks.metrics.answers import F1, normalise
-from tasks.models.windows import Window
+from tasks.models.windows import MAX_QUESTION, Window, answer_window, encoded
 from tasks.trainers.articles import Asked, Material, contains_answer
 from tasks.trainers.cloze import CANDIDATE
 from tasks.trainers.examples import Example, Sampler
+from tasks.trainers.spans import labelled
 
 RIGHT = 0.5
 """An answer is right if its token F1 with a gold answer is at least this."""
-READ_RIGHT = 0.3
-"""Share of the right answers that are the reader's."""
+READ_RIGHT = 0.5
+"""Share of the answers to a context with the right one that are the reader's; the others are the gold answer."""
 WRONG_WEIGHTS = (0.5, 0.3, 0.2)
 """Of wrong answers to a context with the right one: the reader's, another question's, any name or number."""
-STRAY_WEIGHTS = (0.6, 0.2, 0.2)
-"""Of answers to a context without the answer: the reader's, the gold answer, another question's."""
+READ_STRAY = 0.8
+"""Share of the answers to a context without the answer that are the reader's; the others are another question's."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledCandidate:
-    """A candidate with its true ISREL, ISSUP and ISUSE."""
+    """A candidate with its truth. `relevant`: the context has the gold answer where it is marked; `useful`: the answer
+    is right; `supported`: it is right, and the context has a gold answer's text."""
 
     candidate: Candidate
     relevant: bool
@@ -43,12 +44,19 @@ class LabelledCandidate:
 
 
 @dataclass(frozen=True, slots=True)
+class JudgedAnswer:
+    """An answer to a question, and whether it is right."""
+
+    question: str
+    answer: str
+    useful: bool
+
+
+@dataclass(frozen=True, slots=True)
 class _Draft:
-    """A candidate. If `read` is not empty, the reader still has to answer from that text."""
+    """An answer to a question. If `read` is not empty, the reader still has to answer from that text."""
 
     asked: Asked
-    context: str
-    relevant: bool
     answer: str = ""
     read: str = ""
     wrong: bool = False
@@ -56,7 +64,7 @@ class _Draft:
 
 
 class JudgementSampler:
-    """Draws different candidates for every pass over the questions. The same seed and pass give the same candidates."""
+    """Draws different examples for every pass over the questions. The same seed and pass give the same ones."""
 
     def __init__(self, material: Material, negatives: float, seed: int, reader: Generator) -> None:
         self.sampler, self.seed, self.reader = Sampler(material, negatives, seed), seed, reader
@@ -64,8 +72,12 @@ class JudgementSampler:
         for asked in material.questions:
             self.golds.setdefault(asked.passage, []).extend(dict.fromkeys(asked.answers))
 
-    def judgements(self, epoch: int) -> list[LabelledCandidate]:
-        """The candidates of one pass."""
+    def contexts(self, epoch: int) -> list[Example]:
+        """The contexts of one pass."""
+        return [example for _, example in self.sampler.examples(epoch)]
+
+    def answers(self, epoch: int) -> list[JudgedAnswer]:
+        """The answers of one pass, drawn from the same contexts."""
         draw = random.Random(f"{self.seed}/{epoch}/judgements")
         drafts = [
             draft for asked, example in self.sampler.examples(epoch) for draft in self._drafts(asked, example, draw)
@@ -73,7 +85,7 @@ class JudgementSampler:
         prompts = [Prompt("", draft.asked.question, (draft.read,)) for draft in drafts if draft.read]
         answers = iter(self.reader.generate(prompts))
         finished = ((draft, next(answers).text if draft.read else draft.answer) for draft in drafts)
-        return [judgement for draft, answer in finished if (judgement := _labelled(draft, answer))]
+        return [judged for draft, answer in finished if (judged := _judged(draft, answer))]
 
     def _drafts(self, asked: Asked, example: Example, draw: random.Random) -> Iterator[_Draft]:
         context = example.context
@@ -81,10 +93,7 @@ class JudgementSampler:
             yield self._stray(asked, context, draw)
             return
         start, end = draw.choice(example.spans)
-        if draw.random() < READ_RIGHT:
-            yield _Draft(asked, context, True, read=context)
-        else:
-            yield _Draft(asked, context, True, context[start:end])
+        yield _Draft(asked, read=context) if draw.random() < READ_RIGHT else _Draft(asked, context[start:end])
         yield self._wrong(asked, context, draw)
 
     def _wrong(self, asked: Asked, context: str, draw: random.Random) -> _Draft:
@@ -94,24 +103,21 @@ class JudgementSampler:
         kind = draw.choices(range(3), WRONG_WEIGHTS)[0]
         for pool in (others, names)[kind - 1 :] if kind else ():
             if pool:
-                return _Draft(asked, context, True, draw.choice(pool), wrong=True)
-        return _Draft(asked, context, True, read=left, wrong=True)
+                return _Draft(asked, draw.choice(pool), wrong=True)
+        return _Draft(asked, read=left, wrong=True)
 
     def _stray(self, asked: Asked, context: str, draw: random.Random) -> _Draft:
-        kind = draw.choices(range(3), STRAY_WEIGHTS)[0]
-        if kind == 0:
-            return _Draft(asked, context, False, read=context)
-        pool = asked.answers if kind == 1 else self.golds[asked.passage]
-        return _Draft(asked, context, False, draw.choice(pool))
+        if draw.random() < READ_STRAY:
+            return _Draft(asked, read=context)
+        return _Draft(asked, draw.choice(self.golds[asked.passage]))
 
 
-def _labelled(draft: _Draft, answer: str) -> LabelledCandidate | None:
+def _judged(draft: _Draft, answer: str) -> JudgedAnswer | None:
     """None if the answer is empty, or if it must be wrong but is nearly right."""
     useful = is_right(answer, draft.asked.answers)
     if not answer or (draft.wrong and (useful or contains_answer(answer, draft.asked.answers))):
         return None
-    candidate = Candidate(draft.asked.question, draft.context, answer)
-    return LabelledCandidate(candidate, draft.relevant, draft.relevant and useful, useful)
+    return JudgedAnswer(draft.asked.question, answer, useful)
 
 
 def is_right(answer: str, golds: Iterable[str]) -> bool:
@@ -127,19 +133,22 @@ def without_answers(text: str, answers: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Aspects:
-    """A window and its ISREL, ISSUP and ISUSE."""
+class Lesson:
+    """A window of a question with a context, and where it has the answer; or, where `useful` is not None, a window of
+    a question with an answer, and whether that is right."""
 
     window: Window
-    labels: tuple[bool, bool, bool]
+    starts: tuple[int, ...] = ()
+    ends: tuple[int, ...] = ()
+    useful: bool | None = None
 
 
-def aspects(tokenizer: Tokenizer, judgements: Sequence[LabelledCandidate]) -> list[Aspects]:
-    """A relevant context of several windows is left out: it is not known which window has the answer."""
-    windows = judged_windows(tokenizer, [judgement.candidate for judgement in judgements])
-    return [
-        Aspects(window, (judgement.relevant, judgement.supported, judgement.useful))
-        for judgement, parts in zip(judgements, windows, strict=True)
-        if len(parts) == 1 or not judgement.relevant
-        for window in parts
+def lessons(tokenizer: Tokenizer, contexts: Sequence[Example], answers: Sequence[JudgedAnswer]) -> list[Lesson]:
+    """All windows of the contexts, and of the answers those whose question is not too long."""
+    read = [Lesson(row.window, row.starts, row.ends) for row in labelled(tokenizer, contexts)]
+    texts = encoded(tokenizer, [text for row in answers for text in (row.question, row.answer)])
+    return read + [
+        Lesson(answer_window(tokenizer, texts[row.question], texts[row.answer]), useful=row.useful)
+        for row in answers
+        if len(texts[row.question].ids) <= MAX_QUESTION
     ]

@@ -8,15 +8,14 @@ can be put into batches of similar length.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 from pydantic import ConfigDict, Field
-from tokenizers import Encoding, Tokenizer
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
@@ -25,29 +24,21 @@ from tasks.generators.reader import Reader
 from tasks.models.files import digests
 from tasks.models.reader_model import ReaderModel
 from tasks.models.tuned import base_directory, read_tokenizer
-from tasks.models.windows import Batch, Window, encoded, windows
-from tasks.trainers.articles import CharSpan, Material
+from tasks.models.windows import Batch
+from tasks.trainers.articles import Material
 from tasks.trainers.base import Finished, Tick
 from tasks.trainers.bert import DROPOUT, ArticleOptions, BertTrainer
 from tasks.trainers.card import again_section, card_files, data_section
 from tasks.trainers.cloze import clozes
-from tasks.trainers.examples import Example, Sampler
+from tasks.trainers.examples import Sampler
 from tasks.trainers.quality import Quality, measure, sample
+from tasks.trainers.spans import Labelled, labelled, span_loss
 
 logger = logging.getLogger("vitalfew")
 
 CHOOSING_CONTEXTS, CARD_CONTEXTS = 3, (1, 10)
 CARD_QUESTIONS = 500
 """The number of questions asked with several contexts; all questions are asked with their gold passage alone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Labelled:
-    """A window, and the positions of the first and last tokens of its answers; empty if it has no answer."""
-
-    window: Window
-    starts: tuple[int, ...]
-    ends: tuple[int, ...]
 
 
 class ReaderTrainer(BertTrainer[ReaderModel, Labelled]):
@@ -105,12 +96,7 @@ class ReaderTrainer(BertTrainer[ReaderModel, Labelled]):
         start, end, answerable = self.model(batch)
         has_answer = torch.tensor([float(bool(row.starts)) for row in rows], device=self.device)
         losses = {"answerable": self.answerability(answerable, has_answer)}
-        known = [number for number, row in enumerate(rows) if row.starts]
-        losses["span"] = torch.zeros((), device=self.device)
-        for logits, gold in ((start, [rows[n].starts for n in known]), (end, [rows[n].ends for n in known])):
-            if known:
-                losses["span"] = losses["span"] - marginal(logits[known], gold).sum() / 2
-        return losses
+        return losses | {"span": span_loss(start, end, rows)}
 
     def answerability(self, logits: Tensor, has_answer: Tensor) -> Tensor:
         """The loss of telling which windows have the answer, summed over them. Both: float32 (windows,)."""
@@ -168,33 +154,3 @@ among all {len(self.whole.passages):,}.
 
 {again_section(self.sources)}
 """
-
-
-def labelled(tokenizer: Tokenizer, examples: Iterable[Example]) -> list[Labelled]:
-    """The windows of examples, with the positions of their answers."""
-    examples = list(examples)
-    encodings = encoded(tokenizer, [text for example in examples for text in (example.question, example.context)])
-    rows = []
-    for example in examples:
-        context = encodings[example.context]
-        spans = [tokens for span in example.spans if (tokens := token_span(context, span))]
-        for window in windows(tokenizer, encodings[example.question], context):
-            inside = [(first, last) for first, last in spans if window.start <= first and last < window.stop]
-            starts = sorted({window.position(first) for first, _ in inside})
-            ends = sorted({window.position(last) for _, last in inside})
-            rows.append(Labelled(window, tuple(starts), tuple(ends)))
-    return rows
-
-
-def token_span(context: Encoding, span: CharSpan) -> tuple[int, int] | None:
-    """The first and last token of a character range."""
-    first, last = context.char_to_token(span[0]), context.char_to_token(span[1] - 1)
-    return None if first is None or last is None else (first, last)
-
-
-def marginal(logits: Tensor, gold: Sequence[tuple[int, ...]]) -> Tensor:
-    """The log of the summed probability of a row's gold positions: float32 (n, longest) → (n,)."""
-    right = torch.zeros(logits.shape, dtype=torch.bool, device=logits.device)
-    for row, positions in enumerate(gold):
-        right[row, list(positions)] = True
-    return logits.log_softmax(-1).masked_fill(~right, -torch.inf).logsumexp(-1)

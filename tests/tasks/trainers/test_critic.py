@@ -8,15 +8,15 @@ import pytest
 
 from configs.loading import ConfigError
 from storage.weights import FIGURES, export
-from tasks.critics.base import Candidate
+from tasks.critics.base import Candidate, Judgement
 from tasks.critics.embedded import Embedded
 from tasks.datasets.specification import parse_dataset
 from tasks.models.tuned import ADAPTER, SETTINGS
 from tasks.trainers.articles import Asked, Material, Text, contains_answer, read_material
 from tasks.trainers.card import HELD_OUT, RECIPE
 from tasks.trainers.critic import CriticTrainer
-from tasks.trainers.discrimination import auc, candidates, discrimination, interval
-from tasks.trainers.judgements import JudgementSampler, aspects, is_right, without_answers
+from tasks.trainers.discrimination import auc, candidates, columns, discrimination, interval
+from tasks.trainers.judgements import JudgementSampler, LabelledCandidate, is_right, lessons, without_answers
 from tests.support.tiny_models import bert
 from tests.support.towns import towns
 from tests.support.training import Interrupted, opened, train_stage, write_weights
@@ -41,16 +41,24 @@ def settings(place: Path) -> dict[str, object]:
     return {"trainer": "critic", "reader": str(place / "reader"), "learning_rate": 1e-2}
 
 
-def test_training_learns_its_candidates_by_heart(settings: dict[str, object], place: Path, tmp_path: Path) -> None:
+def test_training_learns_its_lessons_by_heart(settings: dict[str, object], place: Path, tmp_path: Path) -> None:
     trainer = opened(tmp_path / "store", place / "towns.json", **settings)
-    judgements = trainer.sampler.judgements(0)
-    rows = aspects(trainer.tokenizer, judgements)
+    contexts, answers = trainer.sampler.contexts(0), trainer.sampler.answers(0)
+    rows = lessons(trainer.tokenizer, contexts, answers)
     trainer.rows_per_step = len(rows)
     losses = [trainer.step(rows, number, 0.3).losses["loss"] for number in range(LESSONS)]
     assert losses[-1] < losses[0] / 2
     write_weights(tmp_path / "out", trainer.model, trainer.base)
-    measured = discrimination(trainer.critic(tmp_path / "out"), "both", judgements, resamples=0)
-    assert min(row.auc for row in measured) > 0.95
+    critic = trainer.critic(tmp_path / "out")
+    relevant = np.array(critic.relevance([(each.question, each.context) for each in contexts]))
+    assert auc(np.array([bool(each.spans) for each in contexts]), relevant) > 0.95
+    told = critic.critique([Candidate(each.question, "", each.answer) for each in answers])
+    assert auc(np.array([each.useful for each in answers]), np.array([each.isuse for each in told])) > 0.95
+    with_answer = [each for each in contexts if each.spans]
+    right = [Candidate(each.question, each.context, each.context[slice(*each.spans[0])]) for each in with_answer]
+    wrong = [Candidate(each.question, each.context, "river") for each in with_answer]
+    found = np.array([each.issup for each in critic.critique([*right, *wrong])])
+    assert auc(np.arange(len(found)) < len(right), found) > 0.95
 
 
 def test_weights_come_with_a_card_figures_and_what_was_held_out(
@@ -63,8 +71,10 @@ def test_weights_come_with_a_card_figures_and_what_was_held_out(
     assert [(row["unit"], row["aspect"], row["among"]) for row in figures] == [
         (unit, aspect, among)
         for unit in ("sentence", "passage")
-        for aspect, among in (("isrel", "all"), ("issup", "all"), ("isuse", "all"), ("issup", "relevant"))
+        for aspect, among in (("isrel", "all"), ("issup", "relevant"), ("isuse", "all"), ("isrel_issup", "all"))
     ]
+    assert [row["unit"] for row in json.loads((out / FIGURES).read_text())["fronts"]] == ["sentence", "passage"]
+    assert {*json.loads((out / SETTINGS).read_text())["calibration"]} == {"isrel", "issup", "isuse"}
     assert {file.name for file in out.iterdir()} == {ADAPTER, SETTINGS, HELD_OUT, FIGURES, "README.md", RECIPE}
     card = (out / "README.md").read_text()
     assert "8 questions of 4 articles" in card
@@ -114,21 +124,19 @@ class Echo:
         return [Completion(prompt.contexts[0].split()[0], 1, 1, 0.0) for prompt in prompts]
 
 
-def test_judgements_are_true(tmp_path: Path) -> None:
+def test_lessons_are_true(tmp_path: Path) -> None:
     records = (record for _, record in parse_dataset(f"squad:{towns(tmp_path / 'towns.json')}")[1].records())
     material = read_material(records)
     sampler = JudgementSampler(material, 2.0, 1, Echo())  # type: ignore[arg-type]
     golds = {asked.question: asked.answers for asked in material.questions[1::2]}
-    made = [each for epoch in range(8) for each in sampler.judgements(epoch) if each.candidate.question in golds]
-    for each in made:
-        answers = golds[each.candidate.question]
-        assert each.candidate.answer
-        assert each.relevant == contains_answer(each.candidate.context, answers)
-        assert each.useful == (each.candidate.answer in answers)
-        assert each.supported == (each.relevant and each.useful)
-    kinds = {(each.relevant, each.supported, each.useful) for each in made}
-    assert kinds == {(True, True, True), (True, False, False), (False, False, True), (False, False, False)}
-    assert sampler.judgements(3) == sampler.judgements(3) != sampler.judgements(4)
+    contexts = [each for epoch in range(8) for each in sampler.contexts(epoch) if each.question in golds]
+    for each in contexts:
+        assert {each.context[start:end] for start, end in each.spans} <= set(golds[each.question])
+        assert bool(each.spans) == contains_answer(each.context, golds[each.question])
+    answers = [each for epoch in range(8) for each in sampler.answers(epoch) if each.question in golds]
+    assert all(each.answer and each.useful == (each.answer in golds[each.question]) for each in answers)
+    assert {each.useful for each in answers} == {True, False}
+    assert sampler.answers(3) == sampler.answers(3) != sampler.answers(4)
 
 
 def test_an_answer_is_right_by_half_of_its_words() -> None:
@@ -156,6 +164,29 @@ def test_candidates_are_the_readers_answers_to_what_bm25_finds() -> None:
         texts[1]: (False, False, False),
         texts[2]: (False, True, True),
     }
+
+
+def test_relevant_candidates_alone_are_those_among_all() -> None:
+    passages = {0: Text("0", "Ada Norrin built the mill.", ((0, 26),)), 1: Text("1", "A mill burnt.", ((0, 13),))}
+    material = Material(passages, [Asked("Who built the mill?", ("Ada Norrin",), 0, ((0, 10),))])
+    every, alone = (candidates(material, material.questions, "passage", Echo(), only) for only in (False, True))  # type: ignore[arg-type]
+    assert len(every) == 2
+    assert alone == [each for each in every if each.relevant]
+
+
+def test_support_is_measured_among_relevant_contexts_alone() -> None:
+    truth = [(True, True), (True, False), (False, False), (False, True)]
+    judged = [LabelledCandidate(Candidate("Who?", "", str(n)), a, a and b, b) for n, (a, b) in enumerate(truth)]
+    told = [Judgement(0.9, 0.8, 0.5), Judgement(0.8, 0.3, 0.4), Judgement(0.1, 0.9, 0.3), Judgement(0.2, 0.9, 0.6)]
+    rows = {row.aspect: row for row in discrimination("passage", columns(told, judged), resamples=0)}
+    assert {aspect: row.candidates for aspect, row in rows.items()} == {
+        "isrel": 4,
+        "issup": 2,
+        "isuse": 4,
+        "isrel_issup": 4,
+    }
+    assert (rows["isrel"].auc, rows["issup"].auc, rows["isrel_issup"].auc) == (1, 1, 1)
+    assert rows["issup"].ece == pytest.approx((0.2 + 0.3) / 2)
 
 
 def test_auc_is_the_share_of_pairs_in_the_right_order() -> None:

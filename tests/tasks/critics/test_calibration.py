@@ -1,0 +1,61 @@
+"""Log-odds become probabilities that are as often true as they say."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.critics.calibration import BINS, Calibration, Line, calibration_error, reliability
+
+LOGITS = st.floats(-700, 700)
+
+
+@given(LOGITS, LOGITS, st.floats(0, 5), st.floats(-5, 5))
+def test_a_line_gives_probabilities_in_the_order_of_the_log_odds(
+    one: float, other: float, slope: float, offset: float
+) -> None:
+    line = Line(slope, offset)
+    assert 0 <= line(one) <= 1
+    assert one > other or line(one) <= line(other)
+
+
+def test_a_fitted_line_is_the_one_that_made_the_truth() -> None:
+    draw = np.random.default_rng(2)
+    logits = draw.normal(0, 3, 20_000)
+    made = Line(0.5, -1.0)
+    truth = draw.random(len(logits)) < [made(logit) for logit in logits]
+    found = Line.fitted(logits.tolist(), truth.tolist())
+    assert (found.slope, found.offset) == (pytest.approx(0.5, abs=0.05), pytest.approx(-1, abs=0.05))
+    told = np.array([found(logit) for logit in logits])
+    assert calibration_error(told, truth) < 0.02 < calibration_error(np.array([Line()(x) for x in logits]), truth)
+
+
+def test_without_both_truths_the_line_is_the_identity() -> None:
+    assert Line.fitted([1.0, 2.0], [True, True]) == Line() == Line.fitted([], [])
+    assert Line()(0.0) == 0.5
+
+
+def test_a_calibration_comes_back_from_its_settings() -> None:
+    made = Calibration(Line(1.5, -2.0), Line(), Line(0.3, 0.1))
+    assert Calibration.of(made.settings()) == made
+    assert Calibration.of(None) == Calibration()
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=60))
+def test_the_expected_calibration_error_is_the_bins_weighted_distance(rows: list[tuple[float, bool]]) -> None:
+    told, truth = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
+    bins = reliability(told, truth)
+    assert len(bins) == BINS
+    assert sum(each.count for each in bins) == len(rows)
+    expected = 0.0
+    for low in range(BINS):
+        inside = [row for row in rows if low == min(int(row[0] * BINS), BINS - 1)]
+        if inside:
+            expected += abs(sum(row[0] for row in inside) - sum(row[1] for row in inside)) / len(rows)
+    assert calibration_error(told, truth) == pytest.approx(expected)
+
+
+def test_no_candidates_have_no_calibration_error() -> None:
+    assert math.isnan(calibration_error(np.zeros(0), np.zeros(0, bool)))
