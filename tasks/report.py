@@ -13,6 +13,7 @@ from tasks.reports.conditions import among
 from tasks.reports.contents import Asked, Report
 from tasks.reports.costs import paid
 from tasks.reports.counterparts import counterparts
+from tasks.reports.critiques import critic_results
 from tasks.reports.examples import choice, context_map
 from tasks.reports.indexes import index_results, models
 from tasks.reports.methods import method_results
@@ -71,6 +72,7 @@ def read_report(store: Path, run: Run) -> Report:
         paid=paid(store, run),
         chosen=parameters.chosen,
         choosing=paid(store, development) if development else None,
+        critics=critic_results(store, run, parameters.methods),
     )
 
 

@@ -10,7 +10,7 @@ A question without gold answers, or whose generator failed, is left out. An empt
 import re
 import string
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from pydantic import Field
@@ -21,6 +21,10 @@ JUDGED = (ANSWER, GOLD_ANSWERS)
 """What every metric of an answer's correctness needs."""
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+
+
+RIGHT = 0.5
+"""Two answers agree if their token F1 is at least this."""
 
 
 def normalise(text: str) -> str:
@@ -91,3 +95,14 @@ class F1(_BestOfGold):
         if not given or not due:
             return float(given == due)
         return 2 * (Counter(given) & Counter(due)).total() / (len(given) + len(due))
+
+
+def is_right(answer: str, golds: Iterable[str]) -> bool:
+    """Whether an answer has a token F1 of at least `RIGHT` with a gold answer. An empty one is wrong."""
+    normalised = normalise(answer)
+    return bool(normalised) and any(agree(normalised, normalise(gold)) for gold in golds)
+
+
+def agree(one: str, other: str) -> bool:
+    """Whether two answers, normalised, have a token F1 of at least `RIGHT`."""
+    return F1(F1.Options()).match(one, one, other) >= RIGHT

@@ -157,6 +157,22 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
+class CriticResult:
+    """A critic, and the methods that choose by it among the same candidates. Means over `questions`: `candidates`;
+    `front`, those on the Pareto front of F1 and F2; `correlation`, Spearman's, of F1 and F2 within a question; None
+    where there are no candidates. `errors`: by aspect the expected calibration error, and over how many candidates,
+    where gold data tell."""
+
+    critic: str
+    methods: tuple[str, ...]
+    questions: int
+    candidates: float
+    front: float | None
+    correlation: float | None
+    errors: Mapping[str, tuple[float, int]]
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     """A question's critiqued candidates. `points`: (F1, F2), harmonic mean of ISUSE and ISSUP, and ISREL; `chosen`: by
     method the candidates that became its answers, best first."""
@@ -185,7 +201,8 @@ class Report:
     encoders and generators that took part; `among`: where a method pays; `paper`: the one whose figures the experiment
     repeats; `counterparts`: ours, where they are of single questions; `choice`, `context_map`: a question to look at,
     where methods choose among candidates or keep some of their hits; `chosen`: settings that were chosen on development
-    questions; `choosing`: what that paid, None where its run is not recorded any more."""
+    questions; `choosing`: what that paid, None where its run is not recorded any more; `critics`: by which methods
+    choose."""
 
     experiment: str
     run_id: str
@@ -205,6 +222,7 @@ class Report:
     paid: Paid = Paid()
     chosen: Chosen | None = None
     choosing: Paid | None = None
+    critics: tuple[CriticResult, ...] = ()
 
     def measures(self, method: MethodResult) -> dict[str, Summary]:
         """The method's summaries and what its costs come to per question; a value that is no number is None."""

@@ -27,6 +27,7 @@ from tasks.critics.base import Judgement, no_tick
 from tasks.critics.calibration import Calibration, Line
 from tasks.critics.embedded import Embedded
 from tasks.generators.reader import Reader
+from tasks.metrics.answers import RIGHT
 from tasks.models.critic_model import CriticModel
 from tasks.models.tuned import SETTINGS, read_tokenizer
 from tasks.models.windows import Batch
@@ -52,7 +53,7 @@ from tasks.trainers.discrimination import (
     columns,
     discrimination,
 )
-from tasks.trainers.judgements import RIGHT, JudgementSampler, LabelledCandidate, Lesson, lessons
+from tasks.trainers.judgements import JudgementSampler, LabelledCandidate, Lesson, lessons
 from tasks.trainers.quality import sample
 from tasks.trainers.spans import span_loss
 

@@ -8,22 +8,20 @@ answers are cut out of it, the gold answers of other questions on the passage, a
 
 import random
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tokenizers import Tokenizer
 
 from tasks.critics.base import Candidate
 from tasks.generators.base import Generator, Prompt
-from tasks.metrics.answers import F1, normalise
+from tasks.metrics.answers import is_right
 from tasks.models.windows import MAX_QUESTION, Window, answer_window, encoded
 from tasks.trainers.articles import Asked, Material, contains_answer
 from tasks.trainers.cloze import CANDIDATE
 from tasks.trainers.examples import Example, Sampler
 from tasks.trainers.spans import labelled
 
-RIGHT = 0.5
-"""An answer is right if its token F1 with a gold answer is at least this."""
 READ_RIGHT = 0.5
 """Share of the answers to a context with the right one that are the reader's; the others are the gold answer."""
 WRONG_WEIGHTS = (0.5, 0.3, 0.2)
@@ -118,12 +116,6 @@ def _judged(draft: _Draft, answer: str) -> JudgedAnswer | None:
     if not answer or (draft.wrong and (useful or contains_answer(answer, draft.asked.answers))):
         return None
     return JudgedAnswer(draft.asked.question, answer, useful)
-
-
-def is_right(answer: str, golds: Iterable[str]) -> bool:
-    """Whether an answer has a token F1 of at least `RIGHT` with a gold answer."""
-    normalised, f1 = normalise(answer), F1(F1.Options())
-    return bool(normalised) and any(f1.match(answer, normalised, normalise(gold)) >= RIGHT for gold in golds)
 
 
 def without_answers(text: str, answers: Sequence[str]) -> str:

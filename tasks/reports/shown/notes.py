@@ -6,6 +6,7 @@ from tasks.reports.contents import BestAlpha, MethodResult, Paid, Report
 from tasks.reports.shown.answer_sets import gains
 from tasks.reports.shown.choices import choices, halves
 from tasks.reports.shown.columns import quality_metric, significant
+from tasks.reports.shown.critics import critics
 from tasks.reports.shown.text import listed, one_line, shortened
 from tasks.reports.statistics.bootstrap import MIN_QUESTIONS
 from tasks.reports.statistics.power import questions_needed, visible_difference
@@ -28,7 +29,11 @@ def statistics(report: Report) -> list[str]:
     """What the differences rest on, and how many questions a smaller one would take."""
     metric = quality_metric(report)
     differences = [method.differences[metric] for method in report.methods if metric and metric in method.differences]
-    lines = [*gains(report), *(_best(report, best) for best in report.best_alphas if best.metric == metric)]
+    lines = [
+        *gains(report),
+        *critics(report),
+        *(_best(report, best) for best in report.best_alphas if best.metric == metric),
+    ]
     lines += [f"Means of {len(seeds)} seeds ({', '.join(map(str, seeds))})." for seeds in _seeds(report)]
     if not metric or not differences:
         return lines

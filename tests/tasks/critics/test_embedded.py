@@ -17,7 +17,7 @@ from tasks.critics.embedded import Embedded, embedded
 from tasks.critics.evidence import Said, agreement, readings, said
 from tasks.datasets.specification import parse_dataset
 from tasks.generators.reader import Reader
-from tasks.metrics.answers import normalise
+from tasks.metrics.answers import is_right, normalise
 from tasks.models.critic_model import CriticModel
 from tasks.models.files import UnsupportedModel
 from tasks.models.reader_model import ReaderModel
@@ -26,7 +26,6 @@ from tasks.models.windows import ANSWER, MAX_ANSWER, MAX_QUESTION, SHARED, SIZE,
 from tasks.trainers.articles import read_material
 from tasks.trainers.card import HELD_OUT
 from tasks.trainers.discrimination import candidates, columns, discrimination
-from tasks.trainers.judgements import is_right
 from tasks.trainers.quality import sample
 from tests.support.real_data import real_data
 from tests.support.tiny_models import bert

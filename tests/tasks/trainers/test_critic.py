@@ -11,12 +11,13 @@ from storage.weights import FIGURES, export
 from tasks.critics.base import Candidate, Judgement
 from tasks.critics.embedded import Embedded
 from tasks.datasets.specification import parse_dataset
+from tasks.metrics.answers import is_right
 from tasks.models.tuned import ADAPTER, SETTINGS
 from tasks.trainers.articles import Asked, Material, Text, contains_answer, read_material
 from tasks.trainers.card import HELD_OUT, RECIPE
 from tasks.trainers.critic import CriticTrainer
 from tasks.trainers.discrimination import auc, candidates, columns, discrimination, interval
-from tasks.trainers.judgements import JudgementSampler, LabelledCandidate, is_right, lessons, without_answers
+from tasks.trainers.judgements import JudgementSampler, LabelledCandidate, lessons, without_answers
 from tests.support.tiny_models import bert
 from tests.support.towns import towns
 from tests.support.training import Interrupted, opened, train_stage, write_weights
