@@ -191,17 +191,12 @@ class CriticTrainer(BertTrainer[CriticModel, Lesson]):
         """Lines for the critic's log-odds, by the articles that choose the weights: ISREL's and ISUSE's by candidates
         as retrieved, ISSUP's by the relevant ones of all questions."""
         relevant = _pooled(self._candidates(self.split.choosing, len(self.whole.questions), relevant_only=True))
-        isrel = self._line(critic, self._chosen_by, "isrel", [row.relevant for row in self._chosen_by])
-        issup = self._line(critic, relevant, "issup", [row.supported for row in relevant])
-        isuse = self._line(critic, self._chosen_by, "isuse", [row.useful for row in self._chosen_by])
-        return Calibration(isrel, issup, isuse)
-
-    def _line(
-        self, critic: Embedded, judgements: Sequence[LabelledCandidate], aspect: str, truth: Sequence[bool]
-    ) -> Line:
-        told = [getattr(found, aspect) for found in critic.evidence([row.candidate for row in judgements])]
-        known = [number for number, logit in enumerate(told) if logit is not None]
-        return Line.fitted([told[number] for number in known], [truth[number] for number in known])
+        told, told_relevant = (critic.evidence([row.candidate for row in rows]) for rows in (self._chosen_by, relevant))
+        return Calibration(
+            _line([each.isrel for each in told], [row.relevant for row in self._chosen_by]),
+            _line([each.issup for each in told_relevant], [row.supported for row in relevant]),
+            _line([each.isuse for each in told], [row.useful for row in self._chosen_by]),
+        )
 
     def finish(self, directory: Path, tick: Tick) -> Finished:
         critic = self.critic(directory)
@@ -262,6 +257,12 @@ Of a question's first {CANDIDATES} candidates, those on the Pareto front of F1 (
 
 {again_section(self.sources)}
 """
+
+
+def _line(logits: Sequence[float | None], truth: Sequence[bool]) -> Line:
+    """Fitted where there was evidence."""
+    known = [(logit, true) for logit, true in zip(logits, truth, strict=True) if logit is not None]
+    return Line.fitted([logit for logit, _ in known], [true for _, true in known])
 
 
 def _pooled(by_unit: Mapping[str, Sequence[LabelledCandidate]]) -> list[LabelledCandidate]:

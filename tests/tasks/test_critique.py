@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from configs.loading import ConfigError
@@ -11,7 +12,10 @@ from flows.pipelines.experiments import evaluation
 from flows.pipelines.graph import graph
 from flows.pipelines.run import run_serially
 from storage import schemas
+from tasks.critics.calibration import calibration_error
+from tasks.metrics.answers import is_right
 from tasks.report import read_report
+from tasks.reports.shown.notes import notes
 from tests.support.evaluating import copied
 from tests.support.indexing import contents, index, sql, table
 
@@ -165,3 +169,35 @@ def test_what_does_not_fit_together_is_refused(store: Path) -> None:
     ):
         with pytest.raises((ConfigError, ValueError), match=message):
             run(store, methods=methods)
+
+
+def test_a_report_says_what_the_critic_leaves_to_choose_and_how_far_it_is_off(store: Path) -> None:
+    outcome = run(store)
+    report = read_report(store, outcome.run)
+    (critic,) = report.critics
+    assert critic.methods == ("best", "set", "sum", "mean")
+    assert critic.questions == outcome.methods["best"]["ask"].rows["asked"]
+    assert critic.candidates == 5
+    judged = rows(store, "critiques", "best", "question_id, candidate, isrel, isuse, utility_f1")
+    by_question: dict[int, list[tuple[float, float]]] = {}
+    for question, _, isrel, _, f1 in judged:
+        by_question.setdefault(question, []).append((f1, isrel))
+    fronts = [
+        sum(not any(a >= f1 and b >= f2 and (a, b) != (f1, f2) for a, b in points) for f1, f2 in points)
+        for points in by_question.values()
+    ]
+    assert critic.front == pytest.approx(sum(fronts) / len(fronts))
+    assert critic.correlation is not None
+    assert -1 <= critic.correlation <= 1
+    # gold answers tell ISUSE, gold passages ISREL, both ISSUP
+    answers = dict(rows(store, "asked", "best", "question_id, answers"))
+    texts = {
+        (q, n): text for q, n, text in rows(store, "candidates", "best", "question_id, candidate, candidates.text")
+    }
+    told = np.array([isuse for *_, isuse, _ in judged])
+    right = np.array([is_right(texts[question, number], answers[question]) for question, number, *_ in judged])
+    assert critic.errors["isuse"] == (pytest.approx(calibration_error(told, right)), len(judged))
+    assert critic.errors["isrel"][1] == len(judged)
+    (line,) = [line for line in notes(report) if line.startswith("Critic ")]
+    assert f"of 5.0 candidates a question {critic.front:.2f} are on the Pareto front" in line
+    assert f"ISUSE {critic.errors['isuse'][0]:.3f} ({len(judged):,})" in line
