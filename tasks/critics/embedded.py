@@ -5,9 +5,10 @@ and tells each from what that table names as its input, so that no judgement rep
 
 - ISREL, that the context has the answer to the question, from question and context alone.
 - ISSUP, that this answer is what the context says, given that it says anything to the question: the share of what the
-  context answers, by the critic's own reading, that agrees with the answer. It takes the question too, as in that
-  table, for without it any words copied from a context are supported. It is as sure of an answer from a context
-  that has nothing to the question, for that is ISREL's to tell; ISREL · ISSUP is the probability of both.
+  context answers, by the critic's own reading, that agrees with the answer, less for a longer one (evidence.py). It
+  takes the question too, as in that table, for without it any words copied from a context are supported. It is as sure
+  of an answer from a context that has nothing to the question, for that is ISREL's to tell; ISREL · ISSUP is the
+  probability of both.
 - ISUSE, that the answer is right, from question and answer, without the context. A small model knows few facts, so it
   tells little more than whether an answer is of the kind that is asked for.
 
@@ -34,7 +35,7 @@ from configs.section import NOT_IN_FINGERPRINT, ModelName
 from storage.files import read_json
 from tasks.critics.base import Candidate, CriticUnavailable, Judgement, Tick, no_tick, uncritical
 from tasks.critics.calibration import Calibration
-from tasks.critics.evidence import Evidence, Reading, Said, agreement, readings, said
+from tasks.critics.evidence import Evidence, Reading, Said, readings, said, support
 from tasks.models.batches import batches
 from tasks.models.critic_model import CriticLogits, CriticModel
 from tasks.models.device import choose_device, choose_dtype, require_device
@@ -120,7 +121,7 @@ class Embedded:
         found = []
         for each in batch:
             context, right = contexts.get((each.question, each.context)), useful.get((each.question, each.answer))
-            supported = agreement(each.answer, context) if context and right is not None else None
+            supported = support(each.answer, context) if context and right is not None else None
             found.append(Evidence(context.relevant if context else None, supported, right))
         return found
 

@@ -22,6 +22,10 @@ LONGEST = 30
 SPANS = 10
 """The most probable spans of a window are counted. On 718 relevant contexts of the articles that choose the weights, 5,
 10 and 20 discriminate alike (AUC 0.851, 0.850, 0.848, by the embedded reader's weights)."""
+SURPLUS = 1.8
+"""What an answer's length counts against it, in log-odds per natural logarithm of words: of two answers that agree with
+as much, the longer one has more that nothing supports. On 733 relevant contexts of the articles that choose the weights
+it raises the AUC from 0.827 to 0.839 (cross-validated, by the embedded critic's weights)."""
 SURE = 0.999
 """Shares nearer to 0 or 1 are not told apart."""
 
@@ -85,6 +89,11 @@ def said(context: str, encoding: Encoding, windows: Sequence[Reading]) -> Said:
         for first, last, logprob in window.spans
     )
     return Said(max(window.relevant for window in windows), spans)
+
+
+def support(answer: str, context: Said) -> float:
+    """Log-odds, not calibrated, that an answer is what the context says to the question."""
+    return agreement(answer, context) - SURPLUS * math.log(max(1, len(normalise(answer).split())))
 
 
 def agreement(answer: str, context: Said) -> float:

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from storage.weights import FIGURES
 from tasks.critics.base import Candidate, CriticUnavailable, Judgement
 from tasks.critics.embedded import Embedded, embedded
-from tasks.critics.evidence import Said, agreement, readings, said
+from tasks.critics.evidence import Said, agreement, readings, said, support
 from tasks.datasets.specification import parse_dataset
 from tasks.generators.reader import Reader
 from tasks.metrics.answers import is_right, normalise
@@ -127,6 +127,9 @@ def test_support_is_the_share_of_what_a_context_says_that_agrees(
     agreeing = sum(share for span, share in spans if is_right(answer, [span]))
     told = 1 / (1 + math.exp(-agreement(answer, Said(relevant, tuple(spans)))))
     assert told == pytest.approx(min(max(agreeing / total, 0.001), 0.999))
+    context = Said(relevant, tuple(spans))
+    one_word = len(normalise(answer).split()) == 1
+    assert (support(answer, context) == agreement(answer, context)) == one_word
 
 
 def test_what_a_context_says_is_its_best_spans_and_their_shares(critic: Embedded) -> None:
