@@ -55,10 +55,10 @@ class Calibration:
 
 
 class Bin(NamedTuple):
-    """The candidates whose probability is in one of the bins: how many, their mean probability, and the share that is
+    """The candidates whose probability is in one of the bins: `size`, their mean probability, and the share that is
     true."""
 
-    count: int
+    size: int
     told: float
     true: float
 
@@ -77,5 +77,5 @@ def reliability(probabilities: np.ndarray, truth: np.ndarray) -> list[Bin]:
 def calibration_error(probabilities: np.ndarray, truth: np.ndarray) -> float:
     """The expected calibration error, from 0 to 1: the mean distance of a bin's probability from the share that is
     true, weighted by candidates (Guo et al., 2017, arXiv 1706.04599, section 2, equation 3); NaN without candidates."""
-    bins = [each for each in reliability(probabilities, truth) if each.count]
-    return sum(each.count * abs(each.told - each.true) for each in bins) / len(truth) if bins else math.nan
+    bins = [each for each in reliability(probabilities, truth) if each.size]
+    return sum(each.size * abs(each.told - each.true) for each in bins) / len(truth) if bins else math.nan

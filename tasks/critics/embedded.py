@@ -126,9 +126,12 @@ class Embedded:
         return found
 
     def _judgement(self, found: Evidence) -> Judgement:
-        lines = self.calibration.isrel, self.calibration.issup, self.calibration.isuse
-        logits = found.isrel, found.issup, found.isuse
-        return Judgement(*(0.0 if logit is None else line(logit) for line, logit in zip(lines, logits, strict=True)))
+        told = self.calibration
+        return Judgement(
+            isrel=0.0 if found.isrel is None else told.isrel(found.isrel),
+            issup=0.0 if found.issup is None else told.issup(found.issup),
+            isuse=0.0 if found.isuse is None else told.isuse(found.isuse),
+        )
 
     def _lengths(self, texts: Iterable[str]) -> dict[str, int]:
         """Tokens of every distinct text."""

@@ -93,7 +93,8 @@ def _matrix(judged: Sequence[Sequence[Row]]) -> Critiqued:
     for line, rows in enumerate(judged):
         scores[:, line, : len(rows)] = [[row[aspect] for row in rows] for aspect in ASPECTS]
         usable[line, : len(rows)] = True
-    return Critiqued(*scores, np.full(shape, np.nan), np.full(shape, -1, np.int64), usable)
+    isrel, issup, isuse = scores
+    return Critiqued(isrel, issup, isuse, np.full(shape, np.nan), np.full(shape, -1, np.int64), usable)
 
 
 def _mean(values: np.ndarray) -> float | None:

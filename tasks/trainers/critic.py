@@ -233,14 +233,14 @@ reader is laid over, begun from that reader's, and a head for each judgement. `a
 
 ## Quality on the held-out articles
 For each question BM25 retrieves {RETRIEVED} contexts, sentences or passages, among those of all
-{len(self.whole.passages):,} passages, and the reader answers from each. ISREL: the context holds the gold answer where
-it is marked. ISUSE: the answer's token F1 with a gold answer is at least {RIGHT}. ISSUP, asked of relevant contexts
+{len(self.whole.passages):,} passages, and the reader answers from each. ISREL: the context holds the gold answer where it
+is marked. ISUSE: the answer's token F1 with a gold answer is at least {RIGHT}. ISSUP, asked of relevant contexts
 alone, as Self-RAG asks it: the answer is right. ISREL · ISSUP: the context is relevant, and the answer right.
 
 AUC: area under the ROC curve, with its 95 % interval (bootstrap over questions). ECE: expected calibration error, in
-ten bins. The probabilities are lines through log-odds x ({lines_text(calibration)}), fitted to the articles that choose
-the weights: ISREL and ISUSE to all candidates of {self.options.check_questions:,} questions at most, ISSUP to the
-relevant contexts of all their questions.
+ten bins. The probabilities are lines through log-odds x, fitted to the articles that choose the weights (ISREL and
+ISUSE to all candidates of {self.options.check_questions:,} questions at most, ISSUP to the relevant contexts of all):
+{lines_text(calibration)}.
 
 {discrimination_table(figures)}
 

@@ -45,7 +45,8 @@ def fronts(unit: str, judgements: Sequence[LabelledCandidate], critiques: Sequen
             found = critiques[number]
             scores[:, line, place] = found.isrel, found.issup, found.isuse
             same[line, place], usable[line, place] = texts.index(texts[place]), not found.error
-    matrix = Critiqued(*scores, np.full(shape, np.nan), same, usable)
+    isrel, issup, isuse = scores
+    matrix = Critiqued(isrel, issup, isuse, np.full(shape, np.nan), same, usable)
     sizes, on_front = front_sizes(matrix), front(matrix)
     answers = [len(set(same[line, on_front[line]])) for line in range(len(rows))]
     correlations = rank_correlations(matrix)
@@ -75,7 +76,7 @@ def reliability_table(measured: Mapping[str, Column]) -> str:
     lines = [
         f"| {place / count:.1f}-{(place + 1) / count:.1f} | "
         + " | ".join(
-            f"{found[place].told:.2f} → {found[place].true:.2f} ({found[place].count:,})" if found[place].count else "-"
+            f"{found[place].told:.2f} → {found[place].true:.2f} ({found[place].size:,})" if found[place].size else "-"
             for found in bins.values()
         )
         + " |"

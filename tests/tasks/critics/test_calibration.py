@@ -48,7 +48,7 @@ def test_the_expected_calibration_error_is_the_bins_weighted_distance(rows: list
     told, truth = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
     bins = reliability(told, truth)
     assert len(bins) == BINS
-    assert sum(each.count for each in bins) == len(rows)
+    assert sum(each.size for each in bins) == len(rows)
     expected = 0.0
     for low in range(BINS):
         inside = [row for row in rows if low == min(int(row[0] * BINS), BINS - 1)]
