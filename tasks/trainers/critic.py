@@ -233,8 +233,8 @@ reader is laid over, begun from that reader's, and a head for each judgement. `a
 
 ## Quality on the held-out articles
 For each question BM25 retrieves {RETRIEVED} contexts, sentences or passages, among those of all
-{len(self.whole.passages):,} passages, and the reader answers from each. ISREL: the context holds the gold answer where it
-is marked. ISUSE: the answer's token F1 with a gold answer is at least {RIGHT}. ISSUP, asked of relevant contexts
+{len(self.whole.passages):,} passages, and the reader answers from each. ISREL: the context holds the gold answer where
+it is marked. ISUSE: the answer's token F1 with a gold answer is at least {RIGHT}. ISSUP, asked of relevant contexts
 alone, as Self-RAG asks it: the answer is right. ISREL · ISSUP: the context is relevant, and the answer right.
 
 AUC: area under the ROC curve, with its 95 % interval (bootstrap over questions). ECE: expected calibration error, in
