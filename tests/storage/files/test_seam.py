@@ -17,6 +17,7 @@ NO_STORE = {
     "tasks/generators/prompts.py": "prompts: templates of the package and of the user",
     "tasks/splitters/ready_propositions.py": "the user's file of propositions",
     "tasks/reports/significance.py": "the user's table of scores",
+    "tasks/reports/trec.py": "the user's files of rankings and judgements",
     "flows/pipelines/corpora.py": "configs/corpora and the user's own",
     "flows/pipelines/experiments.py": "configs/experiments and the user's own",
     "flows/pipelines/recipes.py": "configs/recipes and the user's own",

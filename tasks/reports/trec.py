@@ -1,0 +1,122 @@
+"""Rankings and relevance judgements of a finished evaluation as TREC has them, for trec_eval and tools like it.
+
+A run has a line `question Q0 passage rank score tag` a passage, the judgements (qrels) `question 0 passage 1` a gold
+passage, both in the order of the questions' names. Where sentences were retrieved, a passage stands at its best
+sentence, and once: figures at k are then of passages, while our metrics count sentences. trec_eval sorts by the score
+and not by the rank, so equal scores are written apart by the least step that keeps their order.
+
+A question or passage is called as its source calls it, white space and "%" as in URLs, or, where the source has no
+name for it, by its content id (as all are with `ids="content"`). A name that stands for two is an error.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import quote
+
+from storage import files
+from storage.catalog.database import query
+from storage.runs import Run
+from tasks.registry import UnknownName
+from tasks.reports.runs import NoReport, find_run, read_manifest
+
+Ids = Literal["source", "content"]
+_BATCH = 10_000
+_RESERVED = re.compile(r"[\s%]")
+
+
+def write_run(store: Path, name: str, method: str | None, path: Path, ids: Ids = "source") -> int:
+    """Write the ranking of a method (default: the first that retrieves) of an evaluation; the lines that it has.
+
+    Raises NoReport, UnknownName, NotWritten."""
+    run = find_run(store, name)
+    chosen, tables = _retrieving(run, method)
+    named = _named(store, tables, ids)
+    rows = _rows(
+        store,
+        f"WITH {named}, best AS (SELECT question_id, passage_id, min(rank) AS rank, arg_min(score, rank) AS score "
+        f"FROM hits WHERE fingerprint = '{tables['hits']}' GROUP BY ALL) "
+        "SELECT question, passage, score FROM best JOIN questions USING (question_id) JOIN names USING (passage_id) "
+        "ORDER BY question, rank",
+    )
+    return _write(path, _ranked(rows, f"{run.name}/{chosen}"))
+
+
+def write_qrels(store: Path, name: str, method: str | None, path: Path, ids: Ids = "source") -> int:
+    """Write the gold passages of an evaluation's questions, called as the passages of the method's index (default: the
+    first that retrieves) are; the lines that it has. Raises NoReport, UnknownName, NotWritten."""
+    _, tables = _retrieving(find_run(store, name), method)
+    rows = _rows(
+        store,
+        f"WITH {_named(store, tables, ids)}, gold AS (SELECT question_id, unnest(gold_passages) AS passage_id "
+        f"FROM asked WHERE fingerprint = '{tables['asked']}') "
+        "SELECT question, coalesce(passage, passage_id::VARCHAR) AS passage FROM gold JOIN questions USING "
+        "(question_id) LEFT JOIN names USING (passage_id) ORDER BY ALL",
+    )
+    return _write(path, (f"{_escaped(question)} 0 {_escaped(passage)} 1\n" for question, passage in rows))
+
+
+def _retrieving(run: Run, method: str | None) -> tuple[str, dict[str, str]]:
+    """The method's name, and of its tables the fingerprints. Raises UnknownName, NoReport."""
+    retrieving = {name: tables for name, tables in run.methods.items() if "hits" in tables}
+    if not retrieving:
+        raise NoReport(f"run {run.run_id} of {run.name} retrieved nothing")
+    chosen = method or next(iter(retrieving))
+    if chosen not in retrieving:
+        raise UnknownName("method that retrieves", chosen, [*retrieving])
+    return chosen, {table: name.partition("/")[2] for table, name in retrieving[chosen].items()}
+
+
+def _named(store: Path, tables: dict[str, str], ids: Ids) -> str:
+    """SQL of `questions` (question_id, question) and `names` (passage_id, passage). Raises NoReport where a name
+    stands for two."""
+    passages = read_manifest(store, f"hits/{tables['hits']}").inputs["passages"].partition("/")[2]
+    views = []
+    for view, table, key, name, of in (
+        ("questions", "asked", "question_id", "question", tables["asked"]),
+        ("names", "passages", "passage_id", "passage", passages),
+    ):
+        called = f"coalesce(nullif(source_id, ''), {key}::VARCHAR)" if ids == "source" else f"{key}::VARCHAR"
+        select = f"SELECT {key}, {called} AS {name} FROM {table} WHERE fingerprint = '{of}'"
+        twice = f"SELECT {name} FROM ({select}) GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL LIMIT 1"
+        if found := query(store, twice).fetchall():
+            raise NoReport(
+                f"two {table} are called {found[0][0]!r} by their source; call them by content: --ids content"
+            )
+        views.append(f"{view} AS ({select})")
+    return ", ".join(views)
+
+
+def _rows(store: Path, sql: str) -> Iterator[tuple[Any, ...]]:
+    """The rows of a query, some thousands in memory at a time."""
+    for batch in query(store, sql).to_arrow_reader(_BATCH):
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def _ranked(rows: Iterable[tuple[Any, ...]], tag: str) -> Iterator[str]:
+    for question, ranking in groupby(rows, key=lambda row: row[0]):
+        above = math.inf
+        for rank, (_, passage, score) in enumerate(ranking, 1):
+            above = min(score, math.nextafter(above, -math.inf))
+            yield f"{_escaped(question)} Q0 {_escaped(passage)} {rank} {above!r} {_escaped(tag)}\n"
+
+
+def _escaped(name: str) -> str:
+    return _RESERVED.sub(lambda found: quote(found[0]), name)
+
+
+def _write(path: Path, lines: Iterable[str]) -> int:
+    count = 0
+
+    def write(temporary: Path) -> None:
+        nonlocal count
+        with open(temporary, "w", encoding="utf-8", newline="\n") as file:
+            for line in lines:
+                file.write(line)
+                count += 1
+
+    files.write_atomically(path, write)
+    return count
