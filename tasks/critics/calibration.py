@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
 
 BINS = 10
 """Bins of equal width, from 0 to 1, in which probabilities are held against the truth."""
@@ -30,6 +29,8 @@ class Line:
     @classmethod
     def fitted(cls, logits: Sequence[float], truth: Sequence[bool]) -> Self:
         """The line of the greatest likelihood, to four decimals; the identity if all have the same truth."""
+        from sklearn.linear_model import LogisticRegression  # takes a second, which a report and a critique avoid
+
         if len(set(truth)) < 2:
             return cls()
         found = LogisticRegression(C=np.inf, tol=1e-8, max_iter=1000).fit(np.reshape(logits, (-1, 1)), truth)

@@ -1,4 +1,9 @@
-"""What the critics of an evaluation leave to choose, and how far their probabilities are off, where gold data tell."""
+"""What the critics of an evaluation leave to choose, and how far their probabilities are off, where gold data tell.
+
+ISREL is true where a context holds a supporting fact (where none is marked: is of a gold passage), as Self-RAG counts
+what helps to answer; ISUSE where the answer is right by a gold answer. ISSUP is held against that, too, among relevant
+contexts that have a gold answer's text: one hop of several has none to support.
+"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -67,7 +72,9 @@ def _by_question(store: Path, artifacts: dict[str, str], shard: int) -> Iterator
         contexts = [evidence[row["question_id"], rank] for rank in candidate["contexts"]]
         useful = is_right(candidate["text"], question["answers"]) if question["answers"] else None
         relevant = _relevant(question, contexts)
-        truth = {"isrel": relevant, "issup": useful if relevant else None, "isuse": useful}
+        text = "\n".join(each["text"] for each in contexts).lower()
+        answers = relevant and any(answer.lower() in text for answer in question["answers"])
+        truth = {"isrel": relevant, "issup": useful if answers else None, "isuse": useful}
         questions.setdefault(row["question_id"], []).append({**row, "truth": truth})
     yield from questions.values()
 

@@ -24,4 +24,7 @@ def _line(critic: CriticResult) -> str:
     errors = ", ".join(
         f"{aspect.upper()} {error:.3f} ({candidates:,})" for aspect, (error, candidates) in critic.errors.items()
     )
-    return f"{line} Expected calibration error, by gold data (candidates; ISSUP of relevant contexts): {errors}."
+    return (
+        f"{line} Expected calibration error, by gold data (candidates; ISSUP: of relevant contexts with the answer): "
+        f"{errors}."
+    )
