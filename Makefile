@@ -144,6 +144,9 @@ bench-index: setup-tests  ## Cost of ParetoRAG's index against naive RAG's, reca
 bench-titles: setup-tests  ## Recall and accuracy with titles before what is encoded and shown, and without
 	$(BIN)/python -m benchmarks.titles
 
+bench-when: setup-tests  ## Where sentences pay at equal tokens and where not: every corpus at hand, by what its passages are like
+	$(BIN)/python -m benchmarks.when
+
 bench-evaluate: setup-tests  ## Answers of the reader by naive RAG and ParetoRAG, on questions it has not seen; an alpha sweep
 	$(BIN)/python -m benchmarks.evaluation
 

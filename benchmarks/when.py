@@ -1,0 +1,137 @@
+"""`make bench-when`: where sentences pay and where not, over all corpora at hand; the tables of docs/results/when.md.
+
+Runs the experiment `paretorag/when` on an index of each corpus, titled and with the default context mode: SQuAD (the
+articles that the reader was not trained on), HotpotQA's sample and NQ's gold passages (each among 2WikiMultihopQA's
+passages), QMSum and the test half of the Python manual. Meetings are asked for summaries, which the bundled reader does
+not write: there the share of the supporting facts that the prompt shows stands for accuracy, and they are in no group.
+
+    python -m benchmarks.when [--store DIR] [--questions N] [CORPUS ...]
+"""
+
+import argparse
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
+
+import numpy as np
+
+from benchmarks.corpus import DATA, REAL
+from configs.evaluation import Evaluate
+from configs.loading import build
+from configs.schema import IndexCorpus
+from flows.pipelines.experiments import evaluation, find
+from flows.pipelines.graph import graph
+from flows.pipelines.run import run_serially
+from tasks.generators.reader import embedded
+from tasks.metrics.conditions import COLUMNS
+from tasks.reports.conditions import among
+from tasks.reports.contents import Among, MethodResult
+from tasks.reports.methods import Results, method_results
+from tasks.reports.question_scores import QuestionScores
+from tasks.reports.shown.columns import figure, signed
+
+NAME, OURS, BASELINE = "paretorag/when", "ParetoRAG", "naive RAG, equal tokens"
+FACTS = "sp_recall"
+WIKI = f"titletext:{REAL['titletext']}"
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """`where`: which questions; `primary`: what tells right from wrong."""
+
+    datasets: tuple[str, ...]
+    where: str = "len(answers) > 0"
+    half: str | None = None
+    primary: str = "accuracy"
+
+
+def corpora() -> dict[str, Corpus]:
+    unseen = (embedded() / "held_out.txt").read_text(encoding="utf-8").strip().split("\n")
+    titles = ", ".join("'" + title.strip().replace("'", "''") + "'" for title in unseen)
+    return {
+        "SQuAD": Corpus((f"squad:{REAL['squad']}",), f"len(list_intersect(titles, [{titles}])) > 0"),
+        "HotpotQA": Corpus((f"hotpotqa:{REAL['hotpotqa']}", WIKI)),
+        "NQ": Corpus((f"ctxs:{DATA / 'nq_gold' / 'dev.jsonl'}", WIKI)),
+        "Python manual": Corpus(("python_manual:",), half="test"),
+        "QMSum": Corpus((f"qmsum:{DATA / 'qmsum' / 'val.jsonl'}",), "len(supporting_facts) > 0", primary=FACTS),
+    }
+
+
+def run(store: Path, name: str, corpus: Corpus, questions: int) -> Results:
+    index = name.lower().replace(" ", "-")
+    settings = {"datasets": corpus.datasets, "name": index, "store": store}
+    graph(build(IndexCorpus, settings)).run(run_serially)
+    asked = {"where": corpus.where, "half": corpus.half, "sample": questions}
+    given = {"store": store, "runner": "serial", "index": index, "questions": asked, "primary": corpus.primary}
+    outcome = graph(evaluation(*find(NAME), given)).run(run_serially)
+    return method_results(store, outcome.run, Evaluate.model_validate(outcome.run.config))
+
+
+def by_corpus(name: str, results: Results) -> str:
+    """A row: questions, what they are like, every method's figure and tokens, and the difference at equal tokens."""
+    metric = results.primary or ""
+    methods = {method.name: method for method in results.methods}
+    like = [_mean(methods[BASELINE], column.name) for column in COLUMNS]
+    cells = [
+        f"{figure(_mean(method, metric))} ({_mean(method, 'prompt_tokens') or 0:,.0f})" for method in results.methods
+    ]
+    found = methods[OURS].differences[metric]
+    difference = f"{signed(found.mean_difference)} ({signed(found.low)} to {signed(found.high)})"
+    shown = [f"{found.questions:,}", *(f"{value:.1f}" for value in like[:3] if value is not None), figure(like[3])]
+    return f"| {name}, {metric} | {' | '.join([*shown, *cells, difference])} |"
+
+
+def _mean(method: MethodResult, metric: str) -> float | None:
+    return method.summaries[metric].value if metric in method.summaries else None
+
+
+def pooled(of_corpora: Sequence[Results]) -> tuple[Among, ...]:
+    """The questions of all corpora together, in thirds of each condition."""
+    first = of_corpora[0]
+    scores = {method.name: _joined([each.scores[method.name] for each in of_corpora]) for method in first.methods}
+    ours = [method for method in first.methods if method.name in (OURS, BASELINE)]
+    place = next(number for number, method in enumerate(ours) if method.name == BASELINE)
+    ours = [replace(method, against=place if method.name == OURS else None) for method in ours]
+    return among(ours, scores, first.primary)
+
+
+def _joined(scores: Sequence[QuestionScores]) -> QuestionScores:
+    names = set.intersection(*(set(each.values) for each in scores))
+    values = {name: np.concatenate([each.values[name] for each in scores]) for name in names}
+    return QuestionScores(np.arange(sum(len(each.ids) for each in scores)), values)
+
+
+def by_condition(of_corpora: Sequence[Results]) -> Iterator[str]:
+    headings = {column.name: column.heading for column in COLUMNS}
+    for each in pooled(of_corpora):
+        found = each.difference
+        ends = f"{figure(each.low)} to {figure(each.high)}"
+        difference = f"{signed(found.mean_difference)} ({signed(found.low)} to {signed(found.high)})"
+        yield f"| {headings[each.condition]} | {ends} | {found.questions:,} | {difference} |"
+
+
+def main() -> None:
+    known = corpora()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("corpora", nargs="*", metavar="CORPUS", help=f"of {', '.join(known)}; default: all")
+    parser.add_argument("--store", type=Path, default=Path("build/bench/when"), help="what it has is not done again")
+    parser.add_argument("--questions", type=int, default=500, help="of a corpus, at most")
+    given = parser.parse_args()
+    results = {name: run(given.store, name, known[name], given.questions) for name in given.corpora or known}
+    methods = next(iter(results.values())).methods
+    heads = ["corpus", "questions", "words", "sentences", "gold passages", "redundancy"]
+    heads += [f"{method.name} (tokens)" for method in methods] + [f"{OURS} minus {BASELINE}"]
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
+    for name, each in results.items():
+        print(by_corpus(name, each))
+    if answered := [each for each in results.values() if each.primary == "accuracy"]:
+        print(f"\n| condition | from, to | questions | {OURS} minus {BASELINE}, accuracy |\n|---|---|---|---|")
+        for line in by_condition(answered):
+            print(line)
+
+
+if __name__ == "__main__":
+    main()
