@@ -85,7 +85,7 @@ test-mauve: setup-tests  ## Tests of the metric MAUVE, whose package (GPL-3.0) n
 	$(PIP) --editable '.[mauve]'
 	$(BIN)/python -m pytest tests/tasks/metrics/test_mauve.py
 
-reference: setup  ## Write docs/reference/ anew, from the code
+reference: setup  ## Write docs/reference/ and docs/papers.md anew, from the code
 	$(BIN)/python -m docs.generate
 
 docs: .venv-docs/.ready  ## Build the site from docs/ into build/site, with Sphinx; a broken link fails

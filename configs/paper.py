@@ -65,16 +65,30 @@ class Repeated(Config):
 
     figures: tuple[Figure, ...] = Field((), description="Printed figures.")
     deviations: tuple[str, ...] = Field((), description="What is done otherwise than in the paper, in words.")
+    chosen: str = Field("", description="Its settings that were chosen on questions it may be asked, and on which.")
+
+
+class Item(Config):
+    """A table or figure of a paper, or a part of one: a row of docs/papers.md."""
+
+    what: str = Field(min_length=1, description="Which, and of what.")
+    experiments: tuple[str, ...] = Field((), description="Those that repeat it.")
+    why_not: str = Field("", description="Why nothing of it runs, or what it needs, while nothing ran.")
+    noted: str = Field("", description="What was measured or computed otherwise, in Markdown, with its page.")
+    holds: str = Field("", description="Whether the paper's claim holds by that.")
 
 
 class Paper(Config):
     """A paper, what it prints, and what of that which experiment repeats."""
 
     paper: str = Field(min_length=1, description="Title, authors, where.")
+    about: str = Field("", description="What of it is built, where it is not all.")
     settings: str = Field("", description="Models, retrievers, data.")
+    chosen: str = Field("", description="On which questions the settings were chosen that its experiments share.")
     missing: str = Field("", description="Which figures are not here, and why.")
     tables: dict[str, Table] = Field({}, description="Every printed table, by the name that cells are called by.")
     contradictions: tuple[str, ...] = Field((), description="Where the paper disagrees with itself.")
+    items: tuple[Item, ...] = Field((), description="Its tables and figures, in its order.")
     experiments: dict[str, Repeated] = Field({}, description="By the experiment's name.")
 
     @model_validator(mode="after")

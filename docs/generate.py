@@ -1,8 +1,8 @@
-"""Writes docs/reference/ from the code: `make reference`, or `python -m docs.generate [DIRECTORY]`.
+"""Writes docs/reference/ and docs/papers.md: `make reference`, or `python -m docs.generate [DIRECTORY]`.
 
 It is in no package of the product, because it reads all of them, the commands among them, and none needs it. It shows
-what `vitalfew methods`, `datasets`, `tables` and `--help` show, in another form. The pages depend on the code alone:
-neither on the machine, nor on the terminal, nor on a store.
+what `vitalfew methods`, `datasets`, `tables` and `--help` show, in another form. The pages depend on the code alone,
+and papers.md on docs/results/papers.json: neither on the machine, nor on the terminal, nor on a store.
 """
 
 import inspect
@@ -24,6 +24,8 @@ from configs.evaluation import Choose, Chosen, Evaluate, Experiment, Method
 from configs.schema import Execution, IndexCorpus
 from configs.section import Section
 from configs.training import TrainConfig
+from docs.markdown import anchor, block, code, paragraphs, prose, table
+from docs.papers import ABOUT, papers_page
 from flows.cli.descriptions import Description, Setting, described, section_of, sections_of, settings
 from flows.cli.main import app
 from storage.catalog.database import without_rows
@@ -31,32 +33,9 @@ from storage.catalog.macros import MACROS
 from storage.catalog.tables import documented, rows
 from tasks.registry import METHODS, summary
 
-REFERENCE = Path(__file__).parent / "reference"
+DOCS = Path(__file__).parent
 COMPILED = (Method, Choose, Chosen)
 """What is made of an experiment's file, where it has another form: the experiment's own table says which."""
-
-
-def cell(words: str) -> str:
-    return " ".join(words.split()).replace("|", "\\|")
-
-
-def prose(words: str) -> str:
-    """Plain words as Markdown: outside of code, no sign of theirs emphasises or begins a tag."""
-    return re.sub(r"(`[^`]*`)|((?<! )\*|\*(?! )|\\|<(?=[\w/!]))", lambda m: m[1] or f"\\{m[2]}", words)
-
-
-def code(words: str) -> str:
-    return f"`{words}`" if words else ""
-
-
-def table(*headings: str, of: Iterable[Iterable[str]]) -> Iterator[str]:
-    """A table, or nothing where it has no rows."""
-    listed = [f"| {' | '.join(map(cell, row))} |" for row in of]
-    if listed:
-        yield f"| {' | '.join(headings)} |"
-        yield f"|{'---|' * len(headings)}"
-        yield from listed
-        yield ""
 
 
 def options(listed: Iterable[Setting]) -> Iterator[str]:
@@ -65,20 +44,6 @@ def options(listed: Iterable[Setting]) -> Iterator[str]:
         for each in listed
     )
     yield from table("setting", "default", "type", "meaning", of=rows)
-
-
-def block(*commands: str, language: str = "sh") -> Iterator[str]:
-    yield from (f"```{language}", *commands, "```", "")
-
-
-def paragraphs(documentation: str) -> Iterator[str]:
-    """A docstring: a paragraph of commands is a block of code."""
-    for paragraph in inspect.cleandoc(documentation).split("\n\n"):
-        lines = [line.strip() for line in paragraph.splitlines()]
-        if all(line.startswith("vitalfew ") for line in lines):
-            yield from block(*lines)
-        else:
-            yield from (prose(" ".join(lines)), "")
 
 
 # Settings
@@ -127,11 +92,6 @@ def _further(model: type[BaseModel]) -> Iterator[str]:
 
 def plural(kind: str) -> str:
     return "Index types" if kind == "index" else f"{kind}s".capitalize()
-
-
-def anchor(heading: str) -> str:
-    """Of a heading, as code hosts and the site make it."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def heading(kind: str, name: str) -> str:
@@ -288,17 +248,18 @@ PAGES = {
     ),
     "command_line": Page("Command line", "flows/cli/", "What `--help` says of every command.", _commands_page),
 }
-"""By file name."""
+"""Of docs/reference/, by file name."""
+PAPERS = Page("The papers, table by table", "configs/papers/ and docs/results/papers.json", ABOUT, papers_page)
 
 
 def pages() -> dict[str, str]:
-    """The text of every page, by file name."""
-    return {f"{name}.md": page.text() for name, page in PAGES.items()}
+    """The text of every page, by its place in docs/."""
+    return {**{f"reference/{name}.md": page.text() for name, page in PAGES.items()}, "papers.md": PAPERS.text()}
 
 
-def main(folder: Path = REFERENCE) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+def main(folder: Path = DOCS) -> None:
     for name, text in pages().items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
 
 

@@ -40,7 +40,8 @@ def conditions(report: Report) -> list[str]:
     if report.asked.seed is not None:
         lines.append("The questions are a sample, and so are the figures.")
     lines += [f"The paper: {report.paper.settings}."] if report.paper.settings else []
-    lines += _repeated(report).deviations
+    repeated = _repeated(report)
+    lines += [*repeated.deviations, *filter(None, (report.paper.chosen, repeated.chosen))]
     return lines + ([report.paper.missing] if report.paper.missing else [])
 
 

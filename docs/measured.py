@@ -1,0 +1,134 @@
+"""Writes down what finished runs came to beside a paper's figures: `python -m docs.measured --store STORE [RUN]...`.
+
+docs/results/papers.json keeps a record for every experiment, corpus and set of models, the latest; `make reference`
+makes docs/papers.md of them. Without a RUN (an id, or an experiment's name) it takes every completed run of an
+experiment that repeats a paper.
+"""
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import TypeAdapter
+
+from configs.paper import papers
+from configs.section import Config
+from storage.runs import Run, read_runs
+from tasks.report import read_report
+from tasks.reports.contents import BestAlpha, Report
+from tasks.reports.papers import beside
+from tasks.reports.runs import find_run
+from tasks.reports.shown.choices import choices
+from tasks.reports.shown.notes import asked
+
+ROOT = Path(__file__).parents[1]
+RECORDS = ROOT / "docs" / "results" / "papers.json"
+
+
+class Line(Config):
+    """A figure of the paper and ours, as the report shows them; '–': there is none."""
+
+    what: str
+    printed: str
+    ours: str
+    interval: str
+    verdict: str
+
+
+class Measured(Config):
+    """A run. `machine`: in words; `commit`: of the code that read the run, with + where it was not committed."""
+
+    experiment: str
+    corpus: str
+    models: tuple[str, ...]
+    questions: str
+    n: int
+    date: str
+    commit: str
+    machine: str
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...] = ()
+
+    def key(self) -> tuple[str, str, tuple[str, ...]]:
+        """What a later run takes the place of."""
+        return self.experiment, self.corpus, self.models
+
+
+_LIST = TypeAdapter(list[Measured])
+
+
+def measured(path: Path = RECORDS) -> list[Measured]:
+    """What was written down, by experiment and corpus; nothing where nothing was."""
+    return _LIST.validate_json(path.read_bytes()) if path.exists() else []
+
+
+def record(report: Report, commit: str, machine: str) -> Measured:
+    """What the page shows of a report."""
+    sizes: dict[tuple[int, int], list[str]] = {}
+    for index in report.indexes:
+        sizes.setdefault((index.passages, index.sentences), []).append(index.name)
+    corpora = (f"{', '.join(names)}: {p:,} passages, {s:,} sentences" for (p, s), names in sizes.items())
+    return Measured(
+        experiment=report.experiment,
+        corpus="; ".join(corpora) or "none",
+        models=report.models,
+        questions=re.sub(r"(?<=:)\S*/", "", asked(report)),
+        n=report.asked.questions,
+        date=f"{report.when:%Y-%m-%d}",
+        commit=commit,
+        machine=machine,
+        lines=tuple(Line(**{name: getattr(row, name) for name in Line.model_fields}) for row in beside(report)),
+        notes=(*choices(report), *(_best(report, best) for best in report.best_alphas)),
+    )
+
+
+def _best(report: Report, best: BestAlpha) -> str:
+    family = f" ({best.family})" if best.family else ""
+    return (
+        f"{report.column(best.metric).heading} is highest at alpha {best.alpha:g}{family}; in 95 % of resamples of the "
+        f"questions the best lies between {best.low:g} and {best.high:g}."
+    )
+
+
+def write(records: list[Measured], path: Path = RECORDS) -> None:
+    """Add them to what is there; a later one replaces an earlier one of the same key."""
+    kept = {each.key(): each for each in [*measured(path), *records]}
+    ordered = sorted(kept.values(), key=Measured.key)
+    path.write_bytes(_LIST.dump_json(ordered, indent=2) + b"\n")
+
+
+def repeating(store: Path) -> list[Run]:
+    """Completed runs of experiments that repeat a paper, in their order."""
+    named = {name for paper in papers().values() for item in paper.items for name in item.experiments}
+    return [
+        run for run in read_runs(store) if run.flow == "evaluate" and run.state == "completed" and run.name in named
+    ]
+
+
+def code_state() -> str:
+    """The commit of this tree."""
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+
+    return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
+
+
+def main(
+    machine: Annotated[str, typer.Option(help="What it ran on, in words.")],
+    runs: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...")] = None,
+    store: Annotated[Path, typer.Option(exists=True, file_okay=False)] = Path("store"),
+    records: Annotated[Path, typer.Option(help="The file that they are added to.")] = RECORDS,
+) -> None:
+    """Write down what finished runs came to beside the papers' figures."""
+    found = [find_run(store, run) for run in runs] if runs else repeating(store)
+    made = [record(read_report(store, run), code_state(), machine) for run in found]
+    write(made, records)
+    for each in made:
+        typer.echo(f"{each.experiment}: {each.corpus}; {each.n:,} questions, {len(each.lines)} figures")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,97 @@
+"""docs/papers.md: the papers' tables and figures, what repeats each, where it ran here and whether its claims hold."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from configs.paper import Item, Paper, papers
+from docs.markdown import anchor, cell, table
+from docs.measured import Measured, measured
+
+ABOUT = (
+    "Every table and figure of the four papers: the experiment that repeats it (`vitalfew evaluate NAME --index "
+    "INDEX`), where it ran, and whether the paper's claim holds there. *Holds* and *does not hold* are of our corpus, "
+    "encoder and reader, never of the paper's language models: none of 7 or 13 billion parameters was run. A figure "
+    "that draws a method and measures nothing is *a drawing*. What the papers print is in `configs/papers/`, cell by "
+    "cell; `python -m docs.measured` writes down what runs came to."
+)
+ARXIV = re.compile(r"arXiv ([\d.]+\d)")
+
+
+def papers_page() -> Iterator[str]:
+    by_experiment: dict[str, list[Measured]] = {}
+    for each in measured():
+        by_experiment.setdefault(each.experiment, []).append(each)
+    yield from paper_sections(papers().values(), by_experiment)
+    yield from (
+        "## Ours, of no paper",
+        "`quickstart` (naive RAG, ParetoRAG and PFE-Self-RAG side by side), `paretorag/front` (quality against tokens "
+        "over every method without a checkpoint) and `paretorag/keywords` (BM25 and its fusion with vectors) repeat "
+        "nothing of a paper.",
+    )
+
+
+def paper_sections(listed: Iterable[Paper], runs: dict[str, list[Measured]]) -> Iterator[str]:
+    """Those that experiments repeat come first."""
+    for paper in sorted(listed, key=lambda paper: not paper.experiments):
+        name = paper.paper.partition(" (")[0]
+        yield from (
+            f"## {name}",
+            ARXIV.sub(r"[\g<0>](https://arxiv.org/abs/\1)", paper.paper) + ".",
+            "",
+        )
+        if paper.about:
+            yield from (paper.about, "")
+        if paper.settings:
+            yield from (f"Theirs: {paper.settings}.", "")
+        if paper.chosen:
+            yield from (f"**What chose the settings.** {paper.chosen}", "")
+        rows = (_row(item, [run for each in item.experiments for run in runs.get(each, ())]) for item in paper.items)
+        yield from table("theirs", "experiment", "what ran here", "the paper's claims", of=rows)
+        yield from _disagreements(paper)
+        for experiment in dict.fromkeys(each for item in paper.items for each in item.experiments):
+            for run in runs.get(experiment, ()):
+                yield from _measured(paper, run)
+
+
+def _row(item: Item, runs: list[Measured]) -> tuple[str, ...]:
+    ran = [f"[{_corpus(run)}](#{anchor(_heading(run))}), n = {run.n:,}" for run in runs]
+    why = [] if ran else [item.why_not or ("" if item.noted else "not run on real data")]
+    said = [_claims(run) for run in runs]
+    return (
+        item.what,
+        ", ".join(f"`{name}`" for name in item.experiments) or "–",
+        ". ".join(filter(None, [*ran, *why, item.noted])),
+        "; ".join(dict.fromkeys(filter(None, said))) or item.holds or "–",
+    )
+
+
+def _claims(run: Measured) -> str:
+    """How many of a run's claims hold, do not, or are open, in the report's words."""
+    counted = Counter(line.verdict.partition(":")[0] for line in run.lines if line.verdict)
+    return ", ".join(f"{number} {verdict}" for verdict, number in counted.items())
+
+
+def _disagreements(paper: Paper) -> Iterator[str]:
+    if paper.contradictions:
+        yield from ("Where the paper disagrees with itself:", "", *(f"- {each}" for each in paper.contradictions), "")
+
+
+def _corpus(run: Measured) -> str:
+    return run.corpus.partition(":")[0]
+
+
+def _heading(run: Measured) -> str:
+    models = f", {', '.join(run.models)}" if run.models else ""
+    return f"{run.experiment} on {_corpus(run)}{models}"
+
+
+def _measured(paper: Paper, run: Measured) -> Iterator[str]:
+    yield from (f"### {_heading(run)}", f"*{run.machine} · {run.date} · {run.commit}*", "")
+    yield from (f"{cell(run.questions)}. Corpus: {run.corpus}.", "")
+    lines = ((line.what, line.printed, line.ours, line.interval, line.verdict or "–") for line in run.lines)
+    yield from table("figure", "paper", "ours", "95 % interval", "claim", of=lines)
+    repeated = paper.experiments.get(run.experiment)
+    chosen = [f"Chosen: {repeated.chosen}"] if repeated and repeated.chosen else []
+    said = [*run.notes, *(repeated.deviations if repeated else ()), *chosen]
+    yield from (*(f"- {each}" for each in said), *([""] if said else []))

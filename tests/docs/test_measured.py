@@ -1,0 +1,68 @@
+"""What finished runs came to beside the papers' figures: written down once, and shown on the page of the papers."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from configs.paper import papers
+from docs import measured
+from docs.papers import paper_sections
+from flows.pipelines.experiments import evaluation, find
+from flows.pipelines.graph import graph
+from flows.pipelines.run import run_serially
+from tests.support.indexing import index
+
+NAME = "paretorag/top_k"
+FAKE = {"generator": "tests.support.fakes:FirstWords"}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs of an experiment, each on a corpus of its own, and a run of no paper's."""
+    store = tmp_path_factory.mktemp("measured")
+    for name, seed in (("towns", 3), ("mills", 4)):
+        index(store, f"synthetic:passages=60,questions=12,seed={seed}", name=name, encode={"text": "unit"})
+        for experiment in dict.fromkeys((NAME, "ten_contexts" if name == "towns" else NAME)):
+            given = {"store": store, "index": name, "runner": "serial", "generate": FAKE, "questions": {"sample": 10}}
+            graph(evaluation(experiment, find(experiment)[1], given)).run(run_serially)
+    return store
+
+
+def command(store: Path, records: Path, *runs: str) -> list[measured.Measured]:
+    import typer
+
+    app = typer.Typer()
+    app.command()(measured.main)
+    arguments = [*runs, "--store", str(store), "--records", str(records), "--machine", "a test"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    return measured.measured(records)
+
+
+def test_every_corpus_gives_a_record_and_a_line_and_runs_of_no_paper_give_none(store: Path, tmp_path: Path) -> None:
+    records = command(store, tmp_path / "papers.json")
+    assert [each.corpus.partition(":")[0] for each in records] == ["mills", "towns"]
+    assert {each.experiment for each in records} == {NAME}
+    assert all(each.lines and each.n == 10 and str(store) not in each.model_dump_json() for each in records)
+    assert command(store, tmp_path / "papers.json") == records, "the same runs again"
+    page = "\n".join(paper_sections(papers().values(), {NAME: records}))
+    for each in records:
+        assert f"### {each.experiment} on {each.corpus.partition(':')[0]}" in page
+        assert f"](#{NAME.replace('/', '')}-on-{each.corpus.partition(':')[0]}" in page
+    tokens = next(line for line in records[0].lines if line.printed == "0.40 ×")
+    assert f"| {tokens.what} | 0.40 × | {tokens.ours} |" in page
+
+
+def test_a_run_that_is_named_replaces_what_was_written_of_it(store: Path, tmp_path: Path) -> None:
+    path = tmp_path / "papers.json"
+    (record,) = command(store, path, NAME)
+    assert record.corpus.startswith("mills"), "the latest of that name"
+    old = record.model_copy(update={"date": "2026-01-01", "lines": ()})
+    measured.write([old], path)
+    assert measured.measured(path) == [old]
+    assert command(store, path, NAME) == [record]
+
+
+def test_nothing_was_written_down_where_there_is_no_file(tmp_path: Path) -> None:
+    assert measured.measured(tmp_path / "none.json") == []
