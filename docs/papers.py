@@ -26,8 +26,8 @@ def papers_page() -> Iterator[str]:
     yield from (
         "## Ours, of no paper",
         "`quickstart` (naive RAG, ParetoRAG and PFE-Self-RAG side by side), `paretorag/front` (quality against tokens "
-        "over every method without a checkpoint) and `paretorag/keywords` (BM25 and its fusion with vectors) repeat "
-        "nothing of a paper.",
+        "over every method without a checkpoint), `paretorag/keywords` (BM25 and its fusion with vectors) and "
+        "`paretorag/when` (where sentences pay, and where not) repeat nothing of a paper.",
     )
 
 
