@@ -25,6 +25,16 @@ class Batching(Computing):
     )
 
 
+class Scoring(Batching):
+    """A cross-encoder that scores a question with a text."""
+
+    model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
+        None,
+        description="A cross-encoder as sentence-transformers saves it, one logit: a Hugging Face name or a directory; "
+        "default: the embedded critic's ISREL.",
+    )
+
+
 class Rewriting(Batching):
     """A sequence-to-sequence model that rewrites texts."""
 

@@ -72,6 +72,9 @@ METHODS: dict[str, dict[str, str]] = {
     "refiner": {
         "cut": "tasks.refiners.cut:Cut",
         "mmr": "tasks.refiners.mmr:Mmr",
+        "rerank": "tasks.refiners.rerank:Rerank",
+        "dslr": "tasks.refiners.dslr:Dslr",
+        "provence": "tasks.refiners.provence:Provence",
         "recomp": "tasks.refiners.recomp:Recomp",
     },
     "generator": {

@@ -14,7 +14,10 @@ from transformers import (
     BartConfig,
     BartForConditionalGeneration,
     BertConfig,
+    BertForSequenceClassification,
     BertModel,
+    DebertaV2Config,
+    DebertaV2ForSequenceClassification,
     DPRConfig,
     DPRContextEncoder,
     DPRQuestionEncoder,
@@ -26,6 +29,7 @@ from transformers import (
     Qwen2Config,
     Qwen2Model,
     RobertaConfig,
+    RobertaForSequenceClassification,
     RobertaModel,
     RobertaTokenizerFast,
     T5Config,
@@ -72,6 +76,46 @@ def roberta(directory: Path) -> Path:
     vocabulary, merges = directory / "vocab.json", directory / "merges.txt"
     RobertaTokenizerFast(vocab=str(vocabulary), merges=str(merges), model_max_length=64).save_pretrained(directory)
     return directory
+
+
+def cross_encoder(directory: Path, family: str = "bert", labels: int = 1) -> Path:
+    """A sequence classifier that ranks, like ms-marco-MiniLM (bert), bge-reranker (roberta) and others (deberta)."""
+    torch.manual_seed(12)
+    if family == "roberta":
+        roberta(directory)
+        config = RobertaConfig(**SIZES, **SPREAD, vocab_size=400, max_position_embeddings=66, num_labels=labels)
+        RobertaForSequenceClassification(config).save_pretrained(directory)
+        return directory
+    _with_bert_tokenizer(directory)
+    if family == "deberta":
+        DebertaV2ForSequenceClassification(_deberta(num_labels=labels)).save_pretrained(directory)
+    else:
+        config = BertConfig(**SIZES, **SPREAD, max_position_embeddings=128, num_labels=labels)
+        BertForSequenceClassification(config).save_pretrained(directory)
+    return directory
+
+
+def provence(directory: Path) -> Path:
+    """The layout of naver/provence-reranker-debertav3-v1: a ranking and a token head, and code that nobody runs."""
+    cross_encoder(directory, "deberta", labels=2)
+    weights = load_file(directory / "model.safetensors")
+    weights |= {"token_classifier.weight": torch.randn(2, 32), "token_classifier.bias": torch.zeros(2)}
+    save_file(weights, directory / "model.safetensors", {"format": "pt"})
+    config = json.loads((directory / "config.json").read_text())
+    own = {"AutoConfig": "modeling_provence.ProvenceConfig", "AutoModel": "modeling_provence.Provence"}
+    config |= {"architectures": ["Provence"], "model_type": "Provence", "auto_map": own}
+    (directory / "config.json").write_text(json.dumps(config))
+    (directory / "modeling_provence.py").write_text("raise SystemExit('code of a checkpoint was run')\n")
+    return directory
+
+
+def _deberta(**settings: Any) -> DebertaV2Config:
+    """DeBERTa-v3's way: relative positions alone, no token types; with MiniLM's vocabulary."""
+    return DebertaV2Config(
+        **SIZES, **SPREAD, vocab_size=30522, max_position_embeddings=128, type_vocab_size=0, relative_attention=True,
+        position_buckets=16, norm_rel_ebd="layer_norm", share_att_key=True, pos_att_type=["p2c", "c2p"],
+        position_biased_input=False, pooler_hidden_size=32, **settings,
+    )  # fmt: skip
 
 
 def qwen(directory: Path) -> Path:
@@ -246,6 +290,7 @@ def pickled(directory: Path) -> Path:
 
 
 def _with_bert_tokenizer(directory: Path) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
     source = MiniLM(MiniLM.Options()).model_directory()
     for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
         shutil.copy(source / name, directory / name)

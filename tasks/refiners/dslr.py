@@ -1,0 +1,67 @@
+"""`dslr`: sentences of the hits that a cross-encoder finds irrelevant are dropped, the others put together again.
+
+DSLR (Hwang et al., 2024, arXiv 2407.03627): a passage is cut into sentences, each is scored with the question, those
+under a threshold are dropped, and the rest stand in their original order. Here the sentences are the index's, a
+sentence is scored as the prompt shows it, with its passage's title, and top_k hits are read. The scorer is any
+cross-encoder, or the embedded critic, and the threshold's default is half of the scale, not the paper's.
+
+The paper has no budget. Where one is set and more sentences pass than it takes, the best-scored are taken. A question
+of whose sentences none passes is answered without contexts.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from pydantic import ConfigDict, Field
+
+from configs.evaluation import RefineConfig
+from configs.options import Scoring
+from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
+from tasks.refiners.scorer import Scorer
+from tasks.refiners.sentences import contexts, sentences
+
+
+class Dslr:
+    """Sentences of the hits under a threshold of a cross-encoder are dropped; the others keep their order (DSLR)."""
+
+    class Options(Scoring, RefineConfig):
+        model_config = ConfigDict(extra="forbid")
+
+        threshold: float = Field(0.5, ge=0, le=1, description="Sentences of a lower score are dropped.")
+
+    example: ClassVar[tuple[str, ...]] = ("refine.threshold=0.1",)
+    version: ClassVar[str] = "1"
+    needs_vectors = False
+    needs_sentences = True
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.scorer = Scorer(options)
+        self.uses_gpu = self.scorer.uses_gpu
+        self.workers = self.scorer.workers
+
+    def identity(self) -> dict[str, Any]:
+        return {"class": type(self).__name__, "version": self.version, "scorer": self.scorer.identity()}
+
+    def refine(
+        self,
+        questions: Sequence[str],
+        hits: Sequence[Sequence[Hit]],
+        vectors: Vectors | None = None,
+        tick: Tick = no_tick,
+    ) -> Refined:
+        read = [own[: self.options.top_k] for own in hits]
+        cut = [[each for number, hit in enumerate(own) for each in sentences(hit, number)] for own in read]
+        shown = [
+            [own[each.hit].label(self.options) + each.text.strip() for each in of_own]
+            for own, of_own in zip(read, cut, strict=True)
+        ]
+        scores, tokens = self.scorer.scores(questions, shown, tick)
+        made, passed = [], 0
+        for own, of_own, scored in zip(read, cut, scores, strict=True):
+            order = sorted(range(len(of_own)), key=scored.__getitem__, reverse=True)
+            kept = [of_own[place] for place in order if scored[place] >= self.options.threshold]
+            passed += len(kept)
+            made.append(contexts(own, kept, self.options))
+        notes = {"sentences": sum(map(len, cut)), "passed": passed, "empty": sum(not each for each in made)}
+        return Refined(made, tokens, notes)

@@ -1,0 +1,100 @@
+"""`provence`: a DeBERTa reads a whole passage with the question and says which of its sentences to keep.
+
+Provence (Chirkova et al., 2025, arXiv 2501.16214, section 3): every token gets a probability of being kept, which the
+threshold T turns into yes or no; a sentence is kept if more than half of its tokens are (sentence rounding;
+refine.share). The same pass gives the passage a score, by which passages are put in order (refine.reorder), as where it
+takes the place of a reranker. Sentences are the index's. The title is read before the passage and never pruned; it is
+shown as refine.text and refine.titles say. A passage that is too long for the model is read in parts, the best of which
+gives its score. A passage of which no sentence is kept is dropped.
+
+top_k counts passages after they were put in order. A budget takes sentences passage by passage.
+
+The published checkpoint, naver/provence-reranker-debertav3-v1 (CC BY-NC-ND 4.0), was not at hand: what is here was run
+with a tiny model of its architecture, and never with it (tasks/models/provence.py).
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar
+
+from pydantic import ConfigDict, Field
+
+from configs.evaluation import RefineConfig
+from configs.options import Batching
+from configs.section import NOT_IN_FINGERPRINT, ModelName
+from tasks.encoders import titles
+from tasks.models import provence
+from tasks.models.pairs import Pair, Reading
+from tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, no_tick
+from tasks.refiners.scorer import Watched
+from tasks.refiners.sentences import Sentence, contexts, sentences
+
+
+class Provence:
+    """A DeBERTa with a pruning head says which sentences of a passage to keep, and ranks the passages (Provence)."""
+
+    class Options(Batching, RefineConfig):
+        model_config = ConfigDict(extra="forbid")
+
+        model: Annotated[ModelName, NOT_IN_FINGERPRINT] = Field(
+            provence.PUBLISHED, description="A checkpoint of Provence: a Hugging Face name or a directory."
+        )
+        threshold: float = Field(
+            0.1, ge=0, lt=1, description="A token of a higher probability counts as kept; the authors: 0.1 or 0.5."
+        )
+        share: float = Field(0.5, ge=0, lt=1, description="A sentence is kept if more of its tokens are.")
+        reorder: bool = Field(True, description="Whether passages are put in the order of the model's scores.")
+
+    version: ClassVar[str] = "1"
+    needs_vectors = False
+    needs_sentences = True
+
+    def __init__(self, options: Options) -> None:
+        """Raises FileNotFoundError, UnsupportedModel."""
+        self.options = options
+        self.model = provence.Provence(options.model, options, "refine")
+        self.uses_gpu = self.model.uses_gpu
+        self.workers = self.model.workers
+
+    def identity(self) -> dict[str, Any]:
+        return {"class": type(self).__name__, "version": self.version, "model": self.model.identity()}
+
+    def refine(
+        self,
+        questions: Sequence[str],
+        hits: Sequence[Sequence[Hit]],
+        vectors: Vectors | None = None,
+        tick: Tick = no_tick,
+    ) -> Refined:
+        pairs = [[(question, _read(hit)) for hit in own] for question, own in zip(questions, hits, strict=True)]
+        distinct = [*dict.fromkeys(pair for own in pairs for pair in own)]
+        watched = Watched(tick, len(questions), len(distinct))
+        readings = dict(zip(distinct, self.model.read(distinct, watched), strict=True))
+        watched.finish()
+        made = [self._pruned(own, of_own, readings) for own, of_own in zip(hits, pairs, strict=True)]
+        return Refined(made, watched.tokens, {"empty": sum(not each for each in made)})
+
+    def _pruned(self, hits: Sequence[Hit], pairs: Sequence[Pair], readings: dict[Pair, Reading]) -> list[Evidence]:
+        order = list(range(len(hits)))
+        if self.options.reorder:
+            order.sort(key=lambda number: -readings[pairs[number]].score)
+        order = order[: self.options.top_k]
+        ordered = [hits[number] for number in order]
+        kept = [
+            sentence
+            for place, number in enumerate(order)
+            for sentence in sentences(hits[number], place)
+            if self._keeps(sentence, hits[number], readings[pairs[number]])
+        ]
+        return contexts(ordered, kept, self.options)
+
+    def _keeps(self, sentence: Sentence, hit: Hit, reading: Reading) -> bool:
+        """Whether more than a share of the sentence's tokens are kept."""
+        start = len(titles.lead(hit.title)) + sentence.span[0] - hit.start
+        end = start + len(sentence.text.rstrip())  # a token may begin with the blank before its word
+        own = [keep for first, last, keep in reading.tokens if first < end and last > start]
+        return bool(own) and sum(keep > self.options.threshold for keep in own) > self.options.share * len(own)
+
+
+def _read(hit: Hit) -> str:
+    """What the model reads of a passage, its title before it."""
+    return titles.lead(hit.title) + hit.text

@@ -1,0 +1,56 @@
+"""`rerank`: a cross-encoder puts the hits in a new order, and top_k or a budget keeps the best.
+
+Nogueira & Cho, 2019 (arXiv 1901.04085). What is scored is what the prompt shows, the title included. Hits of equal
+score keep their order. All retrieved hits are scored: retrieve.top_k says among how many the best are looked for.
+
+Published cross-encoders (cross-encoder/ms-marco-MiniLM-L6-v2, BAAI/bge-reranker-base) were not at hand: the loading
+code was run with tiny models of their architectures. Without a model, the embedded critic scores.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from pydantic import ConfigDict
+
+from configs.evaluation import RefineConfig
+from configs.options import Scoring
+from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
+from tasks.refiners.cut import Cut
+from tasks.refiners.scorer import Scorer
+
+
+class Rerank:
+    """A cross-encoder scores each hit with the question; the best come first, down to top_k or a budget."""
+
+    class Options(Scoring, RefineConfig):
+        model_config = ConfigDict(extra="forbid")
+
+    example: ClassVar[tuple[str, ...]] = ("refine.top_k=5",)
+    version: ClassVar[str] = "1"
+    needs_vectors = False
+    needs_sentences = False
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.scorer, self.cut = Scorer(options), Cut(options)
+        self.uses_gpu = self.scorer.uses_gpu
+        self.workers = self.scorer.workers
+
+    def identity(self) -> dict[str, Any]:
+        own = {"class": type(self).__name__, "version": self.version, "cut": self.cut.identity()}
+        return {**own, "scorer": self.scorer.identity()}
+
+    def refine(
+        self,
+        questions: Sequence[str],
+        hits: Sequence[Sequence[Hit]],
+        vectors: Vectors | None = None,
+        tick: Tick = no_tick,
+    ) -> Refined:
+        shown = [[hit.label(self.options) + hit.text.strip() for hit in own] for own in hits]
+        scores, tokens = self.scorer.scores(questions, shown, tick)
+        ordered = [
+            [own[place] for place in sorted(range(len(own)), key=of_own.__getitem__, reverse=True)]
+            for own, of_own in zip(hits, scores, strict=True)
+        ]
+        return Refined(self.cut.refine(questions, ordered).contexts, tokens)

@@ -1,0 +1,71 @@
+"""How relevant a text is to a question, from 0 to 1, for refiners that rank or filter: by a cross-encoder, or where
+none is named by the embedded critic's ISREL (tasks/critics/embedded.py), which costs no download.
+
+A cross-encoder's logit goes through the logistic function, as sentence-transformers does for one logit.
+"""
+
+from collections.abc import Sequence
+from math import exp
+from typing import Any
+
+from configs.options import Scoring
+from tasks.critics.embedded import Embedded
+from tasks.models.pairs import CrossEncoder, Pair
+from tasks.refiners.base import Tick
+
+
+class Scorer:
+    """The model is loaded by the first score, and the same pair is scored once."""
+
+    def __init__(self, options: Scoring) -> None:
+        """Raises FileNotFoundError, UnsupportedModel, CriticUnavailable."""
+        self.model: CrossEncoder | Embedded
+        if options.model is None:
+            computing = options.model_dump(include={"device", "precision", "batch_tokens"})
+            self.model = Embedded(Embedded.Options(critic="embedded", **computing))
+        else:
+            self.model = CrossEncoder(options.model, options, "refine")
+        self.uses_gpu = self.model.uses_gpu
+        self.workers = self.model.workers
+
+    def identity(self) -> dict[str, Any]:
+        return self.model.identity()
+
+    def scores(
+        self, questions: Sequence[str], texts: Sequence[Sequence[str]], tick: Tick
+    ) -> tuple[list[list[float]], int]:
+        """The score of every text of every question, and the tokens computed."""
+        pairs = [(question, text) for question, own in zip(questions, texts, strict=True) for text in own]
+        watched = Watched(tick, len(questions), len(dict.fromkeys(pairs)))
+        known = dict(zip(dict.fromkeys(pairs), self._scored([*dict.fromkeys(pairs)], watched), strict=True))
+        watched.finish()
+        found = [[known[question, text] for text in own] for question, own in zip(questions, texts, strict=True)]
+        return found, watched.tokens
+
+    def _scored(self, pairs: Sequence[Pair], watched: "Watched") -> list[float]:
+        if isinstance(self.model, Embedded):
+            return self.model.relevance(pairs, watched)
+        return [logistic(reading.score) for reading in self.model.read(pairs, watched)]
+
+
+class Watched:
+    """Tells questions where a model tells pairs: a share of the pairs is the same share of the questions."""
+
+    def __init__(self, tick: Tick, questions: int, pairs: int) -> None:
+        self.tick, self.questions, self.pairs = tick, questions, pairs
+        self.read = self.told = self.tokens = 0
+
+    def __call__(self, pairs: int, tokens: int) -> None:
+        self.read += pairs
+        self.tokens += tokens
+        share = self.questions * self.read // max(1, self.pairs)
+        self.tick(share - self.told, tokens)
+        self.told = share
+
+    def finish(self) -> None:
+        self.tick(self.questions - self.told, 0)
+
+
+def logistic(logit: float) -> float:
+    """In float64 throughout, so that unlike logits do not become equal."""
+    return 1 / (1 + exp(-logit)) if logit >= 0 else exp(logit) / (1 + exp(logit))

@@ -1,0 +1,124 @@
+"""Networks that read pairs: their scores are those of others' code; long pairs, and what is refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoTokenizer, DebertaV2Config, DebertaV2Model
+
+from configs.options import Scoring
+from tasks.models.files import UnsupportedModel
+from tasks.models.pairs import CrossEncoder, PairModel
+from tasks.models.provence import Provence
+from tests.support import tiny_models
+
+EXACT = Scoring(device="cpu", precision="fp32")
+PAIRS = [
+    ("Who founded the mill?", "The river rises in the hills and runs to the sea."),
+    ("Where does the river rise?", "Its mill still stands."),
+    ("Who founded the mill?", ""),
+]
+FAMILIES = pytest.mark.parametrize("family", ["bert", "roberta", "deberta"])
+
+
+@FAMILIES
+def test_scores_are_those_of_sentence_transformers(tmp_path: Path, family: str) -> None:
+    from sentence_transformers import CrossEncoder as Theirs
+
+    folder = tiny_models.cross_encoder(tmp_path / "model", family)
+    expected = Theirs(str(folder), device="cpu").predict(PAIRS, activation_fn=torch.nn.Identity())
+    found = [reading.score for reading in CrossEncoder(str(folder), EXACT, "refine").read(PAIRS)]
+    assert found == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_one_saved_by_sentence_transformers_is_read(tmp_path: Path) -> None:
+    from sentence_transformers import CrossEncoder as Theirs
+
+    theirs = Theirs(str(tiny_models.cross_encoder(tmp_path / "model")), device="cpu")
+    theirs.save(str(tmp_path / "saved"))
+    found = [reading.score for reading in CrossEncoder(str(tmp_path / "saved"), EXACT, "refine").read(PAIRS)]
+    assert found == pytest.approx(theirs.predict(PAIRS, activation_fn=torch.nn.Identity()).tolist(), abs=1e-5)
+
+
+def test_the_order_of_the_pairs_changes_nothing(tmp_path: Path) -> None:
+    options = Scoring(device="cpu", precision="bf16", batch_tokens=16)
+    model = CrossEncoder(str(tiny_models.cross_encoder(tmp_path)), options, "refine")
+    ticks: list[tuple[int, int]] = []
+    readings = model.read(PAIRS, lambda *done: ticks.append(done))
+    assert model.read(PAIRS[::-1])[::-1] == readings
+    assert sum(pairs for pairs, _ in ticks) == len(PAIRS)
+    assert sum(tokens for _, tokens in ticks) == sum(len(part.ids) for part in model._encoded(PAIRS))
+
+
+def test_a_long_text_is_read_in_parts_and_the_best_counts(tmp_path: Path) -> None:
+    model = CrossEncoder(str(tiny_models.cross_encoder(tmp_path)), EXACT, "refine")
+    assert model.limit == 128
+    question, text = "mill " * 200, "The river rises in the hills. " * 60
+    [encoding] = model._encoded([(question, text)])
+    parts = [encoding, *encoding.overflowing]
+    assert all(len(part.ids) <= 128 and part.ids[1:65] == parts[0].ids[1:65] for part in parts)
+    ends = [offsets[1] for part in parts for one, offsets in zip(part.sequence_ids, part.offsets, strict=True) if one]
+    assert max(ends) == len(text.rstrip())
+    [reading] = model.read([(question, text)])
+    assert reading.score == pytest.approx(max(each.score for each in model._readings(parts)), abs=1e-5)
+
+
+def test_what_is_no_cross_encoder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedModel, match=r"2 logits.*refine\.model"):
+        CrossEncoder(str(tiny_models.cross_encoder(tmp_path / "two", labels=2)), EXACT, "refine")
+    with pytest.raises(UnsupportedModel, match="pickle"):
+        CrossEncoder(str(tiny_models.pickled(tiny_models.cross_encoder(tmp_path / "one"))), EXACT, "refine")
+    with pytest.raises(FileNotFoundError, match=r"hf download cross-encoder/none.*refine\.model"):
+        CrossEncoder("cross-encoder/none", EXACT, "refine")
+    plain = tiny_models.bert(tmp_path / "plain")
+    config = json.loads((plain / "config.json").read_text())
+    (plain / "config.json").write_text(json.dumps(config | {"id2label": {"0": "LABEL_0"}}))
+    with pytest.raises(UnsupportedModel, match=r"weights of .* are missing.*no cross-encoder"):
+        CrossEncoder(str(plain), EXACT, "refine").read(PAIRS)
+
+
+def test_provence_is_its_heads_over_deberta(tmp_path: Path) -> None:
+    folder = tiny_models.provence(tmp_path)
+    model = Provence(str(folder), EXACT, "refine")
+    readings = model.read(PAIRS[:2])
+    from safetensors.torch import load_file
+
+    weights = load_file(folder / "model.safetensors")
+    stated = json.loads((folder / "config.json").read_text())
+    deberta = DebertaV2Model(DebertaV2Config(**{**stated, "model_type": "deberta-v2"})).eval()
+    deberta.load_state_dict(
+        {name.removeprefix("deberta."): each for name, each in weights.items() if name.startswith("deberta.")}
+    )
+    tokenizer = AutoTokenizer.from_pretrained(tiny_models.cross_encoder(tmp_path / "other"))
+    for (question, text), reading in zip(PAIRS, readings, strict=False):
+        given = tokenizer(question, text, return_tensors="pt", return_offsets_mapping=True)
+        of_text = [place for place, number in enumerate(given.sequence_ids(0)) if number == 1]
+        with torch.inference_mode():
+            states = deberta(input_ids=given["input_ids"], attention_mask=given["attention_mask"]).last_hidden_state[0]
+            pooled = torch.nn.functional.gelu(
+                states[0] @ weights["pooler.dense.weight"].T + weights["pooler.dense.bias"]
+            )
+            score = (pooled @ weights["classifier.weight"].T + weights["classifier.bias"])[0].item()
+            keep = (states @ weights["token_classifier.weight"].T).softmax(-1)[of_text, 1].tolist()
+        assert reading.score == pytest.approx(score, abs=1e-4)
+        assert [token[2] for token in reading.tokens] == pytest.approx(keep, abs=1e-4)
+        assert [[start, end] for start, end, _ in reading.tokens] == given["offset_mapping"][0][of_text].tolist()
+
+
+def test_a_model_without_provences_heads_is_refused(tmp_path: Path) -> None:
+    folder = tiny_models.cross_encoder(tmp_path, "deberta")
+    with pytest.raises(UnsupportedModel, match=r"weights are missing \(token_classifier.*no checkpoint of Provence"):
+        Provence(str(folder), EXACT, "refine").read(PAIRS)
+
+
+@pytest.mark.parametrize("kind", [CrossEncoder, Provence])
+def test_identity_follows_the_weights_and_loads_nothing(tmp_path: Path, kind: type[PairModel]) -> None:
+    make = tiny_models.provence if kind is Provence else tiny_models.cross_encoder
+    model = kind(str(make(tmp_path)), EXACT, "refine")
+    before = model.identity()
+    assert "model.safetensors" in before["files"]
+    assert "network" not in vars(model)
+    assert kind(str(tmp_path), EXACT, "refine").identity() == before
+    (tmp_path / "config.json").write_text((tmp_path / "config.json").read_text() + " ")
+    assert kind(str(tmp_path), EXACT, "refine").identity() != before
