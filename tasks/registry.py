@@ -68,6 +68,7 @@ METHODS: dict[str, dict[str, str]] = {
         "passage": "tasks.retrievers.passage:PassageRetriever",
         "bm25": "tasks.retrievers.bm25:BM25",
         "hybrid": "tasks.retrievers.hybrid:Hybrid",
+        "run_file": "tasks.retrievers.run_file:RunFile",
     },
     "refiner": {
         "cut": "tasks.refiners.cut:Cut",

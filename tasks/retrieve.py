@@ -83,10 +83,16 @@ class Searcher:
             return make_encoder(config)
         return encoder
 
-    def search(self, questions: Sequence[str], request: RetrieveConfig, vectors: Vectors | None = None) -> TopK:
+    def search(
+        self,
+        questions: Sequence[str],
+        request: RetrieveConfig,
+        vectors: Vectors | None = None,
+        names: Sequence[tuple[str, str]] = (),
+    ) -> TopK:
         """The best units of every question, by table shard and row; see `texts` and `hits`. All questions are encoded
         together, if the retriever needs vectors and `vectors`, float32 (n, d), does not give them."""
-        return self._search(Questions(questions, lambda texts: self._encoded(texts, vectors)), request)
+        return self._search(Questions(questions, lambda texts: self._encoded(texts, vectors), names), request)
 
     def _encoded(self, texts: Sequence[str], vectors: Vectors | None) -> Vectors:
         return self.encoder.encode_questions(texts).vectors if vectors is None else vectors
@@ -170,7 +176,8 @@ class Retrieve(Stage):
         return self.config.identity()
 
     def method_identity(self) -> dict[str, Any]:
-        return {"retriever": self.config.retriever, "version": self.retriever.version}
+        own = self.retriever.identity() if hasattr(self.retriever, "identity") else {}
+        return {"retriever": self.config.retriever, "version": self.retriever.version, **own}
 
     def shards(self) -> list[int]:
         return [record.shard for record in self.inputs["asked"].completed().shards]
@@ -180,9 +187,10 @@ class Retrieve(Stage):
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         searcher = _searcher(self.index.name, tuple(self.index.located(self.store).items()))
-        asked = self.inputs["asked"].read(shard, columns=["question_id", "text"])
+        asked = self.inputs["asked"].read(shard, columns=["question_id", "source_id", "text"])
         vectors = self._vectors(shard) if "question_vectors" in self.inputs else None
-        top = searcher.search(asked["text"].to_pylist(), self.config, vectors)
+        names = [(str(row["question_id"]), row["source_id"]) for row in asked.to_pylist()]
+        top = searcher.search(asked["text"].to_pylist(), self.config, vectors, names)
         rows, ranks = np.nonzero(top.rows >= 0)
         unit, table = self.retriever.unit, table_of(self.retriever.unit)
         shards, places = top.shards[rows, ranks], top.rows[rows, ranks]

@@ -1,6 +1,6 @@
 """An index opened for searching: its shards are mapped and its rows read as a search needs them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -101,6 +101,17 @@ class OpenedIndex:
     @property
     def alpha(self) -> float | None:
         return self.config.alpha
+
+    def called(self, names: Collection[str]) -> dict[str, tuple[int, int, int]]:
+        """Of the passages that their source, or their content id, calls so: id, table shard and row."""
+        wanted, places = set(names), dict[str, tuple[int, int, int]]()
+        for record in self.manifests["passages"].shards:
+            rows = self.artifacts["passages"].read(record.shard, columns=["passage_id", "source_id"])
+            pairs = zip(rows["passage_id"].to_pylist(), rows["source_id"].to_pylist(), strict=True)
+            for row, (identity, name) in enumerate(pairs):
+                for key in wanted.intersection((name, str(identity))):
+                    places.setdefault(key, (identity, record.shard, row))
+        return places
 
     def nearest(self, unit: Unit, queries: Vectors, k: int, nprobe: int | None, ef_search: int | None) -> TopK:
         """The k units of greatest inner product with every query, float32 (n, width), by table shard and row.

@@ -3,7 +3,7 @@
 A retriever knows no files: it asks an `Index` for what is near a vector, or for what shares words with a text.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Protocol
@@ -17,10 +17,12 @@ from storage.indexes.topk import TopK
 
 @dataclass(frozen=True)
 class Questions:
-    """A batch of questions; they are encoded when somebody asks for their vectors, float32 (n, d), and once."""
+    """A batch of questions; they are encoded when somebody asks for their vectors, float32 (n, d), and once. `names`:
+    each one's content id and what its source calls it; none where they were typed."""
 
     texts: Sequence[str]
     encode: Callable[[Sequence[str]], Vectors]
+    names: Sequence[tuple[str, str]] = ()
 
     @cached_property
     def vectors(self) -> Vectors:
@@ -57,6 +59,10 @@ class Index(Protocol):
     def matching(self, unit: Unit, words: Sequence[Sequence[str]], k: int) -> TopK:
         """The k units of greatest BM25 score for every question, given as its words; a unit that shares none
         of them is no match."""
+        ...
+
+    def called(self, names: Collection[str]) -> dict[str, tuple[int, int, int]]:
+        """Of the passages that their source, or their content id, calls so: id, table shard and row."""
         ...
 
 

@@ -1,0 +1,151 @@
+"""`run_file`: rankings that another tool made, read from a file in the place of a search.
+
+A TREC run has a line `question Q0 passage rank score tag` a passage; its order is that of the scores, as trec_eval has
+it, and of equal ones that of the ranks. Questions and passages are called as `vitalfew export run` calls them: by
+their source's names, white space and "%" as in URLs or as they are, or by their content ids. A file whose first
+character is a bracket has `ctxs` as the data set `ctxs` reads them (DPR, Self-RAG): questions by their id or text (of
+multiple choice the first line), contexts by their text, in the file's order.
+
+The file is read once for every batch of questions, of which alone the rankings are kept. A question that it lacks has
+no hits; a passage that the index lacks, and one that is ranked twice, is an error that names the line.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, NamedTuple
+from urllib.parse import unquote
+
+import numpy as np
+from pydantic import ConfigDict, Field
+
+from configs.loading import ConfigError
+from configs.schema import RetrieveConfig, Unit
+from configs.section import NOT_IN_FINGERPRINT, AbsolutePath
+from storage import files
+from storage.ids import passage_id
+from storage.indexes.topk import NOTHING, TopK
+from tasks.datasets.base import InputError
+from tasks.datasets.delimited import lines_of
+from tasks.datasets.files import RowError, check_source, id_of, list_of, object_of, open_source, text_of
+from tasks.datasets.rows import json_rows
+from tasks.retrievers.base import Index, Questions
+
+_EXPECTS = "a TREC run, or questions with ctxs"
+
+
+class _Ranked(NamedTuple):
+    """A passage by its name, with the place in the file that names it."""
+
+    passage: str
+    score: float
+    rank: float
+    number: int
+
+
+class RunFile:
+    """What another tool retrieved: a TREC run, or the contexts (ctxs) of DPR and Self-RAG; of an index's passages."""
+
+    example: ClassVar[tuple[str, ...]] = ("retrieve.file=naive.run",)
+
+    class Options(RetrieveConfig):
+        model_config = ConfigDict(extra="forbid")
+
+        file: Annotated[AbsolutePath | None, NOT_IN_FINGERPRINT] = Field(
+            None, description="The file of rankings: a TREC run, or questions with ctxs."
+        )
+
+    version: ClassVar[str] = "1"
+    dense: ClassVar[bool] = False
+    keywords: ClassVar[bool] = False
+    unit: Unit = "passage"
+
+    def __init__(self, options: Options) -> None:
+        """Raises ConfigError, InputError where there is no such file."""
+        if options.file is None:
+            raise ConfigError("retriever 'run_file' reads a file of rankings: --set retrieve.file=FILE")
+        self.file: Path = options.file
+        check_source(self.file)
+
+    def identity(self) -> dict[str, Any]:
+        """The file's content."""
+        return {"file": files.checksum(self.file)}
+
+    def check(self, index: Index) -> None:
+        """Every index of passages can answer."""
+
+    def retrieve(self, questions: Questions, index: Index, k: int) -> TopK:
+        """Raises InputError."""
+        keys = {key: place for place, known in enumerate(_keys(questions)) for key in reversed(known)}
+        rankings: dict[int, dict[str, _Ranked]] = {}
+        for question, ranked in self._rows(keys):
+            ranking = rankings.setdefault(question, {})
+            if ranked.passage in ranking:
+                raise InputError(
+                    f"{self.file}, line {ranked.number}: {ranked.passage!r} is ranked twice; leave one out"
+                )
+            ranking[ranked.passage] = ranked
+        best = {
+            place: sorted(ranking.values(), key=lambda ranked: (-ranked.score, ranked.rank))[:k]
+            for place, ranking in rankings.items()
+        }
+        return self._located(best, index, len(questions.texts), k)
+
+    def _located(self, best: Mapping[int, list[_Ranked]], index: Index, questions: int, k: int) -> TopK:
+        places = index.called({ranked.passage for ranking in best.values() for ranked in ranking})
+        ids, shards, rows = (np.full((questions, k), NOTHING, np.int64) for _ in range(3))
+        scores = np.zeros((questions, k), np.float32)
+        for line, ranking in best.items():
+            for column, ranked in enumerate(ranking):
+                if ranked.passage not in places:
+                    raise InputError(
+                        f"{self.file}, line {ranked.number}: index {index.name!r} has no passage {ranked.passage!r}; "
+                        "name the index that was ranked, or index the file's own contexts: vitalfew index ctxs:FILE"
+                    )
+                ids[line, column], shards[line, column], rows[line, column] = places[ranked.passage]
+                scores[line, column] = ranked.score
+        return TopK(ids, scores, shards, rows)
+
+    def _rows(self, keys: Mapping[str, int]) -> Iterator[tuple[int, _Ranked]]:
+        """Of these questions, by their keys, what is ranked for them."""
+        with open_source(self.file) as source:
+            first = source.peek(1 << 12).lstrip()[:1]
+        return self._ctxs(keys) if first in (b"[", b"{") else self._trec(keys)
+
+    def _trec(self, keys: Mapping[str, int]) -> Iterator[tuple[int, _Ranked]]:
+        with open_source(self.file) as source:
+            for line in lines_of(source):
+                fields = line.text.split()
+                if not fields and not line.fault:
+                    continue
+                try:
+                    question, _, passage, rank, score, _ = fields
+                    ranked = _Ranked(unquote(passage), float(score), float(rank), line.number)
+                except ValueError as error:
+                    raise InputError(
+                        f"{self.file}, line {line.number}: not `question Q0 passage rank score tag`"
+                    ) from error
+                if (place := keys.get(unquote(question))) is not None:
+                    yield place, ranked
+
+    def _ctxs(self, keys: Mapping[str, int]) -> Iterator[tuple[int, _Ranked]]:
+        for number, row in json_rows(self.file, _EXPECTS):
+            try:
+                fields = object_of(row)
+                known = (keys.get(key) for key in (id_of(fields, "id"), text_of(fields, "question")))
+                place = next((place for place in known if place is not None), None)
+                texts = (
+                    []
+                    if place is None
+                    else [text_of(object_of(each), "text", blank=True) for each in list_of(fields, "ctxs")]
+                )
+            except RowError as error:
+                raise InputError(f"{self.file}, line {number}: {error.detail}") from error
+            for rank, text in enumerate(dict.fromkeys(filter(None, texts))):
+                yield place or 0, _Ranked(str(passage_id(text)), -float(rank), rank, number)
+
+
+def _keys(questions: Questions) -> Iterator[tuple[str, ...]]:
+    """What every question may be called, the surest first."""
+    names = questions.names or [("", "")] * len(questions.texts)
+    for (identity, name), text in zip(names, questions.texts, strict=True):
+        yield tuple(filter(None, (identity, name, text, text.partition("\n")[0])))
