@@ -124,7 +124,7 @@ class Ask(Stage):
         load = self.inputs["passages"]
         return [load.path(record.shard, table) for record in load.completed().shards]
 
-    def _ids(self) -> np.ndarray:
+    def ids(self) -> np.ndarray:
         """The ids of the chosen questions, int64, in order. Raises FileNotFoundError, Damaged."""
         return files.read_array(self.prepared_file(self._chosen))
 
@@ -132,14 +132,14 @@ class Ask(Stage):
         return files.read_array(self.prepared_file(self._hashed))
 
     def shards(self) -> list[int]:
-        return list(range(-(-len(self._ids()) // self.config.batch)))
+        return list(range(-(-len(self.ids()) // self.config.batch)))
 
     def total_rows(self) -> int:
-        return len(self._ids())
+        return len(self.ids())
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         size = self.config.batch
-        ids = self._ids()[shard * size : (shard + 1) * size]
+        ids = self.ids()[shard * size : (shard + 1) * size]
         column = pc.field("question_id")
         within = (column >= int(ids[0])) & (column <= int(ids[-1]))
         # Both are in the order of ids: a shard of these questions lies in few of those that were loaded.

@@ -1,5 +1,6 @@
 """generate: question and evidence → candidates. Answers of earlier runs are reused."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -11,6 +12,7 @@ from configs.section import NOT_IN_FINGERPRINT
 from storage import files, schemas
 from storage.artifacts import Artifact, fingerprint
 from storage.ids import content_id
+from storage.manifests import Manifest
 from tasks.generators import prompts
 from tasks.generators.base import Generator, Prompt
 from tasks.models.engines.base import Completion
@@ -28,6 +30,8 @@ class Due(NamedTuple):
     candidate: int
     ranks: list[int]
     prompt: Prompt
+    key: int
+    """`prompt_id`: of the prompt and of all else that its answer depends on."""
 
 
 class Generate(Stage):
@@ -84,16 +88,28 @@ class Generate(Stage):
 
     def prepare(self, progress: Progress) -> None:
         """Choose the artifacts whose answers are reused, once: a run that resumes after a kill reuses the same."""
+        files.write_json(self._bases, [str(path.relative_to(self.store)) for path in self.paths(self.earlier())])
+
+    def earlier(self) -> list[Manifest]:
+        """The finished artifacts of this stage's store whose answers are those that it would get itself."""
         answering = self._answering(self.description())
-        bases = []
+        found = []
         for directory in files.folders(self.store / self.table):
             other = Artifact(self.store, self.table, directory.name)
             manifest = other.recorded_manifest()
             if manifest is None or manifest.version != self.version:  # another version's rows have other columns
                 continue
             if self._answering({"config": manifest.config, "method": manifest.method}) == answering:
-                bases += [str(other.path(record.shard).relative_to(self.store)) for record in manifest.shards]
-        files.write_json(self._bases, bases)
+                found.append(manifest)
+        return found
+
+    def paths(self, manifests: Sequence[Manifest]) -> list[Path]:
+        """Where the candidates of some artifacts lie."""
+        return [
+            Artifact(self.store, *manifest.artifact.split("/")).path(record.shard)
+            for manifest in manifests
+            for record in manifest.shards
+        ]
 
     def _answering(self, description: dict[str, Any]) -> str:
         """The fingerprint of everything that an answer depends on besides the prompt."""
@@ -105,12 +121,10 @@ class Generate(Stage):
         return fingerprint(config=config, generator=description["method"]["generator"])
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
-        asked = self.inputs["asked"].read(shard, columns=["question_id", "text"]).to_pylist()
-        due, computed = self._due(asked, shard)
-        answering = self._answering(self.description())
+        due, computed = self.due(shard)
         requests = [candidate.prompt for candidate in due]
-        ids = [content_id(answering, prompt.text, prompt.question, *prompt.contexts) for prompt in requests]
-        known = self._known(ids)
+        ids = [candidate.key for candidate in due]
+        known = self.known(ids, [self.store / base for base in files.read_json(self._bases)])
         first = {key: place for place, key in reversed([*enumerate(ids)])}
         new = sorted(place for key, place in first.items() if key not in known)
         progress(len(due) - len(new), 0)
@@ -125,10 +139,13 @@ class Generate(Stage):
         tokens = computed + sum(answer.prompt_tokens + answer.completion_tokens for answer in completions)
         notes = {"reused": len(due) - len(new), "errors": sum(bool(row["error"]) for row in rows)}
         table = pa.Table.from_pylist(rows, schemas.CANDIDATES)
-        return ShardResult(len(asked), {"candidates": table}, tokens=tokens, notes=notes)
+        questions = len({candidate.question_id for candidate in due})
+        return ShardResult(questions, {"candidates": table}, tokens=tokens, notes=notes)
 
-    def _due(self, asked: list[dict[str, Any]], shard: int) -> tuple[list[Due], int]:
-        """All candidates of a shard's questions with their prompts, and the tokens that it took to determine them."""
+    def due(self, shard: int) -> tuple[list[Due], int]:
+        """All candidates of a shard with their prompts, and the tokens that it took to determine them."""
+        asked = self.inputs["asked"].read(shard, columns=["question_id", "text"]).to_pylist()
+        answering = self._answering(self.description())
         contexts = self._contexts(shard)
         without, computed = self._without_contexts(asked)
         due = []
@@ -138,7 +155,9 @@ class Generate(Stage):
             ranks = range(1, len(given) + 1)
             sets = [[rank] for rank in ranks] if self.config.per_context and given else [[*ranks]]
             for number, ranks_of in enumerate(sets):
-                due.append(Due(key, number, ranks_of, self._prompt(text, tuple(given[rank - 1] for rank in ranks_of))))
+                prompt = self._prompt(text, tuple(given[rank - 1] for rank in ranks_of))
+                identity = content_id(answering, prompt.text, prompt.question, *prompt.contexts)
+                due.append(Due(key, number, ranks_of, prompt, identity))
         return due, computed
 
     def _without_contexts(self, asked: list[dict[str, Any]]) -> tuple[set[int], int]:
@@ -160,9 +179,9 @@ class Generate(Stage):
                 contexts[question] = (*contexts.get(question, ()), text)
         return contexts
 
-    def _known(self, ids: list[int]) -> dict[int, dict[str, Any]]:
-        """The answers of earlier runs to these prompts; failed ones are not reused."""
-        paths = [path for base in files.read_json(self._bases) if files.exists(path := self.store / base)]
+    def known(self, ids: Sequence[int], paths: Sequence[Path]) -> dict[int, dict[str, Any]]:
+        """The answers that these files of earlier runs have to prompts; failed ones are not reused."""
+        paths = [path for path in paths if files.exists(path)]
         columns = ", ".join(field.name for field in schemas.CANDIDATES if field.name not in OF_ROW)
         if not paths:
             return {}

@@ -130,10 +130,11 @@ METHODS: dict[str, dict[str, str]] = {
 
 
 class UnknownName(ValueError):
-    """An unknown name; the message lists the known names and suggests the nearest."""
+    """An unknown name; the message lists the known names and suggests the nearest. `besides`: what else it can be."""
 
-    def __init__(self, what: str, name: str, known: list[str]) -> None:
-        super().__init__(f"unknown {what} {name!r}{nearest(name, known)}; known: {', '.join(known)}")
+    def __init__(self, what: str, name: str, known: list[str], besides: str = "") -> None:
+        other = f"; {besides}" if besides else ""
+        super().__init__(f"unknown {what} {name!r}{nearest(name, known)}; known: {', '.join(known)}{other}")
 
 
 def nearest(name: str, known: list[str]) -> str:

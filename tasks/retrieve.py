@@ -160,15 +160,22 @@ class Retrieve(Stage):
     section: ClassVar[str] = "retrieve"
 
     def __init__(
-        self, store: Path, asked: Artifact, vectors: Artifact | None, index: NamedIndex, config: RetrieveConfig
+        self,
+        store: Path,
+        asked: Artifact,
+        vectors: Artifact | None,
+        index: NamedIndex,
+        config: RetrieveConfig,
+        corpora: Path | None = None,
     ) -> None:
         """`vectors`: of the questions; None for a retriever that needs none. `index`: its artifacts are searched,
-        whatever its name stands for when the stage works."""
+        whatever its name stands for when the stage works; `corpora`: the store that they lie in, if it is another."""
         self.index = index
+        self.corpus = index.located(corpora or store)
         options = with_options(config, "retrieve")
         self.retriever: Retriever = make(options, "retrieve")
         inputs = {"asked": asked} | ({"question_vectors": vectors} if vectors else {})
-        super().__init__(store, index.located(store) | inputs, options)
+        super().__init__(store, self.corpus | inputs, options)
 
     config: RetrieveConfig
 
@@ -186,7 +193,7 @@ class Retrieve(Stage):
         return self.inputs["asked"].completed().rows["asked"]
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
-        searcher = _searcher(self.index.name, tuple(self.index.located(self.store).items()))
+        searcher = _searcher(self.index.name, tuple(self.corpus.items()))
         asked = self.inputs["asked"].read(shard, columns=["question_id", "source_id", "text"])
         vectors = self._vectors(shard) if "question_vectors" in self.inputs else None
         names = [(str(row["question_id"]), row["source_id"]) for row in asked.to_pylist()]

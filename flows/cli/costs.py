@@ -82,17 +82,23 @@ def _figure(place: int, value: float) -> str:
 
 def _quoted(connection: "DuckDBPyConnection", run: str) -> None:
     pairs = ", ".join(f"q.quoted_{name}, q.{name}" for name in _QUOTED.values())  # both keep a divisor
-    rows = connection.execute(f"SELECT q.stage, {pairs} FROM quoted(?) AS q", [run]).fetchall()
+    rows: dict[str, list[float | None]] = {}
+    for stage, *figures in connection.execute(f"SELECT q.stage, {pairs} FROM quoted(?) AS q", [run]).fetchall():
+        rows[stage] = [*map(_sum, rows[stage], figures)] if stage in rows else figures
     if not rows:
         return
     table = Table("stage", box=None, header_style="bold", pad_edge=False)
     for head in _QUOTED:
         table.add_column(head, justify="right")
-    for stage, *figures in rows:
+    for stage, figures in rows.items():
         sides = zip(figures[::2], figures[1::2], strict=True)
         table.add_row(stage, *(f"{_short(quoted)} → {_short(true)}" for quoted, true in sides))
     out.print("\nQuoted → truth:")
     out.print(table)
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return other if one is None else one if other is None else one + other
 
 
 def _short(value: float | None) -> str:

@@ -18,7 +18,6 @@ from flows.cli.terminal import (
     StoreOption,
     VerboseOption,
     WorkersOption,
-    err,
     explained_errors,
     layers,
     out,
@@ -60,35 +59,6 @@ def flow() -> Callable[[IndexCorpus], "Outcome"]:
     from flows.index_corpus import index_corpus
 
     return index_corpus
-
-
-def plan(
-    datasets: Annotated[list[str], typer.Argument(metavar="DATASET", help="FORMAT:PATH?option=value; see `datasets`.")],
-    store: StoreOption = DEFAULT_STORE,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
-    workers: WorkersOption = None,
-    runner: RunnerOption = None,
-    verbose: VerboseOption = False,
-) -> None:
-    """Quote what `index` would take, stage by stage: rows, tokens, time, memory, disk, USD.
-
-    Looks through the sources for some seconds and runs the stages on a sample of some hundred passages. Exit status 1
-    if the disk has too little room. After the run, `index` shows quote and truth side by side (SQL: `ledger`).
-
-        vitalfew plan dpr_wiki:psgs_w100.tsv.gz --set encode.context=late --workers 16
-    """
-    prepare(verbose)
-    with explained_errors():
-        from flows.pipelines.graph import graph
-        from flows.pipelines.quote.quote import quote
-
-        given = {"store": store, "workers": workers, "runner": runner and runner.value, "name": "planned"}
-        parameters = build(IndexCorpus, *layers(config, assignments, datasets=datasets, **given))
-        with err.status("Looking through the sources and trying a sample …"):
-            quoted = quote(graph(parameters))
-        show.planned(out, parameters, quoted)
-        quoted.check()
 
 
 def search(

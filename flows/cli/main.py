@@ -15,6 +15,7 @@ from flows.cli import demo as demo_cli
 from flows.cli import evaluate as evaluation_cli
 from flows.cli import index as index_cli
 from flows.cli import methods as methods_cli
+from flows.cli import plan as plan_cli
 from flows.cli import significance as significance_cli
 from flows.cli import sql as sql_cli
 from flows.cli import tables
@@ -58,7 +59,7 @@ def _options(
 
 app.command()(demo_cli.demo)
 app.command(epilog=settings_help(IndexCorpus))(index_cli.index)
-app.command(epilog=settings_help(IndexCorpus))(index_cli.plan)
+app.command(epilog=settings_help(IndexCorpus))(plan_cli.plan)
 app.command(epilog=settings_help(Search))(index_cli.search)
 app.command(epilog=settings_help(Experiment, Method))(evaluation_cli.evaluate)
 app.command()(evaluation_cli.experiments)

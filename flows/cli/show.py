@@ -54,51 +54,6 @@ def indexed(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
     )
 
 
-def planned(out: Console, parameters: IndexCorpus, quoted: Any) -> None:
-    """Print a quote, stage by stage, with its basis."""
-    survey = quoted.survey
-    read = "all" if survey.complete else f"{survey.share:.1%}"
-    about = "" if survey.complete else "about "
-    out.print(f"Read {read} of the sources: {about}{survey.passages:,.0f} passages, {survey.questions:,.0f} questions.")
-    if quoted.known:
-        out.print(
-            f"The store has the vectors of {quoted.known:.1%} of the passages already: they are not encoded again."
-        )
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("stage")
-    for column in ("rows", "tokens", "wall s", "CPU s", "peak MiB", "disk MiB", "USD"):
-        table.add_column(column, justify="right")
-    for quote in quoted.stages:
-        if quote.stage in quoted.there:
-            table.add_row(quote.stage, "there already")
-        else:
-            table.add_row(
-                quote.stage,
-                f"{quote.rows:,}",
-                f"{quote.tokens:,}" if quote.tokens else "",
-                f"{quote.wall_seconds:,.1f}",
-                f"{quote.cpu_seconds:,.1f}",
-                f"{quote.peak_memory_bytes >> 20:,}",
-                f"{quote.disk_bytes / 2**20:,.1f}",
-                f"{quote.usd:.5f}",
-            )
-    out.print(table)
-    workers = quoted.stages[0].workers
-    out.print(
-        f"With {workers} {'worker' if workers == 1 else 'workers'} ({parameters.runner}): "
-        f"{_duration(quoted.wall_seconds)}, start-up of {quoted.start_seconds:,.0f} s included; "
-        f"{sum(quote.usd for quote in quoted.stages):.4f} USD at configs/prices.yaml; "
-        f"{quoted.disk_bytes / 2**30:,.2f} GiB of the {quoted.free_bytes / 2**30:,.1f} GiB that are free."
-    )
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:,.0f} s"
-    hours, minutes = divmod(round(seconds / 60), 60)
-    return f"{hours:,} h {minutes} min" if hours else f"{minutes} min"
-
-
 def _quote_and_truth(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
     """Print the ledger's rows of this run's new artifacts, if any of them was quoted."""
     from storage.catalog.database import query

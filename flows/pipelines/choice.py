@@ -57,7 +57,7 @@ class ChoicePlan(EvaluationPlan):
         if stage.name != "ask":
             return
         for need in (None, *(need for need in self.metric.needs if need in _GOLD)):
-            count = manifest.rows["asked"] if need is None else _having(self.store, manifest, _GOLD[need])
+            count = manifest.rows["asked"] if need is None else _having(stage.store, manifest, _GOLD[need])
             if count < MIN_QUESTIONS:
                 what = f" have {need}, which {self.metric.name} needs" if need else ""
                 raise InputError(
@@ -67,10 +67,21 @@ class ChoicePlan(EvaluationPlan):
 
     def done(self) -> bool:
         """Whether there is nothing to do for either half."""
-        if not super().done():
-            return False
-        manifests = {manifest.artifact: manifest for stage in self.stages if (manifest := self.manifest(stage))}
-        return self._test(manifests, "").done()
+        return super().done() and self._test(self._finished(), "").done()
+
+    def alternatives(self) -> list[list[EvaluationPlan]]:
+        """The development half; the test half by what was chosen, or by each option where nothing is chosen yet."""
+        if super().done():
+            return [[self], [self._test(self._finished(), "")]]
+        ways: dict[str, list[Option]] = {}
+        for option in self.options:
+            ways.setdefault(option.of, []).append(option)
+        most = max(map(len, ways.values()))
+        taken = ({of: way[min(place, len(way) - 1)] for of, way in ways.items()} for place in range(most))
+        return [[self], [EvaluationPlan(_of_test(self.whole, each)) for each in taken]]
+
+    def _finished(self) -> dict[str, Manifest]:
+        return {manifest.artifact: manifest for stage in self.stages if (manifest := self.manifest(stage))}
 
     def run(self, execute: Execute) -> Evaluated:
         development = super().run(execute)

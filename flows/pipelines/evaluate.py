@@ -67,11 +67,20 @@ class EvaluationPlan(Plan):
         every = (stage for stages in self.by_method.values() for stage in stages.values())
         super().__init__(parameters, parameters.name, every)
 
+    @property
+    def ask(self) -> Stage:
+        """The stage that chooses the questions, which all methods share."""
+        return next(iter(self.by_method.values()))["ask"]
+
     def methods(self) -> dict[str, dict[str, str]]:
         return {
             method: {stage.table: stage.artifact.name for stage in stages.values()}
             for method, stages in self.by_method.items()
         }
+
+    def alternatives(self) -> "list[list[EvaluationPlan]]":
+        """The evaluations of a run, one after the other; of each the plans of which one will be executed."""
+        return [[self]]
 
     def run(self, execute: Execute) -> Evaluated:
         outcome = super().run(execute)
@@ -83,28 +92,36 @@ class EvaluationPlan(Plan):
         return Evaluated(outcome.run, outcome.manifests, outcome.reused, self.store, methods)
 
 
-def evaluation_stages(parameters: Evaluate) -> Stages:
-    """Of parameters whose methods name their index."""
+def evaluation_stages(parameters: Evaluate, corpora: Path | None = None) -> Stages:
+    """Of parameters whose methods name their index. `corpora`: the store of the indexes, and of questions that are
+    loaded already, if it is another than the one that is written to."""
     store = parameters.store.absolute()
-    indexes = _indexes(store, parameters)
+    corpora = (corpora or store).absolute()
+    indexes = _indexes(corpora, parameters)
     shared: dict[str, Stage] = {}
     if parameters.questions.dataset:
-        shared["load"] = Load(store, (parameters.questions.dataset,), LoadConfig())
+        shared["load"] = _load(store, corpora, parameters.questions.dataset)
         questions = shared["load"].artifact
     elif indexes:
-        questions = next(iter(indexes.values())).located(store)["passages"]
+        questions = next(iter(indexes.values())).located(corpora)["passages"]
     else:
         raise ConfigError(
             "which questions? Name an index (--index NAME) or a data set (--set questions.dataset=FORMAT:PATH)"
         )
     ask = shared["ask"] = Ask(store, questions, parameters.questions)
-    check_indexes(store, parameters, indexes)
+    check_indexes(corpora, parameters, indexes)
     stages = {
-        method.name: {**shared, **_method_stages(store, method, ask.artifact, indexes, parameters)}
+        method.name: {**shared, **_method_stages(store, corpora, method, ask.artifact, indexes, parameters)}
         for method in parameters.methods
     }
     check_further(parameters, stages)
     return stages
+
+
+def _load(store: Path, corpora: Path, dataset: str) -> Load:
+    """The stage that loads questions, in the store that has them already, else in the one that is written to."""
+    there = Load(corpora, (dataset,), LoadConfig())
+    return there if corpora == store or there.artifact.manifest() else Load(store, (dataset,), LoadConfig())
 
 
 def _indexes(store: Path, parameters: Evaluate) -> dict[str, NamedIndex]:
@@ -128,22 +145,27 @@ def check_indexes(store: Path, parameters: Evaluate, indexes: Mapping[str, Named
 
 
 def _method_stages(
-    store: Path, method: Method, asked: Artifact, indexes: Mapping[str, NamedIndex], parameters: Evaluate
+    store: Path,
+    corpora: Path,
+    method: Method,
+    asked: Artifact,
+    indexes: Mapping[str, NamedIndex],
+    parameters: Evaluate,
 ) -> dict[str, Stage]:
     line = _Line(store, method, asked)
     units: dict[Unit, Artifact] = {}
     if method.retrieve and method.index:
         index = indexes[method.index]
-        corpus = index.located(store)
+        corpus = index.located(corpora)
         units = {unit: corpus[table_of(unit)] for unit in get_args(Unit) if table_of(unit) in corpus}
-        retrieve = Retrieve(store, asked, None, index, method.retrieve)
+        retrieve = Retrieve(store, asked, None, index, method.retrieve, corpora)
         refiner = make(method.refine, "refine")
         vectors = None
         if retrieve.retriever.dense or refiner.needs_vectors:
             encoding = as_recorded(EncodeConfig.model_validate(index.config["encode"]), "encode").without({"device"})
             vectors = line.add(EncodeQuestions(store, asked, encoding))
         if retrieve.retriever.dense:
-            retrieve = Retrieve(store, asked, vectors, index, method.retrieve)
+            retrieve = Retrieve(store, asked, vectors, index, method.retrieve, corpora)
         hits = line.add(retrieve)
         if method.label:
             line.add(Label(store, asked, hits, corpus["passages"], method.label))

@@ -23,8 +23,8 @@ class StageProgress:
     `hook(percent, line)` is called every few seconds; `line` has rows, tokens per second and the time left.
     """
 
-    def __init__(self, stage: str, hook: Callable[[float, str], None] | None = None) -> None:
-        self.stage, self.hook = stage, hook
+    def __init__(self, stage: str, hook: Callable[[float, str], None] | None = None, unit: str = "rows") -> None:
+        self.stage, self.hook, self.unit = stage, hook, unit
         self.total = self.rows = self.tokens = 0
         self._bar: Progress | None = None
 
@@ -35,7 +35,7 @@ class StageProgress:
                 TextColumn("{task.description:<8}"),
                 BarColumn(),
                 MofNCompleteColumn(),
-                TextColumn("rows"),
+                TextColumn(self.unit),
                 TextColumn("{task.fields[speed]}"),
                 TimeElapsedColumn(),
                 TextColumn("left"),
@@ -61,6 +61,12 @@ class StageProgress:
         if self._bar:
             self._bar.reset(self._task, total=total, speed="")
 
+    def reach(self, rows: int, total: int) -> None:
+        """So many of `total` rows are done."""
+        if rows < self.rows or total != self.total:
+            self.expect(total)
+        self.add(rows - self.rows, 0)
+
     def add(self, rows: int, tokens: int) -> None:
         self.rows += rows
         self.tokens += tokens
@@ -76,7 +82,7 @@ class StageProgress:
 
     def line(self) -> str:
         """'1,024 of 9,179 rows, 16,204 tokens/s, 38 s left'."""
-        parts = [f"{self.rows:,} of {self.total:,} rows" if self.total else f"{self.rows:,} rows"]
+        parts = [f"{self.rows:,} of {self.total:,} {self.unit}" if self.total else f"{self.rows:,} {self.unit}"]
         if self.tokens:
             parts.append(self._speed())
         if 0 < self.rows < self.total:

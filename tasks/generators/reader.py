@@ -109,6 +109,8 @@ class Reader(Generator):
         return model.for_inference(self.device, self.batch_tokens)
 
     def generate(self, prompts: Sequence[Prompt], tick: Tick = no_tick) -> list[Completion]:
+        if any(prompt.contexts for prompt in prompts):
+            _ = self.model  # loading it is in no answer's seconds
         began = time.perf_counter()
         texts = [text for prompt in prompts for text in (prompt.question, *prompt.contexts)]
         encodings = encoded(self.tokenizer, texts) if texts else {}

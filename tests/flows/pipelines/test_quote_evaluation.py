@@ -1,0 +1,237 @@
+"""`vitalfew plan` of an evaluation: tokens as they then are, what is there for nothing, and no request to a server."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from configs.loading import merged
+from flows.cli.main import app
+from flows.pipelines.evaluate import EvaluationPlan
+from flows.pipelines.graph import graph
+from flows.pipelines.quote.evaluation import MethodQuote, QuotedEvaluation, quote_evaluation
+from storage.runs import IndexNotFound
+from tasks.critique import Critique
+from tasks.datasets.base import InputError
+from tasks.generate import Generate
+from tasks.retrieve import Retrieve
+from tests.support import evaluating
+from tests.support.evaluating import copied
+from tests.support.indexing import contents, index, sql
+from tests.support.paid import PaidServer
+
+FAKE = {"generator": "tests.support.fakes:FirstWords"}
+SETTINGS: dict[str, Any] = {
+    "index": "test",
+    "questions": {"batch": 16},
+    "generate": FAKE,
+    "retrieve": {"top_k": 5},
+    "methods": {
+        "none": {"retrieve": None},
+        "naive": {"retrieve": {"retriever": "passage"}},
+        "again": {"retrieve": {"retriever": "passage"}, "refine": {"max_words": 100_000}},
+        "several": {
+            "generate": {"per_context": True},
+            "critique": {"critic": "tests.support.fakes:WordCritic"},
+            "select": {},
+        },
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    store = tmp_path_factory.mktemp("indexed")
+    index(store, "synthetic:passages=120,questions=90,seed=3")
+    return store
+
+
+@pytest.fixture
+def store(indexed: Path, tmp_path: Path) -> Path:
+    """A store of its own with an index in it."""
+    return copied(indexed, tmp_path / "store")
+
+
+@pytest.fixture
+def server() -> Iterator[PaidServer]:
+    with PaidServer() as server:
+        yield server
+
+
+def planned(store: Path, settings: Mapping[str, Any] = SETTINGS, **given: Any) -> EvaluationPlan:
+    plan = graph(evaluating.parameters(store, settings, **given))
+    assert isinstance(plan, EvaluationPlan)
+    return plan
+
+
+def by_method(quoted: QuotedEvaluation, part: int = 0) -> dict[str, MethodQuote]:
+    return {row.method: row for row in quoted.parts[part].methods}
+
+
+def ledger(store: Path, stage: str) -> list[tuple[int, int]]:
+    return sql(store, f"SELECT quoted_tokens, tokens FROM ledger WHERE stage = '{stage}' AND tokens > 0")
+
+
+def test_a_quote_is_near_what_is_then_paid(store: Path) -> None:
+    quoted = quote_evaluation(planned(store))
+    rows = by_method(quoted)
+    questions = quoted.parts[0].questions
+    assert [rows[name].prompts for name in rows] == [questions, questions, 0, 5 * questions]
+    assert rows["several"].critic_tokens == 7 * 5 * questions
+    assert rows["again"].tokens == 0  # the prompts of naive, which are asked once
+    evaluating.run(store, SETTINGS)
+    pairs = [pair for stage in (Generate.name, Critique.name, "encode_questions") for pair in ledger(store, stage)]
+    assert len(pairs) == 5
+    assert all(quoted_tokens == pytest.approx(tokens, rel=0.1) for quoted_tokens, tokens in pairs)
+    stages = {stage for (stage,) in sql(store, "SELECT stage FROM ledger")}
+    assert {"ask", "retrieve", "refine", "generate", "critique", "select", "score"} <= stages
+    shown = CliRunner().invoke(app, ["costs", "trial", "--store", str(store)])
+    assert "Quoted → truth" in shown.output
+
+
+def test_a_second_run_is_quoted_by_the_answers_of_the_first(store: Path) -> None:
+    evaluating.run(store, SETTINGS, questions={"sample": 40})
+    quoted = quote_evaluation(planned(store, questions={"sample": 40, "seed": 7}))
+    assert any("as in earlier answers" in basis for basis in quoted.bases)
+    evaluating.run(store, SETTINGS, questions={"sample": 40, "seed": 7})
+    for stage in (Generate.name, Critique.name):
+        pairs = ledger(store, stage)
+        assert sum(pair[0] for pair in pairs) == pytest.approx(sum(pair[1] for pair in pairs), rel=0.25)
+
+
+def test_a_plan_leaves_nothing_in_the_store_but_quotes(store: Path) -> None:
+    def there() -> set[Path]:
+        files = (path.relative_to(store) for path in store.rglob("*") if path.is_file())
+        return {path for path in files if path.parts[0] != "quotes"}
+
+    before, bytes_before = there(), contents(store)
+    quote_evaluation(planned(store))
+    assert there() == before
+    assert contents(store) == bytes_before
+
+
+def test_what_is_finished_costs_nothing(store: Path) -> None:
+    evaluating.run(store, SETTINGS)
+    quoted = quote_evaluation(planned(store))
+    assert all(row.there and not row.tokens for row in quoted.methods)
+    assert quoted.wall_seconds == 0
+    # the same prompts under another method: nothing is asked
+    other = merged(SETTINGS, {"methods": {"naive": {"refine": {"max_words": 90_000}}}})
+    row = by_method(quote_evaluation(planned(store, other)))["naive"]
+    assert (row.there, row.prompts, row.tokens) == (False, 0, 0)
+
+
+def test_shards_that_are_done_cost_nothing(store: Path) -> None:
+    """A run that was killed after two of its shards, of 16 questions each."""
+    whole = by_method(quote_evaluation(planned(store)))["naive"]
+    plan = planned(store)
+    stages = plan.by_method["naive"]
+    for name in ("ask", "encode_questions", Retrieve.name, "refine"):
+        stages[name].run("before")
+    generate = stages[Generate.name]
+    generate.run_preparation("before", lambda rows, tokens: None)
+    generate.open()
+    for shard in (0, 1):
+        generate.run_shard(shard, "before", lambda rows, tokens: None)
+    row = by_method(quote_evaluation(planned(store)))["naive"]
+    assert row.prompts == whole.prompts - 32
+    assert row.tokens_in == pytest.approx(whole.tokens_in * row.prompts / whole.prompts, rel=0.01)
+
+
+def paid(server: PaidServer) -> dict[str, Any]:
+    generate = {"generator": "openai", "model": "tiny", "base_url": server.url, "max_tokens": 40, "temperature": 0}
+    judge = {"critic": "judge", "engine": "openai", "model": "tiny", "base_url": server.url}
+    return merged(
+        SETTINGS,
+        {
+            "generate": generate,
+            "methods": {"again": {"refine": {"max_words": 20}}, "several": {"critique": {**judge}}},
+        },
+    )
+
+
+def test_a_server_is_sent_nothing(store: Path, server: PaidServer) -> None:
+    quoted = quote_evaluation(planned(store, paid(server)))
+    assert not server.asked
+    rows = by_method(quoted)
+    assert rows["naive"].tokens_out == 40 * rows["naive"].prompts  # the most that it may cost
+    assert rows["several"].critic_tokens > 3 * rows["several"].prompts
+    assert any("tiny was sent nothing" in basis and "max_tokens=40" in basis for basis in quoted.bases)
+    assert any("the time of openai:tiny is not known" in basis for basis in quoted.bases)
+
+
+def test_a_server_that_was_asked_before_is_quoted_by_its_own_counts(store: Path, server: PaidServer) -> None:
+    settings = paid(server)
+    evaluating.run(store, settings, questions={"sample": 40})
+    requests = len(server.prompts())
+    quoted = quote_evaluation(planned(store, settings, questions={"sample": 40, "seed": 7}))
+    assert len(server.prompts()) == requests
+    assert any("characters a token (as earlier prompts)" in basis for basis in quoted.bases)
+    evaluating.run(store, settings, questions={"sample": 40, "seed": 7})
+    pairs = ledger(store, Generate.name)
+    assert len(pairs) == 4
+    assert all(quoted_tokens == pytest.approx(tokens, rel=0.25) for quoted_tokens, tokens in pairs)
+
+
+CHOICE: dict[str, Any] = {
+    **SETTINGS,
+    "choose": {"retrieve.top_k": [2, 6], "on": "development", "by": "answer_recall@5"},
+    "methods": {"none": {"retrieve": None}, "pareto": {}},
+}
+
+
+def test_a_choice_is_quoted_with_both_halves(store: Path) -> None:
+    quoted = quote_evaluation(planned(store, CHOICE))
+    assert quoted.is_open
+    assert [part.name for part in quoted.parts] == ["trial/development", "trial"]
+    few, many = (row.tokens_in for row in quoted.parts[0].methods)
+    assert few < many
+    per_question = by_method(quoted, 1)["pareto"].tokens_in / quoted.parts[1].questions
+    assert per_question == pytest.approx(many / quoted.parts[0].questions, rel=0.15)  # the dearer one
+    evaluating.run(store, CHOICE)
+    pairs = ledger(store, Generate.name)
+    assert len(pairs) == 4
+    assert all(quoted_tokens == pytest.approx(tokens, rel=0.15) for quoted_tokens, tokens in pairs)
+    again = quote_evaluation(planned(store, CHOICE))
+    assert not again.is_open
+    assert all(row.there for row in again.methods)
+
+
+def test_what_cannot_be_evaluated_is_not_quoted(store: Path) -> None:
+    with pytest.raises(IndexNotFound, match="no index 'other'"):
+        planned(store, {**SETTINGS, "index": "other"})
+    with pytest.raises(InputError, match="no question fulfils it"):
+        quote_evaluation(planned(store, questions={"where": "false"}))
+    with pytest.raises(InputError, match="development questions"):
+        quote_evaluation(planned(store, CHOICE, questions={"sample": 3}))
+
+
+@pytest.mark.parametrize("questions", [1, 5])
+def test_fewer_questions_than_a_trial_takes(store: Path, questions: int) -> None:
+    rows = by_method(quote_evaluation(planned(store, questions={"sample": questions})))
+    evaluating.run(store, SETTINGS, questions={"sample": questions})
+    assert rows["naive"].prompts == questions
+    assert all(one == other for one, other in ledger(store, Generate.name))
+
+
+def test_the_command(store: Path, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "methods:\n  naive RAG: {retrieve: {retriever: passage}}\n"
+        "generate: {generator: 'tests.support.fakes:FirstWords'}\n"
+    )
+    options = ["--store", str(store), "--runner", "serial"]
+    shown = CliRunner().invoke(app, ["plan", str(file), "--index", "test", *options])
+    assert shown.exit_code == 0, shown.output
+    assert "naive RAG" in shown.output
+    assert "With 1 worker (serial)" in shown.output
+    for arguments, said in [
+        (["quickstrat"], "did you mean 'quickstart'"),
+        (["quickstart", "--index", "none"], "no index 'none'"),
+        (["quickstart", "other", "--index", "test"], "one experiment"),
+    ]:
+        refused = CliRunner().invoke(app, ["plan", *arguments, *options])
+        assert refused.exit_code == 1
+        assert said in " ".join(refused.output.split())
