@@ -79,7 +79,7 @@ def test_a_quote_is_near_what_is_then_paid(store: Path) -> None:
     rows = by_method(quoted)
     questions = quoted.parts[0].questions
     assert [rows[name].prompts for name in rows] == [questions, questions, 0, 5 * questions]
-    assert rows["several"].critic_tokens == 7 * 5 * questions
+    assert rows["several"].critic_tokens == pytest.approx(7 * 5 * questions, rel=0.1)
     assert rows["again"].tokens == 0  # the prompts of naive, which are asked once
     evaluating.run(store, SETTINGS)
     pairs = [pair for stage in (Generate.name, Critique.name, "encode_questions") for pair in ledger(store, stage)]
