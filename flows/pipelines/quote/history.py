@@ -44,11 +44,12 @@ class Known:
 
 def speeds(store: Path) -> dict[tuple[str, str | None], Speed]:
     """By stage and model, from the ledgers of all artifacts; stages without tokens have none."""
-    ledgers = [str(files.local(path)) for path in files.find(store, "costs/*/*.parquet")]
+    ledgers = [*files.find(store, "costs/*/*.parquet")]
     if not ledgers:
         return {}
     with duckdb.connect() as connection:
-        connection.from_parquet(ledgers, union_by_name=True).create_view("paid")
+        opened = connection.from_parquet([str(files.local(path)) for path in ledgers], union_by_name=True)
+        opened.create_view("paid")
         rows = connection.sql(
             "SELECT stage, model, sum(wall_seconds) / sum(tokens), sum(cpu_seconds) / sum(tokens) FROM paid "
             "WHERE shard >= 0 AND tokens > 0 GROUP BY ALL"
@@ -82,11 +83,11 @@ def _kind(store: Path, manifest: Manifest) -> tuple[Any, ...]:
 
 
 def _length(paths: Sequence[Path]) -> tuple[float, int] | None:
-    there = [str(files.local(path)) for path in paths if files.exists(path)]
+    there = [path for path in paths if files.exists(path)]
     if not there:
         return None
     with duckdb.connect() as connection:
-        rows = connection.from_parquet(there).filter("error = ''")
+        rows = connection.from_parquet([str(files.local(path)) for path in there]).filter("error = ''")
         mean, count = rows.aggregate("avg(completion_tokens), count(*)").fetchall()[0]
     return (mean, count) if count >= ENOUGH else None
 
