@@ -31,6 +31,7 @@ METHODS: dict[str, dict[str, str]] = {
         "folder": "tasks.datasets.folder:Folder",
         "beir": "tasks.datasets.beir:Beir",
         "msmarco": "tasks.datasets.msmarco:MSMarco",
+        "msmarco_qa": "tasks.datasets.msmarco_qa:MSMarcoQA",
         "dpr_wiki": "tasks.datasets.dpr_wiki:DprWiki",
         "nq_open": "tasks.datasets.nq_open:NQOpen",
         "popqa": "tasks.datasets.popqa:PopQA",

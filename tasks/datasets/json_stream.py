@@ -132,6 +132,23 @@ class JsonReader:
 
     def array_at(self, key: str) -> Iterator[Any]:
         """Yield the values of the array at `key` of an object, and skip everything else."""
+        for name in self.members():
+            if name == key and self.peek() == "[":
+                yield from self.array()
+            else:
+                self.value()
+
+    def object_at(self, key: str) -> Iterator[tuple[str, Any]]:
+        """Yield the keys and values of the object at `key` of an object, and skip what is before and behind it."""
+        for name in self.members():
+            if name == key and self.peek() == "{":
+                for inner in self.members():
+                    yield inner, self.value()
+            else:
+                self.skip()
+
+    def members(self) -> Iterator[str]:
+        """Yield the keys of an object; who asks for the next one has moved past the value of the last."""
         self.take("{")
         if self.peek() == "}":
             self._at += 1
@@ -142,11 +159,13 @@ class JsonReader:
                 raise self._broken("expected a key", self._at)
             name = self.value()
             self.take(":")
-            if name == key and self.peek() == "[":
-                yield from self.array()
-            else:
-                self.value()
+            yield name
             closed = self.take_separator("}")
+
+    def skip(self) -> None:
+        """Move past a value of any length, without holding it."""
+        self.peek()
+        self._skipped("")
 
     def end(self) -> None:
         """Check that the document ends here."""

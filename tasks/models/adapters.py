@@ -2,8 +2,9 @@
 
 LoRA (Hu et al. 2021, arXiv 2106.09685): W + (alpha / r) B A. The presets are those of RetRobust (Yoran et al. 2023,
 arXiv 2310.01558): adapters of Llama 2 13B that were trained to answer from good contexts and to ignore irrelevant ones,
-named as on the authors' pages. They need that model as their base, and the prompt retrobust, which ends as
-their training examples of one hop do ("So the final answer is:").
+named as on the authors' pages; that of HotpotQA as in ParetoRAG's appendix E.1, which no other source confirms. They
+need that model as their base, and the prompt retrobust, which ends as their training examples of one hop do ("So the
+final answer is:").
 
 Only safetensors are read, as for any model here: a pickle can run code. The published adapters and their base were not
 available during development: tests use a tiny Llama.
@@ -20,6 +21,7 @@ from tasks.models.files import UnsupportedModel, digest, find_model
 SETTINGS, WEIGHTS, PICKLE = "adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"
 PRESETS = {
     "retrobust-nq": "Ori/llama-2-13b-peft-nq-retrobust",
+    "retrobust-hotpotqa": "Ori/llama-2-13b-peft-hotpotqa-retrobust",
     "retrobust-2wikihop": "Ori/llama-2-13b-peft-2wikihop-retrobust",
 }
 MISSING = "a LoRA adapter needs the library peft, which is not installed here: pip install 'vitalfew[adapters]'"

@@ -1,6 +1,11 @@
 """A language model on this machine: its files, its tokenizer with the chat template, and the limit of a prompt.
 
 Nothing is downloaded: a hub name is looked up in the local Hugging Face cache, with HF_HUB_OFFLINE set or not.
+
+The presets are the language models of ParetoRAG's appendix E.1. Vicuna 1.3 has no chat template of its own: a model or
+directory with "vicuna" in its name gets the roles of its conversations, USER and ASSISTANT, without an introduction.
+Its weights are published as pickles, so that it takes a copy in safetensors, named as a directory. None of the four was
+available during development: tests use a tiny Llama.
 """
 
 from collections.abc import Sequence
@@ -13,6 +18,14 @@ from configs.loading import ConfigError
 from tasks.models.engines.base import EngineUnavailable, LocalOptions, Probe
 from tasks.models.files import IDENTIFYING, UnsupportedModel, digests, find_model, require_safetensors
 from tasks.models.recipe import OFFSET_POSITIONS, read_config
+
+PRESETS = {
+    "vicuna-7b": "lmsys/vicuna-7b-v1.3",
+    "vicuna-13b": "lmsys/vicuna-13b-v1.3",
+    "llama-2-7b-chat": "meta-llama/Llama-2-7b-chat-hf",
+    "llama-2-13b-chat": "meta-llama/Llama-2-13b-chat-hf",
+}
+VICUNA = "{{ bos_token }}{% for turn in messages %}USER: {{ turn['content'] }} {% endfor %}ASSISTANT:"
 
 
 class LocalModel:
@@ -30,7 +43,7 @@ class LocalModel:
         self.section = section
         self.length_setting = f"{section}.{length}"
         try:
-            self.directory: Path = find_model(options.model, setting)
+            self.directory: Path = find_model(PRESETS.get(options.model, options.model), setting)
             require_safetensors(self.directory, setting)
             self.config: PretrainedConfig = read_config(self.directory)
         except (FileNotFoundError, UnsupportedModel) as error:
@@ -38,7 +51,15 @@ class LocalModel:
 
     def files(self) -> dict[str, str]:
         """Checksum of every file that an answer depends on: settings, vocabulary, chat template, weights."""
-        return digests([self.directory], self.directory, (*IDENTIFYING, ".jinja"))
+        given = {"chat template": self.given_template} if self.given_template else {}
+        return digests([self.directory], self.directory, (*IDENTIFYING, ".jinja")) | given
+
+    @property
+    def given_template(self) -> str | None:
+        """A chat template for a model that needs one and has none; None for all others."""
+        names = (self.options.model or "", getattr(self.config, "_name_or_path", ""))
+        is_vicuna = any("vicuna" in Path(name).name.lower() for name in names)
+        return VICUNA if is_vicuna and not self.tokenizer.chat_template else None
 
     @property
     def is_seq2seq(self) -> bool:
@@ -57,10 +78,13 @@ class LocalModel:
         """Token ids of every prompt, in the model's chat template if it has one."""
         if not texts:
             return []
-        if not self.tokenizer.chat_template:
+        template = self.given_template
+        if not (self.tokenizer.chat_template or template):
             return self.tokenizer(list(texts))["input_ids"]
         chats = [[{"role": "user", "content": text}] for text in texts]
-        rendered = self.tokenizer.apply_chat_template(chats, tokenize=False, add_generation_prompt=True)
+        rendered = self.tokenizer.apply_chat_template(
+            chats, chat_template=template, tokenize=False, add_generation_prompt=True
+        )
         return self.tokenizer(rendered, add_special_tokens=False)["input_ids"]
 
     @cached_property

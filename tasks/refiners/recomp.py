@@ -4,9 +4,10 @@ RECOMP (Xu et al. 2023, arXiv 2310.04408, section 3.2): T5-large, trained on sum
 model's score; an empty summary means that the question is answered without contexts ("selective augmentation"). Input,
 limits (1024 tokens read, 512 written) and the presets' names are those of the authors' script
 `train_hf_summarization_model.py` and README (github.com/carriex/recomp); they compress the best 5 passages
-(refine.top_k=5). Their code does not show how they join passages and titles; here a new line joins them. In their
-script the tokenizer cuts a long input at its end, including the word "Summary:"; here the passages are cut and that
-word stays.
+(refine.top_k=5), ParetoRAG's table 1 ten. Its appendix E.1 calls the third hotpotqa_abstractive_compressor; the
+authors' README has the name below. Their code does not show how they join passages and titles; here a new line joins
+them. In their script the tokenizer cuts a long input at its end, including the word "Summary:"; here the passages are
+cut and that word stays.
 
 The published checkpoints were not available during development: tests use tiny models of their architecture.
 """

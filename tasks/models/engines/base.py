@@ -36,10 +36,14 @@ class EngineOptions(BaseModel):
 class LocalOptions(EngineOptions, Computing):
     """The settings of an engine that runs on this machine."""
 
+    model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
+        None,
+        description="A directory, a Hugging Face name, or vicuna-7b, vicuna-13b, llama-2-7b-chat, llama-2-13b-chat.",
+    )
     adapter: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
         None,
-        description="A LoRA adapter for the model: retrobust-nq, retrobust-2wikihop, a Hugging Face name, or a "
-        "directory.",
+        description="A LoRA adapter for the model: retrobust-nq, retrobust-hotpotqa, retrobust-2wikihop, a Hugging "
+        "Face name, or a directory.",
     )
     max_input_tokens: int | None = Field(
         None, ge=1, description="A longer prompt is an error row; default: what the model takes."

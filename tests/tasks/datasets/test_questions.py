@@ -536,3 +536,64 @@ def test_arbitrary_rows_give_records(tmp_path_factory: pytest.TempPathFactory, n
         records = read(name, path, **options)
         check(records)
         assert {offset for offset, _ in records} == set(range(1, len(rows) + 2))
+
+
+# --- MS MARCO question answering
+
+QA = {
+    "answers": {"0": ["Ada lit it.", "Ada lit it.", ""], "1": ["No Answer Present."], "2": ["Bob."]},
+    "passages": {
+        "0": [{"is_selected": 0, "passage_text": "A lamp."}, {"is_selected": 1, "passage_text": "Ada lit it."}],
+        "1": [{"is_selected": 0, "passage_text": " "}],
+        "2": [],
+    },
+    "query": {"0": "who lit it", "1": "why", "2": "who"},
+    "query_id": {"0": 7, "1": 8, "2": 9},
+    "wellFormedAnswers": {"0": ["Ada lit the lamp."], "1": "[]", "2": "[]"},
+}
+QA_ROWS = [{name: column[key] for name, column in QA.items()} for key in ("0", "1", "2")]
+
+
+def of_hub(row: dict[str, Any]) -> dict[str, Any]:
+    """The passages as the hub has them: an object of lists."""
+    fields = ("passage_text", "is_selected")
+    return row | {"passages": {field: [passage[field] for passage in row["passages"]] for field in fields}}
+
+
+@pytest.mark.parametrize("well_formed", [False, True])
+def test_msmarco_qa_in_every_layout(tmp_path: Path, well_formed: bool) -> None:
+    first = ("Ada lit the lamp.",) if well_formed else ("Ada lit it.",)
+    expected = [
+        (1, Passage("", "A lamp.")),
+        (1, Passage("", "Ada lit it.")),
+        (1, Question("who lit it", first, (passage_id("Ada lit it."),), source_id="7")),
+        (2, Reject("empty_text", "passages[0]: 'passage_text' is blank")),
+        (2, Question("why", source_id="8")),
+        (3, Question("who", ("Bob.",), source_id="9")),
+    ]
+    turned = {name: QA[name] for name in reversed(QA)}
+    for number, content in enumerate((json.dumps(QA), json.dumps(turned, indent=1))):
+        (tmp_path / str(number)).mkdir()
+        assert read("msmarco_qa", write(tmp_path / str(number), content), well_formed=well_formed) == expected
+    for number, rows in enumerate((QA_ROWS, [of_hub(row) for row in QA_ROWS]), 2):
+        (tmp_path / str(number)).mkdir()
+        assert read("msmarco_qa", lines(tmp_path / str(number), *rows), well_formed=well_formed) == expected
+
+
+def test_msmarco_qa_of_a_test_file_has_no_answers(tmp_path: Path) -> None:
+    without = {name: column for name, column in QA.items() if "nswers" not in name}
+    assert [
+        question.answers for question in only(Question, read("msmarco_qa", write(tmp_path, json.dumps(without))))
+    ] == [(), (), ()]
+
+
+def test_msmarco_qa_out_of_step(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="row 1 has another key in every column"):
+        read("msmarco_qa", write(tmp_path, json.dumps(QA | {"query": {"1": "why", "0": "who"}})))
+
+
+def test_msmarco_qa_without_questions(tmp_path: Path) -> None:
+    records = read("msmarco_qa", write(tmp_path, json.dumps(QA | {"query": 3})))
+    assert {record.reason for record in only(Reject, records)} == {"missing_column", "empty_text"}
+    with pytest.raises(InputError, match="no rows"):
+        read("msmarco_qa", write(tmp_path, json.dumps({"data": {"0": 1}})))

@@ -280,3 +280,21 @@ def test_threads_are_as_they_were(llama: Path) -> None:
     torch.set_num_threads(1)
     make(llama).complete(["a"])
     assert torch.get_num_threads() == 1
+
+
+def test_vicuna_gets_the_roles_of_its_conversations(tmp_path: Path) -> None:
+    plain = make(tiny_models.llama(tmp_path / "plain", chat=False))
+    vicuna = make(tiny_models.llama(tmp_path / "vicuna-7b-v1.3", chat=False))
+    text = vicuna.local.tokenizer.decode(vicuna.local.encode(["Who lit it?"])[0])
+    assert text == "<s>USER: Who lit it? ASSISTANT:"
+    assert plain.identity() != vicuna.identity()
+    own = make(tiny_models.llama(tmp_path / "vicuna-of-my-own"))
+    assert own.local.given_template is None
+
+
+@pytest.mark.parametrize("model", ["vicuna-7b", "vicuna-13b", "llama-2-7b-chat", "llama-2-13b-chat"])
+def test_a_preset_that_is_not_here_is_told_by_its_name(model: str) -> None:
+    with pytest.raises(
+        EngineUnavailable, match=r"the model (lmsys/vicuna|meta-llama/Llama-2).* is not on this machine"
+    ):
+        make(model)
