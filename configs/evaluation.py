@@ -53,8 +53,11 @@ class RefineConfig(Section):
         description="unit: the hit's own text; titled: with its passage's title; window: with the sentences around it "
         "(refine.window); passage: its whole passage. Default: unit or titled, as the index was encoded (encode.text).",
     )
-    window: Annotated[int, NOT_IN_FINGERPRINT] = Field(
-        1, ge=0, description="text=window: sentences on either side of a retrieved one; a passage is its own window."
+    window: Annotated[int | None, NOT_IN_FINGERPRINT] = Field(
+        None,
+        ge=0,
+        description="text=window: sentences on either side of a retrieved one, by default 1; a passage is its own "
+        "window.",
     )
     titles: Annotated[bool | None, NOT_IN_FINGERPRINT] = Field(
         None,
@@ -80,6 +83,12 @@ class RefineConfig(Section):
         wider = "a unit shows its title with refine.text=titled; refine.titles is for window and passage"
         reach = "it is for refine.text=window"
         return ({} if self.is_wider else {"titles": wider}) | ({} if self.text == "window" else {"window": reach})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_one_sentence(cls, given: Any) -> Any:
+        windows = isinstance(given, dict) and given.get("text") == "window" and given.get("window") is None
+        return {**given, "window": 1} if windows else given
 
 
 class GenerateConfig(Section):

@@ -129,7 +129,7 @@ class Refine(Stage):
         rows, ranges = [], []
         for place in places:
             own = retrieved[place]
-            if self.config.text == "window":
+            if self.config.window is not None:  # of text=window alone
                 extents = windows(own, sentences, self.config.window)
             else:
                 extents = parents(own, {passage: len(texts[passage]) for passage, _ in own})

@@ -99,7 +99,8 @@ class MethodResult:
     questions without an answer, `errors`: the first different messages; `fingerprints`: table → artifact, for SQL;
     `against`: the place of its baseline among the methods, None for a baseline; `differences`: to that, by metric (none
     for metrics of all answers together); `ranks`: of every question the first correct context's rank in percent of its
-    contexts (inf: none is); `seeds`: of which this is the mean."""
+    contexts (inf: none is); `seeds`: of which this is the mean; `context`: the mode of the context vectors that its
+    sentences are weighed with."""
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -112,11 +113,13 @@ class MethodResult:
     differences: Mapping[str, Difference] = field(default_factory=dict)
     ranks: tuple[float, ...] = ()
     seeds: tuple[int, ...] = ()
+    context: str | None = None
 
     @property
     def label(self) -> str:
-        """Its name, fit for one line of a terminal or a plot."""
-        return one_line(self.name)
+        """Its name, fit for one line of a terminal or a plot, with the context mode: "ParetoRAG (late)"."""
+        name = one_line(self.name)
+        return f"{name} ({self.context})" if self.context and self.context not in name else name
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,15 @@ def index_results(store: Path, run: Run, methods: Sequence[Method]) -> tuple[Ind
     return tuple(_result(store, name, _searched(store, run, by[0]), tuple(by)) for name, by in used.items())
 
 
+def context_mode(store: Path, run: Run, method: Method) -> str | None:
+    """How the context vectors were made that a method weighs its sentences by; None where it weighs none. The paper of
+    ParetoRAG has `exact` alone, so that a reader has to know."""
+    retrieve = method.retrieve
+    if not retrieve or retrieve.retriever != "core_context" or getattr(retrieve, "alpha", 0.0) == 1.0:
+        return None
+    return EncodeConfig.recorded(_searched(store, run, method.name)["vectors"].config).context
+
+
 def models(store: Path, run: Run, methods: Sequence[Method]) -> tuple[str, ...]:
     """The encoders and generators that took part, every one once."""
     searching = [method for method in methods if method.retrieve]

@@ -19,6 +19,7 @@ from tasks.models.engines.base import EngineOptions
 from tasks.reports.contents import BestAlpha, MethodResult, StageCost, Summary
 from tasks.reports.costs import stage_costs
 from tasks.reports.differences import best_alphas, differences, opponents
+from tasks.reports.indexes import context_mode
 from tasks.reports.primary import primary_metric
 from tasks.reports.question_scores import QuestionScores, read_question_scores
 from tasks.reports.runs import read_manifest
@@ -149,6 +150,7 @@ def _result(
         fingerprints={table: names[0].partition("/")[2] for table, names in [*tables.items(), _summaries_of(tables)]},
         ranks=_ranks(scores),
         seeds=group.seeds if len(group.methods) > 1 else (),
+        context=context_mode(store, run, group.methods[0]),
     )
     return result, scores
 

@@ -315,6 +315,7 @@ def test_reports_are_read_from_the_store(store: Path) -> None:
     assert made == read_report(store, outcome.run)
     files = write_report(store, made)
     assert [method.name for method in made.methods] == ["none", "naive", "pareto"]
+    assert [method.label for method in made.methods] == ["none", "naive", "pareto (late)"]  # the index's context mode
     assert "<svg" in files.html.read_text()
     assert pq.read_table(files.parquet).num_rows == 3
     assert files.csv.read_text().count("\n") == 4

@@ -61,7 +61,8 @@ def test_what_concerns_several_methods_is_set_for_those_that_have_it() -> None:
     }  # fmt: skip
     assert methods["naive"]["retrieve"] == {"retriever": "passage", "top_k": 10, "nprobe": 4, "ef_search": None}
     assert methods["naive"]["refine"] == {
-        "refiner": "cut", "top_k": None, "max_words": None, "max_tokens": None, "text": None
+        "refiner": "cut", "top_k": None, "max_words": None, "max_tokens": None,
+        "text": None, "window": None, "titles": None,
     }  # fmt: skip
 
 
