@@ -65,7 +65,6 @@ class Repeated(Config):
 
     figures: tuple[Figure, ...] = Field((), description="Printed figures.")
     deviations: tuple[str, ...] = Field((), description="What is done otherwise than in the paper, in words.")
-    chosen: str = Field("", description="Its settings that were chosen on questions it may be asked, and on which.")
 
 
 class Item(Config):

@@ -92,6 +92,5 @@ def _measured(paper: Paper, run: Measured) -> Iterator[str]:
     lines = ((line.what, line.printed, line.ours, line.interval, line.verdict or "–") for line in run.lines)
     yield from table("figure", "paper", "ours", "95 % interval", "claim", of=lines)
     repeated = paper.experiments.get(run.experiment)
-    chosen = [f"Chosen: {repeated.chosen}"] if repeated and repeated.chosen else []
-    said = [*run.notes, *(repeated.deviations if repeated else ()), *chosen]
+    said = [*run.notes, *(repeated.deviations if repeated else ())]
     yield from (*(f"- {each}" for each in said), *([""] if said else []))

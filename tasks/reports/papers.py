@@ -41,7 +41,7 @@ def conditions(report: Report) -> list[str]:
         lines.append("The questions are a sample, and so are the figures.")
     lines += [f"The paper: {report.paper.settings}."] if report.paper.settings else []
     repeated = _repeated(report)
-    lines += [*repeated.deviations, *filter(None, (report.paper.chosen, repeated.chosen))]
+    lines += [*repeated.deviations, *filter(None, [report.paper.chosen])]
     return lines + ([report.paper.missing] if report.paper.missing else [])
 
 
