@@ -54,10 +54,7 @@ class RefineConfig(Section):
         "(refine.window); passage: its whole passage. Default: unit or titled, as the index was encoded (encode.text).",
     )
     window: Annotated[int | None, NOT_IN_FINGERPRINT] = Field(
-        None,
-        ge=0,
-        description="text=window: sentences on either side of a retrieved one, by default 1; a passage is its own "
-        "window.",
+        None, ge=0, description="text=window: sentences on either side of a retrieved one, 1 by default."
     )
     titles: Annotated[bool | None, NOT_IN_FINGERPRINT] = Field(
         None,

@@ -3,6 +3,7 @@
 import math
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from tasks.metrics.base import (
     CONTEXTS,
     GOLD_ANSWERS,
     GOLD_PASSAGES,
+    GOLD_SENTENCES,
     HITS,
     SCALE,
     SUPPORTING_FACTS,
@@ -130,6 +132,15 @@ def test_rouge_knows_latin_letters_alone() -> None:
     assert values("rouge", answered("", "Ada"))["rouge_lsum"] == [0]
 
 
+UNITS = {SCALE, "% of contexts", "tokens", "words", "sentences", "passages", "contexts", "answers", "s", "USD"}
+WITHOUT: dict[str, dict[str, Any]] = {
+    ANSWER: {"answer": None, "selected": (), "candidates": ()}, CONTEXTS: {"contexts": None},
+    GOLD_ANSWERS: {"answers": ()}, GOLD_PASSAGES: {"gold_passages": (), "gold_sentences": ()},
+    GOLD_SENTENCES: {"gold_sentences": ()}, HITS: {"hits": None}, SUPPORTING_FACTS: {"supporting_facts": ()},
+}  # fmt: skip
+"""By what a column may need: a case's fields without it."""
+
+
 @pytest.mark.parametrize("name", PER_QUESTION)
 def test_every_column_says_what_it_is(name: str) -> None:
     metric = metric_at(name)
@@ -138,9 +149,9 @@ def test_every_column_says_what_it_is(name: str) -> None:
     assert {column.name for column in columns} == metric.score([]).keys()
     for column in columns:
         assert column.heading, column
-        assert column.unit in {SCALE, "% of contexts", "tokens", "contexts", "answers", "s", "USD"}, column
+        assert column.unit in UNITS, column
         assert column.direction in {"higher", "lower", "neither"}, column
-        assert {*column.needs} <= {ANSWER, CONTEXTS, GOLD_ANSWERS, GOLD_PASSAGES, HITS, SUPPORTING_FACTS}, column
+        assert {*column.needs} <= WITHOUT.keys(), column
         assert column.needs, column
 
 
@@ -148,20 +159,16 @@ def test_every_column_says_what_it_is(name: str) -> None:
 def test_a_question_without_what_a_column_needs_is_left_out(name: str) -> None:
     span = Span(1, 0, 10)
     whole = Case(
-        "Who?", ("Some",), (1,), (span,), hits=found(1), contexts=(Context("Some text.", 3, (span,)),),
+        "Who?", ("Some",), (1,), (span,), hits=found(1, 2), gold_sentences=((5, 3),),
+        contexts=(Context("Some text.", 3, (span,)),),
         answer=Answer("Some", 9, 1, 0.1), selected=(Answer("Some", 9, 1, 0.1),),
         candidates=(Answer("Some", 9, 1, 0.1),),
     )  # fmt: skip
     if name == "choice":
         whole = replace(whole, question="Who?\nA: Some\nB: None")
-    without = {
-        ANSWER: {"answer": None, "selected": (), "candidates": ()}, CONTEXTS: {"contexts": None},
-        GOLD_ANSWERS: {"answers": ()}, GOLD_PASSAGES: {"gold_passages": ()}, HITS: {"hits": None},
-        SUPPORTING_FACTS: {"supporting_facts": ()},
-    }  # fmt: skip
     for column in metric_at(name).columns():
         assert values(name, whole)[column.name] != [None], column
-        for need, changes in without.items():
+        for need, changes in WITHOUT.items():
             given = values(name, replace(whole, **changes))[column.name] != [None]
             assert given == (need not in column.needs), (column, need)
 
