@@ -38,11 +38,13 @@ class Line(Config):
 
 
 class Measured(Config):
-    """A run. `machine`: in words; `commit`: of the code that read the run, with + where it was not committed."""
+    """A run. `asked`: whose questions, in a word, where the corpus does not say it; `machine`: in words; `commit`: of
+    the code that read the run, with + where it was not committed."""
 
     experiment: str
     corpus: str
     models: tuple[str, ...]
+    asked: str = ""
     questions: str
     n: int
     date: str
@@ -51,9 +53,9 @@ class Measured(Config):
     lines: tuple[Line, ...]
     notes: tuple[str, ...] = ()
 
-    def key(self) -> tuple[str, str, tuple[str, ...]]:
+    def key(self) -> tuple[str, str, tuple[str, ...], str]:
         """What a later run takes the place of."""
-        return self.experiment, self.corpus, self.models
+        return self.experiment, self.corpus, self.models, self.asked
 
 
 _LIST = TypeAdapter(list[Measured])
@@ -64,7 +66,7 @@ def measured(path: Path = RECORDS) -> list[Measured]:
     return _LIST.validate_json(path.read_bytes()) if path.exists() else []
 
 
-def record(report: Report, commit: str, machine: str) -> Measured:
+def record(report: Report, commit: str, machine: str, of: str = "") -> Measured:
     """What the page shows of a report."""
     sizes: dict[tuple[int, int], list[str]] = {}
     for index in report.indexes:
@@ -74,6 +76,7 @@ def record(report: Report, commit: str, machine: str) -> Measured:
         experiment=report.experiment,
         corpus="; ".join(corpora) or "none",
         models=report.models,
+        asked=of,
         questions=re.sub(r"(?<=:)\S*/", "", asked(report)),
         n=report.asked.questions,
         date=f"{report.when:%Y-%m-%d}",
@@ -120,11 +123,12 @@ def main(
     machine: Annotated[str, typer.Option(help="What it ran on, in words.")],
     runs: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...")] = None,
     store: Annotated[Path, typer.Option(exists=True, file_okay=False)] = Path("store"),
+    of: Annotated[str, typer.Option("--asked", help="Whose questions, in a word, where the corpus has several.")] = "",
     records: Annotated[Path, typer.Option(help="The file that they are added to.")] = RECORDS,
 ) -> None:
     """Write down what finished runs came to beside the papers' figures."""
     found = [find_run(store, run) for run in runs] if runs else repeating(store)
-    made = [record(read_report(store, run), code_state(), machine) for run in found]
+    made = [record(read_report(store, run), code_state(), machine, of) for run in found]
     write(made, records)
     for each in made:
         typer.echo(f"{each.experiment}: {each.corpus}; {each.n:,} questions, {len(each.lines)} figures")

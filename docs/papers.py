@@ -78,7 +78,8 @@ def _disagreements(paper: Paper) -> Iterator[str]:
 
 
 def _corpus(run: Measured) -> str:
-    return run.corpus.partition(":")[0]
+    name = run.corpus.partition(":")[0]
+    return f"{run.asked} among {name}" if run.asked else name
 
 
 def _heading(run: Measured) -> str:
