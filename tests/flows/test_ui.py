@@ -216,7 +216,7 @@ def test_an_evaluation_over_rest(ui: Ui) -> None:
     run = ui.run("evaluate-experiment", index="demo", sample=5, alpha=0.5, workers=1, more=FAST)
     assert ui.ended(run)["type"] == "COMPLETED"
     found = {each["key"]: each for each in ui.artifacts(run) if each["key"]}
-    assert "| ParetoRAG (late) |" in found["report"]["data"]
+    assert r"| ParetoRAG \(late\) |" in found["report"]["data"]
     assert str(ui.store / "reports") in found["report"]["data"]
     plots = [each for key, each in found.items() if key.startswith("plot-")]
     assert len(plots) >= 3
