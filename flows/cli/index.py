@@ -1,4 +1,4 @@
-"""The commands `index`, `plan` and `search`."""
+"""The commands `index` and `search`."""
 
 import json
 from collections.abc import Callable

@@ -177,7 +177,8 @@ def parse_line(line: bytes) -> dict[str, Any]:
         ) from error
     except json.JSONDecodeError as error:
         excerpt = error.doc[error.pos : error.pos + 30].strip()
-        raise RowError("malformed_json", f"{error.msg} at column {error.pos + 1}, found {excerpt!r}") from error
+        fault = error.msg.removesuffix(" at")
+        raise RowError("malformed_json", f"{fault} at column {error.pos + 1}, found {excerpt!r}") from error
     except (ValueError, RecursionError) as error:
         # An integer has too many digits, or values are nested deeper than the interpreter's stack.
         raise RowError("malformed_json", str(error)[:120]) from error
