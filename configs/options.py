@@ -30,9 +30,15 @@ class Scoring(Batching):
 
     model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
         None,
-        description="A cross-encoder as sentence-transformers saves it, one logit: a Hugging Face name or a directory; "
-        "default: the embedded critic's ISREL.",
+        description="A cross-encoder as sentence-transformers saves it, or CRAG's T5 evaluator, one logit: a Hugging "
+        "Face name or a directory; default: the embedded critic's ISREL.",
     )
+
+
+class Keeping(BaseModel):
+    """A filter of hits that need not let any pass."""
+
+    at_least: int = Field(1, ge=0, description="Hits that are passed on in any case, the best first.")
 
 
 class Rewriting(Batching):

@@ -20,7 +20,7 @@ from tasks.refiners.extents import Span, inside, parents, windows
 from tasks.registry import kept, with_options
 from tasks.stage import Progress, ShardResult, Stage
 
-HIT = ("title", "text", "passage_id", "start", "end")
+HIT = ("question_id", "title", "text", "passage_id", "start", "end")
 
 
 class Refine(Stage):
@@ -86,13 +86,14 @@ class Refine(Stage):
         return self.inputs["asked"].completed().rows["asked"]
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
-        asked = self.inputs["asked"].read(shard, columns=["question_id", "text"])
+        asked = self.inputs["asked"].read(shard, columns=["question_id", "text", "gold_passages"])
         table = self.inputs["hits"].read(shard)
         ids = asked["question_id"].to_pylist()
         sentences = self._sentences(table)
         table = self._widened(table, _places(table, ids), sentences) if self.config.is_wider else table
         places = _places(table, ids)
-        hits = [_hit(row, sentences) for row in table.select(HIT).to_pylist()]
+        gold = dict(zip(ids, map(frozenset, asked["gold_passages"].to_pylist()), strict=True))
+        hits = [_hit(row, sentences, gold[row.pop("question_id")]) for row in table.select(HIT).to_pylist()]
         vectors = self._vectors(shard, table, places) if self.refiner.needs_vectors else None
         hits_of_questions = [hits[place] for place in places]
         refined = self.refiner.refine(asked["text"].to_pylist(), hits_of_questions, vectors, progress)
@@ -159,8 +160,9 @@ class Refine(Stage):
         return shard_of(passages, len(self.inputs["passages"].completed().shards))
 
 
-def _hit(row: dict[str, Any], sentences: Mapping[int, list[Span]]) -> Hit:
-    return Hit(**row, sentences=inside(sentences.get(row["passage_id"], ()), (row["start"], row["end"])))
+def _hit(row: dict[str, Any], sentences: Mapping[int, list[Span]], gold: frozenset[int]) -> Hit:
+    own = inside(sentences.get(row["passage_id"], ()), (row["start"], row["end"]))
+    return Hit(**row, sentences=own, is_gold=row["passage_id"] in gold)
 
 
 def _places(hits: pa.Table, questions: list[int]) -> list[slice]:

@@ -78,6 +78,9 @@ METHODS: dict[str, dict[str, str]] = {
         "dslr": "tasks.refiners.dslr:Dslr",
         "provence": "tasks.refiners.provence:Provence",
         "recomp": "tasks.refiners.recomp:Recomp",
+        "relevance": "tasks.refiners.relevance:Relevance",
+        "llmlingua": "tasks.refiners.llmlingua:LLMLingua",
+        "gold": "tasks.refiners.gold:Gold",
     },
     "generator": {
         "reader": "tasks.generators.reader:Reader",

@@ -11,6 +11,7 @@ A pair that does not fit is read in parts, each with the whole question, and the
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import exp
 from typing import Any, ClassVar
 
 import numpy as np
@@ -94,6 +95,10 @@ class PairModel:
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
+        return self.read_tokenizer()
+
+    def read_tokenizer(self) -> Tokenizer:
+        """The folder's, without padding."""
         if (file := self.folder / "tokenizer.json").is_file():
             tokenizer = Tokenizer.from_file(str(file))
         else:
@@ -102,7 +107,6 @@ class PairModel:
             slow = AutoTokenizer.from_pretrained(self.folder, trust_remote_code=False, local_files_only=True)
             tokenizer = slow.backend_tokenizer
         tokenizer.no_padding()
-        tokenizer.enable_truncation(self.limit, strategy="only_second")
         return tokenizer
 
     def read(self, pairs: Sequence[Pair], tick: Tick = lambda pairs, tokens: None) -> list[Reading]:
@@ -185,6 +189,11 @@ class CrossEncoder(PairModel):
 
     def outputs(self, inputs: dict[str, Tensor]) -> tuple[Tensor, None]:
         return self.network(**inputs).logits[:, 0], None
+
+    def relevance(self, score: float) -> float:
+        """A score as 0 to 1, by the logistic function, as sentence-transformers has it for one logit. In float64
+        throughout, so that unlike logits do not become equal."""
+        return 1 / (1 + exp(-score)) if score >= 0 else exp(score) / (1 + exp(score))
 
 
 class InFloat32(nn.Module):

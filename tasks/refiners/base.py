@@ -22,7 +22,8 @@ def no_tick(questions: int, tokens: int) -> None:
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A retrieved text, with its place in its passage (code points, half-open); start = end: a model rewrote it from
-    that passage, and it has no place. `sentences`: the places of its sentences, where the refiner needs them."""
+    that passage, and it has no place. `sentences`: the places of its sentences, where the refiner needs them;
+    `is_gold`: whether its passage is a gold passage of the question, which only an upper bound may look at."""
 
     title: str
     text: str
@@ -30,6 +31,7 @@ class Hit:
     start: int
     end: int
     sentences: tuple[Span, ...] = ()
+    is_gold: bool = False
 
     def label(self, options: RefineConfig) -> str:
         """What a prompt shows before the text: its passage's title, if the settings say so and it has one."""

@@ -1,15 +1,13 @@
 """How relevant a text is to a question, from 0 to 1, for refiners that rank or filter: by a cross-encoder, or where
 none is named by the embedded critic's ISREL (tasks/critics/embedded.py), which costs no download.
-
-A cross-encoder's logit goes through the logistic function, as sentence-transformers does for one logit.
 """
 
 from collections.abc import Sequence
-from math import exp
 from typing import Any
 
 from configs.options import Scoring
 from tasks.critics.embedded import Embedded
+from tasks.models.evaluator import cross_encoder
 from tasks.models.pairs import CrossEncoder, Pair
 from tasks.refiners.base import Tick
 
@@ -24,7 +22,7 @@ class Scorer:
             computing = options.model_dump(include={"device", "precision", "batch_tokens"})
             self.model = Embedded(Embedded.Options(critic="embedded", **computing))
         else:
-            self.model = CrossEncoder(options.model, options, "refine")
+            self.model = cross_encoder(options.model, options, "refine")
         self.uses_gpu = self.model.uses_gpu
         self.workers = self.model.workers
 
@@ -45,7 +43,7 @@ class Scorer:
     def _scored(self, pairs: Sequence[Pair], watched: "Watched") -> list[float]:
         if isinstance(self.model, Embedded):
             return self.model.relevance(pairs, watched)
-        return [logistic(reading.score) for reading in self.model.read(pairs, watched)]
+        return [self.model.relevance(reading.score) for reading in self.model.read(pairs, watched)]
 
 
 class Watched:
@@ -64,8 +62,3 @@ class Watched:
 
     def finish(self) -> None:
         self.tick(self.questions - self.told, 0)
-
-
-def logistic(logit: float) -> float:
-    """In float64 throughout, so that unlike logits do not become equal."""
-    return 1 / (1 + exp(-logit)) if logit >= 0 else exp(logit) / (1 + exp(logit))

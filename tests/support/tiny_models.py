@@ -35,6 +35,7 @@ from transformers import (
     T5Config,
     T5EncoderModel,
     T5ForConditionalGeneration,
+    T5ForSequenceClassification,
 )
 
 from tasks.encoders.minilm import MiniLM
@@ -226,6 +227,18 @@ def t5_generator(directory: Path) -> Path:
     )  # fmt: skip
     t5(directory)  # for its tokenizer
     T5ForConditionalGeneration(config).save_pretrained(directory)
+    return directory
+
+
+def t5_evaluator(directory: Path) -> Path:
+    """The layout of CRAG's retrieval evaluator: a T5 with a classification head of one logit."""
+    torch.manual_seed(13)
+    config = T5Config(
+        d_model=32, d_kv=16, d_ff=64, num_layers=2, num_heads=2, vocab_size=400, decoder_start_token_id=0,
+        initializer_factor=3.0, num_labels=1,
+    )  # fmt: skip
+    t5(directory)  # for its tokenizer
+    T5ForSequenceClassification(config).save_pretrained(directory)
     return directory
 
 

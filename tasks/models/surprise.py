@@ -1,0 +1,111 @@
+"""How much each token of a text surprises a causal language model: minus the natural logarithm of its probability.
+
+Rows are padded on the right, without a mask: what stands behind a token changes nothing for a causal model.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn.functional import cross_entropy
+
+from configs.options import Batching
+from tasks.models.batches import batches
+from tasks.models.engines.base import EngineUnavailable
+from tasks.models.engines.transformers import Transformers, all_cores
+
+Tick = Callable[[int], None]
+"""Called with how many more tokens were computed."""
+
+
+class Surprise:
+    """A causal language model of Hugging Face. The first row loads it, not the constructor."""
+
+    def __init__(self, name: str | None, options: Batching, section: str) -> None:
+        """`section`: of the settings, for messages. Raises ConfigError, EngineUnavailable, with the remedy."""
+        chosen = Transformers.Options(
+            model=name,
+            temperature=0,
+            max_tokens=1,
+            device=options.device,
+            precision=options.precision,
+            batch_tokens=options.batch_tokens,
+        )
+        self.engine = Transformers(chosen, section)
+        if self.engine.local.is_seq2seq:
+            raise EngineUnavailable(
+                f"{self.engine.local.directory} is an encoder-decoder, and a causal model is due: "
+                f"--set {section}.model=NAME"
+            )
+        # Smaller than for answers: a batch has logits of its whole vocabulary at every position.
+        self.batch_tokens = options.batch_tokens or (16_384 if self.engine.uses_gpu else 2048)
+        self.uses_gpu = self.engine.uses_gpu
+        self.workers = self.engine.workers
+
+    def identity(self) -> dict[str, Any]:
+        return {**self.engine.identity(), "batch_tokens": self.batch_tokens}
+
+    @property
+    def limit(self) -> int:
+        """Tokens of a row, with what stands before it."""
+        return (self.engine.local.prompt_limit or 2048) + 1 - len(self._start)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of plain texts, without special tokens and without a chat template."""
+        ids: list[list[int]] = self.engine.local.tokenizer(list(texts), add_special_tokens=False)["input_ids"]
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self.engine.local.decode(ids)
+
+    @property
+    def _start(self) -> list[int]:
+        """What every row begins with, so that its first token has a probability."""
+        tokenizer = self.engine.local.tokenizer
+        start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+        return [] if start is None else [int(start)]
+
+    def of(self, rows: Sequence[tuple[Sequence[int], Sequence[int]]], tick: Tick) -> list[NDArray[np.float32]]:
+        """For every row, (what stands before it, its tokens), the surprise of its tokens in nats, float32 (n,). What
+        stands before it is cut at its beginning where the model has no room. The very first token of a model without
+        a start token is no surprise (0). A row has one token at least and `limit` at most."""
+        whole = [[*self._start, *_end(before, self.limit - len(ids)), *ids] for before, ids in rows]
+        found: dict[int, NDArray[np.float32]] = {}
+        lengths = [len(ids) for ids in whole]
+        for batch in batches(lengths, self.batch_tokens):
+            own = [len(rows[row][1]) for row in batch]
+            for row, surprise in zip(batch, self._batch([whole[row] for row in batch], own), strict=True):
+                found[row] = surprise
+            tick(sum(lengths[row] for row in batch))
+        return [found[row] for row in range(len(rows))]
+
+    @torch.inference_mode()
+    def _batch(self, rows: Sequence[Sequence[int]], own: Sequence[int]) -> list[NDArray[np.float32]]:
+        """Of the last `own` tokens of every row."""
+        longest = max(map(len, rows))
+        ids = torch.zeros((len(rows), longest), dtype=torch.long)
+        for number, row in enumerate(rows):
+            ids[number, : len(row)] = torch.tensor(row)
+        first = min(len(row) - count for row, count in zip(rows, own, strict=True))
+        begin = max(0, first - 1)  # a token's probability is the output at the token before it
+        with all_cores():
+            output = self.engine.model(ids.to(self.engine.device), logits_to_keep=longest - begin, use_cache=False)
+            return [
+                _losses(output.logits[number], ids[number, : len(row)], begin, count)
+                for number, (row, count) in enumerate(zip(rows, own, strict=True))
+            ]
+
+
+def _losses(logits: torch.Tensor, ids: torch.Tensor, begin: int, count: int) -> NDArray[np.float32]:
+    """Of the last `count` ids; `logits`: (positions from `begin` on, vocabulary)."""
+    start = len(ids) - count
+    known = max(start, 1)
+    of_them = logits[known - 1 - begin : len(ids) - 1 - begin].float()
+    losses = cross_entropy(of_them, ids[known:].to(of_them.device), reduction="none").cpu().numpy()
+    return np.concatenate([np.zeros(known - start, np.float32), losses])
+
+
+def _end(ids: Sequence[int], room: int) -> Sequence[int]:
+    return ids[max(0, len(ids) - room) :]
