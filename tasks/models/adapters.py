@@ -1,10 +1,10 @@
 """A LoRA adapter for a causal model: PEFT reads it and merges it into the loaded weights.
 
-LoRA (Hu et al. 2021, arXiv 2106.09685): W + (alpha / r) B A. The presets are those of RetRobust (Yoran et al. 2023,
-arXiv 2310.01558): adapters of Llama 2 13B that were trained to answer from good contexts and to ignore irrelevant ones,
-named as on the authors' pages; that of HotpotQA as in ParetoRAG's appendix E.1, which no other source confirms. They
-need that model as their base, and the prompt retrobust, which ends as their training examples of one hop do ("So the
-final answer is:").
+LoRA (Hu et al. 2021, arXiv 2106.09685): W + (alpha / r) B A. The presets (configs/models.yaml) are those of RetRobust
+(Yoran et al. 2023, arXiv 2310.01558): adapters of Llama 2 13B that were trained to answer from good contexts and to
+ignore irrelevant ones, named as on the authors' pages; that of HotpotQA as in ParetoRAG's appendix E.1, which no other
+source confirms. They need that model as their base, and the prompt retrobust, which ends as their training examples of
+one hop do ("So the final answer is:").
 
 Only safetensors are read, as for any model here: a pickle can run code. The published adapters and their base were not
 available during development: tests use a tiny Llama.
@@ -17,13 +17,9 @@ from typing import Any
 
 from tasks.models.engines.base import EngineUnavailable
 from tasks.models.files import UnsupportedModel, digest, find_model
+from tasks.models.presets import source_of
 
 SETTINGS, WEIGHTS, PICKLE = "adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"
-PRESETS = {
-    "retrobust-nq": "Ori/llama-2-13b-peft-nq-retrobust",
-    "retrobust-hotpotqa": "Ori/llama-2-13b-peft-hotpotqa-retrobust",
-    "retrobust-2wikihop": "Ori/llama-2-13b-peft-2wikihop-retrobust",
-}
 MISSING = "a LoRA adapter needs the library peft, which is not installed here: pip install 'vitalfew[adapters]'"
 
 
@@ -35,7 +31,7 @@ class Adapter:
         EngineUnavailable, with the remedy."""
         self.section = section
         try:
-            self.directory: Path = find_model(PRESETS.get(name, name), f"{section}.adapter", (SETTINGS,))
+            self.directory: Path = find_model(source_of("adapter", name), f"{section}.adapter", (SETTINGS,))
             self.config = _read(self.directory, f"{section}.adapter")
         except (FileNotFoundError, UnsupportedModel) as error:
             raise EngineUnavailable(str(error)) from None

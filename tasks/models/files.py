@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from storage.files import checksum
+from tasks.models import smollm2
 
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 IDENTIFYING = (".json", ".txt", ".model", ".safetensors")
@@ -19,12 +20,14 @@ class UnsupportedModel(ValueError):
 def find_model(name: str, setting: str, marks: tuple[str, ...] = ("config.json", "modules.json")) -> Path:
     """The directory of a model: `name` itself if it is one, else its snapshot in the local Hugging Face cache.
 
-    A snapshot is complete if it has one of the files `marks`. Raises FileNotFoundError, which says how to provide the
-    model; `setting` is the key that points elsewhere.
+    A snapshot is complete if it has one of the files `marks`. `smollm2` is that of the package index. Raises
+    FileNotFoundError, which says how to provide the model; `setting` is the key that points elsewhere.
     """
     directory = Path(name)
     if directory.is_dir():
         return directory.absolute()
+    if name == smollm2.NAME:
+        return smollm2.find()
     from huggingface_hub import constants, snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
@@ -41,6 +44,18 @@ def find_model(name: str, setting: str, marks: tuple[str, ...] = ("config.json",
             f"it: --set {setting}=/path/to/directory"
         )
     return snapshot
+
+
+def cached(name: str) -> Path | None:
+    """The newest snapshot of a model in the local Hugging Face cache, whole or not; None without one.
+
+    For a list: it does not import what downloads, as `find_model` does.
+    """
+    from huggingface_hub import constants
+
+    snapshots = Path(constants.HF_HUB_CACHE, f"models--{name.replace('/', '--')}", "snapshots")
+    found = (path for path in snapshots.glob("*") if any(path.glob("*config.json")))
+    return max(found, key=lambda path: path.stat().st_mtime, default=None)
 
 
 def minilm_directory() -> Path:

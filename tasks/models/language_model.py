@@ -2,10 +2,10 @@
 
 Nothing is downloaded: a hub name is looked up in the local Hugging Face cache, with HF_HUB_OFFLINE set or not.
 
-The presets are the language models of ParetoRAG's appendix E.1. Vicuna 1.3 has no chat template of its own: a model or
-directory with "vicuna" in its name gets the roles of its conversations, USER and ASSISTANT, without an introduction.
-Its weights are published as pickles, so that it takes a copy in safetensors, named as a directory. None of the four was
-available during development: tests use a tiny Llama.
+The presets (configs/models.yaml) are SmolLM2 (smollm2.py) and the language models of ParetoRAG's appendix E.1. Vicuna
+1.3 has no chat template of its own: a model or directory with "vicuna" in its name gets the roles of its conversations,
+USER and ASSISTANT, without an introduction. Its weights are published as pickles, so that it takes a copy in
+safetensors, named as a directory. The paper's four were not available during development: tests use a tiny Llama.
 """
 
 from collections.abc import Sequence
@@ -17,14 +17,9 @@ from transformers import PretrainedConfig, PreTrainedTokenizerBase
 from configs.loading import ConfigError
 from tasks.models.engines.base import EngineUnavailable, LocalOptions, Probe
 from tasks.models.files import IDENTIFYING, UnsupportedModel, digests, find_model, require_safetensors
+from tasks.models.presets import source_of
 from tasks.models.recipe import OFFSET_POSITIONS, read_config
 
-PRESETS = {
-    "vicuna-7b": "lmsys/vicuna-7b-v1.3",
-    "vicuna-13b": "lmsys/vicuna-13b-v1.3",
-    "llama-2-7b-chat": "meta-llama/Llama-2-7b-chat-hf",
-    "llama-2-13b-chat": "meta-llama/Llama-2-13b-chat-hf",
-}
 VICUNA = "{{ bos_token }}{% for turn in messages %}USER: {{ turn['content'] }} {% endfor %}ASSISTANT:"
 
 
@@ -43,7 +38,7 @@ class LocalModel:
         self.section = section
         self.length_setting = f"{section}.{length}"
         try:
-            self.directory: Path = find_model(PRESETS.get(options.model, options.model), setting)
+            self.directory: Path = find_model(source_of("language model", options.model), setting)
             require_safetensors(self.directory, setting)
             self.config: PretrainedConfig = read_config(self.directory)
         except (FileNotFoundError, UnsupportedModel) as error:

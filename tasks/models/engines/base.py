@@ -38,7 +38,8 @@ class LocalOptions(EngineOptions, Computing):
 
     model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
         None,
-        description="A directory, a Hugging Face name, or vicuna-7b, vicuna-13b, llama-2-7b-chat, llama-2-13b-chat.",
+        description="A directory, a Hugging Face name, or smollm2, vicuna-7b, vicuna-13b, llama-2-7b-chat, "
+        "llama-2-13b-chat; `vitalfew models` says where each lies.",
     )
     adapter: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
         None,

@@ -41,7 +41,7 @@ def without(libraries: set[str], *arguments: str) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["--version"], ["methods"], ["methods", "minilm"], ["datasets"]],
+    [["--help"], ["--version"], ["methods"], ["methods", "minilm"], ["datasets"], ["models"]],
     ids=" ".join,
 )
 def test_what_tells_of_the_program_imports_no_heavy_library(arguments: list[str]) -> None:

