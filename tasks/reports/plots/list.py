@@ -8,13 +8,16 @@ from tasks.reports.plots.candidates import candidates_in_the_plane
 from tasks.reports.plots.conditions import where_it_pays
 from tasks.reports.plots.contexts import contexts_in_two_dimensions
 from tasks.reports.plots.cost import cost_by_stage
+from tasks.reports.plots.decoding import decoding_speed
 from tasks.reports.plots.depth import by_depth
 from tasks.reports.plots.differences import differences
 from tasks.reports.plots.drawing import Plot
+from tasks.reports.plots.latency import latency_split
 from tasks.reports.plots.quality import quality_by_price
 from tasks.reports.plots.ranks import rank_distribution
 from tasks.reports.plots.refiners import quality_by_refiner
 from tasks.reports.plots.second_quality import second_quality_by_price
+from tasks.reports.plots.thresholds import by_threshold
 
 PLOTS: tuple[Callable[[Report], Plot | None], ...] = (
     quality_by_price,
@@ -22,6 +25,9 @@ PLOTS: tuple[Callable[[Report], Plot | None], ...] = (
     where_it_pays,
     second_quality_by_price,
     quality_by_refiner,
+    by_threshold,
+    decoding_speed,
+    latency_split,
     candidates_in_the_plane,
     contexts_in_two_dimensions,
     recall_by_alpha,
