@@ -1,6 +1,8 @@
 """generate: question and evidence → candidates. Answers of earlier runs are reused."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -14,13 +16,16 @@ from storage.artifacts import Artifact, fingerprint
 from storage.ids import content_id
 from storage.manifests import Manifest
 from tasks.generators import prompts
-from tasks.generators.base import Generator, Prompt
+from tasks.generators.base import Generator, Prompt, Rating
 from tasks.models.engines.base import Completion
 from tasks.registry import kept, with_options
 from tasks.stage import Progress, ShardResult, Stage
 
 OF_ROW = ("question_id", "candidate", "contexts", "reused")
 """Columns that belong to the row, not to the answer, which other candidates may share."""
+OF_PREFILL = ("prefill_tokens", "init_seconds", "prefill_seconds")
+"""Columns of what was read, which another prompt with the same answer may have had more or less of."""
+STEPS = (*OF_PREFILL, "kv_tokens", "copy_seconds", "decode_seconds")
 
 
 class Due(NamedTuple):
@@ -88,18 +93,21 @@ class Generate(Stage):
 
     def prepare(self, progress: Progress) -> None:
         """Choose the artifacts whose answers are reused, once: a run that resumes after a kill reuses the same."""
-        files.write_json(self._bases, [str(path.relative_to(self.store)) for path in self.paths(self.earlier())])
+        files.write_json(
+            self._bases, [str(path.relative_to(self.store)) for path in self.paths(self.earlier(ratings=True))]
+        )
 
-    def earlier(self) -> list[Manifest]:
-        """The finished artifacts of this stage's store whose answers are those that it would get itself."""
-        answering = self._answering(self.description())
+    def earlier(self, ratings: bool = False) -> list[Manifest]:
+        """The finished artifacts of this stage's store whose answers are those that it would get itself; or, with
+        `ratings`, whose ratings are."""
         found = []
         for directory in files.folders(self.store / self.table):
             other = Artifact(self.store, self.table, directory.name)
             manifest = other.recorded_manifest()
             if manifest is None or manifest.version != self.version:  # another version's rows have other columns
                 continue
-            if self._answering({"config": manifest.config, "method": manifest.method}) == answering:
+            same = self._answering({"config": manifest.config, "method": manifest.method}) == self._answers
+            if same or (ratings and self._rates and _rating(manifest.method) == self._rates):
                 found.append(manifest)
         return found
 
@@ -122,30 +130,84 @@ class Generate(Stage):
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         due, computed = self.due(shard)
-        requests = [candidate.prompt for candidate in due]
+        paths = [self.store / base for base in files.read_json(self._bases)]
+        due = self._with_ratings(due, paths)
         ids = [candidate.key for candidate in due]
-        known = self.known(ids, [self.store / base for base in files.read_json(self._bases)])
+        known = self.known(ids, paths)
         first = {key: place for place, key in reversed([*enumerate(ids)])}
         new = sorted(place for key, place in first.items() if key not in known)
         progress(len(due) - len(new), 0)
-        completions = self.generator.generate([requests[place] for place in new], progress)
+        completions = self.generator.generate([due[place].prompt for place in new], progress)
         answered = {ids[place]: completion for place, completion in zip(new, completions, strict=True)}
         rows = [
             {"question_id": candidate.question_id, "candidate": candidate.candidate, "contexts": candidate.ranks}
-            | {"prompt_id": key}
-            | (_columns(answered[key]) | {"reused": False} if key in answered else known[key] | {"reused": True})
+            | (self._new(candidate, answered[key]) if key in answered else self._reused(candidate, known[key]))
             for candidate, key in zip(due, ids, strict=True)
         ]
-        tokens = computed + sum(answer.prompt_tokens + answer.completion_tokens for answer in completions)
+        tokens = computed + sum(_computed(answer) for answer in completions)
         notes = {"reused": len(due) - len(new), "errors": sum(bool(row["error"]) for row in rows)}
         table = pa.Table.from_pylist(rows, schemas.CANDIDATES)
         questions = len({candidate.question_id for candidate in due})
         return ShardResult(questions, {"candidates": table}, tokens=tokens, notes=notes)
 
+    def _new(self, candidate: Due, completion: Completion) -> dict[str, Any]:
+        """The columns of an answer that was generated. What decided it may be known only now."""
+        ratings: tuple[Rating, ...] = getattr(completion, "ratings", ())
+        key = self._key(replace(candidate.prompt, remembered=ratings)) if ratings else candidate.key
+        own = {"prompt_id": key, "ratings": self._rows(candidate, ratings), "reused": False}
+        return _columns(completion) | own
+
+    def _reused(self, candidate: Due, known: dict[str, Any]) -> dict[str, Any]:
+        """The columns of an answer that an earlier prompt got; its contexts may have been others, of which the same
+        were kept."""
+        own: dict[str, Any] = {"prompt_id": candidate.key, "reused": True}
+        if ratings := self.generator.rated(candidate.prompt):
+            own |= {"ratings": self._rows(candidate, ratings)} | dict.fromkeys(OF_PREFILL)
+        return known | own
+
+    def _rows(self, candidate: Due, ratings: Iterable[Rating]) -> list[dict[str, Any]]:
+        ids = self._rating_ids(candidate.prompt)
+        return [
+            asdict(rating) | {"rank": candidate.ranks[rating.rank - 1], "rating_id": ids[rating.rank - 1]}
+            for rating in ratings
+        ]
+
+    def _with_ratings(self, due: Sequence[Due], paths: Sequence[Path]) -> list[Due]:
+        """With what earlier runs say of the contexts, and then perhaps another key."""
+        if not (self._rates and getattr(self.config, "reuse_ratings", False)):
+            return [*due]
+        ids = [self._rating_ids(candidate.prompt) for candidate in due]
+        known = self.known_ratings([each for some in ids for each in some], paths)
+        rated = []
+        for candidate, some in zip(due, ids, strict=True):
+            remembered = tuple(known.get(each) for each in some)
+            prompt = replace(candidate.prompt, remembered=remembered if any(remembered) else ())
+            rated.append(candidate._replace(prompt=prompt, key=self._key(prompt)))
+        return rated
+
+    @cached_property
+    def _rates(self) -> str:
+        """The fingerprint of what a rating depends on besides question and context; "": the generator rates nothing."""
+        return _rating(self.method_identity())
+
+    def _rating_ids(self, prompt: Prompt) -> list[int]:
+        return [content_id(self._rates, prompt.question, context) for context in prompt.contexts]
+
+    def _key(self, prompt: Prompt) -> int:
+        """The id of a prompt, whose contexts count as far as they decide the answer; where that is not known before
+        they are rated, all of them."""
+        parts = self.generator.decisive(prompt)
+        return content_id(
+            self._answers, *((prompt.text, prompt.question, *prompt.contexts) if parts is None else parts)
+        )
+
+    @cached_property
+    def _answers(self) -> str:
+        return self._answering(self.description())
+
     def due(self, shard: int) -> tuple[list[Due], int]:
         """All candidates of a shard with their prompts, and the tokens that it took to determine them."""
         asked = self.inputs["asked"].read(shard, columns=["question_id", "text"]).to_pylist()
-        answering = self._answering(self.description())
         contexts = self._contexts(shard)
         without, computed = self._without_contexts(asked)
         due = []
@@ -156,8 +218,7 @@ class Generate(Stage):
             sets = [[rank] for rank in ranks] if self.config.per_context and given else [[*ranks]]
             for number, ranks_of in enumerate(sets):
                 prompt = self._prompt(text, tuple(given[rank - 1] for rank in ranks_of))
-                identity = content_id(answering, prompt.text, prompt.question, *prompt.contexts)
-                due.append(Due(key, number, ranks_of, prompt, identity))
+                due.append(Due(key, number, ranks_of, prompt, self._key(prompt)))
         return due, computed
 
     def _without_contexts(self, asked: list[dict[str, Any]]) -> tuple[set[int], int]:
@@ -181,18 +242,45 @@ class Generate(Stage):
 
     def known(self, ids: Sequence[int], paths: Sequence[Path]) -> dict[int, dict[str, Any]]:
         """The answers that these files of earlier runs have to prompts; failed ones are not reused."""
-        paths = [path for path in paths if files.exists(path)]
         columns = ", ".join(field.name for field in schemas.CANDIDATES if field.name not in OF_ROW)
-        if not paths:
-            return {}
-        with duckdb.connect() as connection:
-            connection.register("due", pa.table({"prompt_id": pa.array(ids, pa.int64())}))
-            connection.from_parquet([str(files.local(path)) for path in paths]).create_view("answered")
-            rows = connection.sql(
-                f"SELECT DISTINCT ON (prompt_id) {columns} FROM answered "
-                "SEMI JOIN due USING (prompt_id) WHERE error = ''"
-            )
-            return {row["prompt_id"]: row for row in rows.to_arrow_table().to_pylist()}
+        query = (
+            f"SELECT DISTINCT ON (prompt_id) {columns} FROM answered SEMI JOIN due ON prompt_id = id WHERE error = ''"
+        )
+        rows = _asked(query, ids, paths)
+        # Files of an older version lack the columns of what was rated.
+        return {row["prompt_id"]: row | {"ratings": row["ratings"] or []} for row in rows}
+
+    def known_ratings(self, ids: Sequence[int], paths: Sequence[Path]) -> dict[int, Rating]:
+        """What these files of earlier runs say of contexts, by the ratings' ids."""
+        query = (
+            "SELECT DISTINCT ON (rating_id) rating_id, rank, score, kept, tokens FROM "
+            "(SELECT unnest(ratings, recursive := true) FROM answered) SEMI JOIN due ON rating_id = id"
+        )
+        return {row.pop("rating_id"): Rating(**row) for row in _asked(query, ids, paths)}
+
+
+def _asked(query: str, ids: Sequence[int], paths: Sequence[Path]) -> list[dict[str, Any]]:
+    """The rows of a query on the candidates `answered`, of these files, and the ids that are `due`."""
+    there = [str(files.local(path)) for path in paths if files.exists(path)]
+    if not there:
+        return []
+    with duckdb.connect() as connection:
+        connection.register("due", pa.table({"id": pa.array(ids, pa.int64())}))
+        connection.register("none", schemas.CANDIDATES.empty_table())
+        connection.from_parquet(there, union_by_name=True).create_view("found")
+        connection.sql("FROM none UNION ALL BY NAME FROM found").create_view("answered")
+        return connection.sql(query).to_arrow_table().to_pylist()
+
+
+def _rating(method: dict[str, Any]) -> str:
+    ratings = method["generator"].get("ratings")
+    return fingerprint(ratings=ratings) if ratings else ""
+
+
+def _computed(completion: Completion) -> int:
+    """The tokens that an answer took: a generator that rates contexts reads some of them several times."""
+    read = getattr(completion, "prefill_tokens", None)
+    return (completion.prompt_tokens if read is None else read) + completion.completion_tokens
 
 
 def _columns(completion: Completion) -> dict[str, Any]:
@@ -200,4 +288,5 @@ def _columns(completion: Completion) -> dict[str, Any]:
     probabilities = [
         {"token": token, "probability": probability} for token, probability in completion.probabilities.items()
     ]
-    return {name: getattr(completion, name) for name in names} | {"probabilities": probabilities}
+    steps = {name: getattr(completion, name, None) for name in STEPS}
+    return {name: getattr(completion, name) for name in names} | {"probabilities": probabilities} | steps

@@ -87,6 +87,8 @@ METHODS: dict[str, dict[str, str]] = {
         "transformers": "tasks.generators.transformers:TransformersGenerator",
         "vllm": "tasks.generators.vllm:VllmGenerator",
         "openai": "tasks.generators.openai:OpenAIGenerator",
+        "sparse_rag": "tasks.generators.sparse_rag:SparseRag",
+        "rate_then_prompt": "tasks.generators.rate_then_prompt:RateThenPrompt",
         "self_rag": "tasks.generators.self_rag:SelfRag",
     },
     "critic": {
@@ -129,6 +131,8 @@ METHODS: dict[str, dict[str, str]] = {
         "answer_set": "tasks.metrics.answer_set:AnswerSet",
         "set_size": "tasks.metrics.answer_set:SetSize",
         "tokens": "tasks.metrics.tokens:Tokens",
+        "latency": "tasks.metrics.latency:Latency",
+        "assessment": "tasks.metrics.assessment:Assessment",
     },
 }
 

@@ -4,9 +4,8 @@ A metric of single questions is summarised from its rows in `scores` alone, so s
 any time. A metric of the whole corpus (MAUVE) needs all cases, but only their questions, gold answers and answers.
 """
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import date, datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -14,20 +13,29 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from configs.evaluation import ScoreConfig
-from configs.loading import ConfigError
 from configs.schema import Unit
-from storage import files, schemas
+from storage import files
 from storage.artifacts import Artifact, ShardRecord
 from storage.costs import charge
 from storage.ids import shard_of
 from storage.indexes.units import table_of
 from tasks.datasets.base import Span
-from tasks.metrics.base import GOLD_SENTENCES, Answer, Case, Column, Context, Metric, RankedUnit, Summary, WithModel
-from tasks.registry import resolve, with_options
+from tasks.generators.base import Rating
+from tasks.metrics.base import (
+    CONTEXTS,
+    GOLD_SENTENCES,
+    Answer,
+    Case,
+    Context,
+    RankedUnit,
+)
+from tasks.metrics.tables import make_metrics, metrics_identity, score_cases, summarise
+from tasks.registry import with_options
 from tasks.stage import Progress, ShardResult, Stage
+
+_RATING = ("rank", "score", "kept", "tokens")
 
 Rows = dict[int, list[dict[str, Any]]]
 """A table's rows by question, in their order."""
@@ -88,10 +96,19 @@ class Score(Stage):
         return any(metric.corpus for metric in self.metrics.values())
 
     def _answers(self, shard: int) -> Iterator[Case]:
-        """Cases with questions and answers only: enough for a metric of all answers, and small enough for memory."""
-        answered = self._answered(shard)
+        """Cases with questions, answers and where contexts come from: enough for a metric of all answers, and small
+        enough for memory."""
+        answered, passages = self._answered(shard), self._passages(shard)
         for row in self.inputs["asked"].read(shard).to_pylist():
-            yield Case(row["text"], tuple(row["answers"]), (), (), **answered.get(row["question_id"], {}))
+            key, gold = row["question_id"], tuple(row["gold_passages"])
+            contexts = tuple(Context("", 0, passages=each) for each in passages.get(key, ()))
+            yield Case(row["text"], tuple(row["answers"]), gold, (), contexts=contexts, **answered.get(key, {}))
+
+    def _passages(self, shard: int) -> dict[int, list[tuple[int, ...]]]:
+        """By question, the passages of each context, if a metric of all answers asks for contexts."""
+        needs = (column.needs for metric in self.metrics.values() if metric.corpus for column in metric.columns())
+        evidence = self._rows("evidence", shard) if any(CONTEXTS in need for need in needs) else None
+        return {key: [_origin(row) for row in rows] for key, rows in (evidence or {}).items()}
 
     def _cases(self, shard: int) -> tuple[list[int], list[Case]]:
         asked = self.inputs["asked"].read(shard).to_pylist()
@@ -156,13 +173,17 @@ class Score(Stage):
         if "sentence" in self.corpus:  # otherwise its sentences are unknown
             origins = [Span(**span) for span in row["origin"]]
             spans = [shown for span in origins for shown in self._sentences(span)]
-        return Context(row["text"], row["tokens"], tuple(spans))
+        return Context(row["text"], row["tokens"], tuple(spans), _origin(row))
 
     def _answer(self, row: dict[str, Any]) -> Answer:
         tokens = row["prompt_tokens"] + row["completion_tokens"]
         usd = charge(0.0, 0.0, tokens, *self._generated)
-        names = ("text", "prompt_tokens", "completion_tokens", "seconds", "error")
-        return Answer(**{name: row[name] for name in names}, usd=usd)
+        names = ["text", "prompt_tokens", "completion_tokens", "seconds", "error"]
+        ratings = row.get("ratings") or ()  # an older version's rows have no such column
+        rated = tuple(Rating(**{name: each[name] for name in _RATING}) for each in ratings)
+        names += [name for name in ("kv_tokens", "prefill_seconds", "decode_seconds") if name in row]
+        kept = sum(each.kept for each in rated) if rated else len(row["contexts"])
+        return Answer(**{name: row[name] for name in names}, usd=usd, kept=kept, ratings=rated)
 
     def _sentences(self, span: Span) -> list[Span]:
         """The sentences that a span touches, as far as it shows them."""
@@ -186,6 +207,11 @@ class Score(Stage):
         return manifest.model, datetime.fromisoformat(manifest.completed).date()
 
 
+def _origin(row: dict[str, Any]) -> tuple[int, ...]:
+    """The passages that a context comes from."""
+    return tuple(dict.fromkeys(span["passage_id"] for span in row["origin"]))
+
+
 def _at_the_cost_of(candidates: Sequence[Answer], answer: Answer) -> Answer:
     """An answer with the tokens, the time and the price of all candidates."""
     names = ("prompt_tokens", "completion_tokens", "seconds", "usd")
@@ -202,94 +228,3 @@ def _parts(path: Path) -> np.ndarray:
     """(sentences of a shard, 4) int64: passage, start, end, words."""
     table = files.read_table(path, columns=["passage_id", "start", "end", "tokens"])
     return np.stack([column.to_numpy().astype(np.int64) for column in table.columns], axis=1)
-
-
-Metrics = Mapping[str, Metric]
-"""By name, in the order of the report."""
-
-
-def make_metrics(config: ScoreConfig) -> dict[str, Metric]:
-    """The metrics of a configuration.
-
-    Raises UnknownName for an unknown metric; ConfigError for an option that none of them has, for two columns of one
-    name, and for a metric that cannot work here; and the errors of a metric whose model is missing.
-    """
-    options = with_options(config, "score")
-    metrics: dict[str, Metric] = {name: resolve("metric", name)(options) for name in options.metrics}
-    owners: dict[str, str] = {}
-    for name, metric in metrics.items():
-        if not hasattr(metric, "columns"):
-            raise ConfigError(
-                f"score.metrics: {name} does not say what its columns are; give it a method `columns` that returns "
-                "tasks.metrics.base.Column(name, heading, unit, direction, needs) for every one"
-            )
-        for column in metric.columns():
-            if owners.setdefault(column.name, name) != name:
-                raise ConfigError(
-                    f"score.metrics: {owners[column.name]} and {name} both give {column.name!r}; leave one out"
-                )
-    return metrics
-
-
-def metrics_identity(metrics: Metrics) -> dict[str, Any]:
-    """Everything that the tables depend on besides the cases: the metrics' versions, columns (k, features), models."""
-    return {
-        name: {"version": metric.version, "columns": [asdict(column) for column in metric.columns()]}
-        | ({"model": metric.identity()} if isinstance(metric, WithModel) else {})
-        for name, metric in metrics.items()
-    }
-
-
-def score_cases(metrics: Metrics, question_ids: Sequence[int], cases: Sequence[Case]) -> pa.Table:
-    """Rows of `scores`, metric by metric. A question to which a metric does not apply has no row of it.
-
-    Raises ValueError if a metric gives undeclared columns, a wrong number of values, or a value that is not a finite
-    number.
-    """
-    tables = [schemas.SCORES.empty_table()]
-    for name, metric in metrics.items():
-        if not metric.corpus:
-            values = metric.score(cases)
-            declared = [column.name for column in metric.columns()]
-            if values.keys() != set(declared):
-                raise ValueError(f"the metric {name} gave {[*values]}, but declares {declared}")
-            tables += [_rows(name, column, question_ids, values[column]) for column in declared]
-    return pa.concat_tables(tables).combine_chunks()
-
-
-def _rows(name: str, column: str, question_ids: Sequence[int], values: Sequence[float | None]) -> pa.Table:
-    if len(values) != len(question_ids):
-        raise ValueError(f"the metric {name} gave {len(values)} values of {column!r} for {len(question_ids)} questions")
-    known = [(question, value) for question, value in zip(question_ids, values, strict=True) if value is not None]
-    if wrong := [value for _, value in known if not math.isfinite(value)]:
-        raise ValueError(f"the metric {name} gave {wrong[0]} as {column!r}; None is for a question without ground")
-    columns = [[question for question, _ in known], [column] * len(known), [float(value) for _, value in known]]
-    return pa.table(columns, schema=schemas.SCORES)
-
-
-def summarise(metrics: Metrics, scores: pa.Table, questions: int, cases: Sequence[Case] = ()) -> pa.Table:
-    """Rows of `summaries`: of every column, also of columns that apply to no question.
-
-    `scores`: the rows of all `questions` (their number); `cases`: all of them, if a metric is of the whole corpus.
-    Means do not depend on the order of the rows (sums are exact).
-    """
-    rows: list[dict[str, Any]] = []
-    for metric in metrics.values():
-        if metric.corpus and len(cases) != questions:
-            raise ValueError(f"{type(metric).__name__} is of all answers: {len(cases)} cases for {questions} questions")
-        of_all = metric.summary(cases) if metric.corpus else {}
-        for column in metric.columns():
-            summary = of_all[column.name] if metric.corpus else _mean(scores, column.name, questions)
-            rows.append(_summary_row(column, summary, questions))
-    return pa.Table.from_pylist(rows, schema=schemas.SUMMARIES)
-
-
-def _summary_row(column: Column, summary: Summary, questions: int) -> dict[str, Any]:
-    declared = asdict(column)
-    figures = {"value": summary.value, "questions": questions, "left_out": summary.left_out}
-    return {"metric": declared.pop("name"), **figures, **declared}
-
-
-def _mean(scores: pa.Table, column: str, questions: int) -> Summary:
-    values = scores.filter(pc.equal(scores["metric"], column))["value"].to_pylist()
-    return Summary(math.fsum(values) / len(values) if values else None, questions - len(values))

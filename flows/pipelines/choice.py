@@ -24,10 +24,10 @@ from storage.artifacts import Manifest
 from tasks.ask import HASHED
 from tasks.datasets.base import InputError
 from tasks.metrics.base import GOLD_ANSWERS, GOLD_PASSAGES, SUPPORTING_FACTS, Column
+from tasks.metrics.tables import make_metrics
 from tasks.reports.methods import groups
 from tasks.reports.statistics.bootstrap import MIN_QUESTIONS
 from tasks.reports.summaries import Recorded, read_summaries
-from tasks.score import make_metrics
 from tasks.stage import Stage
 
 AS_THEY_ARE = "or ask all questions with the settings as they are: --set choose=null"

@@ -11,6 +11,7 @@ ROWS = {
     **schemas.ROWS,
     "artifacts": "a complete artifact",
     "ledger": "quote and truth of an artifact that was quoted",
+    "ratings": "what a generator says of a context: is it of use for the question?",
 }
 
 _EVERY = {
@@ -28,6 +29,19 @@ _ARTIFACTS = {
     "run_id": ("run that completed it", ""),
     "completed": ("when it was complete", ""),
     "bytes": ("size of all its files", "bytes"),
+}
+
+_RATINGS = {
+    "question_id": ("the question", ""),
+    "candidate": ("number of the answer in `candidates`", ""),
+    "rank": ("the context's place in `evidence`", ""),
+    "score": ("as the generator rates it: 0 to 1", ""),
+    "kept": ("whether the answer was read from it", ""),
+    "tokens": ("its length, as the model counts it", "tokens"),
+    "rating_id": ("content id of model, controls, question and context: the same is rated once", ""),
+    "reused": ("whether an earlier run had answered this prompt", ""),
+    "error": ("why there is no answer, else empty", ""),
+    **{name: (about, "") for name, about in _EVERY.items()},
 }
 
 
@@ -63,6 +77,8 @@ def columns(table: str) -> dict[str, Column]:
     """The columns of a table or view of the catalog, by name. Raises KeyError where there is no such table."""
     if table == "artifacts":
         return {name: Column(*column) for name, column in _ARTIFACTS.items()}
+    if table == "ratings":
+        return {name: Column(*column) for name, column in _RATINGS.items()}
     if table == "ledger":
         return _ledger()
     return described(schemas.TABLES[table], table)

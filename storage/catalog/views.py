@@ -49,11 +49,16 @@ SELECT quotes.stage, quotes.rows AS quoted_rows, truth.rows, quotes.tokens AS qu
 FROM quotes JOIN truth USING (fingerprint) LEFT JOIN artifacts USING (fingerprint)
 """
 
+RATINGS = """
+CREATE VIEW ratings AS
+SELECT question_id, candidate, unnest(ratings, recursive := true), reused, error, fingerprint, run_id FROM candidates
+"""
+
 
 LAYOUT = fingerprint(
     columns={table: {name: column.comment for name, column in tables.columns(table).items()} for table in tables.ROWS},
     rows=tables.ROWS,
-    ledger=LEDGER,
+    views=[LEDGER, RATINGS],
     macros=[asdict(macro) for macro in MACROS],
 )
 """Of which make a catalog is: one of another version is written anew."""
@@ -101,7 +106,8 @@ def _fill(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
             connection.execute(f"CREATE VIEW {table} AS {_select(table, paths[table])}")
     for table in sorted(paths.keys() - schemas.TABLES.keys()):
         _write_further(connection, table, paths[table])
-    connection.execute(LEDGER)
+    for view in (LEDGER, RATINGS):
+        connection.execute(view)
     for macro in MACROS:
         connection.execute(f"CREATE MACRO {macro.signature} AS TABLE {macro.sql}")
     _write_comments(connection)

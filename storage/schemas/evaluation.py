@@ -43,6 +43,22 @@ EVIDENCE = table(
 
 PROBABILITY = pa.struct([pa.field("token", pa.string(), False), pa.field("probability", pa.float64(), False)])
 
+RATING = pa.struct(
+    [
+        pa.field("rank", pa.int32(), False),
+        pa.field("score", pa.float64(), False),
+        pa.field("kept", pa.bool_(), False),
+        pa.field("tokens", pa.int32(), False),
+        pa.field("rating_id", pa.int64(), False),
+    ]
+)
+
+_STEPS = {
+    "init": "until the model began: tokens, and no loading",
+    "prefill": "until the model gave the first token; NULL where remembered ratings left out a part of it",
+    "copy": "putting the kept contexts' keys and values into one cache",
+    "decode": "all tokens after the first",
+}
 CANDIDATES = table(
     "candidates",
     "an answer that was generated",
@@ -64,6 +80,22 @@ CANDIDATES = table(
             "probabilities of the reflection tokens that the generator self_rag reads",
         ),
         column("reused", pa.bool_(), "whether an earlier run had answered this prompt"),
+        column("ratings", list_of(RATING), "what the generator says of the prompt's contexts: the view `ratings`"),
+        column(
+            "prefill_tokens",
+            pa.int32(),
+            "tokens that were read before the first was written, each time that they were; NULL: not known",
+            True,
+            "tokens",
+        ),
+        column(
+            "kv_tokens",
+            pa.int32(),
+            "tokens of the cache that the answer was written from: question and kept contexts; NULL: not known",
+            True,
+            "tokens",
+        ),
+        *(column(f"{step}_seconds", pa.float64(), about, True, "seconds") for step, about in _STEPS.items()),
     ],
 )
 

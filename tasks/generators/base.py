@@ -13,13 +13,44 @@ from tasks.models.engines.base import Completion, Engine, Tick, no_tick
 
 
 @dataclass(frozen=True, slots=True)
+class Rating:
+    """What a generator says of a context. `rank`: its place in the prompt, from 1; `score`: 0 to 1; `kept`: whether the
+    answer is read from it; `tokens`: its length, as the model counts them."""
+
+    rank: int
+    score: float
+    kept: bool
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Prompt:
     """One request. `text` is the rendered prompt (one user message); an extractive reader looks at the question and the
-    contexts themselves, best first."""
+    contexts themselves, best first. `remembered`: for each context the rating that an earlier run gave it, or None;
+    empty: none has one."""
 
     text: str
     question: str
     contexts: tuple[str, ...] = ()
+    remembered: tuple[Rating | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stepwise(Completion):
+    """A completion, with what a generator that rates contexts did for it, step by step.
+
+    `prefill_tokens`: tokens that were read for it, those that were read several times each time; `kv_tokens`: those in
+    the cache that the answer is written from, without the control that asks for it. Seconds: `init`: until the model
+    begins; `prefill`: until it gives the first token, None where remembered ratings left out a part; `copy`: keys and
+    values of the kept contexts put together; `decode`: all further tokens."""
+
+    prefill_tokens: int | None = None
+    kv_tokens: int | None = None
+    init_seconds: float | None = None
+    prefill_seconds: float | None = None
+    copy_seconds: float | None = None
+    decode_seconds: float | None = None
+    ratings: tuple[Rating, ...] = ()
 
 
 class Generator(ABC):
@@ -50,7 +81,18 @@ class Generator(ABC):
         """What an answer depends on besides the options: the class, its version, checksums of the weights.
 
         Known without loading the model. {"class": "Reader", "version": "1", "files": {"adapter.safetensors": "…"}}
+        `ratings` in it is what a context's rating depends on besides the question and the context.
         """
+
+    def rated(self, prompt: Prompt) -> tuple[Rating, ...]:
+        """The ratings of all its contexts, with what is kept by them; empty where one is not remembered, and for a
+        generator that rates nothing."""
+        return ()
+
+    def decisive(self, prompt: Prompt) -> tuple[str, ...] | None:
+        """The texts that decide the answer: two prompts that have them in common are answered once. None: that is not
+        known before the contexts are rated."""
+        return prompt.text, prompt.question, *prompt.contexts
 
     def without_contexts(self, prompts: Sequence[Prompt]) -> tuple[list[bool], int]:
         """Whether each of these questions is answered without contexts although there may be some, and the tokens it

@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field
 
 from configs.evaluation import ScoreConfig
 from tasks.datasets.base import Span
+from tasks.generators.base import Rating
 
 Direction = Literal["higher", "lower", "neither"]
 """Which values of a metric are the better ones."""
@@ -22,6 +23,7 @@ SCALE = "0 to 1"
 ANSWER, GOLD_ANSWERS, GOLD_PASSAGES = "an answer", "gold answers", "gold passages"
 SUPPORTING_FACTS, HITS, CONTEXTS = "supporting facts", "hits", "contexts"
 GOLD_SENTENCES = "the gold passages' sentences in the index"
+STEPS, RATINGS = "a generator that times its steps", "a generator that rates contexts"
 """What a question may need for a metric, as messages name it; a metric of one's own may need something else."""
 
 
@@ -56,16 +58,20 @@ class RankedUnit:
 @dataclass(frozen=True, slots=True)
 class Context:
     """A context of the prompt. `spans`: the sentences it is of, each as far as it shows them; empty where they are not
-    known."""
+    known. `passages`: those that it comes from."""
 
     text: str
     tokens: int
     spans: tuple[Span, ...] = ()
+    passages: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a generator gave: `Generation` without its probabilities, and the price of its tokens (USD)."""
+    """What a generator gave: `Generation` without its probabilities, and the price of its tokens (USD).
+
+    `kept`: how many contexts it was written from; the others as in tasks/generators/base.py, None where they are not
+    known. `ratings` have the contexts' ranks."""
 
     text: str
     prompt_tokens: int
@@ -73,6 +79,11 @@ class Answer:
     seconds: float
     error: str = ""
     usd: float = 0.0
+    kept: int | None = None
+    kv_tokens: int | None = None
+    prefill_seconds: float | None = None
+    decode_seconds: float | None = None
+    ratings: tuple[Rating, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ class Segmenter:
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, controls: Controls, template: str | None = None) -> None:
         """`template`: a chat template for a tokenizer that has none and needs one."""
-        self.tokenizer = tokenizer
+        self.tokenizer, self.controls = tokenizer, controls
         self.template = template or tokenizer.chat_template
         self.head, self.tail = self._cut()
         self.assess = self._ids(controls.assess_control, self.tail)
@@ -67,6 +67,15 @@ class Segmenter:
         start = self._own(self.head, special=self.template is None)
         prefix = start + self._own(PREFIX.format(question), plain=True)
         return Segments(prefix, [self._own(BLOCK.format(context), plain=True) for context in contexts])
+
+    def text(self, question: str, contexts: Sequence[str]) -> str:
+        """The whole message that asks for an answer, in one piece."""
+        blocks = "".join(BLOCK.format(context) for context in contexts)
+        return f"{PREFIX.format(question)}{blocks}{self.controls.generate_control}".strip()
+
+    def rating_text(self, question: str, context: str) -> str:
+        """The whole message that asks whether a context is of use."""
+        return f"{PREFIX.format(question)}{BLOCK.format(context)}{self.controls.assess_control}".strip()
 
     def answer(self, text: str) -> list[int]:
         """The ids of an answer as the model should write it behind a control, with the token that ends it."""

@@ -27,6 +27,7 @@ from transformers import (
     LlamaForCausalLM,
     PreTrainedTokenizerFast,
     Qwen2Config,
+    Qwen2ForCausalLM,
     Qwen2Model,
     RobertaConfig,
     RobertaForSequenceClassification,
@@ -182,6 +183,18 @@ def llama(directory: Path, chat: bool = True, positions: int = 256, tokens: Sequ
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=bpe, bos_token="<s>", eos_token="<|end|>", pad_token="<pad>")
     tokenizer.chat_template = CHAT if chat else None
     tokenizer.save_pretrained(directory)
+    return directory
+
+
+def qwen_writer(directory: Path, positions: int = 256, tokens: Sequence[str] = ()) -> Path:
+    """As `llama` without a chat template, of Qwen2's architecture: its projections have biases."""
+    llama(directory, False, positions, tokens)
+    torch.manual_seed(13)
+    ends = {"bos_token_id": 1, "eos_token_id": 3, "pad_token_id": 0}
+    config = Qwen2Config(
+        **SIZES, **SPREAD, **ends, vocab_size=400, num_key_value_heads=1, max_position_embeddings=positions
+    )
+    Qwen2ForCausalLM(config).save_pretrained(directory)
     return directory
 
 

@@ -56,12 +56,18 @@ class Probe:
     """Ask for the probabilities of `tokens`, entries of the model's vocabulary, at an output position (from 0).
 
     `groups` of these tokens are read elsewhere: a group at the position where the model first wrote one of its tokens.
-    A group without a written token has no probabilities.
+    A group without a written token has no probabilities. `alone`: nothing is asked for besides, so that an answer ends
+    at the position.
     """
 
     tokens: tuple[str, ...]
     position: int = 0
     groups: tuple[tuple[str, ...], ...] = ()
+    alone: bool = False
+
+    def limit(self, max_tokens: int) -> int:
+        """The tokens that are written, at most."""
+        return min(max_tokens, self.position + 1) if self.alone else max_tokens
 
     def places(self, ids: Mapping[str, int], written: Sequence[int]) -> dict[str, int]:
         """The output position at which a token's probability is read, by token. `ids`: the tokens' numbers in the

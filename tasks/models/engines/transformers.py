@@ -14,6 +14,7 @@ import os
 import time
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -117,7 +118,9 @@ class Transformers(Engine):
         start = time.perf_counter()
         with all_cores(), torch.inference_mode():
             inputs = self._padded(ids)
-            output = self.model.generate(**inputs, generation_config=self._settings, logits_processor=[sampler])
+            settings = copy(self._settings)
+            settings.max_new_tokens = probe.limit(self.options.max_tokens) if probe else self.options.max_tokens
+            output = self.model.generate(**inputs, generation_config=settings, logits_processor=[sampler])
         seconds = time.perf_counter() - start
         skip = 1 if self.local.is_seq2seq else inputs["input_ids"].shape[1]  # the decoder's start, or the prompts
         completions = [self._until_end(row) for row in output[:, skip:].tolist()]
@@ -149,7 +152,7 @@ class Transformers(Engine):
             completion_tokens=len(tokens),
             seconds=seconds,
             logprob=logprob,
-            finish_reason="stop" if tokens[-1] in self._ends else "length",
+            finish_reason="stop" if tokens[-1] in self.ends else "length",
             probabilities=probabilities,
         )
 
@@ -166,11 +169,12 @@ class Transformers(Engine):
 
     def _until_end(self, tokens: list[int]) -> list[int]:
         """The tokens up to the first end token, inclusive; the rest is padding."""
-        end = next((place for place, token in enumerate(tokens) if token in self._ends), len(tokens))
+        end = next((place for place, token in enumerate(tokens) if token in self.ends), len(tokens))
         return tokens[: end + 1]
 
     @cached_property
-    def _ends(self) -> set[int]:
+    def ends(self) -> set[int]:
+        """The token ids that end an answer."""
         stated = self.model.generation_config.eos_token_id
         ends = {stated} if isinstance(stated, int) else set(stated or ())
         return ends | ({self.local.tokenizer.eos_token_id} - {None})
@@ -178,14 +182,14 @@ class Transformers(Engine):
     @property
     def _padding(self) -> int:
         padding = self.local.tokenizer.pad_token_id
-        return int(padding if padding is not None else min(self._ends, default=0))
+        return int(padding if padding is not None else min(self.ends, default=0))
 
     @cached_property
     def _settings(self) -> GenerationConfig:
         return GenerationConfig(
             **PLAIN,
             max_new_tokens=self.options.max_tokens,
-            eos_token_id=sorted(self._ends) or None,
+            eos_token_id=sorted(self.ends) or None,
             pad_token_id=self._padding,
         )
 

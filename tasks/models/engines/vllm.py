@@ -122,7 +122,7 @@ class Vllm(Engine):
         """Answers of a batch; the seconds are divided among them by vLLM's times of the requests."""
         from vllm.v1.engine.exceptions import EngineDeadError
 
-        params = self._sampling(seeds, probed)
+        params = self._sampling(seeds, probed, probe.limit(self.options.max_tokens) if probe else None)
         for attempt in (1, 2):
             engine = self.engine
             start = time.perf_counter()
@@ -140,15 +140,17 @@ class Vllm(Engine):
             ]
         return [failed("the engine of vLLM died twice over this batch", len(tokens)) for tokens in ids]
 
-    def _sampling(self, seeds: Sequence[int], probed: Mapping[str, int]) -> list[Any]:
-        """The prompts' SamplingParams. vLLM returns the chosen token's log probability with the probed ones."""
+    def _sampling(self, seeds: Sequence[int], probed: Mapping[str, int], limit: int | None = None) -> list[Any]:
+        """The prompts' SamplingParams; `limit`: of tokens, where it is not that of answers.
+
+        vLLM returns the chosen token's log probability with the probed ones."""
         from vllm import SamplingParams
 
         numbers = sorted(set(probed.values()))
         return [
             SamplingParams(
                 temperature=self.options.temperature,
-                max_tokens=self.options.max_tokens,
+                max_tokens=limit or self.options.max_tokens,
                 seed=seed,
                 logprobs=len(numbers),
                 logprob_token_ids=numbers or None,

@@ -7,7 +7,7 @@ import pytest
 
 from configs.loading import ConfigError
 from tasks.metrics.mauve import Mauve
-from tasks.score import metrics_identity
+from tasks.metrics.tables import metrics_identity
 from tests.support.tiny_models import gpt2
 from tests.tasks.metrics.test_metrics import answered
 

@@ -30,7 +30,7 @@ from tasks.metrics.base import (
 from tasks.registry import METHODS, make, resolve
 
 K = (1, 2, 3, 4, 10)
-PER_QUESTION = sorted(set(METHODS["metric"]) - {"mauve"})
+PER_QUESTION = sorted(set(METHODS["metric"]) - {"mauve", "assessment"})
 
 
 def metric_at(name: str) -> Metric:

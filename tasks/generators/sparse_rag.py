@@ -1,0 +1,295 @@
+"""`sparse_rag`: a causal model rates every context in the pass that reads it, and answers from the cache of those it
+keeps (Zhu et al. 2024, arXiv 2405.16178, section 3.2).
+
+The question comes first, and contexts do not see one another: each is a row of question, context and the control
+that asks whether it is of use (tasks/models/blocks.py). Keys and values of those that are kept are put into one cache,
+and the control that asks for the answer follows.
+
+One class with its baselines (table 3): `attention: full` and no threshold is RAG, `block` and none is PCW, `block` and
+a threshold is Sparse RAG; `full` and a threshold is table 8's variant, whose prompt has the kept contexts alone, read
+anew. Where the paper is silent: the control stands behind the kept contexts as if they had followed one another
+(`answer_position`), the wording is ours (tasks/models/controls.py), and at least one context is kept.
+
+With blocks the order of the contexts changes nothing. `generate.prompt` plays no part. In bf16 the last bits depend on
+what is read together: `precision=fp32` makes a difference rare, `batch_tokens=16` (every row alone) rules it out.
+"""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import torch
+from pydantic import ConfigDict, Field
+
+from configs.evaluation import GenerateConfig
+from tasks.generators.base import Generator, Prompt, Rating, Stepwise
+from tasks.generators.rating import RatingOptions
+from tasks.models.batches import batches
+from tasks.models.blocks import BlockModel, Read, Row, Written, require_blocks, window
+from tasks.models.controls import Controls, Segmenter, Segments
+from tasks.models.engines.base import Completion, Tick, failed, no_tick, sampling_seed
+from tasks.models.engines.transformers import Transformers, all_cores
+from tasks.models.halving import in_halves
+from tasks.models.kv_cache import roomy_cache
+from tasks.models.sampling import RowSampler
+
+
+@dataclass
+class Reading:
+    """A prompt while it is answered. `scores` and `reads`: by a context's place; `kept`: places, in the order in which
+    the answer's cache has them; `tokens`: that were read for it; `seconds`: by step, its share of what was computed
+    together with others."""
+
+    prompt: Prompt
+    segments: Segments
+    seconds: dict[str, float]
+    scores: dict[int, float] = field(default_factory=dict)
+    reads: dict[int, Read] = field(default_factory=dict)
+    kept: list[int] = field(default_factory=list)
+    tokens: int = 0
+    error: str = ""
+
+    @property
+    def question(self) -> int:
+        """Tokens of the prefix."""
+        return len(self.segments.prefix)
+
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens of the contexts."""
+        return [len(block) for block in self.segments.blocks]
+
+    @property
+    def held(self) -> int:
+        """Tokens of the cache that the answer is written from."""
+        return self.question + sum(self.lengths[place] for place in self.kept)
+
+
+class SparseRag(Generator):
+    """Sparse RAG: a causal model rates every context and answers from the cache of those it keeps; RAG and PCW too."""
+
+    example: ClassVar[tuple[str, ...]] = ("generate.model=HuggingFaceTB/SmolLM2-135M-Instruct",)
+
+    class Options(GenerateConfig, Transformers.Options, RatingOptions):
+        model_config = ConfigDict(extra="forbid")
+
+        attention: Literal["block", "full"] = Field(
+            "block", description="block: contexts do not see one another; full: one prompt of those that are kept."
+        )
+        answer_position: Literal["kept", "all", "longest"] = Field(
+            "kept",
+            description="Where the answer stands: as if the kept contexts had followed one another, as if all had, or "
+            "behind the longest of the kept ones (PCW's way).",
+        )
+
+    version: ClassVar[str] = "1"
+    prompt: ClassVar[str] = "sparse_rag"
+    prompt_without_contexts: ClassVar[str] = "sparse_rag"
+
+    def __init__(self, options: Options) -> None:
+        """Raises also EngineUnavailable for a model whose cache cannot be put together from blocks, and ConfigError for
+        words to rate with that are no single tokens."""
+        options.check("generate")
+        self.options = options
+        self.engine = Transformers(options, "generate")
+        local = self.engine.local
+        require_blocks(local.config, str(local.directory))
+        self.cut = Segmenter(local.tokenizer, options, local.given_template)
+        self.uses_gpu, self.workers = self.engine.uses_gpu, self.engine.workers
+        # A CPU reads rows of some 2,000 tokens together the fastest, a GPU those of several questions.
+        self.batch_tokens = options.batch_tokens or (65_536 if self.uses_gpu else 2048)
+
+    def identity(self) -> dict[str, Any]:
+        engine = self.engine.identity() | {"batch_tokens": self.batch_tokens}
+        own = {"class": type(self).__name__, "version": self.version, "engine": engine}
+        controls = {name: getattr(self.options, name) for name in (*Controls.model_fields, "score")}
+        return own | {"ratings": {**own, **controls}}
+
+    def rated(self, prompt: Prompt) -> tuple[Rating, ...]:
+        return self.options.rated(prompt)
+
+    def decisive(self, prompt: Prompt) -> tuple[str, ...] | None:
+        kept = self.options.kept(prompt)
+        if kept is None or self.options.attention == "full":
+            return kept and (prompt.question, *kept)
+        every = ("of", *sorted(prompt.contexts)) if self.options.answer_position == "all" else ()
+        return prompt.question, *sorted(kept), *every
+
+    @cached_property
+    def model(self) -> BlockModel:
+        return BlockModel(self.engine.model, self.engine.device, self.batch_tokens, self.engine.ends)
+
+    def generate(self, prompts: Sequence[Prompt], tick: Tick = no_tick) -> list[Completion]:
+        if prompts:
+            _ = self.model  # loading it is in no answer's seconds, and a failure no fault of a prompt
+        began = time.perf_counter()
+        segments = [self.cut.segments(prompt.question, prompt.contexts) for prompt in prompts]
+        init = (time.perf_counter() - began) / max(1, len(prompts))
+        lengths = [self._length(each) for each in segments]
+        answers: dict[int, Completion] = {}
+
+        def run(rows: Sequence[int]) -> list[Completion]:
+            return self._answered([Reading(prompts[row], segments[row], _steps(init)) for row in rows])
+
+        for batch in batches(lengths, self.batch_tokens if self.uses_gpu else 1):
+            done = in_halves(run, batch, lengths)
+            answers |= zip(batch, done, strict=True)
+            tick(len(done), sum(answer.prompt_tokens + answer.completion_tokens for answer in done))
+        return [answers[row] for row in range(len(prompts))]
+
+    def _length(self, segments: Segments) -> int:
+        """Tokens of a whole prompt."""
+        return len(segments.prefix) + sum(map(len, segments.blocks)) + len(self.cut.generate)
+
+    def _answered(self, readings: Sequence[Reading]) -> list[Completion]:
+        """Answers to prompts that are read together."""
+        with all_cores(), torch.inference_mode():
+            for each in readings:
+                each.error = self._too_long(each)
+            self._rate([each for each in readings if not each.error])
+            for each in readings:
+                self._choose(each)
+            due = [each for each in readings if not each.error]
+            if self.options.attention == "block":
+                self._read([(each, place) for each in due for place in each.kept if place not in each.reads], [])
+            written: dict[int, Written] = {}
+            for group in self._groups(due):
+                written |= zip(map(id, group), self._write(group), strict=True)
+        return [self._completion(each, written.get(id(each))) for each in readings]
+
+    def _too_long(self, reading: Reading) -> str:
+        """Why a prompt cannot be read: one of its rows is too long, or all of it is longer than was allowed."""
+        limit, whole = self.options.max_input_tokens, self._length(reading.segments)
+        if limit and whole > limit:
+            return f"the prompt has {whole} tokens, max_input_tokens is {limit}"
+        longest = max(reading.lengths, default=0) + reading.question + len(self.cut.assess)
+        if self.room and longest > self.room:
+            return (
+                f"the longest context has {longest} tokens with question and control, the model reads {self.room}; "
+                "set refine.max_words, or take an index of shorter units"
+            )
+        return ""
+
+    @cached_property
+    def room(self) -> int | None:
+        """The tokens that the model has positions for, and sees."""
+        _ = self.engine.local.prompt_limit  # raises where max_tokens leaves no room
+        limits = (self.engine.local.positions, window(self.engine.local.config))
+        return min((limit for limit in limits if limit), default=None)
+
+    def _rate(self, readings: Sequence[Reading]) -> None:
+        """The scores of all contexts, those that are remembered among them."""
+        if self.options.threshold is None:
+            return
+        for each in readings:
+            each.scores |= {place: known.score for place, known in enumerate(each.prompt.remembered) if known}
+        due = [(each, place) for each in readings for place in range(len(each.lengths)) if place not in each.scores]
+        self._read(due, self.cut.assess)
+        for each, place in due:
+            yes, no = each.reads[place].logprobs.exp().tolist()
+            each.scores[place] = self.options.scored(yes, no)
+            if self.options.attention == "full":
+                del each.reads[place]
+
+    def _read(self, due: Sequence[tuple[Reading, int]], tail: Sequence[int]) -> None:
+        """Read contexts, each behind its question. Their time is divided by tokens."""
+        if not due:
+            return
+        began = time.perf_counter()
+        rows = [Row(each.segments.prefix, each.segments.blocks[place], tail) for each, place in due]
+        reads = self.model.read(rows, [self.cut.yes, self.cut.no])
+        share = (time.perf_counter() - began) / sum(len(row.ids) for row in rows)
+        for (each, place), row, read in zip(due, rows, reads, strict=True):
+            each.reads[place] = read
+            each.tokens += len(row.ids)
+            each.seconds["prefill"] += share * len(row.ids)
+
+    def _choose(self, reading: Reading) -> None:
+        """What is kept, blocks in an order of their own, so that that of the contexts changes nothing."""
+        if reading.error:
+            return
+        texts = reading.prompt.contexts
+        reading.kept = self.options.chosen([reading.scores.get(place, 0.0) for place in range(len(texts))], texts)
+        if self.options.attention == "block":
+            reading.kept.sort(key=texts.__getitem__)
+        needed = self._position(reading) + len(self.cut.generate) + self.options.max_tokens
+        if self.room and max(needed, reading.held) > self.room:
+            reading.error = (
+                f"{len(reading.kept)} kept contexts need {needed} tokens with question and answer, the model has room "
+                f"for {self.room}; set refine.top_k, generate.at_most or generate.answer_position=longest"
+            )
+
+    def _position(self, reading: Reading) -> int:
+        """Of the control that asks for the answer."""
+        lengths = reading.lengths
+        kept = [lengths[place] for place in reading.kept]
+        if self.options.attention == "full" or not kept:
+            return reading.held
+        beyond = {"kept": sum(kept), "all": sum(lengths), "longest": max(kept)}
+        return reading.question + beyond[self.options.answer_position]
+
+    def _groups(self, readings: Sequence[Reading]) -> list[list[Reading]]:
+        """Those whose caches are equally long are answered together."""
+        groups: dict[tuple[int, bool], list[Reading]] = {}
+        for each in readings:
+            groups.setdefault((each.held, bool(each.reads and each.kept)), []).append(each)
+        return list(groups.values())
+
+    def _write(self, group: Sequence[Reading]) -> list[Written]:
+        """The answers of readings with equally long caches, or of whole prompts where there are none."""
+        began = time.perf_counter()
+        limit, control = self.options.max_tokens, self.cut.generate
+        if group[0].reads and group[0].kept:
+            sets = [[each.reads[place] for place in each.kept] for each in group]
+            cache = self.model.joined(sets, [each.question for each in group], len(control) + limit)
+            ids, positions = [control] * len(group), [self._position(each) for each in group]
+        else:
+            blocks = [[token for place in each.kept for token in each.segments.blocks[place]] for each in group]
+            ids = [[*each.segments.prefix, *block, *control] for each, block in zip(group, blocks, strict=True)]
+            cache, positions = roomy_cache(len(ids[0]) + limit), [0] * len(group)
+        copied = (time.perf_counter() - began) / len(group)
+        sampler = RowSampler(self.options.temperature, [self._seed(each) for each in group], self.engine.device, ())
+        written = self.model.write(cache, torch.tensor(ids), positions, sampler, limit)
+        for each, own, answer in zip(group, ids, written, strict=True):
+            each.tokens += len(own)
+            each.seconds["copy"] += copied
+            each.seconds["prefill"] += answer.first_seconds / len(group)
+            each.seconds["decode"] += answer.seconds / len(group)
+        return written
+
+    def _seed(self, reading: Reading) -> int:
+        """Of the kept contexts alone, as if there had been no others."""
+        kept = [reading.prompt.contexts[place] for place in reading.kept]
+        return sampling_seed(self.options.seed, self.cut.text(reading.prompt.question, kept))
+
+    def _completion(self, reading: Reading, written: Written | None) -> Completion:
+        tokens, seconds = self._length(reading.segments), sum(reading.seconds.values())
+        error = reading.error
+        if written and math.isnan(written.logprob):
+            error = "the model gave NaN; --set generate.precision=fp32 may help"
+        if error or not written:
+            return failed(error, tokens, seconds)
+        scores = [reading.scores[place] for place in range(len(reading.scores))]
+        whole = not any(reading.prompt.remembered)
+        return Stepwise(
+            text=self.engine.local.decode(written.ids),
+            prompt_tokens=tokens,
+            completion_tokens=len(written.ids),
+            seconds=seconds,
+            logprob=written.logprob,
+            finish_reason="stop" if written.ids[-1] in self.engine.ends else "length",
+            prefill_tokens=reading.tokens,
+            kv_tokens=reading.held,
+            init_seconds=reading.seconds["init"],
+            prefill_seconds=reading.seconds["prefill"] if whole else None,
+            copy_seconds=reading.seconds["copy"],
+            decode_seconds=reading.seconds["decode"],
+            ratings=self.options.ratings(reading.prompt, scores, reading.lengths),
+        )
+
+
+def _steps(init: float) -> dict[str, float]:
+    return {"init": init, "prefill": 0.0, "copy": 0.0, "decode": 0.0}

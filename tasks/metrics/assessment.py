@@ -1,0 +1,76 @@
+"""Whether a generator rates contexts as the gold passages have it (Sparse RAG, arXiv 2405.16178, table 2's measures).
+
+A context is relevant (1) if it comes from a gold passage of its question. AUC: the probability that a relevant context
+is rated higher than another one, ties half, over the contexts of all questions together. F1 of either label, where a
+context is taken for relevant if it was kept, and their mean. A question without gold passages or ratings is left out.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.stats import rankdata
+
+from tasks.metrics.base import CONTEXTS, GOLD_PASSAGES, RATINGS, Case, Column, MetricOptions, Summary, Values
+
+_NEEDS = (GOLD_PASSAGES, CONTEXTS, RATINGS)
+_COLUMNS = (
+    Column("rating_auc", "rating AUC", needs=_NEEDS),
+    Column("rating_f1_0", "F1 of label 0", needs=_NEEDS, detail=True),
+    Column("rating_f1_1", "F1 of label 1", needs=_NEEDS, detail=True),
+    Column("rating_f1", "average F1 of ratings", needs=_NEEDS),
+)
+
+
+class Assessment:
+    """A generator's ratings of its contexts against the gold passages: AUC, F1 of either label, and their mean."""
+
+    Options = MetricOptions
+    version: ClassVar[str] = "1"
+    corpus: ClassVar[bool] = True
+
+    def __init__(self, options: Any) -> None:
+        self.options = options
+
+    def columns(self) -> Sequence[Column]:
+        return _COLUMNS
+
+    def score(self, cases: Sequence[Case]) -> Values:
+        return {column.name: [None] * len(cases) for column in _COLUMNS}
+
+    def summary(self, cases: Sequence[Case]) -> Mapping[str, Summary]:
+        labelled = [labels(case) for case in cases]
+        left_out = sum(not each for each in labelled)
+        rows = [row for each in labelled for row in each]
+        relevant, kept = (np.array([row[place] for row in rows], bool) for place in (0, 2))
+        scores = np.array([row[1] for row in rows], float)
+        both = f1(relevant, kept), f1(~relevant, ~kept)
+        mean = None if None in both else sum(filter(None, both)) / 2
+        figures = (auc(relevant, scores), both[1], both[0], mean)
+        return {column.name: Summary(value, left_out) for column, value in zip(_COLUMNS, figures, strict=True)}
+
+
+def labels(case: Case) -> list[tuple[bool, float, bool]]:
+    """Of each rated context: whether it is relevant, its score, whether it was kept; none where that is not known."""
+    if not (case.gold_passages and case.contexts and case.answer) or case.answer.error:
+        return []
+    gold = set(case.gold_passages)
+    return [
+        (bool(gold.intersection(case.contexts[rating.rank - 1].passages)), rating.score, rating.kept)
+        for rating in case.answer.ratings
+    ]
+
+
+def auc(relevant: np.ndarray, scores: np.ndarray) -> float | None:
+    """Area under the curve of true against false positives; None where one label does not occur."""
+    positives, negatives = int(relevant.sum()), int((~relevant).sum())
+    if not positives or not negatives:
+        return None
+    ranks = rankdata(scores)[relevant].sum()
+    return float((ranks - positives * (positives + 1) / 2) / (positives * negatives))
+
+
+def f1(true: np.ndarray, taken: np.ndarray) -> float | None:
+    """Harmonic mean of precision and recall; None where there is nothing to find and nothing was taken."""
+    both = int(true.sum() + taken.sum())
+    return 2 * int((true & taken).sum()) / both if both else None

@@ -1,0 +1,171 @@
+"""Sparse RAG and its baselines of one class: what is kept, that order changes nothing, and what is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from configs.evaluation import GenerateConfig
+from configs.loading import ConfigError
+from tasks.generators.base import Prompt, Stepwise
+from tasks.generators.prompts import render, source
+from tasks.generators.sparse_rag import SparseRag
+from tasks.generators.transformers import TransformersGenerator
+from tasks.models.engines.base import EngineUnavailable
+from tasks.registry import make
+from tests.support.tiny_models import llama, lora, qwen_writer, t5_generator
+
+QUESTION = "Who founded the mill?"
+CONTEXTS = (
+    "The river rises in the hills and runs for 120 km.",
+    "Its mill still stands.",
+    "Who founded it?",
+    "The sea is to the hills.",
+)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return llama(tmp_path_factory.mktemp("writer"), positions=512, tokens=("yes", "no"))
+
+
+def generator(model: Path, **options: Any) -> SparseRag:
+    given = {"temperature": 0.0, "max_tokens": 6, "precision": "fp32", "device": "cpu", **options}
+    made: SparseRag = make(GenerateConfig(generator="sparse_rag", model=str(model), **given), "generate")
+    return made
+
+
+def prompt(*contexts: str, question: str = QUESTION) -> Prompt:
+    return Prompt(render(source("sparse_rag"), question, contexts), question, contexts)
+
+
+def answer(model: Path, *contexts: str, **options: Any) -> Stepwise:
+    [completion] = generator(model, **options).generate([prompt(*contexts)])
+    assert isinstance(completion, Stepwise), completion.error
+    return completion
+
+
+@pytest.mark.parametrize("attention", ["block", "full"])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_one_context_is_what_the_generator_transformers_reads(model: Path, attention: str, temperature: float) -> None:
+    given = {"temperature": temperature, "max_tokens": 6, "precision": "fp32", "device": "cpu"}
+    plain = TransformersGenerator(TransformersGenerator.Options(model=str(model), **given))
+    [expected] = plain.generate([prompt(CONTEXTS[0])])
+    own = answer(model, CONTEXTS[0], attention=attention, temperature=temperature)
+    assert (own.text, own.prompt_tokens, own.completion_tokens) == (
+        expected.text, expected.prompt_tokens, expected.completion_tokens,
+    )  # fmt: skip
+    assert own.logprob == pytest.approx(expected.logprob, abs=1e-4)
+
+
+def test_full_attention_is_one_prompt_of_all(model: Path) -> None:
+    plain = TransformersGenerator(
+        TransformersGenerator.Options(model=str(model), temperature=0, max_tokens=6, precision="fp32", device="cpu")
+    )
+    [expected] = plain.generate([prompt(*CONTEXTS)])
+    own = answer(model, *CONTEXTS, attention="full", threshold=None)
+    assert (own.text, own.ratings) == (expected.text, ())
+    assert own.logprob == pytest.approx(expected.logprob, abs=1e-4)
+
+
+@settings(max_examples=6, deadline=None)
+@given(order=st.permutations(CONTEXTS), attention=st.sampled_from(["block", "full"]))
+def test_the_order_changes_no_score_and_with_blocks_no_answer(model: Path, order: list[str], attention: str) -> None:
+    first = answer(model, *CONTEXTS, at_least=2, attention=attention)
+    turned = answer(model, *order, at_least=2, attention=attention)
+    scores = {context: rating.score for context, rating in zip(CONTEXTS, first.ratings, strict=True)}
+    assert scores == {context: rating.score for context, rating in zip(order, turned.ratings, strict=True)}
+    if attention == "block":
+        assert (first.text, first.logprob) == (turned.text, turned.logprob)
+
+
+@pytest.mark.parametrize("position", ["kept", "longest"])
+def test_what_was_dropped_might_never_have_been_read(model: Path, position: str) -> None:
+    """Bit for bit, where every row is alone in its batch."""
+    alone = {"batch_tokens": 16, "answer_position": position, "temperature": 1.0}
+    sparse = answer(model, *CONTEXTS, at_least=2, **alone)
+    kept = [CONTEXTS[rating.rank - 1] for rating in sparse.ratings if rating.kept]
+    assert len(kept) == 2
+    only = answer(model, *kept, at_least=2, **alone)
+    assert (sparse.text, sparse.logprob) == (only.text, only.logprob)
+
+
+def test_the_cache_has_the_question_and_what_was_kept(model: Path) -> None:
+    sparse = answer(model, *CONTEXTS, at_least=3)
+    made = generator(model)
+    question = len(made.cut.segments(QUESTION, ()).prefix)
+    assert sparse.kv_tokens == question + sum(rating.tokens for rating in sparse.ratings if rating.kept)
+    everything = question + sum(rating.tokens for rating in sparse.ratings)
+    assert sparse.prompt_tokens == everything + len(made.cut.generate)
+    assert sparse.prefill_tokens == everything + 3 * question + 4 * len(made.cut.assess) + len(made.cut.generate)
+
+
+def test_what_is_kept_follows_the_settings(model: Path) -> None:
+    scores = [rating.score for rating in answer(model, *CONTEXTS).ratings]
+    best = sorted(scores, reverse=True)
+    for options, count in (
+        ({"threshold": best[1]}, 2),
+        ({"threshold": 1.0}, 1),
+        ({"threshold": 1.0, "at_least": 0}, 0),
+        ({"threshold": 0.0}, 4),
+        ({"threshold": 0.0, "at_most": 3}, 3),
+    ):
+        ratings = answer(model, *CONTEXTS, **options).ratings
+        assert [rating.score for rating in ratings if rating.kept] == [s for s in scores if s in best[:count]]
+    assert answer(model, *CONTEXTS, score="share").ratings[0].score != scores[0]
+    assert answer(model).ratings == ()
+
+
+@pytest.mark.parametrize("attention", ["block", "full"])
+def test_remembered_ratings_are_not_made_again(model: Path, attention: str) -> None:
+    made = generator(model, at_least=2, attention=attention)
+    [first] = made.generate([prompt(*CONTEXTS)])
+    assert isinstance(first, Stepwise)
+    again = Prompt("", QUESTION, CONTEXTS, remembered=first.ratings)
+    assert made.rated(again) == first.ratings
+    [second] = made.generate([again])
+    assert isinstance(second, Stepwise)
+    assert (second.text, second.ratings) == (first.text, first.ratings)
+    assert second.logprob == pytest.approx(first.logprob, abs=1e-4)
+    assert second.prefill_seconds is None
+    assert (second.prefill_tokens or 0) < (first.prefill_tokens or 0)
+    assert made.decisive(again) == made.decisive(
+        Prompt("", QUESTION, CONTEXTS[::-1], remembered=first.ratings[::-1])
+    ) or (attention == "full")
+    assert made.decisive(prompt(*CONTEXTS)) is None
+
+
+def test_a_prompt_that_cannot_be_read_is_an_error_row(model: Path) -> None:
+    made = generator(model, threshold=0.0)
+    long, many = "hills " * 600, ["The river runs for 120 km. " * 5 + str(number) for number in range(6)]
+    fine, too_long, too_many = made.generate([prompt(*CONTEXTS), prompt(CONTEXTS[0], long), prompt(*many)])
+    assert not fine.error
+    assert "the longest context has" in too_long.error
+    assert "6 kept contexts need" in too_many.error
+    [limited] = generator(model, max_input_tokens=20).generate([prompt(*CONTEXTS)])
+    assert limited.error.endswith("max_input_tokens is 20")
+
+
+def test_what_cannot_work_is_refused_before_anything_is_read(model: Path, tmp_path: Path) -> None:
+    for options, message in (
+        ({"yes": "certainly"}, "name a word that is one"),
+        ({"at_least": 3, "at_most": 2}, "at_most=2 is less"),
+        ({"threshold": None, "at_most": 2}, "threshold=0 rates"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            generator(model, **options)
+    with pytest.raises(EngineUnavailable, match="encoder-decoder"):
+        generator(t5_generator(tmp_path / "t5"))
+    other = lora(tmp_path / "lora", qwen_writer(tmp_path / "qwen", tokens=("yes", "no")))
+    with pytest.raises(EngineUnavailable, match="an adapter of someone/tiny-llama, not of generate"):
+        generator(model, adapter=str(other)).generate([prompt(*CONTEXTS)])
+
+
+def test_with_an_adapter_ratings_are_others(model: Path, tmp_path: Path) -> None:
+    adapter = lora(tmp_path / "lora", model)
+    assert answer(model, *CONTEXTS, adapter=str(adapter)).ratings != answer(model, *CONTEXTS).ratings
+    made = generator(model, adapter=str(adapter))
+    assert made.identity()["ratings"] != generator(model).identity()["ratings"]
+    assert made.identity()["ratings"] == generator(model, adapter=str(adapter), threshold=0.3).identity()["ratings"]

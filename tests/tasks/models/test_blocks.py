@@ -1,0 +1,165 @@
+"""Blocks as rows against one pass with a block mask, in fp32; caches; what memory does not hold; what is refused."""
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import (
+    AutoModelForCausalLM,
+    BloomConfig,
+    LlamaConfig,
+    MambaConfig,
+    MistralConfig,
+    PretrainedConfig,
+    Qwen2Config,
+    T5Config,
+)
+
+from tasks.models import blocks
+from tasks.models.blocks import BlockModel, Row, require_blocks, window
+from tasks.models.engines.base import EngineUnavailable
+from tasks.models.sampling import RowSampler
+from tests.support.tiny_models import llama, qwen_writer
+
+CPU = torch.device("cpu")
+TAIL, CONTROL = [7, 8, 9], [11, 12]
+token = st.integers(6, 390)
+texts = st.lists(st.lists(token, min_size=1, max_size=9), min_size=1, max_size=5)
+
+
+@pytest.fixture(scope="module", params=[llama, qwen_writer], ids=["llama", "qwen2"])
+def network(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    make: Callable[[Path], Path] = request.param
+    directory = make(tmp_path_factory.mktemp("network"))
+    return AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32).eval()
+
+
+def block_model(network: Any, batch_tokens: int = 64) -> BlockModel:
+    return BlockModel(network, CPU, batch_tokens, {3})
+
+
+def masked(network: Any, prefix: list[int], parts: Sequence[list[int]], tails: Sequence[list[int]]) -> torch.Tensor:
+    """Logits of one pass over everything: parts, each with its tail, see the prefix and themselves."""
+    ids, places, owner = [*prefix], [*range(len(prefix))], [0] * len(prefix)
+    for number, (part, tail) in enumerate(zip(parts, tails, strict=True), 1):
+        ids += part + tail
+        places += range(len(prefix), len(prefix) + len(part + tail))
+        owner += [number] * len(part + tail)
+    owners = torch.tensor(owner)
+    sees = ((owners[:, None] == owners) | (owners == 0)).tril()
+    with torch.inference_mode():
+        return network(
+            input_ids=torch.tensor([ids]),
+            attention_mask=torch.where(sees, 0.0, torch.finfo(torch.float32).min)[None, None],
+            position_ids=torch.tensor([places]),
+        ).logits[0]
+
+
+@settings(max_examples=15, deadline=None)
+@given(prefix=st.lists(token, min_size=1, max_size=6), parts=texts, batch=st.sampled_from([1, 40, 1000]))
+def test_rows_are_one_masked_pass(network: Any, prefix: list[int], parts: list[list[int]], batch: int) -> None:
+    reads = block_model(network, batch).read([Row(prefix, part, TAIL) for part in parts], [20, 21])
+    logits = masked(network, prefix, parts, [TAIL] * len(parts)).log_softmax(-1)
+    end = len(prefix) - 1
+    for part, read in zip(parts, reads, strict=True):
+        end += len(part) + len(TAIL)
+        torch.testing.assert_close(read.logprobs, logits[end, [20, 21]], atol=1e-4, rtol=0)
+
+
+@settings(max_examples=15, deadline=None)
+@given(prefix=st.lists(token, min_size=1, max_size=6), parts=texts)
+def test_what_follows_attends_to_prefix_and_blocks(network: Any, prefix: list[int], parts: list[list[int]]) -> None:
+    model = block_model(network)
+    held = len(prefix) + sum(map(len, parts))
+    cache = model.joined([model.read([Row(prefix, part, TAIL) for part in parts])], [len(prefix)], 8)
+    assert cache.get_seq_length() == held
+    sampler = RowSampler(0.0, [0], CPU, range(400))
+    [written] = model.write(cache, torch.tensor([CONTROL]), [held], sampler, 2)
+    ids, owner = [*prefix], [0] * len(prefix)
+    places = [*range(len(prefix))]
+    for number, part in enumerate(parts, 1):
+        ids, owner = ids + part, owner + [number] * len(part)
+        places += range(len(prefix), len(prefix) + len(part))
+    ids, places = ids + CONTROL, [*places, held, held + 1]
+    owners = torch.tensor([*owner, -1, -1])
+    sees = ((owners[:, None] == owners) | (owners == 0) | (owners == -1)[:, None]).tril()
+    with torch.inference_mode():
+        logits = network(
+            input_ids=torch.tensor([ids]),
+            attention_mask=torch.where(sees, 0.0, torch.finfo(torch.float32).min)[None, None],
+            position_ids=torch.tensor([places]),
+        ).logits[0, -1]
+    got = sampler.probabilities(0, {str(number): 0 for number in range(400)}, {str(n): n for n in range(400)})
+    torch.testing.assert_close(torch.tensor(list(got.values())), logits.softmax(-1), atol=1e-4, rtol=0)
+    assert written.ids[0] == int(logits.argmax())
+
+
+def test_caches_of_equal_length_are_continued_together(network: Any) -> None:
+    model = block_model(network)
+    reads = model.read([Row([5, 6], part, TAIL) for part in ([20, 21, 22], [23], [24, 25], [26, 27])])
+    sets, starts = [[reads[0], reads[1]], [reads[2], reads[3]]], [6, 9]
+    both = model.write(model.joined(sets, [2, 2], 12), torch.tensor([CONTROL] * 2), starts, sampler(2), 5)
+    for some, start, expected in zip(sets, starts, both, strict=True):
+        [alone] = model.write(model.joined([some], [2], 12), torch.tensor([CONTROL]), [start], sampler(1), 5)
+        assert alone.ids == expected.ids
+        assert alone.logprob == pytest.approx(expected.logprob, abs=1e-4)
+
+
+def sampler(rows: int) -> RowSampler:
+    return RowSampler(0.0, [0] * rows, CPU, ())
+
+
+def test_out_of_memory_halves_the_batch_and_says_so_once(
+    network: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = block_model(network, 1000)
+    rows = [Row([5], [20 + number], TAIL) for number in range(6)]
+    expected = model.read(rows, [7])
+    whole = BlockModel._read
+
+    def scarce(self: BlockModel, some: Sequence[Row], asked: Sequence[int]) -> list[Any]:
+        if len(some) > 2:
+            raise torch.OutOfMemoryError("out of memory")
+        return whole(self, some, asked)
+
+    monkeypatch.setattr(BlockModel, "_read", scarce)
+    monkeypatch.setattr(blocks, "_told", set())
+    with caplog.at_level(logging.WARNING, "vitalfew"):
+        for _ in range(2):
+            for read, other in zip(model.read(rows, [7]), expected, strict=True):
+                torch.testing.assert_close(read.logprobs, other.logprobs)
+    assert [record.message for record in caplog.records] == [
+        "6 rows together are more than the memory holds: they are read in halves, as later ones"
+    ]
+
+
+def rotary(kind: str) -> PretrainedConfig:
+    return LlamaConfig(rope_parameters={"rope_type": kind, "rope_theta": 10_000.0, "factor": 2.0})
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        (T5Config(), "encoder-decoder"),
+        (BloomConfig(), "ALiBi"),
+        (rotary("dynamic"), "follow the length"),
+        (MambaConfig(), "linear_attention"),
+    ],
+    ids=["t5", "alibi", "dynamic rope", "mamba"],
+)
+def test_a_model_without_such_a_cache_is_refused(config: PretrainedConfig, reason: str) -> None:
+    with pytest.raises(EngineUnavailable, match=f"a model .*{reason}.*; take a causal model"):
+        require_blocks(config, "a model")
+
+
+def test_windows_and_rotations_that_do_not_move_are_taken() -> None:
+    for config in (LlamaConfig(), rotary("linear"), Qwen2Config(), MistralConfig(sliding_window=64)):
+        require_blocks(config, "a model")
+    assert window(MistralConfig(sliding_window=64)) == 64
+    assert window(LlamaConfig()) is None
+    assert window(Qwen2Config(sliding_window=64, use_sliding_window=False)) is None

@@ -1,0 +1,91 @@
+"""Ratings that are remembered: across thresholds a context is rated once, and the same kept contexts answered once."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.evaluating import run, values
+from tests.support.indexing import index, sql
+from tests.support.tiny_models import llama
+
+THRESHOLDS = (None, 0.0, 0.5, 1.0)
+
+
+Sweep = tuple[Path, dict[str, dict[str, float | None]]]
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
+    """A store with a sweep and with two other runs of the model, and the metrics of the sweep's methods."""
+    path = tmp_path_factory.mktemp("ratings")
+    index(path / "store", "synthetic:passages=20,questions=6,seed=3")
+    model = llama(path / "model", positions=2048, tokens=("yes", "no"))
+    generate = {"generator": "sparse_rag", "model": str(model), "precision": "fp32", "max_tokens": 3}
+
+    def asked(thresholds: tuple[float | None, ...], **options: Any) -> dict[str, Any]:
+        methods = {
+            f"sigma {threshold}": {
+                "retrieve": {"top_k": 3},
+                "generate": {**generate, "threshold": threshold, **options},
+            }
+            for threshold in thresholds
+        }
+        score = {"metrics": ["f1", "latency", "assessment"]}
+        return {"index": "test", "methods": methods, "score": score, "primary": "f1"}
+
+    outcome = run(path / "store", asked(THRESHOLDS))
+    metrics = {method: values(path / "store", outcome, method) for method in outcome.methods}
+    run(path / "store", asked((0.4,), answer_position="longest"))
+    run(path / "store", asked((1.0,), reuse_ratings=False, temperature=0.5))
+    return path / "store", metrics
+
+
+@pytest.fixture(scope="module")
+def store(sweep: Sweep) -> Path:
+    return sweep[0]
+
+
+def test_a_rating_never_differs_between_runs_of_one_model(store: Path) -> None:
+    query = "SELECT count(DISTINCT rating_id), count(*), max(spread) FROM (SELECT rating_id, count(*) AS n, "
+    query += "max(score) - min(score) AS spread FROM ratings GROUP BY ALL)"
+    [(ratings, rows, spread)] = sql(store, query)
+    assert (ratings, rows) == (18, 18)
+    assert spread == pytest.approx(0, abs=1e-7)  # even where reuse_ratings=false has it made again
+    [(seen,)] = sql(store, "SELECT count(*) FROM ratings")
+    assert seen == 18 * 5  # all but the method without a threshold
+
+
+def test_a_sweep_reads_the_kept_contexts_only(store: Path) -> None:
+    rows = sql(
+        store,
+        "SELECT method, sum(prefill_tokens), count(prefill_seconds), count(*) FILTER (reused), "
+        "sum(list_count(ratings)) FROM candidates JOIN methods USING (fingerprint) WHERE experiment = 'trial' GROUP BY ALL",
+    )
+    by_method = {row[0]: row[1:] for row in rows}
+    everything, timed, _, rated = by_method["sigma 0.0"]
+    assert (timed, rated) == (6, 18)
+    # 0.5 and 1.0 both keep the best context alone: the first has it read again, the second has its answer.
+    assert by_method["sigma 0.5"][0] < everything / 2
+    assert by_method["sigma 0.5"][1:] == (0, 0, 18)
+    assert by_method["sigma None"][3] == 0
+
+
+def test_what_was_kept_is_answered_once(store: Path) -> None:
+    rows = sql(
+        store,
+        "SELECT method, question_id, reused, text FROM candidates JOIN methods USING (fingerprint) "
+        "WHERE method IN ('sigma 0.5', 'sigma 1.0') AND experiment = 'trial'",
+    )
+    assert rows
+    shared = sql(store, "SELECT count(DISTINCT text) FROM candidates WHERE len(ratings) > 0 GROUP BY prompt_id")
+    assert set(shared) == {(1,)}
+
+
+def test_metrics_of_time_and_of_ratings(sweep: Sweep) -> None:
+    none, all_kept, best = (sweep[1][f"sigma {threshold}"] for threshold in (None, 0.0, 1.0))
+    assert (none["kept"], all_kept["kept"], best["kept"]) == (3, 3, 1)
+    assert (none["rating_auc"], best["encoding_speed"]) == (None, None)
+    assert all_kept["encoding_speed"]
+    assert all_kept["rating_auc"] == best["rating_auc"]
+    assert 0 <= (best["rating_f1"] or 0) <= 1
