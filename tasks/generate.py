@@ -261,13 +261,13 @@ class Generate(Stage):
 
 def _asked(query: str, ids: Sequence[int], paths: Sequence[Path]) -> list[dict[str, Any]]:
     """The rows of a query on the candidates `answered`, of these files, and the ids that are `due`."""
-    there = [str(files.local(path)) for path in paths if files.exists(path)]
+    there = [path for path in paths if files.exists(path)]
     if not there:
         return []
     with duckdb.connect() as connection:
         connection.register("due", pa.table({"id": pa.array(ids, pa.int64())}))
         connection.register("none", schemas.CANDIDATES.empty_table())
-        connection.from_parquet(there, union_by_name=True).create_view("found")
+        connection.from_parquet([str(files.local(path)) for path in there], union_by_name=True).create_view("found")
         connection.sql("FROM none UNION ALL BY NAME FROM found").create_view("answered")
         return connection.sql(query).to_arrow_table().to_pylist()
 

@@ -49,8 +49,8 @@ class RateThenPrompt(ByEngine):
                 "--set generate.engine=vllm (or transformers) and a causal generate.model"
             )
         self.cut = Segmenter(local.tokenizer, options, local.given_template)
-        yes, no = local.tokenizer.convert_ids_to_tokens([self.cut.yes, self.cut.no])
-        self.words = Probe((yes, no), alone=True)
+        words = local.tokenizer.convert_ids_to_tokens([self.cut.yes, self.cut.no])
+        self.words = Probe(tuple(words), alone=True)
 
     def identity(self) -> dict[str, Any]:
         own = {"class": type(self).__name__, "version": self.version, "engine": self.engine.identity()}

@@ -139,11 +139,11 @@ def test_remembered_ratings_are_not_made_again(model: Path, attention: str) -> N
 
 def test_a_prompt_that_cannot_be_read_is_an_error_row(model: Path) -> None:
     made = generator(model, threshold=0.0)
-    long, many = "hills " * 600, ["The river runs for 120 km. " * 5 + str(number) for number in range(6)]
+    long, many = "hills " * 600, ["The river runs for 120 km. " * 5 + str(number) for number in range(12)]
     fine, too_long, too_many = made.generate([prompt(*CONTEXTS), prompt(CONTEXTS[0], long), prompt(*many)])
     assert not fine.error
     assert "the longest context has" in too_long.error
-    assert "6 kept contexts need" in too_many.error
+    assert "12 kept contexts need" in too_many.error
     [limited] = generator(model, max_input_tokens=20).generate([prompt(*CONTEXTS)])
     assert limited.error.endswith("max_input_tokens is 20")
 

@@ -20,6 +20,7 @@ from tasks.metrics.base import (
     GOLD_SENTENCES,
     HITS,
     SCALE,
+    STEPS,
     SUPPORTING_FACTS,
     Answer,
     Case,
@@ -132,11 +133,24 @@ def test_rouge_knows_latin_letters_alone() -> None:
     assert values("rouge", answered("", "Ada"))["rouge_lsum"] == [0]
 
 
-UNITS = {SCALE, "% of contexts", "tokens", "words", "sentences", "passages", "contexts", "answers", "s", "USD"}
+UNITS = {
+    SCALE,
+    "% of contexts",
+    "tokens",
+    "words",
+    "sentences",
+    "passages",
+    "contexts",
+    "answers",
+    "s",
+    "USD",
+    "tokens/s",
+}
 WITHOUT: dict[str, dict[str, Any]] = {
     ANSWER: {"answer": None, "selected": (), "candidates": ()}, CONTEXTS: {"contexts": None},
     GOLD_ANSWERS: {"answers": ()}, GOLD_PASSAGES: {"gold_passages": (), "gold_sentences": ()},
     GOLD_SENTENCES: {"gold_sentences": ()}, HITS: {"hits": None}, SUPPORTING_FACTS: {"supporting_facts": ()},
+    STEPS: {"answer": Answer("Some", 9, 2, 0.1, kept=1)},
 }  # fmt: skip
 """By what a column may need: a case's fields without it."""
 
@@ -161,7 +175,8 @@ def test_a_question_without_what_a_column_needs_is_left_out(name: str) -> None:
     whole = Case(
         "Who?", ("Some",), (1,), (span,), hits=found(1, 2), gold_sentences=((5, 3),),
         contexts=(Context("Some text.", 3, (span,)),),
-        answer=Answer("Some", 9, 1, 0.1), selected=(Answer("Some", 9, 1, 0.1),),
+        answer=Answer("Some", 9, 2, 0.1, kept=1, kv_tokens=8, prefill_seconds=0.1, decode_seconds=0.1),
+        selected=(Answer("Some", 9, 1, 0.1),),
         candidates=(Answer("Some", 9, 1, 0.1),),
     )  # fmt: skip
     if name == "choice":
