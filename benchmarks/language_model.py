@@ -1,0 +1,77 @@
+"""`make bench-llm`: the engine `transformers` on SmolLM2 against a plain `model.generate`, 64 short prompts, one core.
+
+The prompts are questions alone, then every second with a sentence before it. Plain `generate` gets them tokenised, in
+one batch padded to the longest; ours renders the chat template, tokenises and makes its rows as well. One token is
+written, so that prefill is what is measured. They take turns, in CPU time: the medians of three, and their ratio.
+
+    python -m benchmarks.language_model
+"""
+
+import os
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
+
+import torch
+
+from benchmarks.corpus import describe, specifications
+from tasks.datasets.base import Passage, Question
+from tasks.datasets.specification import parse_dataset
+from tasks.models.engines.transformers import Transformers
+
+PROMPTS, ROUNDS = 64, 3
+
+
+def texts(kind: type) -> list[str]:
+    """The first passages or questions of the corpus."""
+    found: list[str] = []
+    for specification in specifications():
+        for _, record in parse_dataset(specification)[1].records():
+            if isinstance(record, kind):
+                found.append(record.text)  # type: ignore[attr-defined]
+            if len(found) == PROMPTS:
+                return found
+    return found
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def compared(engine: Transformers, prompts: list[str]) -> str:
+    ids = engine.local.encode(prompts)
+    inputs = engine._padded(ids)
+
+    def plain() -> None:
+        with torch.inference_mode():
+            engine.model.generate(**inputs, max_new_tokens=1, do_sample=False)
+
+    turns = [(seconds(plain), seconds(lambda: engine.complete(prompts))) for _ in range(1 + ROUNDS)][1:]
+    theirs, ours = map(statistics.median, zip(*turns, strict=True))
+    tokens = sum(map(len, ids))
+    return (
+        f"{tokens:,} tokens, {min(map(len, ids))} to {max(map(len, ids))} a prompt: generate {tokens / theirs:,.0f} a "
+        f"second, the engine {tokens / ours:,.0f}, ratio {theirs / ours:.2f}"
+    )
+
+
+def main() -> None:
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    torch.set_num_threads(1)
+    engine = Transformers(Transformers.Options(model="smollm2", max_tokens=1, temperature=0, device="cpu"), "generate")
+    questions, passages = texts(Question), texts(Passage)
+    sentences = [f"{passage.partition('. ')[0]}.\n" if row % 2 else "" for row, passage in enumerate(passages)]
+    mixed = [sentence + question for sentence, question in zip(sentences, questions, strict=True)]
+    print(f"{PROMPTS} prompts of {describe()}, {engine.dtype}")
+    print(f"questions: {compared(engine, questions)}", flush=True)
+    print(f"mixed: {compared(engine, mixed)}")
+
+
+if __name__ == "__main__":
+    main()
