@@ -171,6 +171,9 @@ bench-vllm: setup-tests setup-vllm  ## Generator `vllm` against a bare LLM.gener
 bench-llm: setup-tests setup-llm  ## Engine `transformers` on SmolLM2 against a plain model.generate: 64 short prompts, one core
 	$(BIN)/python -m benchmarks.language_model
 
+bench-sparse: setup-tests  ## Sparse RAG's prefill, decoding and copies against one dense prompt, beside the bounds (SmolLM2: make setup-llm)
+	$(BIN)/python -m benchmarks.sparse
+
 bench-pfe: setup-tests  ## MMR and the selectors on one core; candidates in a batch against a bare one
 	$(BIN)/python -m benchmarks.pfe
 

@@ -204,7 +204,7 @@ class SparseRag(Generator):
         share = (time.perf_counter() - began) / sum(len(row.ids) for row in rows)
         for (each, place), row, read in zip(due, rows, reads, strict=True):
             each.reads[place] = read
-            each.tokens += len(row.ids)
+            each.tokens += read.computed
             each.seconds["prefill"] += share * len(row.ids)
 
     def _choose(self, reading: Reading) -> None:

@@ -1,9 +1,9 @@
 """Blocks of tokens that do not see one another: each is read behind a prefix, and an answer is written from some.
 
 A block is a row of a batch: prefix, block and a tail, padded on the right. No mask is needed: a causal model does not
-look to the right, and what padding leaves is never read. A short prefix is read again in every row, which costs less
-than a mask would. Keys are kept as the model rotated them, so that every block stands at the position behind the
-prefix; those of the chosen blocks are copied behind one another into one cache, which what follows attends to.
+look to the right, and what padding leaves is never read. Rows that begin with one prefix have it read once. Keys are
+kept as the model rotated them, so that every block stands at the position behind the prefix; those of the chosen blocks
+are copied behind one another into one cache, which what follows attends to.
 
 That is the block mask of Parallel Context Windows (Ratner et al. 2023, arXiv 2212.10947) and Sparse RAG (Zhu et al.
 2024, arXiv 2405.16178, section 3.1), computed without the part that the mask would discard.
@@ -49,10 +49,12 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class Read:
     """What reading a row gave. `layers`: keys and values of each layer, (heads, tokens of prefix and block, width);
-    `logprobs`: float32, of the tokens that were asked for, as the next one behind the row (natural logarithm)."""
+    `logprobs`: float32, of the tokens that were asked for, as the next one behind the row (natural logarithm);
+    `computed`: tokens, a prefix that several rows share in the first of them alone."""
 
     layers: Sequence[Pair]
     logprobs: Tensor
+    computed: int
 
     @property
     def tokens(self) -> int:
@@ -88,8 +90,8 @@ class BlockModel:
         return [done[row] for row in range(len(rows))]
 
     def _read(self, rows: Sequence[Row], asked: Sequence[int]) -> list[Read]:
-        ids = [torch.tensor(row.ids) for row in rows]
-        cache: Any = DynamicCache()
+        cache, shared = self._shared([row.prefix for row in rows])
+        ids = [torch.tensor(row.ids[shared:]) for row in rows]
         last = torch.tensor([len(each) - 1 for each in ids], device=self.device)
         tokens = pad_sequence(ids, batch_first=True).to(self.device)
         logits = self._logits(tokens, last, past_key_values=cache, use_cache=True)
@@ -98,8 +100,21 @@ class BlockModel:
         for number, row in enumerate(rows):
             end = len(row.prefix) + len(row.block)
             layers = [(layer.keys[number, :, :end], layer.values[number, :, :end]) for layer in cache.layers]
-            reads.append(Read(layers, logprobs[number]))
+            computed = len(ids[number]) + (0 if number else shared)
+            reads.append(Read(layers, logprobs[number], computed))
         return reads
+
+    def _shared(self, prefixes: Sequence[Sequence[int]]) -> tuple[Any, int]:
+        """A cache of the prefix that all rows have, and its length; an empty one where they differ, and for one row:
+        what that gives then depends on no other."""
+        prefix = prefixes[0]
+        if len(prefixes) == 1 or not prefix or any(each != prefix for each in prefixes):
+            return DynamicCache(), 0
+        cache: Any = DynamicCache()
+        self.model(input_ids=torch.tensor([prefix], device=self.device), past_key_values=cache, logits_to_keep=1)
+        pairs = [(layer.keys, layer.values) for layer in cache.layers]
+        rows = len(prefixes)
+        return DynamicCache([tuple(each.expand(rows, -1, -1, -1) for each in pair) for pair in pairs]), len(prefix)
 
     def _logits(self, tokens: Tensor, last: Tensor, **inputs: Any) -> Tensor:
         """float32 (rows, vocabulary), at one position of each row: those of all would take gigabytes."""
