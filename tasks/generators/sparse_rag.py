@@ -31,7 +31,7 @@ from tasks.models.batches import batches
 from tasks.models.blocks import BlockModel, Read, Row, Written, require_blocks, window
 from tasks.models.controls import Controls, Segmenter, Segments
 from tasks.models.engines.base import Completion, Tick, failed, no_tick, sampling_seed
-from tasks.models.engines.transformers import Transformers, all_cores
+from tasks.models.engines.transformers import Transformers, all_cores, shared
 from tasks.models.halving import in_halves
 from tasks.models.kv_cache import roomy_cache
 from tasks.models.sampling import RowSampler
@@ -94,7 +94,7 @@ class SparseRag(Generator):
         words to rate with that are no single tokens."""
         options.check("generate")
         self.options = options
-        self.engine = Transformers(options, "generate")
+        self.engine = shared(options, "generate")
         local = self.engine.local
         require_blocks(local.config, str(local.directory))
         self.cut = Segmenter(local.tokenizer, options, local.given_template)

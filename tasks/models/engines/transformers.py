@@ -219,6 +219,21 @@ class Transformers(Engine):
         return self.adapter.merged(model).eval() if self.adapter else model
 
 
+_latest: list[Transformers] = []
+
+
+def shared(options: LocalOptions, section: str) -> Transformers:
+    """An engine with those of the options that it has: the latest one, with the model that it has loaded, where these
+    are the same and so are the model's files. A sweep of what an engine does not know loads its model once."""
+    own = {name: getattr(options, name) for name in Transformers.Options.model_fields}
+    made = Transformers(Transformers.Options(**own), section)
+    for other in _latest:
+        if other.options == made.options and other.identity() == made.identity():
+            return other
+    _latest[:] = [made]
+    return made
+
+
 @contextmanager
 def all_cores() -> Iterator[None]:
     """Set PyTorch's threads to all cores of this process (Ray gives a worker one), and restore them afterwards."""

@@ -171,3 +171,9 @@ def test_with_an_adapter_ratings_are_others(model: Path, tmp_path: Path) -> None
     made = generator(model, adapter=str(adapter))
     assert made.identity()["ratings"] != generator(model).identity()["ratings"]
     assert made.identity()["ratings"] == generator(model, adapter=str(adapter), threshold=0.3).identity()["ratings"]
+
+
+def test_a_sweep_loads_its_model_once(model: Path) -> None:
+    first = generator(model, threshold=0.1)
+    assert generator(model, threshold=0.2, attention="full").engine is first.engine
+    assert generator(model, temperature=0.5).engine is not first.engine
