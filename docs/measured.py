@@ -21,6 +21,7 @@ from tasks.reports.contents import BestAlpha, Report
 from tasks.reports.papers import beside
 from tasks.reports.runs import find_run
 from tasks.reports.shown.choices import choices
+from tasks.reports.shown.columns import quality_metric
 from tasks.reports.shown.notes import asked
 
 ROOT = Path(__file__).parents[1]
@@ -68,6 +69,7 @@ def measured(path: Path = RECORDS) -> list[Measured]:
 
 def record(report: Report, commit: str, machine: str, of: str = "") -> Measured:
     """What the page shows of a report."""
+    metric = quality_metric(report)
     sizes: dict[tuple[int, int], list[str]] = {}
     for index in report.indexes:
         sizes.setdefault((index.passages, index.sentences), []).append(index.name)
@@ -83,7 +85,7 @@ def record(report: Report, commit: str, machine: str, of: str = "") -> Measured:
         commit=commit,
         machine=machine,
         lines=tuple(Line(**{name: getattr(row, name) for name in Line.model_fields}) for row in beside(report)),
-        notes=(*choices(report), *(_best(report, best) for best in report.best_alphas)),
+        notes=(*choices(report), *(_best(report, best) for best in report.best_alphas if best.metric == metric)),
     )
 
 
