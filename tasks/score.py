@@ -36,6 +36,7 @@ from tasks.registry import with_options
 from tasks.stage import Progress, ShardResult, Stage
 
 _RATING = ("rank", "score", "kept", "tokens")
+_STEPS = ("kv_tokens", "init_seconds", "prefill_seconds", "copy_seconds", "decode_seconds")
 
 Rows = dict[int, list[dict[str, Any]]]
 """A table's rows by question, in their order."""
@@ -181,7 +182,7 @@ class Score(Stage):
         names = ["text", "prompt_tokens", "completion_tokens", "seconds", "error"]
         ratings = row.get("ratings") or ()  # an older version's rows have no such column
         rated = tuple(Rating(**{name: each[name] for name in _RATING}) for each in ratings)
-        names += [name for name in ("kv_tokens", "prefill_seconds", "decode_seconds") if name in row]
+        names += [name for name in _STEPS if name in row]
         kept = sum(each.kept for each in rated) if rated else len(row["contexts"])
         return Answer(**{name: row[name] for name in names}, usd=usd, kept=kept, ratings=rated)
 

@@ -81,7 +81,9 @@ class Answer:
     usd: float = 0.0
     kept: int | None = None
     kv_tokens: int | None = None
+    init_seconds: float | None = None
     prefill_seconds: float | None = None
+    copy_seconds: float | None = None
     decode_seconds: float | None = None
     ratings: tuple[Rating, ...] = ()
 

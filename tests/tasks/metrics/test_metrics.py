@@ -175,7 +175,8 @@ def test_a_question_without_what_a_column_needs_is_left_out(name: str) -> None:
     whole = Case(
         "Who?", ("Some",), (1,), (span,), hits=found(1, 2), gold_sentences=((5, 3),),
         contexts=(Context("Some text.", 3, (span,)),),
-        answer=Answer("Some", 9, 2, 0.1, kept=1, kv_tokens=8, prefill_seconds=0.1, decode_seconds=0.1),
+        answer=replace(Answer("Some", 9, 2, 0.1, kept=1, kv_tokens=8), init_seconds=0.1, prefill_seconds=0.1,
+            copy_seconds=0.1, decode_seconds=0.1),
         selected=(Answer("Some", 9, 1, 0.1),),
         candidates=(Answer("Some", 9, 1, 0.1),),
     )  # fmt: skip
