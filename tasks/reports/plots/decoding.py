@@ -23,8 +23,8 @@ def decoding_speed(report: Report) -> Plot | None:
             )
         axes.margins(0.1, 0.15)
         axes.set_ylim(bottom=0)
-        axes.set_xlabel(f"{report.column(KEPT).heading} of a question")
-        axes.set_ylabel(report.column(SPEED).heading)
+        axes.set_xlabel(f"{report.column(KEPT).heading}, contexts of a question's answer")
+        axes.set_ylabel(f"{report.column(SPEED).heading}, tokens a second")
         names = [numbered(report, n) if len(points) <= NAMED else str(n + 1) for n in points]
         label_points(axes, [*points.values()], names, ())
         lines = (

@@ -26,7 +26,7 @@ def test_quality_and_contexts_are_lines_over_the_threshold() -> None:
     plot = by_threshold(sweep())
     assert plot is not None
     assert "F1: 0.430 at 0.1, 0.440 at 0.2, 0.450 at 0.3." in plot.svg
-    assert "kept: 7.000 at 0.1, 6.000 at 0.2, 5.000 at 0.3." in plot.svg.replace("kept contexts", "kept")
+    assert "K: 7.0 at 0.1, 6.0 at 0.2, 5.0 at 0.3." in plot.svg
     assert plot in drawn(sweep())
     assert by_threshold(report(sparse("a", 0.1, 3.0), sparse("b", None, 3.0))) is None
 
