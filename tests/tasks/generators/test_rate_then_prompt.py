@@ -21,9 +21,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def answers(model: Path, generator: str, *prompts: Prompt, **options: Any) -> list[Any]:
+    """Of a generator, whose processes, if it has some, are ended."""
     given = {"temperature": 0.0, "max_tokens": 6, "precision": "fp32", "device": "cpu", "at_least": 2, **options}
     made = make(GenerateConfig(generator=generator, model=str(model), **given), "generate")
-    return made.generate(prompts)
+    try:
+        return made.generate(prompts)
+    finally:
+        getattr(made.engine, "close", lambda: None)()
 
 
 def test_it_is_full_attention_with_a_threshold(model: Path) -> None:
