@@ -34,6 +34,15 @@ class TrainConfig(Section):
     )
 
 
+class ArticleOptions(TrainConfig):
+    """The settings of the trainers that learn from some articles, choose by others and hold the rest out."""
+
+    epochs: int = Field(3, ge=1, description="Passes over the questions.")
+    held_out: int = Field(12, ge=1, description="Articles that are kept out of training altogether, for the card.")
+    choosing: int = Field(3, ge=1, description="Other articles, which decide which weights are best.")
+    check_questions: int = Field(300, ge=1, description="Questions asked after every pass, to choose the best weights.")
+
+
 class TrainModel(Execution):
     """Parameters of the flow `train`."""
 

@@ -110,6 +110,7 @@ METHODS: dict[str, dict[str, str]] = {
     "trainer": {
         "reader": "tasks.trainers.reader:ReaderTrainer",
         "critic": "tasks.trainers.critic:CriticTrainer",
+        "sparse_rag": "tasks.trainers.sparse_rag:SparseRagTrainer",
     },
     "metric": {
         "accuracy": "tasks.metrics.answers:Accuracy",

@@ -48,6 +48,10 @@ class Material:
         passages = {number: text for number, text in self.passages.items() if text.article not in gone}
         return Material(passages, [asked for asked in self.questions if asked.passage in passages])
 
+    def titles(self) -> set[str]:
+        """Titles of the articles with questions."""
+        return {self.passages[asked.passage].article for asked in self.questions}
+
     def of(self, articles: Iterable[str]) -> "Material":
         return self.without({text.article for text in self.passages.values()} - set(articles))
 
@@ -119,13 +123,13 @@ def _sample(passages: Iterable[Passage]) -> Iterator[str]:
         left -= len(passage.text)
 
 
-def split_articles(questions: Material, held_out: int, choosing: int, seed: int) -> tuple[list[str], list[str]]:
+def split_articles(articles: Iterable[str], held_out: int, choosing: int, seed: int) -> tuple[list[str], list[str]]:
     """Titles of the articles that are held out of the training, and of the articles that choose the weights.
 
-    The choice depends on the titles only, not on the order of the articles in their file. Raises InputError if too few
-    articles are left to learn from.
+    `articles`: titles of those with questions, in any order and repeated or not. Raises InputError if too few are left
+    to learn from.
     """
-    titles = sorted({questions.passages[asked.passage].article for asked in questions.questions})
+    titles = sorted(set(articles))
     if len(titles) <= held_out + choosing:
         raise InputError(
             f"{len(titles)} articles with questions, of which {held_out} are held out and {choosing} choose the "

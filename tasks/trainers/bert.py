@@ -16,7 +16,7 @@ from pydantic import Field
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from configs.training import TrainConfig
+from configs.training import ArticleOptions
 from tasks.models.batches import batches
 from tasks.models.device import DTYPES, choose_device, choose_dtype, require_device
 from tasks.models.tuned import TunedEncoder, weight_files
@@ -31,15 +31,11 @@ MASKED = 0.1
 """Share of the question's tokens that are masked."""
 
 
-class ArticleOptions(TrainConfig):
+class WindowOptions(ArticleOptions):
     """The settings that both have."""
 
-    epochs: int = Field(3, ge=1, description="Passes over the questions.")
-    held_out: int = Field(12, ge=1, description="Articles that are kept out of training altogether, for the card.")
-    choosing: int = Field(3, ge=1, description="Other articles, which decide which weights are best.")
     negatives: float = Field(0.5, ge=0, description="Contexts without the answer per question and pass, on average.")
     batch_tokens: int = Field(1536, ge=256, description="Tokens of a step, padding included.")
-    check_questions: int = Field(300, ge=1, description="Questions asked after every pass, to choose the best weights.")
 
 
 class Row(Protocol):
@@ -98,7 +94,7 @@ class BertTrainer(Trainer[Sequence[RowT]], Generic[ModelT, RowT]):
         asked, others = set(tables.questions["source"].to_pylist()), set(tables.passages["source"].to_pylist())
         self.sources = sorted(asked), sorted(others - asked)
         options = self.options
-        self.split = Split(*split_articles(self.whole, options.held_out, options.choosing, options.seed))
+        self.split = Split(*split_articles(self.whole.titles(), options.held_out, options.choosing, options.seed))
         self.learnt = self.whole.without([*self.split.held_out, *self.split.choosing])
         self.check()
         torch.manual_seed(options.seed)

@@ -32,7 +32,7 @@ from tasks.models.critic_model import CriticModel
 from tasks.models.tuned import SETTINGS, read_tokenizer
 from tasks.models.windows import Batch
 from tasks.trainers.base import Finished, Tick
-from tasks.trainers.bert import DROPOUT, ArticleOptions, BertTrainer
+from tasks.trainers.bert import DROPOUT, BertTrainer, WindowOptions
 from tasks.trainers.card import HELD_OUT, again_section, card_files, data_section
 from tasks.trainers.critic_card import (
     CANDIDATES,
@@ -66,7 +66,7 @@ CARD_QUESTIONS, CARD_RELEVANT = 300, 1000
 class CriticTrainer(BertTrainer[CriticModel, Lesson]):
     """The embedded critic: is a context relevant, does it support the reader's answer, is that right?"""
 
-    class Options(ArticleOptions):
+    class Options(WindowOptions):
         model_config = ConfigDict(extra="forbid")
 
         epochs: int = Field(1, ge=1, description="Passes over the questions.")

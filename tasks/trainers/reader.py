@@ -27,7 +27,7 @@ from tasks.models.tuned import base_directory, read_tokenizer
 from tasks.models.windows import Batch
 from tasks.trainers.articles import Material
 from tasks.trainers.base import Finished, Tick
-from tasks.trainers.bert import DROPOUT, ArticleOptions, BertTrainer
+from tasks.trainers.bert import DROPOUT, BertTrainer, WindowOptions
 from tasks.trainers.card import again_section, card_files, data_section
 from tasks.trainers.cloze import clozes
 from tasks.trainers.examples import Sampler
@@ -44,7 +44,7 @@ CARD_QUESTIONS = 500
 class ReaderTrainer(BertTrainer[ReaderModel, Labelled]):
     """The extractive reader: where answers stand in contexts, and whether they do."""
 
-    class Options(ArticleOptions):
+    class Options(WindowOptions):
         model_config = ConfigDict(extra="forbid")
 
         learning_rate: float = Field(

@@ -1,10 +1,11 @@
-"""Updates of a network's weights, whichever network: AdamW with warm-up, decay and clipped gradients.
+"""Updates of a network's weights, whichever network: AdamW or Adafactor with warm-up, decay and clipped gradients.
 
-Loshchilov & Hutter, 2019 (arXiv 1711.05101). The learning rate rises linearly over the first `WARM_UP` of the
-training and then falls linearly to 0.
+Loshchilov & Hutter, 2019 (arXiv 1711.05101); Shazeer & Stern, 2018 (arXiv 1804.04235). The learning rate rises linearly
+over the first `WARM_UP` of the training and then falls linearly to 0.
 """
 
 from collections.abc import Mapping
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -15,20 +16,32 @@ WEIGHT_DECAY = 0.01
 CLIP = 1.0
 """The maximal norm of the gradient."""
 
+OptimizerName = Literal["adamw", "adafactor"]
+
 
 class Updates:
     """The optimiser of `trained` parameters, by name."""
 
-    def __init__(self, trained: Mapping[str, nn.Parameter], learning_rate: float) -> None:
+    def __init__(
+        self, trained: Mapping[str, nn.Parameter], learning_rate: float, optimizer: OptimizerName = "adamw"
+    ) -> None:
         self.trained, self.peak = trained, learning_rate
-        self.optimizer = torch.optim.AdamW(trained.values(), learning_rate, weight_decay=WEIGHT_DECAY, fused=True)
+        self.optimizer: torch.optim.Optimizer
+        if optimizer == "adamw":
+            self.optimizer = torch.optim.AdamW(trained.values(), learning_rate, weight_decay=WEIGHT_DECAY, fused=True)
+        else:
+            self.optimizer = torch.optim.Adafactor(trained.values(), learning_rate)
 
     def apply(self, loss: Tensor, done: float) -> float:
         """Take one step down the gradient of a loss; `done`: share of the training. Returns the learning rate."""
+        loss.backward()
+        return self.descend(done)
+
+    def descend(self, done: float) -> float:
+        """Take one step down the gradients that were added up since the last. Returns the learning rate."""
         rate = self.peak * min(done / WARM_UP, (1 - done) / (1 - WARM_UP))
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        loss.backward()
         torch.nn.utils.clip_grad_norm_(self.trained.values(), CLIP)
         self.optimizer.step()
         self.optimizer.zero_grad()

@@ -10,7 +10,7 @@ from tasks.generators.base import Prompt
 from tasks.generators.reader import Reader
 from tasks.models.tuned import ADAPTER, SETTINGS
 from tasks.train import Train
-from tasks.trainers.articles import Asked, Material, Text, contains_answer, read_material, split_articles
+from tasks.trainers.articles import contains_answer, read_material, split_articles
 from tasks.trainers.card import HELD_OUT, RECIPE
 from tasks.trainers.cloze import clozes
 from tasks.trainers.examples import Sampler
@@ -59,17 +59,13 @@ def test_weights_come_with_a_card_figures_and_what_was_held_out(
 
 
 def test_articles_are_split_by_title_alone() -> None:
-    def material(titles: list[str]) -> Material:
-        passages = {number: Text(title, "x", ((0, 1),)) for number, title in enumerate(titles)}
-        return Material(passages, [Asked("?", ("x",), number, ((0, 1),)) for number in passages])
-
     titles = [f"article {number}" for number in range(20)]
-    held_out, choosing = split_articles(material(titles), 5, 3, 100)
-    assert (held_out, choosing) == split_articles(material(titles[::-1]), 5, 3, 100)
-    assert (held_out, choosing) != split_articles(material(titles), 5, 3, 101)
+    held_out, choosing = split_articles(titles, 5, 3, 100)
+    assert (held_out, choosing) == split_articles(titles[::-1], 5, 3, 100)
+    assert (held_out, choosing) != split_articles(titles, 5, 3, 101)
     assert not set(held_out) & set(choosing)
     with pytest.raises(InputError, match="none is left"):
-        split_articles(material(titles), 15, 5, 100)
+        split_articles(titles, 15, 5, 100)
 
 
 def test_questions_whose_answers_are_nowhere_are_refused(tmp_path: Path) -> None:

@@ -1,0 +1,127 @@
+"""Questions with passages as retrieval returns them: those that the labeller calls relevant, and distractors.
+
+A distractor is one of the passages whose vectors are nearest to the question's (all-MiniLM-L6-v2), of whatever article,
+which is neither relevant nor holds an answer's text. Held-out passages are never retrieved for questions to learn from.
+"""
+
+import random
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from configs.evaluation import LabelConfig
+from tasks.datasets.base import InputError
+from tasks.encoders.minilm import MiniLM
+from tasks.labellers.base import Labelled, Labeller
+from tasks.registry import make, with_options
+from tasks.trainers.articles import contains_answer
+from tasks.trainers.base import Tables
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question with gold answers and passages; `article`: the title of its first gold passage."""
+
+    text: str
+    answers: tuple[str, ...]
+    gold: tuple[int, ...]
+    facts: tuple[tuple[int, int, int], ...]
+    """Passage, first character, one past the last."""
+    article: str
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A question with contexts in random order, which of them are relevant, and an answer of it."""
+
+    question: str
+    contexts: tuple[str, ...]
+    relevant: tuple[bool, ...]
+    answer: str
+
+
+class Retrieved:
+    """Passages with their vectors, and the questions on them."""
+
+    def __init__(self, tables: Tables, labeller: str, depth: int) -> None:
+        """`depth`: how many passages are retrieved for a question. Raises InputError without questions that have
+        answers and gold passages."""
+        self.depth = depth
+        self.labeller: Labeller = make(with_options(LabelConfig(labeller=labeller), "label"), "label")
+        self.encoder = MiniLM(MiniLM.Options())
+        rows = tables.passages.select(["passage_id", "title", "text"]).to_pylist()
+        self.passages = {row["passage_id"]: (row["title"], row["text"]) for row in reversed(rows)}
+        self.numbers = np.array([*self.passages])
+        self.questions = [question for row in tables.questions.to_pylist() for question in self._question(row)]
+        if not self.questions:
+            raise InputError("no question has an answer and a gold passage; name data sets like squad or hotpotqa")
+
+    def _question(self, row: dict) -> list[Question]:  # type: ignore[type-arg]
+        gold = tuple(number for number in row["gold_passages"] if number in self.passages)
+        facts = tuple((fact["passage_id"], fact["start"], fact["end"]) for fact in row["supporting_facts"])
+        if not gold or not row["answers"]:
+            return []
+        return [Question(row["text"], tuple(row["answers"]), gold, facts, self.passages[gold[0]][0])]
+
+    @cached_property
+    def vectors(self) -> NDArray[np.float32]:
+        return self.encoder.encode([text for _, text in self.passages.values()]).vectors
+
+    def examples(
+        self, questions: Sequence[Question], without: Collection[str], sizes: tuple[int, int], draw: random.Random
+    ) -> list[Example]:
+        """An example of each question, with at least and at most so many contexts; `without`: titles of articles whose
+        passages are no distractors."""
+        near = self._near(questions, without)
+        return [
+            self._example(question, numbers, draw.randint(*sizes), draw)
+            for question, numbers in zip(questions, near, strict=True)
+        ]
+
+    def _near(self, questions: Sequence[Question], without: Collection[str]) -> list[list[int]]:
+        """The nearest passages of each question, best first."""
+        allowed = np.array([title not in without for title, _ in self.passages.values()])
+        places = np.flatnonzero(allowed)
+        scores = (
+            self.encoder.encode_questions([question.text for question in questions]).vectors @ self.vectors[places].T
+        )
+        best = np.argsort(-scores, axis=1, kind="stable")[:, : self.depth]
+        return [[int(self.numbers[places[place]]) for place in row] for row in best]
+
+    def _example(self, question: Question, near: Sequence[int], size: int, draw: random.Random) -> Example:
+        pool = list(dict.fromkeys([*question.gold, *near]))
+        labels = dict(zip(pool, self._labels(question, pool), strict=True))
+        relevant = [number for number in pool if labels[number]]
+        others = [
+            number
+            for number in pool
+            if not labels[number]
+            and number not in question.gold
+            and not contains_answer(self.passages[number][1], question.answers)
+        ]
+        first = draw.sample(relevant, min(len(relevant), max(1, len(question.gold)), size))
+        chosen = first + draw.sample(others, min(len(others), size - len(first)))
+        draw.shuffle(chosen)
+        return Example(
+            question.text,
+            tuple(self.passages[number][1] for number in chosen),
+            tuple(labels[number] for number in chosen),
+            draw.choice(question.answers),
+        )
+
+    def _labels(self, question: Question, passages: Sequence[int]) -> list[bool]:
+        batch = [
+            Labelled(
+                question.text,
+                question.answers,
+                question.gold,
+                tuple((start, end) for passage, start, end in question.facts if passage == number),
+                number,
+                *self.passages[number],
+            )
+            for number in passages
+        ]
+        return [(verdict.label or 0) >= 0.5 for verdict in self.labeller.label(batch, lambda rows, tokens: None)]

@@ -1,0 +1,206 @@
+"""`sparse_rag`: questions with retrieved passages → LoRA weights that make a causal model rate and answer.
+
+Sparse RAG (arXiv 2405.16178, section 3) tunes a model on a mixture of two tasks: to say whether a context is of use,
+and to answer from contexts that do not see one another. Here a question is one pass that has both
+(tasks/trainers/packed.py); the loss is the mean cross entropy of its ratings plus that of its answer. Without ratings
+the same trainer tunes the baselines, as in the paper: PCW's adapter (attention block) and RAG's (full).
+
+Ours, where the paper says nothing: the wording of the controls, the number of contexts of an example, the schedule, and
+that the contexts are relevant ones and distractors in random order (tasks/trainers/retrieved.py). The pass with the
+least loss on the articles that choose is the best one.
+"""
+
+import logging
+import os
+import random
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from pydantic import ConfigDict, Field
+from torch.nn.functional import cross_entropy
+
+from configs.section import ModelName
+from configs.training import ArticleOptions
+from tasks.models.causal_lora import CausalLora
+from tasks.models.controls import Controls, Segmenter
+from tasks.models.device import DTYPES, choose_device, choose_dtype, require_device
+from tasks.models.engines.base import LocalOptions
+from tasks.models.language_model import LocalModel
+from tasks.trainers.articles import split_articles
+from tasks.trainers.base import Finished, State, Step, Tables, Tick, Trainer
+from tasks.trainers.card import Split, card_files
+from tasks.trainers.packed import Attention, Packed, pack
+from tasks.trainers.ratings import Rated, Ratings, measured
+from tasks.trainers.retrieved import Example, Question, Retrieved
+from tasks.trainers.sparse_card import card
+from tasks.trainers.updates import OptimizerName, Updates
+
+logger = logging.getLogger("vitalfew")
+
+
+class SparseRagTrainer(Trainer[Sequence[Packed]]):
+    """A causal model's LoRA weights for rating contexts and answering from those it keeps; or for RAG and PCW."""
+
+    class Options(ArticleOptions, Controls):
+        model_config = ConfigDict(extra="forbid")
+
+        base: ModelName = Field("smollm2", description="The causal model: as generate.model has it.")
+        attention: Attention = Field("block", description="block: contexts do not see one another; full: as in RAG.")
+        ratings: bool = Field(True, description="Whether the model also learns to rate contexts.")
+        labeller: str = Field("gold", description="Which contexts are relevant: a labeller that asks no model.")
+        contexts: int = Field(3, ge=1, description="Contexts of an example, at most.")
+        fewest: int = Field(2, ge=1, description="Contexts of an example, at least.")
+        retrieved: int = Field(
+            20, ge=1, description="Nearest passages of a question, among which distractors are drawn."
+        )
+        questions: int | None = Field(None, ge=1, description="Questions of a pass, others in each; default: all.")
+        batch: int = Field(4, ge=1, description="Questions of a step.")
+        rank: int = Field(16, ge=1, description="Rank of the low-rank updates.")
+        alpha: float = Field(32, gt=0, description="Their scale is alpha / rank.")
+        dropout: float = Field(0.0, ge=0, lt=1, description="Dropout before the low-rank updates.")
+        targets: tuple[str, ...] = Field(
+            ("all-linear",), min_length=1, description="Layers with updates, by the ends of their names, or all-linear."
+        )
+        optimizer: OptimizerName = Field("adamw", description="adamw or adafactor.")
+        learning_rate: float = Field(1e-3, gt=0, description="Peak learning rate, after a linear rise; then it falls.")
+
+    use: ClassVar[str] = "generate.adapter"
+    headings: ClassVar[dict[str, str]] = {
+        "auc": "AUC of ratings",
+        "f1": "F1 of ratings",
+        "answer_loss": "loss of answers",
+        "exact": "exact answers %",
+    }
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self.device = choose_device(options.device)
+        self.dtype = choose_dtype(options.precision, self.device)
+        self.uses_gpu = self.device.type == "cuda"
+        self.precision = next(name for name, dtype in DTYPES.items() if getattr(torch, dtype) == self.dtype)
+        self.threads = options.threads or os.cpu_count() or 1
+        self.sizes = min(options.fewest, options.contexts), options.contexts
+        self.language_model = LocalModel(LocalOptions(model=options.base, max_tokens=1), "train")
+        self.curve: list[dict[str, Any]] = []
+
+    def identity(self) -> dict[str, Any]:
+        return {
+            "class": type(self).__name__,
+            "version": self.version,
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "device": self.device.type,
+            "begins_from": self.language_model.files(),
+        }
+
+    def begin(self, tables: Tables) -> None:
+        require_device(self.device, self.dtype, "train")
+        options, local = self.options, self.language_model
+        self.segmenter = Segmenter(local.tokenizer, options, local.given_template)
+        self.whole = Retrieved(tables, options.labeller, options.retrieved)
+        asked, others = set(tables.questions["source"].to_pylist()), set(tables.passages["source"].to_pylist())
+        self.sources = sorted(asked), sorted(others - asked)
+        articles = [question.article for question in self.whole.questions]
+        self.split = Split(*split_articles(articles, options.held_out, options.choosing, options.seed))
+        unseen = {*self.split.held_out, *self.split.choosing}
+        learnt = [question for question in self.whole.questions if question.article not in unseen]
+        self.learnt = random.Random(options.seed).sample(learnt, len(learnt))
+        torch.manual_seed(options.seed)
+        self.model = CausalLora(
+            local.directory, self.device, self.dtype, options.rank, options.alpha, options.dropout, options.targets
+        )
+        self.updates = Updates(self.model.trained(), options.learning_rate, options.optimizer)
+
+    def batches(self, epoch: int) -> Sequence[Sequence[Packed]]:
+        options = self.options
+        size = min(options.questions or len(self.learnt), len(self.learnt))
+        first = epoch * size
+        asked = [self.learnt[place % len(self.learnt)] for place in range(first, first + size)]
+        unseen = {*self.split.held_out, *self.split.choosing}
+        draw = random.Random(f"{options.seed}/{epoch}")
+        examples = self._packed(self.whole.examples(asked, unseen, self.sizes, draw))
+        draw.shuffle(examples)
+        return [examples[start : start + options.batch] for start in range(0, len(examples), options.batch)]
+
+    def _packed(self, examples: Sequence[Example]) -> list[Packed]:
+        """Those that have room in the model."""
+        torch.set_num_threads(self.threads)  # the encoder that retrieved has set its own
+        options, room = self.options, self.language_model.positions or 10**9
+        packed = [
+            pack(
+                self.segmenter,
+                example.question,
+                example.contexts,
+                example.relevant if options.ratings else None,
+                example.answer,
+                options.attention,
+            )
+            for example in examples
+        ]
+        fitting = [one for one in packed if max(one.positions) < room]
+        if len(fitting) < len(packed):
+            logger.warning("%d examples are longer than the model's %d positions", len(packed) - len(fitting), room)
+        return fitting
+
+    def step(self, batch: Sequence[Packed], number: int, done: float) -> Step:
+        torch.manual_seed(self.options.seed * 1_000_003 + number)
+        self.model.model.train()
+        sums: dict[str, float] = {}
+        for packed in batch:
+            losses = self._losses(packed)
+            (torch.stack([*losses.values()]).sum() / len(batch)).backward()
+            for name, loss in losses.items():
+                sums[name] = sums.get(name, 0.0) + loss.item() / len(batch)
+        rate = self.updates.descend(done)
+        return Step(len(batch), sum(len(packed.ids) for packed in batch), rate, {**sums, "loss": sum(sums.values())})
+
+    def _losses(self, packed: Packed) -> dict[str, torch.Tensor]:
+        targets = [*packed.ratings, *packed.answer]
+        logits = self._logits(packed)
+        wanted = torch.tensor([token for _, token in targets], device=self.device)
+        rated = len(packed.ratings)
+        parts = {"rating": slice(0, rated), "answer": slice(rated, None)} if rated else {"answer": slice(None)}
+        return {name: cross_entropy(logits[part], wanted[part]) for name, part in parts.items()}
+
+    def _logits(self, packed: Packed) -> torch.Tensor:
+        """At the places of the ratings and of the answer's tokens: float32 (places, vocabulary)."""
+        places = [place for place, _ in (*packed.ratings, *packed.answer)]
+        return self.model.logits(packed.ids, packed.positions, packed.mask(), places)
+
+    def state(self) -> State:
+        return State(self.updates.tensors(), {"curve": self.curve})
+
+    def restore(self, state: State) -> None:
+        self.updates.restore(state.tensors)
+        self.curve = list(state.notes["curve"])
+
+    def weights(self) -> dict[str, bytes]:
+        return self.model.files(self.options.base)
+
+    def quality(self, directory: Path) -> float:
+        """Less loss is better."""
+        rated = self._measured(directory, self.split.choosing)
+        self.curve.append(asdict(rated))
+        logger.info("choosing articles: %s", self.curve[-1])
+        return -((rated.rating_loss or 0.0) + rated.answer_loss)
+
+    def _measured(self, directory: Path, articles: Sequence[str], tick: Tick = lambda rows, tokens: None) -> Rated:
+        """Questions of these articles, with distractors out of all passages."""
+        of_these = [question for question in self.whole.questions if question.article in articles]
+        draw = random.Random(f"{self.options.seed}/measured")
+        asked: list[Question] = draw.sample(of_these, min(len(of_these), self.options.check_questions))
+        found = []
+        examples = self._packed(self.whole.examples(asked, (), (self.options.contexts, self.options.contexts), draw))
+        with self.model.weights_of(directory):
+            for packed in examples:
+                found.append(Ratings.of(packed, self._logits(packed), self.segmenter.yes))
+                tick(1, len(packed.ids))
+        return measured(found, self.options.contexts)
+
+    def finish(self, directory: Path, tick: Tick) -> Finished:
+        parts = {"choosing": self.split.choosing, "held out": self.split.held_out}
+        rows = [{"articles": name, **asdict(self._measured(directory, titles, tick))} for name, titles in parts.items()]
+        text = card(self.options, self.sources, self.whole, self.split, rows, self.curve)
+        return Finished(rows, card_files(self.options, self.precision, self.split, rows, text, curve=self.curve))

@@ -1,0 +1,69 @@
+"""An example in one pass says what separate passes say of it: each rating alone, and the answer behind all blocks."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasks.models.causal_lora import CausalLora
+from tasks.models.controls import Controls, Segmenter
+from tasks.trainers.packed import Attention, Packed, pack
+from tests.support.tiny_models import llama
+
+WORDS = st.lists(st.sampled_from(["river", "mill", "hills", "sea", "founded"]), min_size=1, max_size=12).map(" ".join)
+CONTROLS = Controls(assess_control="\nuse?", generate_control="\nsay:", yes=".", no="?")
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[CausalLora, Segmenter]:
+    from transformers import AutoTokenizer
+
+    base = llama(tmp_path_factory.mktemp("base"), chat=False)
+    model = CausalLora(base, torch.device("cpu"), torch.float32, 2, 4, 0.0, ("all-linear",))
+    for number, weight in enumerate(model.trained().values()):
+        torch.nn.init.normal_(weight.data, std=0.1, generator=torch.Generator().manual_seed(number))
+    model.model.eval()
+    return model, Segmenter(AutoTokenizer.from_pretrained(base), CONTROLS)
+
+
+def logits(model: CausalLora, packed: Packed) -> torch.Tensor:
+    places = [place for place, _ in (*packed.ratings, *packed.answer)]
+    with torch.no_grad():
+        return model.logits(packed.ids, packed.positions, packed.mask(), places)
+
+
+def plain(model: CausalLora, ids: list[int], places: list[int]) -> torch.Tensor:
+    """One text, without a mask of ours."""
+    with torch.no_grad():
+        return model.model(input_ids=torch.tensor([ids])).logits[0, places]
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(WORDS, min_size=1, max_size=3), st.sampled_from(["block", "full"]), st.booleans())
+def test_one_pass_is_as_good_as_many(
+    tuned: tuple[CausalLora, Segmenter], contexts: list[str], attention: Attention, rated: bool
+) -> None:
+    model, segmenter = tuned
+    relevant = [number % 2 == 0 for number in range(len(contexts))] if rated else None
+    packed = pack(segmenter, "Who?", contexts, relevant, "the mill", attention)
+    found = logits(model, packed)
+    prompt = segmenter.segments("Who?", contexts)
+    assert [token == segmenter.yes for _, token in packed.ratings] == (relevant or [])
+    for number in range(len(packed.ratings)):
+        alone = plain(model, [*prompt.prefix, *prompt.blocks[number], *segmenter.assess], [-1])
+        torch.testing.assert_close(found[number], alone[0], atol=1e-4, rtol=1e-4)
+    said = segmenter.answer("the mill")
+    assert [token for _, token in packed.answer] == said
+    if attention == "full" or len(contexts) == 1:
+        ids = [*prompt.prefix, *(token for block in prompt.blocks for token in block), *segmenter.generate, *said]
+        places = list(range(len(ids) - len(said) - 1, len(ids) - 1))
+        torch.testing.assert_close(found[len(packed.ratings) :], plain(model, ids, places), atol=1e-4, rtol=1e-4)
+
+
+def test_the_order_of_blocks_changes_nothing(tuned: tuple[CausalLora, Segmenter]) -> None:
+    model, segmenter = tuned
+    contexts = ["river", "the mill stands", "hills"]
+    one, other = (pack(segmenter, "Who?", given, None, "mill") for given in (contexts, contexts[::-1]))
+    torch.testing.assert_close(logits(model, one), logits(model, other), atol=1e-4, rtol=1e-4)
+    full = [pack(segmenter, "Who?", given, None, "mill", "full") for given in (contexts, contexts[::-1])]
+    assert (logits(model, full[0]) - logits(model, full[1])).abs().max() > 1e-3
