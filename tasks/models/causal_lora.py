@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from configs.loading import ConfigError
+from tasks.models import segmented
 from tasks.models.adapters import MISSING, SETTINGS, WEIGHTS
 from tasks.models.engines.base import EngineUnavailable
 
@@ -43,8 +44,8 @@ class CausalLora:
         from transformers import AutoModelForCausalLM
 
         self.device, self.dtype = device, dtype
-        # Eager attention on a CPU: the fused one is slower there in bf16 with the backward pass.
-        attention = "eager" if device.type == "cpu" else "sdpa"
+        segmented.register()
+        attention = segmented.SEGMENTED if device.type == "cpu" else "sdpa"
         model = AutoModelForCausalLM.from_pretrained(
             base, dtype=dtype, use_safetensors=True, local_files_only=True, attn_implementation=attention
         )
@@ -59,10 +60,17 @@ class CausalLora:
         """The low-rank updates, by name."""
         return {name: weight for name, weight in self.model.named_parameters() if weight.requires_grad}
 
-    def logits(self, ids: Sequence[int], positions: Sequence[int], mask: Tensor, places: Sequence[int]) -> Tensor:
-        """Logits of the tokens at `places`, float32 (places, vocabulary). `mask`: bool (tokens, tokens)."""
+    def logits(
+        self, ids: Sequence[int], positions: Sequence[int], layout: segmented.Layout, places: Sequence[int]
+    ) -> Tensor:
+        """Logits of the tokens at `places`, float32 (places, vocabulary)."""
+        from peft.helpers import disable_input_dtype_casting
+
+        mask = segmented.layout_mask(layout)
         hidden = torch.zeros(mask.shape, dtype=self.dtype).masked_fill_(~mask, torch.finfo(self.dtype).min)
-        with torch.autocast(self.device.type, dtype=self.dtype, enabled=self.dtype != torch.float32):
+        half = torch.autocast(self.device.type, dtype=self.dtype, enabled=self.dtype != torch.float32)
+        # Autocast alone casts what the updates read: PEFT would cast it to their float32 first.
+        with half, disable_input_dtype_casting(self.model), segmented.laid_out(layout):
             out = self.model(
                 input_ids=torch.tensor([ids], device=self.device),
                 position_ids=torch.tensor([positions], device=self.device),

@@ -166,8 +166,7 @@ class SparseRagTrainer(Trainer[Sequence[Packed]]):
 
     def _logits(self, packed: Packed) -> torch.Tensor:
         """At the places of the ratings and of the answer's tokens: float32 (places, vocabulary)."""
-        places = [place for place, _ in (*packed.ratings, *packed.answer)]
-        return self.model.logits(packed.ids, packed.positions, packed.mask(), places)
+        return self.model.logits(packed.ids, packed.positions, packed.layout, packed.places)
 
     def state(self) -> State:
         return State(self.updates.tensors(), {"curve": self.curve})
