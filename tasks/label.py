@@ -74,13 +74,12 @@ class Label(Stage):
 
     def _labelled(self, shard: int, pairs: list[tuple[int, int]]) -> list[Labelled]:
         questions = {row["question_id"]: row for row in self.inputs["asked"].read(shard).to_pylist()}
-        load = self.inputs["passages"]
-        units, shards = Units({"passages": load}), len(load.completed().shards)
-        places = shard_of(np.array([passage for _, passage in pairs], np.int64), shards)
+        passages = _Passages(self.inputs["passages"])
         labelled = []
-        for (question_id, passage_id), place in zip(pairs, places, strict=True):
-            question, passage = questions[question_id], units.passage(int(place), passage_id)
+        for question_id, passage_id in pairs:
+            question, passage = questions[question_id], passages.row(passage_id)
             facts = [fact for fact in question["supporting_facts"] if fact["passage_id"] == passage_id]
+            titles = dict.fromkeys(title for gold in question["gold_passages"] if (title := passages.title(gold)))
             labelled.append(
                 Labelled(
                     question=question["text"],
@@ -90,9 +89,28 @@ class Label(Stage):
                     passage_id=passage_id,
                     title=passage["title"],
                     text=passage["text"],
+                    gold_titles=tuple(titles),
                 )
             )
         return labelled
+
+
+class _Passages:
+    """The rows of `passages`, by id."""
+
+    def __init__(self, load: Artifact) -> None:
+        self.units, self.shards = Units({"passages": load}), len(load.completed().shards)
+
+    def row(self, passage_id: int) -> dict[str, Any]:
+        return self.units.passage(self._shard(passage_id), passage_id)
+
+    def title(self, passage_id: int) -> str:
+        """'' where the corpus lacks the passage, as it may lack gold ones."""
+        row = self.units.find_passage(self._shard(passage_id), passage_id)
+        return str(row["title"]) if row else ""
+
+    def _shard(self, passage_id: int) -> int:
+        return int(shard_of(np.array(passage_id, np.int64), self.shards))
 
 
 def _row(question_id: int, passage_id: int, verdict: Verdict) -> dict[str, Any]:

@@ -104,6 +104,9 @@ METHODS: dict[str, dict[str, str]] = {
     },
     "labeller": {
         "gold": "tasks.labellers.gold:Gold",
+        "answer_text": "tasks.labellers.answer_text:AnswerText",
+        "title": "tasks.labellers.title:Title",
+        "two_round": "tasks.labellers.two_round:TwoRound",
     },
     # Further stages of an evaluation (tasks/stage.py, FurtherStage): none is bundled.
     "stage": {},
@@ -262,11 +265,13 @@ def make_engine(name: str, options: BaseModel, path: str, **fixed: Any) -> Any:
 
 
 def secrets(section: Section, path: str) -> dict[str, str]:
-    """Environment variables with secrets of a section's method or its engine, and the names of the Prefect blocks that
-    may hold them instead. Raises UnknownName, ConfigError."""
-    engine = getattr(with_options(section, path), "engine", None)
+    """Environment variables with secrets of a section's method, its engine or the methods that it is made of, and the
+    names of the Prefect blocks that may hold them instead. Raises UnknownName, ConfigError."""
+    options = with_options(section, path)
+    engine = getattr(options, "engine", None)
     readers = [resolve(section.kind, section.methods[0]), *([resolve("engine", engine)] if engine else [])]
     known = [reader.secrets() for reader in readers if hasattr(reader, "secrets")]
+    known += [secrets(part, f"{path}.{name}") for name, part in options if isinstance(part, Section)]
     return {variable: block for blocks in known for variable, block in blocks.items()}
 
 

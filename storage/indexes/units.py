@@ -52,6 +52,12 @@ class Units:
         place = self._place("passages", shard)
         return self._fetch(place, _row_of(place, passage_id))
 
+    def find_passage(self, shard: int, passage_id: int) -> dict[str, Any] | None:
+        """As `passage`; None where the shard, in which it would be, lacks it."""
+        place = self._place("passages", shard)
+        row, ids = _row_of(place, passage_id), _passage_ids(place)
+        return self._fetch(place, row) if row < len(ids) and ids[row] == passage_id else None
+
     def similarities(self, unit: Unit, shard: int, row: int, question: Vectors) -> tuple[float, float | None]:
         """Core and context similarity of a unit to a question, float32 (d,); a passage, and a sentence that is its
         passage's only one, have no context."""

@@ -8,6 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+from pydantic import ConfigDict
+
+from configs.evaluation import LabelConfig
+
 Tick = Callable[[int, int], None]
 """Called with how many more passages are labelled, and how many tokens were computed for it."""
 
@@ -24,6 +28,8 @@ class Labelled:
     passage_id: int
     title: str
     text: str
+    gold_titles: tuple[str, ...] = ()
+    """Of those gold passages that are in the corpus."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,8 @@ class Label:
 
     @property
     def label(self) -> float | None:
+        if self.error:
+            return None
         return self.rater if self.critic is None else self.critic
 
 
@@ -55,3 +63,20 @@ class Labeller(Protocol):
     def label(self, batch: Sequence[Labelled], tick: Tick) -> list[Label]:
         """One for each, in their order."""
         ...
+
+
+class ModelFree:
+    """What the labellers that ask no model share."""
+
+    class Options(LabelConfig):
+        model_config = ConfigDict(extra="forbid")
+
+    version: ClassVar[str]
+    uses_gpu: bool = False
+    workers: int | None = None
+
+    def __init__(self, options: Any) -> None:
+        self.options = options
+
+    def identity(self) -> dict[str, Any]:
+        return {"class": type(self).__name__, "version": self.version}

@@ -5,31 +5,20 @@ supporting facts, or anywhere in it where there are none.
 """
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from configs.evaluation import LabelConfig
-from tasks.labellers.base import Label, Labelled, Tick
+from tasks.labellers.base import Label, Labelled, ModelFree, Tick
 
 
-class Gold:
+class Gold(ModelFree):
     """Relevant is a gold passage of the question, as the data set says; no model."""
 
-    class Options(LabelConfig):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(ModelFree.Options):
         answer: bool = Field(False, description="It also has to hold a gold answer, within its supporting facts.")
 
     version: ClassVar[str] = "1"
-    uses_gpu: bool = False
-    workers: int | None = None
-
-    def __init__(self, options: Options) -> None:
-        self.options = options
-
-    def identity(self) -> dict[str, Any]:
-        return {"class": type(self).__name__, "version": self.version}
 
     def label(self, batch: Sequence[Labelled], tick: Tick) -> list[Label]:
         tick(len(batch), 0)

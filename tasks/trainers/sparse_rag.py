@@ -22,6 +22,7 @@ import torch
 from pydantic import ConfigDict, Field
 from torch.nn.functional import cross_entropy
 
+from configs.loading import ConfigError
 from configs.section import ModelName
 from configs.training import ArticleOptions
 from tasks.models.causal_lora import CausalLora
@@ -84,6 +85,8 @@ class SparseRagTrainer(Trainer[Sequence[Packed]]):
         self.threads = options.threads or os.cpu_count() or 1
         self.sizes = min(options.fewest, options.contexts), options.contexts
         self.language_model = LocalModel(LocalOptions(model=options.base, max_tokens=1), "train")
+        if self.language_model.is_seq2seq:
+            raise ConfigError(f"base={options.base} is an encoder-decoder; name a causal model (smollm2)")
         self.curve: list[dict[str, Any]] = []
 
     def identity(self) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from tasks.models.tuned import TunedEncoder, weight_files
 from tasks.train import Train
 from tasks.trainers.base import Finished, State, Step, Tables, Trainer
 from tasks.trainers.reader import ReaderTrainer
+from tasks.trainers.sparse_rag import SparseRagTrainer
 from tasks.trainers.updates import Updates
 
 SMALL: dict[str, Any] = {"held_out": 1, "choosing": 1, "batch_tokens": 256, "precision": "fp32", "threads": 1}
@@ -49,21 +50,22 @@ class Interrupted(Exception):
     """What ends a training in the middle."""
 
 
-class Mortal(ReaderTrainer):
-    """A reader's trainer that a test can end at a moment: `FATE` is "step:3", "quality:2" or "finish:1" (counted in
-    this process), with "kill:" before it for a kill -9. Nobody catches that, and nothing is flushed."""
+class Fated:
+    """What a test can end at a moment: `FATE` is "step:3", "quality:2" or "finish:1" (counted in this process), with
+    "kill:" before it for a kill -9. Nobody catches that, and nothing is flushed."""
 
     def step(self, batch: Any, number: int, done: float) -> Any:
         self._meet("step")
-        return super().step(batch, number, done)
+        return super().step(batch, number, done)  # type: ignore[misc]
 
     def quality(self, directory: Path) -> float:
         self._meet("quality")
-        return super().quality(directory)
+        quality: float = super().quality(directory)  # type: ignore[misc]
+        return quality
 
     def finish(self, directory: Path, tick: Any) -> Any:
         self._meet("finish")
-        return super().finish(directory, tick)
+        return super().finish(directory, tick)  # type: ignore[misc]
 
     def _meet(self, moment: str) -> None:
         self.moments[moment] += 1
@@ -76,6 +78,14 @@ class Mortal(ReaderTrainer):
     @cached_property
     def moments(self) -> Counter[str]:
         return Counter()
+
+
+class Mortal(Fated, ReaderTrainer):
+    """A reader's trainer that can be ended."""
+
+
+class MortalAdapter(Fated, SparseRagTrainer):
+    """A trainer of adapters that can be ended."""
 
 
 class Line(Trainer[list[int]]):

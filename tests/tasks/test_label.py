@@ -1,18 +1,26 @@
-"""The stage `label`: ask → retrieve → label, and what the labeller `gold` says."""
+"""The stage `label`: ask → retrieve → label, and what each labeller says."""
+
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from configs.evaluation import LabelConfig, Questions
+from configs.evaluation import GenerateConfig, LabelConfig, Questions
 from configs.schema import RetrieveConfig
 from storage import schemas
 from storage.artifacts import Artifact
 from storage.runs import find_index
 from tasks.ask import Ask
+from tasks.generators.base import Generator, Prompt
 from tasks.label import Label
+from tasks.labellers.answer_text import AnswerText
 from tasks.labellers.base import Label as Verdict
 from tasks.labellers.base import Labelled
 from tasks.labellers.gold import Gold
-from tasks.registry import UnknownName
+from tasks.labellers.title import Title
+from tasks.labellers.two_round import TwoRound
+from tasks.models.engines.base import Completion, failed, no_tick
+from tasks.registry import UnknownName, make
 from tasks.retrieve import Retrieve
 from tests.support.indexing import contents, index, table
 
@@ -74,3 +82,121 @@ def test_a_critic_has_the_last_word() -> None:
 def test_an_unknown_labeller_is_refused(retrieved: tuple[Artifact, Artifact, Artifact]) -> None:
     with pytest.raises(UnknownName, match="did you mean 'gold'"):
         Label(retrieved[0].store, *retrieved, LabelConfig(labeller="glod"))
+
+
+def labelled(title: str, text: str, **more: object) -> Labelled:
+    given = {
+        "question": "Who runs Velmar?",
+        "answers": ("Ada Norrin",),
+        "gold_passages": (1,),
+        "facts": (),
+        "passage_id": 2,
+    }
+    return Labelled(**{**given, **more}, title=title, text=text)  # type: ignore[arg-type]
+
+
+def test_answer_text_looks_for_whole_words() -> None:
+    batch = [labelled("", text) for text in ("It is Ada Norrin's.", "ADA, NORRIN", "Adam Norrin", "")]
+    batch += [labelled("", "the", answers=("The",))]
+    verdicts = AnswerText(AnswerText.Options()).label(batch, lambda rows, tokens: None)
+    assert [verdict.label for verdict in verdicts] == [0, 1, 0, 0, 0]
+
+
+def test_title_compares_with_gold_titles_else_with_the_question() -> None:
+    batch = [
+        labelled("Velmar", "", gold_titles=("velmar",)),
+        labelled("Velmar", "", gold_titles=("Kessin",)),
+        labelled("Velmar", "", gold_passages=()),
+        labelled("Vel", "", gold_passages=()),
+        labelled("", "", gold_passages=()),
+    ]
+    verdicts = Title(Title.Options()).label(batch, lambda rows, tokens: None)
+    assert [verdict.label for verdict in verdicts] == [1, 0, 1, 0, 0]
+
+
+class Hasty(Generator):
+    """Rates by a word of the passage; knows nothing of answers, and fails where it is told to."""
+
+    class Options(GenerateConfig):
+        word: str = "Velmar"
+
+    version = "1"
+    uses_gpu = False
+    workers = None
+
+    def __init__(self, options: Any) -> None:
+        self.options = options
+
+    def identity(self) -> dict[str, Any]:
+        return {"class": type(self).__name__, "version": self.version}
+
+    def generate(self, prompts: Sequence[Prompt], tick: Any = no_tick) -> list[Completion]:
+        tick(len(prompts), 10 * len(prompts))
+        return [self.reply(prompt) for prompt in prompts]
+
+    def reply(self, prompt: Prompt) -> Completion:
+        if "fail" in prompt.contexts[0]:
+            return failed("no answer in time")
+        text = (
+            "Reply: 1"
+            if self.options.word in prompt.contexts[0]
+            else "no."
+            if "mumble" not in prompt.contexts[0]
+            else "?"
+        )
+        return Completion(text, 9, 1, 0.1)
+
+
+class Careful(Hasty):
+    """Corrects the other's decision, which it is shown, where no answer stands in the passage."""
+
+    def reply(self, prompt: Prompt) -> Completion:
+        assert "Their decision: 1" in prompt.text or "Their decision: 0" in prompt.text
+        assert "Accepted answers: Ada Norrin" in prompt.text
+        return Completion("1.0" if "Ada Norrin" in prompt.contexts[0] else "0.0", 9, 1, 0.1)
+
+
+ROUNDS = {"rater": {"generator": f"{__name__}:Hasty"}, "critic": {"generator": f"{__name__}:Careful"}}
+
+
+def test_the_second_of_two_rounds_corrects_the_first() -> None:
+    texts = ["Ada Norrin runs Velmar.", "Velmar has a mill.", "Ada Norrin is away.", "A river.", "fail", "mumble"]
+    options = {"labeller": "two_round", **ROUNDS}
+    ticked: list[tuple[int, int]] = []
+    labeller = make(LabelConfig(**options), "label")
+    found = labeller.label([labelled("T", text) for text in texts], lambda *given: ticked.append(given))
+    assert [verdict.rater for verdict in found] == [1, 1, 0, 0, None, None]
+    assert [verdict.critic for verdict in found] == [1, 0, 1, 0, None, None]
+    assert [verdict.label for verdict in found] == [1, 0, 1, 0, None, None]
+    assert [verdict.error for verdict in found[4:]] == [
+        "rater: no answer in time",
+        "rater: neither 1 nor 0 in its reply '?'",
+    ]
+    assert (sum(rows for rows, _ in ticked), sum(tokens for _, tokens in ticked)) == (6, 100)
+    alone = make(LabelConfig(**{**options, "critic": None}), "label")
+    verdicts = alone.label([labelled("T", text) for text in texts[:3]], lambda rows, tokens: None)
+    assert [(verdict.label, verdict.critic) for verdict in verdicts] == [(1, None), (1, None), (0, None)]
+
+
+def test_both_rounds_are_in_the_table(retrieved: tuple[Artifact, Artifact, Artifact]) -> None:
+    first = label(retrieved, labeller="two_round", rater={**ROUNDS["rater"], "word": "river"}, critic=None)
+    other = Label(retrieved[0].store, *retrieved, LabelConfig(labeller="two_round", rater=ROUNDS["rater"], critic=None))
+    assert first.artifact != other.artifact
+    rows = first.artifact.read(0).to_pylist()
+    assert {row["rater"] for row in rows} <= {0.0, 1.0}
+    assert all(row["critic"] is None and row["label"] == row["rater"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    "reply, label", [("1", 1), ("0.0", 0), ("Yes, it does", 1), ("No", 0), ("10", None), ("1742", None)]
+)
+def test_a_reply_is_a_rating_or_an_error(reply: str, label: float | None) -> None:
+    class Says(Hasty):
+        def reply(self, prompt: Prompt) -> Completion:
+            return Completion(reply, 9, 1, 0.1)
+
+    labeller = TwoRound(TwoRound.Options(rater=GenerateConfig(**ROUNDS["rater"])))
+    labeller.rounds = {"rater": Says(GenerateConfig())}
+    (verdict,) = labeller.label([labelled("T", "x")], lambda rows, tokens: None)
+    assert verdict.label == label
+    assert bool(verdict.error) == (label is None)

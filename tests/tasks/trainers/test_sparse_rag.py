@@ -1,0 +1,132 @@
+"""The trainer of adapters: what it learns from, that it learns, that a kill changes nothing, and what it refuses."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from configs.loading import ConfigError
+from tasks.models.adapters import SETTINGS, WEIGHTS, Adapter
+from tasks.models.engines.base import EngineUnavailable
+from tasks.train import Train
+from tests.support.tiny_models import llama, t5_generator
+from tests.support.towns import towns
+from tests.support.training import Interrupted, train_stage
+
+FILES = {SETTINGS, WEIGHTS, "README.md", "figures.json", "held_out.txt", "recipe.yaml"}
+SMALL: dict[str, Any] = {
+    "trainer": "tests.support.training:MortalAdapter", "batch_tokens": None, "epochs": 2, "contexts": 2, "rank": 2,
+    "yes": ".", "no": "?", "check_questions": 2, "checkpoint_every": 1,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of questions and a causal model."""
+    folder = tmp_path_factory.mktemp("place")
+    towns(folder / "towns.json")
+    llama(folder / "base", positions=1024)
+    return folder
+
+
+def training(store: Path, place: Path, **settings: Any) -> Train:
+    return train_stage(store, place / "towns.json", **{"base": str(place / "base"), **SMALL, **settings})
+
+
+def contents(stage: Train) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (stage.artifact.directory / "weights").iterdir()}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, place: Path) -> Train:
+    """A training that nothing disturbed."""
+    stage = training(tmp_path_factory.mktemp("whole"), place)
+    stage.run("test")
+    return stage
+
+
+def test_the_weights_are_an_adapter_with_its_card(whole: Train, place: Path) -> None:
+    assert set(contents(whole)) == FILES
+    directory = whole.artifact.directory / "weights"
+    settings = json.loads((directory / SETTINGS).read_text())
+    assert (settings["r"], settings["base_model_name_or_path"]) == (2, str(place / "base"))
+    plain = AutoModelForCausalLM.from_pretrained(place / "base")
+    ids = torch.arange(6, 30)[None]
+    before = plain(ids).logits
+    after = Adapter(str(directory), "generate").merged(plain)(ids).logits
+    assert (after - before).abs().max() > 1e-3
+    figures = json.loads((directory / "figures.json").read_text())
+    assert [row["articles"] for row in figures["figures"]] == ["choosing", "held out"]
+    assert [row["questions"] for row in figures["curve"]] == [2, 2]
+    assert "8 questions of 4 articles" in (directory / "README.md").read_text()
+
+
+@pytest.mark.parametrize("fate", ["step:3", "quality:2"])
+def test_an_interrupted_training_comes_to_the_same_bytes(
+    fate: str, whole: Train, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FATE", fate)
+    with pytest.raises(Interrupted):
+        training(tmp_path, place).run("first")
+    monkeypatch.delenv("FATE")
+    stage = training(tmp_path, place)
+    stage.run("second")
+    assert contents(stage) == contents(whole)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"ratings": False}, {"ratings": False, "attention": "full"}, {"attention": "full"}]
+)
+def test_it_learns_its_questions(settings: dict[str, Any], place: Path, tmp_path: Path) -> None:
+    stage = training(tmp_path, place, trainer="sparse_rag", epochs=30, learning_rate=0.01, **settings)
+    stage.open()
+    trainer = stage.trainer
+    losses = [dict(trainer.step(trainer.batches(0)[0], number, 0.5).losses) for number in range(30)]
+    assert losses[0].keys() == (
+        {"answer", "loss"} if settings.get("ratings") is False else {"rating", "answer", "loss"}
+    )
+    assert losses[-1]["loss"] < 0.5 * losses[0]["loss"]
+
+
+def test_distractors_are_other_passages_that_were_not_held_out(place: Path, tmp_path: Path) -> None:
+    stage = training(tmp_path, place, contexts=3, fewest=3)
+    stage.open()
+    trainer = stage.trainer
+    tokenizer = AutoTokenizer.from_pretrained(place / "base")
+    unseen = {*trainer.split.held_out, *trainer.split.choosing}
+    for packed in (packed for epoch in range(3) for batch in trainer.batches(epoch) for packed in batch):
+        text = tokenizer.decode(packed.ids)
+        assert not any(town in text for town in unseen)
+        assert sum(token == trainer.segmenter.yes for _, token in packed.ratings) == 1
+        assert len(packed.ratings) == 3
+
+
+def test_what_cannot_be_trained_is_refused(place: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no layers of these names"):
+        training(tmp_path, place, targets=["nowhere"]).open()
+    with pytest.raises(ConfigError, match="encoder-decoder"):
+        training(tmp_path, place, base=str(t5_generator(tmp_path / "t5")))
+    with pytest.raises(ConfigError, match=r"yes='several words'.* tokens"):
+        training(tmp_path, place, yes="several words").open()
+    with pytest.raises(EngineUnavailable, match="no such directory"):
+        training(tmp_path, place, base=str(tmp_path / "nowhere"))
+
+
+def test_an_example_that_is_too_long_is_left_out(place: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    llama(tmp_path / "short", positions=64)
+    stage = training(tmp_path, place, base=str(tmp_path / "short"))
+    stage.open()
+    assert not stage.trainer.batches(0)
+    assert "longer than the model's 64 positions" in caplog.text
+
+
+def test_the_fingerprint_follows_the_base(place: Path, tmp_path: Path) -> None:
+    shutil.copytree(place / "base", tmp_path / "copy")
+    same = training(tmp_path, place, base=str(tmp_path / "copy")).trainer.identity()
+    assert same == training(tmp_path, place).trainer.identity()
+    llama(tmp_path / "other", chat=False)
+    assert same != training(tmp_path, place, base=str(tmp_path / "other")).trainer.identity()
