@@ -137,6 +137,7 @@ METHODS: dict[str, dict[str, str]] = {
         "tokens": "tasks.metrics.tokens:Tokens",
         "latency": "tasks.metrics.latency:Latency",
         "assessment": "tasks.metrics.assessment:Assessment",
+        "agreement": "tasks.metrics.agreement:Agreement",
     },
 }
 

@@ -43,13 +43,13 @@ Rows = dict[int, list[dict[str, Any]]]
 
 
 class Score(Stage):
-    """Stage `score` over `asked` and its results: any of `hits`, `evidence`, `candidates` and `answers`."""
+    """Stage `score` over `asked` and its results: any of `hits`, `labels`, `evidence`, `candidates`, `answers`."""
 
     name: ClassVar[str] = "score"
     table: ClassVar[str] = "scores"
     version: ClassVar[str] = "3"  # since 3, a context has the shown part of a sentence, not all of it
     section: ClassVar[str] = "score"
-    results: ClassVar[tuple[str, ...]] = ("hits", "evidence", "candidates", "answers")
+    results: ClassVar[tuple[str, ...]] = ("hits", "labels", "evidence", "candidates", "answers")
     """The tables that a metric may ask for."""
 
     def __init__(
@@ -142,7 +142,7 @@ class Score(Stage):
         return tuple(tuple(words for _, _, words in self._parts(passage)) for passage in passages)
 
     def _answered(self, shard: int) -> dict[int, dict[str, Any]]:
-        """By question, the fields of a case about its answers; empty if there are no candidates."""
+        """By question, the fields of a case about its answers and labels; empty if there are neither."""
         candidates, answers = self._rows("candidates", shard), self._rows("answers", shard)
         answered: dict[int, dict[str, Any]] = {}
         for key, rows in (candidates or {}).items():
@@ -154,6 +154,9 @@ class Score(Stage):
                 "selected": tuple(selected),
                 "candidates": tuple(every),
             }
+        for key, rows in (self._rows("labels", shard) or {}).items():
+            known = ((row["passage_id"], row["label"]) for row in rows if row["label"] is not None)
+            answered.setdefault(key, {})["labels"] = tuple(known)
         return answered
 
     def _rows(self, table: str, shard: int) -> Rows | None:

@@ -24,6 +24,7 @@ ANSWER, GOLD_ANSWERS, GOLD_PASSAGES = "an answer", "gold answers", "gold passage
 SUPPORTING_FACTS, HITS, CONTEXTS = "supporting facts", "hits", "contexts"
 GOLD_SENTENCES = "the gold passages' sentences in the index"
 STEPS, RATINGS = "a generator that times its steps", "a generator that rates contexts"
+LABELS = "labels of the hits' passages"
 """What a question may need for a metric, as messages name it; a metric of one's own may need something else."""
 
 
@@ -94,7 +95,7 @@ class Case:
 
     `answer`: the first of `selected`, with what all candidates cost together; `selected`: the answers that were chosen
     among `candidates`, best first; without a choice both hold the one answer. `gold_sentences`: of every gold passage
-    the words of each of its sentences, where a metric needs GOLD_SENTENCES.
+    the words of each of its sentences, where a metric needs GOLD_SENTENCES. `labels`: passages with their labels.
     """
 
     question: str
@@ -107,6 +108,7 @@ class Case:
     selected: tuple[Answer, ...] = ()
     candidates: tuple[Answer, ...] = ()
     gold_sentences: tuple[tuple[int, ...], ...] = ()
+    labels: tuple[tuple[int, float], ...] = ()
 
 
 Values = Mapping[str, Sequence[float | None]]

@@ -188,7 +188,7 @@ def test_both_rounds_are_in_the_table(retrieved: tuple[Artifact, Artifact, Artif
 
 
 @pytest.mark.parametrize(
-    "reply, label", [("1", 1), ("0.0", 0), ("Yes, it does", 1), ("No", 0), ("10", None), ("1742", None)]
+    ("reply", "label"), [("1", 1), ("0.0", 0), ("Yes, it does", 1), ("No", 0), ("10", None), ("1742", None)]
 )
 def test_a_reply_is_a_rating_or_an_error(reply: str, label: float | None) -> None:
     class Says(Hasty):

@@ -1,0 +1,54 @@
+"""Whether labels are as the gold passages have it (Sparse RAG, arXiv 2405.16178, tables 2 and 13).
+
+A passage is relevant (1) if it is a gold passage of its question, as people said; a label of at least 0.5 is 1.
+Accuracy, F1 of either label and their mean, over the labelled passages of all questions together. The paper's people
+labelled every passage; a data set names those that it knows of. A question without gold passages or labels is left out.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tasks.metrics.assessment import f1
+from tasks.metrics.base import GOLD_PASSAGES, LABELS, Case, Column, MetricOptions, Summary, Values
+
+_NEEDS = (GOLD_PASSAGES, LABELS)
+_COLUMNS = (
+    Column("label_accuracy", "accuracy of labels", needs=_NEEDS),
+    Column("label_f1_0", "F1 of label 0", needs=_NEEDS),
+    Column("label_f1_1", "F1 of label 1", needs=_NEEDS),
+    Column("label_f1", "average F1 of labels", needs=_NEEDS),
+    Column("label_relevant", "labelled relevant", direction="neither", needs=_NEEDS, detail=True),
+)
+
+
+class Agreement:
+    """A labeller's labels against the gold passages: accuracy, F1 of either label, and their mean."""
+
+    Options = MetricOptions
+    version: ClassVar[str] = "1"
+    corpus: ClassVar[bool] = True
+
+    def __init__(self, options: Any) -> None:
+        self.options = options
+
+    def columns(self) -> Sequence[Column]:
+        return _COLUMNS
+
+    def score(self, cases: Sequence[Case]) -> Values:
+        return {column.name: [None] * len(cases) for column in _COLUMNS}
+
+    def summary(self, cases: Sequence[Case]) -> Mapping[str, Summary]:
+        pairs = [(number in case.gold_passages, label >= 0.5) for case in cases for number, label in _labels(case)]
+        left_out = sum(not _labels(case) for case in cases)
+        gold, said = np.array(pairs, bool).reshape(-1, 2).T
+        both = f1(~gold, ~said), f1(gold, said)
+        mean = None if None in both else sum(filter(None, both)) / 2
+        share = [float((gold == said).mean()), float(said.mean())] if pairs else [None, None]
+        figures = (share[0], *both, mean, share[1])
+        return {column.name: Summary(value, left_out) for column, value in zip(_COLUMNS, figures, strict=True)}
+
+
+def _labels(case: Case) -> tuple[tuple[int, float], ...]:
+    return case.labels if case.gold_passages else ()
