@@ -34,7 +34,7 @@ class CausalLora:
         device: torch.device,
         dtype: torch.dtype,
         rank: int,
-        alpha: float,
+        alpha: int,
         dropout: float,
         targets: Sequence[str],
     ) -> None:

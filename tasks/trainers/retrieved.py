@@ -5,9 +5,10 @@ which is neither relevant nor holds an answer's text. Held-out passages are neve
 """
 
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +60,7 @@ class Retrieved:
         if not self.questions:
             raise InputError("no question has an answer and a gold passage; name data sets like squad or hotpotqa")
 
-    def _question(self, row: dict) -> list[Question]:  # type: ignore[type-arg]
+    def _question(self, row: Mapping[str, Any]) -> list[Question]:
         gold = tuple(number for number in row["gold_passages"] if number in self.passages)
         facts = tuple((fact["passage_id"], fact["start"], fact["end"]) for fact in row["supporting_facts"])
         if not gold or not row["answers"]:

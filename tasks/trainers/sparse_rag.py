@@ -60,7 +60,7 @@ class SparseRagTrainer(Trainer[Sequence[Packed]]):
         questions: int | None = Field(None, ge=1, description="Questions of a pass, others in each; default: all.")
         batch: int = Field(4, ge=1, description="Questions of a step.")
         rank: int = Field(16, ge=1, description="Rank of the low-rank updates.")
-        alpha: float = Field(32, gt=0, description="Their scale is alpha / rank.")
+        alpha: int = Field(32, ge=1, description="Their scale is alpha / rank.")
         dropout: float = Field(0.0, ge=0, lt=1, description="Dropout before the low-rank updates.")
         targets: tuple[str, ...] = Field(
             ("all-linear",), min_length=1, description="Layers with updates, by the ends of their names, or all-linear."
