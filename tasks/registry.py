@@ -157,10 +157,7 @@ def nearest(name: str, known: list[str]) -> str:
 
 
 def resolve(kind: str, name: str) -> Any:
-    """The class registered as `name`, or the class at "module:Class" for a method of the user's own.
-
-    Raises UnknownName if neither exists.
-    """
+    """The class registered as `name`, or that at "module:Class" for a user's own. Raises UnknownName if neither is."""
     known = METHODS[kind]
     target = known.get(name, name if ":" in name else None)
     if target is None:
@@ -184,10 +181,7 @@ def summary(kind: str, name: str) -> str:
 
 
 def options_type(section: SectionT) -> type[SectionT]:
-    """The `Options` of the method that a section names, which extend the section; of several methods, joined.
-
-    Raises UnknownName.
-    """
+    """The `Options` of the method that a section names, of several methods joined. Raises UnknownName."""
     shared = section.shared()
     own = [getattr(resolve(section.kind, name), "Options", shared) for name in section.methods]
     # An Options that others extend adds nothing to theirs.
