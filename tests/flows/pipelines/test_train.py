@@ -82,7 +82,7 @@ def test_every_recipe_is_what_the_shipped_weights_were_trained_with() -> None:
     assert names() == ["critic", "reader", "sparse_rag", "sparse_rag_paper"]
     for name in ("critic", "reader", "sparse_rag"):
         parameters = training(name, {"datasets": ["squad:x.json"]})
-        options = with_options(parameters.train, "").model_dump()
+        options = with_options(parameters.train, "").model_dump(mode="json")
         settings = read_yaml(shipped(name) / "figures.json")["settings"]
         same = options.keys() & settings.keys() - {"precision"}  # recorded as the machine had it
         assert {"epochs", "learning_rate", "held_out", "seed"} <= same
