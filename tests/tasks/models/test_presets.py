@@ -38,7 +38,7 @@ def test_the_list_has_what_the_methods_look_for() -> None:
 def test_what_a_name_stands_for() -> None:
     assert source_of("language model", "vicuna-7b") == "lmsys/vicuna-7b-v1.3"
     assert source_of("adapter", "vicuna-7b") == "vicuna-7b"
-    assert Adapter("smollm2-sparse", "generate").rank == 4
+    assert Adapter("smollm2-sparse-rag", "generate").rank == 4
     assert source_of("language model", "somebody/model") == "somebody/model"
 
 
