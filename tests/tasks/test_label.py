@@ -187,6 +187,30 @@ def test_both_rounds_are_in_the_table(retrieved: tuple[Artifact, Artifact, Artif
     assert all(row["critic"] is None and row["label"] == row["rater"] for row in rows)
 
 
+def test_an_interrupted_labelling_goes_on(
+    retrieved: tuple[Artifact, Artifact, Artifact], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was asked and written before is not asked again."""
+    asked: list[int] = []
+    settings = {"labeller": "two_round", "rater": {**ROUNDS["rater"], "word": "mill"}, "critic": None}
+    generate = Hasty.generate
+
+    def mortal(self: Hasty, prompts: Sequence[Prompt], tick: Any = no_tick) -> list[Completion]:
+        if len(asked) == 1:
+            raise KeyboardInterrupt
+        asked.append(len(prompts))
+        return generate(self, prompts, tick)
+
+    monkeypatch.setattr(Hasty, "generate", mortal)
+    with pytest.raises(KeyboardInterrupt):
+        label(retrieved, **settings)
+    monkeypatch.setattr(Hasty, "generate", generate)
+    stage = Label(retrieved[0].store, *retrieved, LabelConfig(**settings))
+    assert len(stage.pending()) == len(stage.shards()) - 1
+    stage.run("later")
+    assert stage.artifact.completed().rows["labels"] > asked[0]
+
+
 @pytest.mark.parametrize(
     ("reply", "label"), [("1", 1), ("0.0", 0), ("Yes, it does", 1), ("No", 0), ("10", None), ("1742", None)]
 )
