@@ -6,12 +6,11 @@ labelled every passage; a data set names those that it knows of. A question with
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
 
 import numpy as np
 
-from tasks.metrics.assessment import f1
-from tasks.metrics.base import GOLD_PASSAGES, LABELS, Case, Column, MetricOptions, Summary, Values
+from tasks.metrics.assessment import OfAllLabels, f1_of_labels
+from tasks.metrics.base import GOLD_PASSAGES, LABELS, Case, Column, Summary
 
 _NEEDS = (GOLD_PASSAGES, LABELS)
 _COLUMNS = (
@@ -23,30 +22,17 @@ _COLUMNS = (
 )
 
 
-class Agreement:
+class Agreement(OfAllLabels):
     """A labeller's labels against the gold passages: accuracy, F1 of either label, and their mean."""
 
-    Options = MetricOptions
-    version: ClassVar[str] = "1"
-    corpus: ClassVar[bool] = True
-
-    def __init__(self, options: Any) -> None:
-        self.options = options
-
-    def columns(self) -> Sequence[Column]:
-        return _COLUMNS
-
-    def score(self, cases: Sequence[Case]) -> Values:
-        return {column.name: [None] * len(cases) for column in _COLUMNS}
+    shown = _COLUMNS
 
     def summary(self, cases: Sequence[Case]) -> Mapping[str, Summary]:
         pairs = [(number in case.gold_passages, label >= 0.5) for case in cases for number, label in _labels(case)]
         left_out = sum(not _labels(case) for case in cases)
         gold, said = np.array(pairs, bool).reshape(-1, 2).T
-        both = f1(~gold, ~said), f1(gold, said)
-        mean = None if None in both else sum(filter(None, both)) / 2
-        share = [float((gold == said).mean()), float(said.mean())] if pairs else [None, None]
-        figures = (share[0], *both, mean, share[1])
+        accuracy, relevant = (float((gold == said).mean()), float(said.mean())) if pairs else (None, None)
+        figures = (accuracy, *f1_of_labels(gold, said), relevant)
         return {column.name: Summary(value, left_out) for column, value in zip(_COLUMNS, figures, strict=True)}
 
 

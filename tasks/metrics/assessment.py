@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.stats import rankdata
+from sklearn.metrics import f1_score, roc_auc_score
 
 from tasks.metrics.base import CONTEXTS, GOLD_PASSAGES, RATINGS, Case, Column, MetricOptions, Summary, Values
 
@@ -22,21 +22,28 @@ _COLUMNS = (
 )
 
 
-class Assessment:
-    """A generator's ratings of its contexts against the gold passages: AUC, F1 of either label, and their mean."""
+class OfAllLabels:
+    """A metric of the labels of all questions together, with the columns that `shown` says."""
 
     Options = MetricOptions
     version: ClassVar[str] = "1"
     corpus: ClassVar[bool] = True
+    shown: ClassVar[tuple[Column, ...]]
 
     def __init__(self, options: Any) -> None:
         self.options = options
 
     def columns(self) -> Sequence[Column]:
-        return _COLUMNS
+        return self.shown
 
     def score(self, cases: Sequence[Case]) -> Values:
-        return {column.name: [None] * len(cases) for column in _COLUMNS}
+        return {column.name: [None] * len(cases) for column in self.shown}
+
+
+class Assessment(OfAllLabels):
+    """A generator's ratings of its contexts against the gold passages: AUC, F1 of either label, and their mean."""
+
+    shown = _COLUMNS
 
     def summary(self, cases: Sequence[Case]) -> Mapping[str, Summary]:
         labelled = [labels(case) for case in cases]
@@ -44,9 +51,7 @@ class Assessment:
         rows = [row for each in labelled for row in each]
         relevant, kept = (np.array([row[place] for row in rows], bool) for place in (0, 2))
         scores = np.array([row[1] for row in rows], float)
-        both = f1(relevant, kept), f1(~relevant, ~kept)
-        mean = None if None in both else sum(filter(None, both)) / 2
-        figures = (auc(relevant, scores), both[1], both[0], mean)
+        figures = (auc(relevant, scores), *f1_of_labels(relevant, kept))
         return {column.name: Summary(value, left_out) for column, value in zip(_COLUMNS, figures, strict=True)}
 
 
@@ -63,14 +68,14 @@ def labels(case: Case) -> list[tuple[bool, float, bool]]:
 
 def auc(relevant: np.ndarray, scores: np.ndarray) -> float | None:
     """Area under the curve of true against false positives; None where one label does not occur."""
-    positives, negatives = int(relevant.sum()), int((~relevant).sum())
-    if not positives or not negatives:
-        return None
-    ranks = rankdata(scores)[relevant].sum()
-    return float((ranks - positives * (positives + 1) / 2) / (positives * negatives))
+    return float(roc_auc_score(relevant, scores)) if 0 < relevant.sum() < len(relevant) else None
 
 
-def f1(true: np.ndarray, taken: np.ndarray) -> float | None:
-    """Harmonic mean of precision and recall; None where there is nothing to find and nothing was taken."""
-    both = int(true.sum() + taken.sum())
-    return 2 * int((true & taken).sum()) / both if both else None
+def f1_of_labels(true: np.ndarray, taken: np.ndarray) -> tuple[float | None, float | None, float | None]:
+    """F1 of label 0, of label 1, and their mean; None where there is nothing to find and nothing was taken."""
+    zero, one = _f1(~true, ~taken), _f1(true, taken)
+    return zero, one, None if zero is None or one is None else (zero + one) / 2
+
+
+def _f1(true: np.ndarray, taken: np.ndarray) -> float | None:
+    return float(f1_score(true, taken)) if true.any() or taken.any() else None

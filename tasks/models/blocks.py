@@ -9,9 +9,8 @@ That is the block mask of Parallel Context Windows (Ratner et al. 2023, arXiv 22
 2024, arXiv 2405.16178, section 3.1), computed without the part that the mask would discard.
 """
 
-import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,10 +22,9 @@ from transformers.cache_utils import Cache, DynamicCache
 
 from tasks.models.batches import batches
 from tasks.models.engines.base import EngineUnavailable
+from tasks.models.halving import while_memory_lasts
 from tasks.models.kv_cache import Pair, roomy_cache
 from tasks.models.sampling import RowSampler
-
-logger = logging.getLogger("vitalfew")
 
 MOVING_ROPE = ("dynamic", "longrope")
 """Rotations that follow the length of what is read: blocks of different lengths would not fit together."""
@@ -86,7 +84,9 @@ class BlockModel:
         done: dict[int, Read] = {}
         for batch in batches([len(rows[row].ids) for row in order], self.batch_tokens):
             some = [order[place] for place in batch]
-            done |= zip(some, halved(lambda few: self._read(few, asked), [rows[row] for row in some]), strict=True)
+            done |= zip(
+                some, while_memory_lasts(lambda few: self._read(few, asked), [rows[row] for row in some]), strict=True
+            )
         return [done[row] for row in range(len(rows))]
 
     def _read(self, rows: Sequence[Row], asked: Sequence[int]) -> list[Read]:
@@ -175,34 +175,6 @@ class BlockModel:
 
 def _cut(pair: Pair, start: int, end: int | None = None) -> Pair:
     return pair[0][:, start:end], pair[1][:, start:end]
-
-
-_told: set[str] = set()
-"""What was said once in this process."""
-
-
-def halved(run: Callable[[Sequence[Row]], list[Read]], rows: Sequence[Row]) -> list[Read]:
-    """`run(rows)`; out of memory, both halves. Raises the error of one row that alone is too much."""
-    try:
-        return run(rows)
-    except (MemoryError, RuntimeError) as error:
-        if len(rows) == 1 or not _is_memory(error):
-            raise
-    # Outside the handler, so that the traceback no longer holds the batch's memory.
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-    if "memory" not in _told:
-        _told.add("memory")
-        logger.warning(
-            "%d rows together are more than the memory holds: they are read in halves, as later ones", len(rows)
-        )
-    middle = len(rows) // 2
-    return halved(run, rows[:middle]) + halved(run, rows[middle:])
-
-
-def _is_memory(error: Exception) -> bool:
-    """PyTorch has no class of its own for a CPU that is out of memory."""
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
 def require_blocks(config: PretrainedConfig, name: str) -> None:

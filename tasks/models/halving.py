@@ -1,7 +1,8 @@
-"""A failed batch is retried in halves, down to the one prompt that makes it fail."""
+"""A failed batch is retried in halves, down to the one row that makes it fail."""
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import torch
 
@@ -9,6 +10,28 @@ from configs.loading import ConfigError
 from tasks.models.engines.base import Completion, EngineUnavailable, failed
 
 logger = logging.getLogger("vitalfew")
+
+RowT = TypeVar("RowT")
+ResultT = TypeVar("ResultT")
+
+
+def halved(
+    run: Callable[[Sequence[RowT]], list[ResultT]],
+    rows: Sequence[RowT],
+    give_up: Callable[[Exception, Sequence[RowT]], list[ResultT] | None],
+) -> list[ResultT]:
+    """`run(rows)`; if it raises, the results of both halves, unless `give_up` raises or has the rows' results."""
+    try:
+        return run(rows)
+    except Exception as error:
+        results = give_up(error, rows)
+    if results is not None:
+        return results
+    # Outside the handler, so that the traceback no longer holds the batch's memory.
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    middle = len(rows) // 2
+    return halved(run, rows[:middle], give_up) + halved(run, rows[middle:], give_up)
 
 
 def in_halves(
@@ -18,17 +41,36 @@ def in_halves(
 
     Whatever the failure, out of memory or a fault of the model, the other prompts are still answered.
     """
-    try:
-        return run(rows)
-    except (ConfigError, EngineUnavailable):
-        raise  # a fault of the engine, not of a prompt
-    except Exception as error:
+
+    def give_up(error: Exception, some: Sequence[int]) -> list[Completion] | None:
+        if isinstance(error, ConfigError | EngineUnavailable):
+            raise error  # a fault of the engine, not of a prompt
         reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
-        logger.warning("%d prompts failed together: %s", len(rows), reason)
-    # Outside the handler, so that the traceback no longer holds the batch's memory.
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-    if len(rows) == 1:
-        return [failed(f"the model failed: {reason}", prompt_tokens[rows[0]])]
-    middle = len(rows) // 2
-    return in_halves(run, rows[:middle], prompt_tokens) + in_halves(run, rows[middle:], prompt_tokens)
+        logger.warning("%d prompts failed together: %s", len(some), reason)
+        return [failed(f"the model failed: {reason}", prompt_tokens[some[0]])] if len(some) == 1 else None
+
+    return halved(run, rows, give_up)
+
+
+_told: set[str] = set()
+"""What was said once in this process."""
+
+
+def while_memory_lasts(run: Callable[[Sequence[RowT]], list[ResultT]], rows: Sequence[RowT]) -> list[ResultT]:
+    """`run(rows)`; out of memory, the results of both halves. Raises every other error, and that of one row alone."""
+
+    def give_up(error: Exception, some: Sequence[RowT]) -> None:
+        if len(some) == 1 or not _is_memory(error):
+            raise error
+        if "memory" not in _told:
+            _told.add("memory")
+            logger.warning(
+                "%d rows together are more than the memory holds: they are read in halves, as later ones", len(some)
+            )
+
+    return halved(run, rows, give_up)
+
+
+def _is_memory(error: Exception) -> bool:
+    """PyTorch has no class of its own for a CPU that is out of memory."""
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)

@@ -8,6 +8,7 @@ A pair that does not fit is read in parts, each with the whole question, and the
 2019, arXiv 1905.09217). Of a question at most half of the model's tokens are read.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -40,7 +41,7 @@ class Reading:
     tokens: tuple[tuple[int, int, float], ...] = ()
 
 
-class PairModel:
+class PairModel(ABC):
     """A directory with a network that reads pairs. The first `read` loads it, not the constructor."""
 
     version: ClassVar[str] = "1"
@@ -71,13 +72,13 @@ class PairModel:
     def read_config(self) -> Any:
         return read_config(self.folder)
 
+    @abstractmethod
     def load(self) -> nn.Module:
         """The network, float32."""
-        raise NotImplementedError
 
+    @abstractmethod
     def outputs(self, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor | None]:
         """The scores of a batch, (n,), and where the network judges tokens their probabilities, (n, longest)."""
-        raise NotImplementedError
 
     @cached_property
     def network(self) -> nn.Module:

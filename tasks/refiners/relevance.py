@@ -11,18 +11,17 @@ same, as generator `sparse_rag` does.
 """
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import ConfigDict, Field
 
 from configs.evaluation import RefineConfig
 from configs.options import Keeping, Scoring
 from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
-from tasks.refiners.cut import Cut
-from tasks.refiners.scorer import Scorer
+from tasks.refiners.rerank import Rerank
 
 
-class Relevance:
+class Relevance(Rerank):
     """An evaluator rates each hit; those under a threshold are dropped, the best of the others come first (CRAG)."""
 
     class Options(Scoring, Keeping, RefineConfig):
@@ -32,19 +31,6 @@ class Relevance:
 
     example: ClassVar[tuple[str, ...]] = ("refine.threshold=0.3",)
     version: ClassVar[str] = "1"
-    needs_vectors = False
-    needs_sentences = False
-
-    def __init__(self, options: Options) -> None:
-        """Raises FileNotFoundError, UnsupportedModel, CriticUnavailable."""
-        self.options = options
-        self.scorer, self.cut = Scorer(options), Cut(options)
-        self.uses_gpu = self.scorer.uses_gpu
-        self.workers = self.scorer.workers
-
-    def identity(self) -> dict[str, Any]:
-        own = {"class": type(self).__name__, "version": self.version, "cut": self.cut.identity()}
-        return {**own, "scorer": self.scorer.identity()}
 
     def refine(
         self,
@@ -53,13 +39,11 @@ class Relevance:
         vectors: Vectors | None = None,
         tick: Tick = no_tick,
     ) -> Refined:
-        shown = [[hit.label(self.options) + hit.text.strip() for hit in own] for own in hits]
-        scores, tokens = self.scorer.scores(questions, shown, tick)
-        kept, passed = [], 0
-        for own, scored in zip(hits, scores, strict=True):
-            order = sorted(range(len(own)), key=scored.__getitem__, reverse=True)
-            passing = sum(score >= self.options.threshold for score in scored)
-            kept.append([own[place] for place in order[: max(passing, self.options.at_least)]])
-            passed += passing
-        notes = {"hits": sum(map(len, hits)), "passed": passed}
+        ordered, tokens = self.ordered(questions, hits, tick)
+        passing = [sum(score >= self.options.threshold for score, _ in of_own) for of_own in ordered]
+        kept = [
+            [hit for _, hit in of_own[: max(count, self.options.at_least)]]
+            for of_own, count in zip(ordered, passing, strict=True)
+        ]
+        notes = {"hits": sum(map(len, hits)), "passed": sum(passing)}
         return Refined(self.cut.refine(questions, kept).contexts, tokens, notes)

@@ -8,6 +8,7 @@ code was run with tiny models of their architectures. Without a model, the embed
 """
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, ClassVar
 
 from pydantic import ConfigDict
@@ -30,7 +31,8 @@ class Rerank:
     needs_vectors = False
     needs_sentences = False
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Any) -> None:
+        """Raises FileNotFoundError, UnsupportedModel, CriticUnavailable."""
         self.options = options
         self.scorer, self.cut = Scorer(options), Cut(options)
         self.uses_gpu = self.scorer.uses_gpu
@@ -40,6 +42,15 @@ class Rerank:
         own = {"class": type(self).__name__, "version": self.version, "cut": self.cut.identity()}
         return {**own, "scorer": self.scorer.identity()}
 
+    def ordered(
+        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], tick: Tick
+    ) -> tuple[list[list[tuple[float, Hit]]], int]:
+        """Every question's hits with their scores, the best first, and the tokens that were computed."""
+        shown = [[hit.label(self.options) + hit.text.strip() for hit in own] for own in hits]
+        scores, tokens = self.scorer.scores(questions, shown, tick)
+        scored = [list(zip(of_own, own, strict=True)) for own, of_own in zip(hits, scores, strict=True)]
+        return [sorted(own, key=itemgetter(0), reverse=True) for own in scored], tokens
+
     def refine(
         self,
         questions: Sequence[str],
@@ -47,10 +58,6 @@ class Rerank:
         vectors: Vectors | None = None,
         tick: Tick = no_tick,
     ) -> Refined:
-        shown = [[hit.label(self.options) + hit.text.strip() for hit in own] for own in hits]
-        scores, tokens = self.scorer.scores(questions, shown, tick)
-        ordered = [
-            [own[place] for place in sorted(range(len(own)), key=of_own.__getitem__, reverse=True)]
-            for own, of_own in zip(hits, scores, strict=True)
-        ]
-        return Refined(self.cut.refine(questions, ordered).contexts, tokens)
+        ordered, tokens = self.ordered(questions, hits, tick)
+        kept = [[hit for _, hit in own] for own in ordered]
+        return Refined(self.cut.refine(questions, kept).contexts, tokens)

@@ -31,7 +31,7 @@ from tasks.metrics.base import (
 from tasks.registry import METHODS, make, resolve
 
 K = (1, 2, 3, 4, 10)
-PER_QUESTION = sorted(set(METHODS["metric"]) - {"mauve", "assessment", "agreement"})
+PER_QUESTION = sorted(name for name in METHODS["metric"] if not resolve("metric", name).corpus)
 
 
 def metric_at(name: str) -> Metric:

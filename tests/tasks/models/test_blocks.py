@@ -20,7 +20,7 @@ from transformers import (
     T5Config,
 )
 
-from tasks.models import blocks
+from tasks.models import halving
 from tasks.models.blocks import BlockModel, Row, require_blocks, window
 from tasks.models.engines.base import EngineUnavailable
 from tasks.models.sampling import RowSampler
@@ -128,7 +128,7 @@ def test_out_of_memory_halves_the_batch_and_says_so_once(
         return whole(self, some, asked)
 
     monkeypatch.setattr(BlockModel, "_read", scarce)
-    monkeypatch.setattr(blocks, "_told", set())
+    monkeypatch.setattr(halving, "_told", set())
     with caplog.at_level(logging.WARNING, "vitalfew"):
         for _ in range(2):
             for read, other in zip(model.read(rows, [7]), expected, strict=True):
