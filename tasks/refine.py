@@ -1,6 +1,6 @@
-"""refine: hits → evidence, the contexts of a prompt."""
+"""refine: hits → evidence, the contexts of a prompt; and refinements, what that took of each question."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,9 +15,11 @@ from storage import schemas
 from storage.artifacts import Artifact
 from storage.ids import shard_of
 from storage.indexes.units import Units
-from tasks.refiners.base import Evidence, Hit, Refiner, Vectors
+from tasks.models.loading import clock
+from tasks.refiners.base import Evidence, Hit, Refined, Refiner, Vectors, Writing
 from tasks.refiners.extents import Span, inside, parents, windows
 from tasks.registry import kept, with_options
+from tasks.splitters.tokens import count_tokens
 from tasks.stage import Progress, ShardResult, Stage
 
 HIT = ("question_id", "title", "text", "passage_id", "start", "end")
@@ -96,14 +98,38 @@ class Refine(Stage):
         hits = [_hit(row, sentences, gold[row.pop("question_id")]) for row in table.select(HIT).to_pylist()]
         vectors = self._vectors(shard, table, places) if self.refiner.needs_vectors else None
         hits_of_questions = [hits[place] for place in places]
+        began = clock()
         refined = self.refiner.refine(asked["text"].to_pylist(), hits_of_questions, vectors, progress)
+        accounts = self._accounts(ids, hits_of_questions, refined, clock() - began)
         rows = [
             _row(question, rank, evidence)
             for question, contexts in zip(ids, refined.contexts, strict=True)
             for rank, evidence in enumerate(contexts, 1)
         ]
-        table = pa.Table.from_pylist(rows, schemas.EVIDENCE)
-        return ShardResult(len(ids), {"evidence": table}, tokens=refined.tokens, notes=dict(refined.notes))
+        tables = {
+            self.table: pa.Table.from_pylist(rows, schemas.EVIDENCE),
+            "refinements": pa.Table.from_pylist(accounts, schemas.REFINEMENTS),
+        }
+        return ShardResult(len(ids), tables, tokens=refined.tokens, notes=dict(refined.notes))
+
+    def _accounts(
+        self, questions: list[int], hits: Sequence[Sequence[Hit]], refined: Refined, seconds: float
+    ) -> list[dict[str, Any]]:
+        """The rows of `refinements`. `seconds`: of all questions together."""
+        given = [sum(count_tokens(hit.shown(self.config)) for hit in own) for own in hits]
+        whole = sum(given)
+        writings = refined.writings or [Writing()] * len(questions)
+        return [
+            {
+                "question_id": question,
+                "input_tokens": tokens,
+                "output_tokens": sum(evidence.tokens for evidence in contexts),
+                "seconds": seconds * (tokens / whole if whole else 1 / len(questions)),
+                "cut": writing.cut,
+                "finish_reason": writing.finish_reason,
+            }
+            for question, tokens, contexts, writing in zip(questions, given, refined.contexts, writings, strict=True)
+        ]
 
     def _vectors(self, shard: int, hits: pa.Table, places: list[slice]) -> Vectors:
         """The index's vectors of the questions and of their hits."""

@@ -136,6 +136,7 @@ METHODS: dict[str, dict[str, str]] = {
         "set_size": "tasks.metrics.answer_set:SetSize",
         "tokens": "tasks.metrics.tokens:Tokens",
         "latency": "tasks.metrics.latency:Latency",
+        "compression": "tasks.metrics.compression:Compression",
         "assessment": "tasks.metrics.assessment:Assessment",
         "agreement": "tasks.metrics.agreement:Agreement",
     },

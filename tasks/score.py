@@ -26,10 +26,12 @@ from tasks.generators.base import Rating
 from tasks.metrics.base import (
     CONTEXTS,
     GOLD_SENTENCES,
+    REFINEMENTS,
     Answer,
     Case,
     Context,
     RankedUnit,
+    Refinement,
 )
 from tasks.metrics.tables import make_metrics, metrics_identity, score_cases, summarise
 from tasks.registry import with_options
@@ -114,7 +116,7 @@ class Score(Stage):
     def _cases(self, shard: int) -> tuple[list[int], list[Case]]:
         asked = self.inputs["asked"].read(shard).to_pylist()
         hits, evidence = (self._rows(table, shard) for table in ("hits", "evidence"))
-        answered = self._answered(shard)
+        answered, refinements = self._answered(shard), self._refinements(shard)
         cases = []
         for row in asked:
             key = row["question_id"]
@@ -129,6 +131,7 @@ class Score(Stage):
                     hits=ranked,
                     contexts=contexts,
                     gold_sentences=self._gold(row["gold_passages"]),
+                    refinement=refinements.get(key),
                     **answered.get(key, {}),
                 )
             )
@@ -136,10 +139,21 @@ class Score(Stage):
 
     def _gold(self, passages: Sequence[int]) -> tuple[tuple[int, ...], ...]:
         """Of every gold passage the words of its sentences, if a metric asks for them and the index has sentences."""
-        columns = (column for metric in self.metrics.values() for column in metric.columns())
-        if "sentence" not in self.corpus or not any(GOLD_SENTENCES in column.needs for column in columns):
+        if "sentence" not in self.corpus or not self._needs(GOLD_SENTENCES):
             return ()
         return tuple(tuple(words for _, _, words in self._parts(passage)) for passage in passages)
+
+    def _needs(self, what: str) -> bool:
+        return any(what in column.needs for metric in self.metrics.values() for column in metric.columns())
+
+    def _refinements(self, shard: int) -> dict[int, Refinement]:
+        """By question, if a metric asks for them; an older version's evidence has none."""
+        evidence = self.inputs.get("evidence")
+        if evidence is None or not self._needs(REFINEMENTS) or "refinements" not in evidence.completed().rows:
+            return {}
+        names = ("input_tokens", "output_tokens", "seconds")
+        rows = evidence.read(shard, "refinements", ["question_id", *names]).to_pylist()
+        return {row.pop("question_id"): Refinement(**row) for row in rows}
 
     def _answered(self, shard: int) -> dict[int, dict[str, Any]]:
         """By question, the fields of a case about its answers and labels; empty if there are neither."""

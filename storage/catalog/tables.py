@@ -12,6 +12,7 @@ ROWS = {
     "artifacts": "a complete artifact",
     "ledger": "quote and truth of an artifact that was quoted",
     "ratings": "what a generator says of a context: is it of use for the question?",
+    "compression": "what the refiner of a method left of the hits, over the questions of a run",
 }
 
 _EVERY = {
@@ -44,6 +45,22 @@ _RATINGS = {
     **{name: (about, "") for name, about in _EVERY.items()},
 }
 
+_COMPRESSION = {
+    "experiment": ("the run's experiment", ""),
+    "method": ("the method", ""),
+    "questions": ("questions whose hits were refined", ""),
+    "input_tokens": ("mean length of a question's hits", "words"),
+    "output_tokens": ("mean length of its contexts", "words"),
+    "share": ("length of all contexts by that of all hits: 0 to 1", ""),
+    "seconds": ("mean time of the refiner", "seconds"),
+    "cut": ("questions of whose hits the writing model read a part alone", ""),
+    "unfinished": ("questions whose writing was ended by its limit", ""),
+    "fingerprint": (_EVERY["fingerprint"], ""),
+    "run_id": ("the run whose method it is", ""),
+}
+
+_VIEWS = {"artifacts": _ARTIFACTS, "ratings": _RATINGS, "compression": _COMPRESSION}
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -75,10 +92,8 @@ def documented(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, C
 
 def columns(table: str) -> dict[str, Column]:
     """The columns of a table or view of the catalog, by name. Raises KeyError where there is no such table."""
-    if table == "artifacts":
-        return {name: Column(*column) for name, column in _ARTIFACTS.items()}
-    if table == "ratings":
-        return {name: Column(*column) for name, column in _RATINGS.items()}
+    if table in _VIEWS:
+        return {name: Column(*column) for name, column in _VIEWS[table].items()}
     if table == "ledger":
         return _ledger()
     return described(schemas.TABLES[table], table)

@@ -54,11 +54,22 @@ CREATE VIEW ratings AS
 SELECT question_id, candidate, unnest(ratings, recursive := true), reused, error, fingerprint, run_id FROM candidates
 """
 
+# A run's methods that share a refinement have a row each.
+COMPRESSION = """
+CREATE VIEW compression AS
+SELECT experiment, method, count(*) AS questions, avg(input_tokens) AS input_tokens,
+    avg(output_tokens) AS output_tokens, sum(output_tokens) / nullif(sum(input_tokens), 0) AS share,
+    avg(seconds) AS seconds, count_if(cut) AS cut, count_if(finish_reason = 'length') AS unfinished, fingerprint,
+    methods.run_id
+FROM methods JOIN refinements USING (fingerprint) GROUP BY ALL
+"""
+
+VIEWS = (LEDGER, RATINGS, COMPRESSION)
 
 LAYOUT = fingerprint(
     columns={table: {name: column.comment for name, column in tables.columns(table).items()} for table in tables.ROWS},
     rows=tables.ROWS,
-    views=[LEDGER, RATINGS],
+    views=VIEWS,
     macros=[asdict(macro) for macro in MACROS],
 )
 """Of which make a catalog is: one of another version is written anew."""
@@ -106,7 +117,7 @@ def _fill(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
             connection.execute(f"CREATE VIEW {table} AS {_select(table, paths[table])}")
     for table in sorted(paths.keys() - schemas.TABLES.keys()):
         _write_further(connection, table, paths[table])
-    for view in (LEDGER, RATINGS):
+    for view in VIEWS:
         connection.execute(view)
     for macro in MACROS:
         connection.execute(f"CREATE MACRO {macro.signature} AS TABLE {macro.sql}")

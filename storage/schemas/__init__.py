@@ -12,13 +12,23 @@ from storage.schemas.corpus import (
     question_vectors,
     vectors,
 )
-from storage.schemas.evaluation import ANSWERS, ASKED, CANDIDATES, CRITIQUES, EVIDENCE, HITS, SCORES, SUMMARIES
+from storage.schemas.evaluation import (
+    ANSWERS,
+    ASKED,
+    CANDIDATES,
+    CRITIQUES,
+    EVIDENCE,
+    HITS,
+    REFINEMENTS,
+    SCORES,
+    SUMMARIES,
+)
 from storage.schemas.fields import ROWS, TABLES
 from storage.schemas.records import COSTS, METHODS, QUOTES, RUNS
 from storage.schemas.training import LABELS, TRAINING_STEPS
 
 __all__ = [
     "ANSWERS", "ASKED", "CANDIDATES", "COSTS", "CRITIQUES", "EVIDENCE", "HITS", "INDEX_QUALITY", "LABELS", "METHODS",
-    "NEIGHBOURS", "PASSAGES", "QUESTIONS", "QUOTES", "REJECTS", "ROWS", "RUNS", "SCORES", "SENTENCES", "SUMMARIES",
-    "TABLES", "TERMS", "TRAINING_STEPS", "VECTOR_KINDS", "question_vectors", "vectors",
+    "NEIGHBOURS", "PASSAGES", "QUESTIONS", "QUOTES", "REFINEMENTS", "REJECTS", "ROWS", "RUNS", "SCORES", "SENTENCES",
+    "SUMMARIES", "TABLES", "TERMS", "TRAINING_STEPS", "VECTOR_KINDS", "question_vectors", "vectors",
 ]  # fmt: skip

@@ -41,6 +41,31 @@ EVIDENCE = table(
     ],
 )
 
+REFINEMENTS = table(
+    "refinements",
+    "what a refiner did for a question",
+    [
+        column("question_id", pa.int64(), "the question"),
+        column(
+            "input_tokens",
+            pa.int32(),
+            "words and punctuation marks of all its hits, as a prompt shows them",
+            unit="words",
+        ),
+        column(
+            "output_tokens", pa.int32(), "words and punctuation marks of the contexts that came of them", unit="words"
+        ),
+        column(
+            "seconds",
+            pa.float64(),
+            "its share, by input, of the batch's time; a model is loaded before",
+            unit="seconds",
+        ),
+        column("cut", pa.bool_(), "whether the model that wrote the contexts read a part of the hits alone"),
+        column("finish_reason", pa.string(), "stop or length, of the model that wrote the contexts; empty: none did"),
+    ],
+)
+
 PROBABILITY = pa.struct([pa.field("token", pa.string(), False), pa.field("probability", pa.float64(), False)])
 
 RATING = pa.struct(

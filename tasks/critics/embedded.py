@@ -39,6 +39,7 @@ from tasks.critics.evidence import Evidence, Reading, Said, readings, said, supp
 from tasks.models.batches import batches
 from tasks.models.critic_model import CriticLogits, CriticModel
 from tasks.models.device import choose_device, choose_dtype, require_device
+from tasks.models.loading import loading
 from tasks.models.tuned import SETTINGS, Weights, read_tokenizer
 from tasks.models.weights import shipped
 from tasks.models.windows import MAX_QUESTION, Window, answer_window, encoded, padded, special, windows
@@ -91,6 +92,7 @@ class Embedded:
         return read_tokenizer(self.weights.base)
 
     @cached_property
+    @loading()
     def model(self) -> CriticModel:
         require_device(self.device, self.dtype, "critique")
         torch.set_num_threads(1)  # parallelism comes from workers

@@ -25,6 +25,7 @@ SUPPORTING_FACTS, HITS, CONTEXTS = "supporting facts", "hits", "contexts"
 GOLD_SENTENCES = "the gold passages' sentences in the index"
 STEPS, RATINGS = "a generator that times its steps", "a generator that rates contexts"
 LABELS = "labels of the hits' passages"
+REFINEMENTS = "an account of its refiner"
 """What a question may need for a metric, as messages name it; a metric of one's own may need something else."""
 
 
@@ -68,6 +69,15 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
+class Refinement:
+    """What a refiner made of the hits, in words and punctuation marks, and how long it took."""
+
+    input_tokens: int
+    output_tokens: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What a generator gave: `Generation` without its probabilities, and the price of its tokens (USD).
 
@@ -96,6 +106,7 @@ class Case:
     `answer`: the first of `selected`, with what all candidates cost together; `selected`: the answers that were chosen
     among `candidates`, best first; without a choice both hold the one answer. `gold_sentences`: of every gold passage
     the words of each of its sentences, where a metric needs GOLD_SENTENCES. `labels`: passages with their labels.
+    `refinement`: what the refiner did, where a metric needs REFINEMENTS and it was written down.
     """
 
     question: str
@@ -109,6 +120,7 @@ class Case:
     candidates: tuple[Answer, ...] = ()
     gold_sentences: tuple[tuple[int, ...], ...] = ()
     labels: tuple[tuple[int, float], ...] = ()
+    refinement: Refinement | None = None
 
 
 Values = Mapping[str, Sequence[float | None]]

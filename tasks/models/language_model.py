@@ -17,6 +17,7 @@ from transformers import PretrainedConfig, PreTrainedTokenizerBase
 from configs.loading import ConfigError
 from tasks.models.engines.base import EngineUnavailable, LocalOptions, Probe
 from tasks.models.files import IDENTIFYING, UnsupportedModel, digests, find_model, require_safetensors
+from tasks.models.loading import loading
 from tasks.models.presets import source_of
 from tasks.models.recipe import OFFSET_POSITIONS, read_config
 
@@ -61,6 +62,7 @@ class LocalModel:
         return bool(self.config.is_encoder_decoder)
 
     @cached_property
+    @loading()
     def tokenizer(self) -> PreTrainedTokenizerBase:
         from transformers import AutoTokenizer
 

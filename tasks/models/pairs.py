@@ -24,6 +24,7 @@ from configs.options import Batching
 from tasks.models.batches import batches
 from tasks.models.device import choose_device, choose_dtype, require_device
 from tasks.models.files import UnsupportedModel, digests, find_model, require_safetensors
+from tasks.models.loading import loading
 from tasks.models.recipe import FALLBACK_TOKENS, OFFSET_POSITIONS, read_config, read_json
 
 Pair = tuple[str, str]
@@ -81,6 +82,7 @@ class PairModel(ABC):
         """The scores of a batch, (n,), and where the network judges tokens their probabilities, (n, longest)."""
 
     @cached_property
+    @loading()
     def network(self) -> nn.Module:
         require_device(self.device, self.dtype, self.section)
         return self.load().to(self.device).eval()

@@ -19,6 +19,7 @@ from tasks.models.checkpoint import Checkpoint
 from tasks.models.device import require_device
 from tasks.models.kernels import Computation, Kernels, load
 from tasks.models.layers import read_layer
+from tasks.models.loading import loading
 from tasks.models.recipe import Recipe
 
 Vectors = NDArray[np.float32]
@@ -34,6 +35,7 @@ class Tower(Checkpoint):
         self.device, self.computation = device, computation
 
     @cached_property
+    @loading()
     def _loaded(self) -> tuple[Kernels, nn.Module]:
         require_device(self.device, self.computation.dtype)
         # One thread: the workers are the parallelism, and a result must not depend on the number of cores.

@@ -37,6 +37,10 @@ class Hit:
         """What a prompt shows before the text: its passage's title, if the settings say so and it has one."""
         return titles.lead(self.title) if options.shows_titles else ""
 
+    def shown(self, options: RefineConfig) -> str:
+        """What a prompt shows of it where it is passed on whole."""
+        return self.label(options) + self.text.strip()
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -56,12 +60,24 @@ class Vectors:
 
 
 @dataclass(frozen=True, slots=True)
+class Writing:
+    """How a model wrote a question's contexts. `cut`: whether the hits that it was to read did not all fit;
+    `finish_reason`: stop, or length where its limit ended the text; empty: it wrote nothing."""
+
+    cut: bool = False
+    finish_reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Refined:
-    """The contexts of every question, best first; `tokens` that a model computed; `notes`: counts for the manifest."""
+    """The contexts of every question, best first; `tokens` that a model computed; `notes`: counts for the manifest.
+
+    `writings`: one for every question, of a refiner that rewrites; others have none."""
 
     contexts: list[list[Evidence]]
     tokens: int = 0
     notes: Mapping[str, int] = field(default_factory=dict)
+    writings: Sequence[Writing] = ()
 
 
 class Refiner(Protocol):

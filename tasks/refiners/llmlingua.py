@@ -105,7 +105,7 @@ class LLMLingua:
 
         read = [own[: self.options.top_k] for own in hits]
         # The end of a line tells the model that a hit ends; it is easily guessed, and seldom stays.
-        shown = [[f"{hit.label(self.options)}{hit.text.strip()}\n" for hit in own] for own in read]
+        shown = [[f"{hit.shown(self.options)}\n" for hit in own] for own in read]
         distinct = [*dict.fromkeys(text for own in shown for text in own)]
         ids = dict(zip(distinct, self.model.encode(distinct) if distinct else (), strict=True))
         perplexity = self._perplexities(ids, count)

@@ -46,7 +46,7 @@ class Rerank:
         self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], tick: Tick
     ) -> tuple[list[list[tuple[float, Hit]]], int]:
         """Every question's hits with their scores, the best first, and the tokens that were computed."""
-        shown = [[hit.label(self.options) + hit.text.strip() for hit in own] for own in hits]
+        shown = [[hit.shown(self.options) for hit in own] for own in hits]
         scores, tokens = self.scorer.scores(questions, shown, tick)
         scored = [list(zip(of_own, own, strict=True)) for own, of_own in zip(hits, scores, strict=True)]
         return [sorted(own, key=itemgetter(0), reverse=True) for own in scored], tokens

@@ -15,7 +15,7 @@ from pydantic import ConfigDict
 from configs.evaluation import RefineConfig
 from configs.options import Rewriting
 from tasks.models.seq2seq import Rewriter
-from tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, no_tick
+from tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, Writing, no_tick
 from tasks.splitters.tokens import count_tokens, first
 
 
@@ -72,15 +72,17 @@ class Seq2SeqRefiner:
         ]
         completions = self.rewriter.rewrite(inputs, tick)
         contexts: list[list[Evidence]] = [[] for _ in questions]
-        for place, completion in zip(places, completions, strict=True):
+        writings = [Writing()] * len(questions)
+        for place, completion, read, full in zip(places, completions, inputs, whole, strict=True):
+            writings[place] = Writing(read != full, completion.finish_reason)
             if text := first(completion.text, self.options.max_words, self.options.max_tokens).strip():
                 contexts[place] = [Evidence(text, count_tokens(text))]
         notes = {
-            "cut_inputs": sum(one != other for one, other in zip(inputs, whole, strict=True)),
+            "cut_inputs": sum(writing.cut for writing in writings),
             "empty": sum(not evidence for evidence in contexts),
         }
         tokens = sum(completion.prompt_tokens + completion.completion_tokens for completion in completions)
-        return Refined(contexts, tokens, notes)
+        return Refined(contexts, tokens, notes, writings)
 
     def _documents(self, hits: Sequence[Hit]) -> str:
-        return "\n".join(hit.label(self.options) + hit.text.strip() for hit in hits[: self.options.top_k])
+        return "\n".join(hit.shown(self.options) for hit in hits[: self.options.top_k])

@@ -38,12 +38,13 @@ def table(store: Path, name: str) -> pa.Table:
 
 
 def contents(store: Path) -> dict[str, str]:
-    """Checksums of everything whose bytes a result depends on: all but ledger, quotes, records, reports, catalog."""
+    """Checksums of everything whose bytes a result depends on: all but ledger, quotes, records, reports, catalog, and
+    what has the seconds of refiners."""
     return {
         str(path.relative_to(store)): checksum(path)
         for path in sorted(store.glob("*/*/*"))
         if path.suffix in (".parquet", ".faiss", ".npy", ".npz")
-        and path.parent.parent.name not in ("costs", "quotes", "reports")
+        and path.parent.parent.name not in ("costs", "quotes", "refinements", "reports")
     }
 
 

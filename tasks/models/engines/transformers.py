@@ -39,6 +39,7 @@ from tasks.models.engines.base import (
 )
 from tasks.models.halving import in_halves
 from tasks.models.language_model import LocalModel
+from tasks.models.loading import loading
 from tasks.models.sampling import RowSampler
 
 logger = logging.getLogger("vitalfew")
@@ -194,6 +195,7 @@ class Transformers(Engine):
         )
 
     @cached_property
+    @loading()
     def model(self) -> Any:
         """A PreTrainedModel. Raises EngineUnavailable if it generates no text, or if weights are missing."""
         require_device(self.device, self.dtype, self.local.section)

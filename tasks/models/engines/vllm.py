@@ -35,6 +35,7 @@ from tasks.models.engines.base import (
 )
 from tasks.models.halving import in_halves
 from tasks.models.language_model import LocalModel
+from tasks.models.loading import loading
 
 logger = logging.getLogger("vitalfew")
 
@@ -184,6 +185,7 @@ class Vllm(Engine):
         return LoRARequest("adapter", 1, str(self.adapter.directory)) if self.adapter else None
 
     @cached_property
+    @loading()
     def engine(self) -> Any:
         """vllm.LLM. Raises EngineUnavailable, with vLLM's message, if it cannot start."""
         require_device(self.device, self.dtype, self.section)

@@ -19,6 +19,7 @@ from tasks.metrics.base import (
     GOLD_PASSAGES,
     GOLD_SENTENCES,
     HITS,
+    REFINEMENTS,
     SCALE,
     STEPS,
     SUPPORTING_FACTS,
@@ -27,6 +28,7 @@ from tasks.metrics.base import (
     Context,
     Metric,
     RankedUnit,
+    Refinement,
 )
 from tasks.registry import METHODS, make, resolve
 
@@ -150,7 +152,7 @@ WITHOUT: dict[str, dict[str, Any]] = {
     ANSWER: {"answer": None, "selected": (), "candidates": ()}, CONTEXTS: {"contexts": None},
     GOLD_ANSWERS: {"answers": ()}, GOLD_PASSAGES: {"gold_passages": (), "gold_sentences": ()},
     GOLD_SENTENCES: {"gold_sentences": ()}, HITS: {"hits": None}, SUPPORTING_FACTS: {"supporting_facts": ()},
-    STEPS: {"answer": Answer("Some", 9, 2, 0.1, kept=1)},
+    STEPS: {"answer": Answer("Some", 9, 2, 0.1, kept=1)}, REFINEMENTS: {"refinement": None},
 }  # fmt: skip
 """By what a column may need: a case's fields without it."""
 
@@ -179,6 +181,7 @@ def test_a_question_without_what_a_column_needs_is_left_out(name: str) -> None:
             copy_seconds=0.1, decode_seconds=0.1),
         selected=(Answer("Some", 9, 1, 0.1),),
         candidates=(Answer("Some", 9, 1, 0.1),),
+        refinement=Refinement(30, 3, 0.2),
     )  # fmt: skip
     if name == "choice":
         whole = replace(whole, question="Who?\nA: Some\nB: None")
@@ -341,6 +344,16 @@ def test_tokens() -> None:
         "usd": [0.25, None],
         "contexts": [None, 2],
         "context_tokens": [None, 4],
+    }
+
+
+def test_compression() -> None:
+    refined = replace(answered("Ada"), refinement=Refinement(20, 5, 0.25))
+    nothing = Case("Who?", (), (), (), refinement=Refinement(0, 0, 0.0))
+    assert values("compression", refined, nothing, answered("Ada")) == {
+        "context_share": [0.25, None, None],
+        "refine_seconds": [0.25, 0.0, None],
+        "total_seconds": [0.75, None, None],
     }
 
 

@@ -96,6 +96,7 @@ def test_an_empty_summary_passes_nothing_on(t5: Path, monkeypatch: pytest.Monkey
     assert [[each.text for each in contexts] for contexts in refined.contexts] == [[], ["one two"], []]
     assert refined.contexts[1][0].tokens == 2
     assert refined.notes == {"cut_inputs": 0, "empty": 2}
+    assert [writing.finish_reason for writing in refined.writings] == ["stop", "stop", ""]
     assert refined.tokens == 24
 
 
@@ -107,6 +108,7 @@ def test_documents_are_cut_at_their_end(bart: Path, monkeypatch: pytest.MonkeyPa
     long = [Hit("", f"mill {number} stands by the sea.", number, 0, 20) for number in range(30)]
     refined = refiner.refine(["Who?", "Where?"], [long, HITS[:1]])
     assert refined.notes["cut_inputs"] == 1
+    assert [writing.cut for writing in refined.writings] == [True, False]
     start, end = "Question: Who?\n Document: mill 0 stands", "\n Summary: "
     assert seen[0].startswith(start)
     assert seen[0].endswith(end)
