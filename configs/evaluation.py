@@ -4,6 +4,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
+from configs.chosen import Chosen
+from configs.probing import AppraiseConfig, PerturbConfig
 from configs.schema import Execution, RetrieveConfig
 from configs.section import NOT_IN_FINGERPRINT, Config, Section
 
@@ -156,7 +158,9 @@ class Method(Config):
     )
     retrieve: SerializeAsAny[RetrieveConfig | None] = Field(RetrieveConfig(), description="null: no retrieval.")
     label: SerializeAsAny[LabelConfig | None] = Field(None, description="null: the hits' passages are not labelled.")
+    perturb: PerturbConfig = PerturbConfig()
     refine: SerializeAsAny[RefineConfig] = RefineConfig()
+    appraise: SerializeAsAny[AppraiseConfig | None] = Field(None, description="null: the contexts are not appraised.")
     generate: SerializeAsAny[GenerateConfig | None] = Field(
         GenerateConfig(), description="null: retrieval alone is judged."
     )
@@ -201,28 +205,6 @@ class Choose(Config):
     options: tuple[Option, ...] = Field(description="What is tried; of equal ones the first is taken.")
 
 
-class Tried(Config):
-    """What an option came to."""
-
-    method: str
-    values: dict[str, Any]
-    figure: float | None = Field(description="Its mean; null: no question has a value.")
-    questions: int = Field(description="Development questions with a value.")
-    taken: bool
-
-
-class Chosen(Config):
-    """A choice that was made, in the record of the evaluation of the test questions."""
-
-    run: str = Field(description="The evaluation of the development questions.")
-    by: str = Field(description="The metric that decided.")
-    heading: str = Field(description="What reports call it.")
-    unit: str = Field(description="Of its values.")
-    questions: int = Field(description="Development questions that were asked.")
-    hashed: int = Field(description="Of so many a hash decided in which half they are, of the others their data set.")
-    tried: tuple[Tried, ...] = Field(description="Every option with its figure.")
-
-
 PRIMARY = Field(
     None,
     description="The metric, by its name in `scores`, that the experiment is about: of the headline, and of the tests "
@@ -250,15 +232,17 @@ class Experiment(Execution):
     )
     retrieve: dict[str, Any] | None = Field({}, description="Settings of `retrieve` for all methods.")
     label: dict[str, Any] | None = Field(None, description="Settings of `label` for all methods.")
+    perturb: dict[str, Any] = Field({}, description="Settings of `perturb` for all methods.")
     refine: dict[str, Any] = Field({}, description="Settings of `refine` for all methods.")
+    appraise: dict[str, Any] | None = Field(None, description="Settings of `appraise` for all methods.")
     generate: dict[str, Any] | None = Field({}, description="Settings of `generate` for all methods.")
     critique: dict[str, Any] | None = Field(None, description="Settings of `critique` for all methods.")
     select: dict[str, Any] | None = Field(None, description="Settings of `select` for all methods.")
     stages: dict[str, dict[str, Any] | None] = Field({}, description="Further stages of all methods.")
     methods: dict[str, dict[str, Any] | None] = Field(
         min_length=1,
-        description="By name: index, variant, retrieve, label, refine, generate, critique, select, stages, choose, "
-        "where they differ.",
+        description="By name: index, variant, retrieve, label, perturb, refine, appraise, generate, critique, "
+        "select, stages, choose, where they differ.",
     )
     baseline: str | None = Field(None, description="The method that the others are compared with; default: the first.")
     primary: str | None = PRIMARY

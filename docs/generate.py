@@ -19,8 +19,9 @@ from pydantic import BaseModel
 from rich.text import Text
 from typer.main import get_command
 
+from configs.chosen import Chosen
 from configs.corpus import Corpus
-from configs.evaluation import Choose, Chosen, Evaluate, Experiment, Method
+from configs.evaluation import Choose, Evaluate, Experiment, Method
 from configs.schema import Execution, IndexCorpus
 from configs.section import Section
 from configs.training import TrainConfig

@@ -15,8 +15,8 @@ from flows.execute import on_ray
 from flows.forms import EvaluateForm
 from flows.pipelines.evaluate import Evaluated
 from flows.pipelines.graph import graph
+from flows.pipelines.secrets import secrets
 from flows.ray_pool import ray_cluster
-from tasks.registry import secrets
 
 
 @flow(name="evaluate", validate_parameters=True, persist_result=False)

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 from configs.loading import ConfigError
 from configs.schema import Execution
 from configs.section import Section
+from flows.pipelines.secrets import secrets
 from storage.artifacts import PREPARATION, Manifest
-from tasks.registry import secrets
 from tasks.stage import Progress, Stage
 
 

@@ -80,6 +80,8 @@ METHODS: dict[str, dict[str, str]] = {
         "recomp": "tasks.refiners.recomp:Recomp",
         "relevance": "tasks.refiners.relevance:Relevance",
         "llmlingua": "tasks.refiners.llmlingua:LLMLingua",
+        "llmlingua2": "tasks.refiners.llmlingua2:LLMLingua2",
+        "selective_context": "tasks.refiners.selective_context:SelectiveContext",
         "gold": "tasks.refiners.gold:Gold",
     },
     "generator": {
@@ -102,6 +104,7 @@ METHODS: dict[str, dict[str, str]] = {
         "pareto_ideal": "tasks.selectors.pareto_ideal:ParetoIdeal",
         "geometric_mean": "tasks.selectors.geometric_mean:GeometricMean",
     },
+    "appraiser": {"judge": "tasks.appraisers.judge:Judge"},
     "labeller": {
         "gold": "tasks.labellers.gold:Gold",
         "answer_text": "tasks.labellers.answer_text:AnswerText",
@@ -137,6 +140,8 @@ METHODS: dict[str, dict[str, str]] = {
         "tokens": "tasks.metrics.tokens:Tokens",
         "latency": "tasks.metrics.latency:Latency",
         "compression": "tasks.metrics.compression:Compression",
+        "grounding": "tasks.metrics.grounding:Grounding",
+        "appraisal": "tasks.metrics.appraisal:AppraisalMetric",
         "assessment": "tasks.metrics.assessment:Assessment",
         "agreement": "tasks.metrics.agreement:Agreement",
     },
@@ -258,17 +263,6 @@ def make_engine(name: str, options: BaseModel, path: str, **fixed: Any) -> Any:
         if setting in own and setting not in taken and getattr(options, setting) != own[setting].default:
             raise ConfigError(f"{path}.{setting}: the engine {name!r} has no such setting")
     return engine(engine.Options(**options.model_dump(include=set(taken)), **fixed), path)
-
-
-def secrets(section: Section, path: str) -> dict[str, str]:
-    """Environment variables with secrets of a section's method, its engine or the methods that it is made of, and the
-    names of the Prefect blocks that may hold them instead. Raises UnknownName, ConfigError."""
-    options = with_options(section, path)
-    engine = getattr(options, "engine", None)
-    readers = [resolve(section.kind, section.methods[0]), *([resolve("engine", engine)] if engine else [])]
-    known = [reader.secrets() for reader in readers if hasattr(reader, "secrets")]
-    known += [secrets(part, f"{path}.{name}") for name, part in options if isinstance(part, Section)]
-    return {variable: block for blocks in known for variable, block in blocks.items()}
 
 
 def completed(parameters: Model, path: str = "", read: Callable[[Section, str], Section] = with_options) -> Model:

@@ -45,13 +45,16 @@ Rows = dict[int, list[dict[str, Any]]]
 
 
 class Score(Stage):
-    """Stage `score` over `asked` and its results: any of `hits`, `labels`, `evidence`, `candidates`, `answers`."""
+    """Stage `score` over `asked` and its results, any of `results`. A question that `perturb` rejected counts where
+    metrics are of its hits alone."""
 
     name: ClassVar[str] = "score"
     table: ClassVar[str] = "scores"
     version: ClassVar[str] = "3"  # since 3, a context has the shown part of a sentence, not all of it
     section: ClassVar[str] = "score"
-    results: ClassVar[tuple[str, ...]] = ("hits", "labels", "evidence", "candidates", "answers")
+    results: ClassVar[tuple[str, ...]] = (
+        "hits", "labels", "perturbed", "evidence", "appraisals", "candidates", "answers",
+    )  # fmt: skip
     """The tables that a metric may ask for."""
 
     def __init__(
@@ -115,12 +118,11 @@ class Score(Stage):
 
     def _cases(self, shard: int) -> tuple[list[int], list[Case]]:
         asked = self.inputs["asked"].read(shard).to_pylist()
-        hits, evidence = (self._rows(table, shard) for table in ("hits", "evidence"))
-        answered, refinements = self._answered(shard), self._refinements(shard)
+        hits, given, evidence = (self._rows(table, shard) for table in ("hits", "perturbed", "evidence"))
+        answered, refined, rejected = self._answered(shard), self._refined(shard), self._rejected(shard)
         cases = []
         for row in asked:
             key = row["question_id"]
-            ranked = None if hits is None else tuple(_ranked(hit) for hit in hits.get(key, []))
             contexts = None if evidence is None else tuple(self._context(context) for context in evidence.get(key, []))
             cases.append(
                 Case(
@@ -128,10 +130,11 @@ class Score(Stage):
                     answers=tuple(row["answers"]),
                     gold_passages=tuple(row["gold_passages"]),
                     supporting_facts=tuple(Span(**span) for span in row["supporting_facts"]),
-                    hits=ranked,
-                    contexts=contexts,
+                    hits=_ranked(hits, key),
+                    given=_ranked(given, key),
+                    contexts=None if key in rejected else contexts,
                     gold_sentences=self._gold(row["gold_passages"]),
-                    refinement=refinements.get(key),
+                    **refined.get(key, {}),
                     **answered.get(key, {}),
                 )
             )
@@ -146,20 +149,38 @@ class Score(Stage):
     def _needs(self, what: str) -> bool:
         return any(what in column.needs for metric in self.metrics.values() for column in metric.columns())
 
-    def _refinements(self, shard: int) -> dict[int, Refinement]:
-        """By question, if a metric asks for them; an older version's evidence has none."""
+    def _rejected(self, shard: int) -> set[int]:
+        """The questions that `perturb` could not give what was asked for: they have no row there."""
+        perturbed = self.inputs.get("perturbed")
+        if perturbed is None or not perturbed.completed().rows["rejects"]:
+            return set()
+        asked, left = (
+            self.inputs[role].read(shard, columns=["question_id"])["question_id"].to_pylist()
+            for role in ("asked", "perturbed")
+        )
+        return {*asked} - {*left}
+
+    def _refined(self, shard: int) -> dict[int, dict[str, Any]]:
+        """By question, the fields of a case about its refining, as far as a metric asks for them."""
+        rejected, refined = self._rejected(shard), dict[int, dict[str, Any]]()
         evidence = self.inputs.get("evidence")
-        if evidence is None or not self._needs(REFINEMENTS) or "refinements" not in evidence.completed().rows:
-            return {}
-        names = ("input_tokens", "output_tokens", "seconds")
-        rows = evidence.read(shard, "refinements", ["question_id", *names]).to_pylist()
-        return {row.pop("question_id"): Refinement(**row) for row in rows}
+        # An older version's evidence has no account.
+        if evidence and self._needs(REFINEMENTS) and "refinements" in evidence.completed().rows:
+            names = ("input_tokens", "output_tokens", "seconds")
+            for row in evidence.read(shard, "refinements", ["question_id", *names]).to_pylist():
+                refined[row.pop("question_id")] = {"refinement": Refinement(**row)}
+        for key, (row,) in (self._rows("appraisals", shard) or {}).items():
+            if not row["error"]:
+                refined.setdefault(key, {})["appraisal"] = row["faithfulness"], row["completeness"]
+        return {key: fields for key, fields in refined.items() if key not in rejected}
 
     def _answered(self, shard: int) -> dict[int, dict[str, Any]]:
         """By question, the fields of a case about its answers and labels; empty if there are neither."""
         candidates, answers = self._rows("candidates", shard), self._rows("answers", shard)
-        answered: dict[int, dict[str, Any]] = {}
+        answered, rejected = dict[int, dict[str, Any]](), self._rejected(shard)
         for key, rows in (candidates or {}).items():
+            if key in rejected:
+                continue
             every = [self._answer(row) for row in rows]
             taken = [row["candidate"] for row in answers[key]] if answers else [0]
             selected = [every[number] for number in taken]
@@ -236,9 +257,14 @@ def _at_the_cost_of(candidates: Sequence[Answer], answer: Answer) -> Answer:
     return replace(answer, **{name: sum(getattr(candidate, name) for candidate in candidates) for name in names})
 
 
-def _ranked(row: dict[str, Any]) -> RankedUnit:
+def _ranked(hits: Rows | None, question: int) -> tuple[RankedUnit, ...] | None:
+    """A question's hits; None where nothing was retrieved for any."""
+    return None if hits is None else tuple(map(_unit, hits.get(question, [])))
+
+
+def _unit(row: dict[str, Any]) -> RankedUnit:
     span = Span(row["passage_id"], row["start"], row["end"])
-    return RankedUnit(row["rank"], row["unit_id"], span, row["score"], row["text"])
+    return RankedUnit(row["rank"], row["unit_id"], span, row["score"], row["text"], row["title"])
 
 
 @lru_cache(64)

@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ORDER = ("configs", "storage", "models", "methods", "verbs", "pipelines", "flows", "cli")
-"""Each may import itself and what stands before it. Methods are the folders of tasks/, verbs its files."""
+"""Each may import itself and what stands before it. Methods are the folders of tasks/, verbs its files and probing/."""
 ALLOWED = {name: set(ORDER[: place + 1]) for place, name in enumerate(ORDER)} | {
     # The registry names methods and imports none of them, so that methods may look others up in it.
     "registry": {"registry", "configs"},
@@ -32,6 +32,8 @@ def layer(module: str) -> str | None:
             return "registry"
         case "tasks" if parts[1:2] in (["models"], ["reports"]):
             return parts[1]
+        case "tasks" if parts[1:2] == ["probing"]:  # stages that an evaluation has where its settings ask for them
+            return "verbs"
         case "tasks":
             return "methods" if len(parts) > 1 and (ROOT / "tasks" / parts[1]).is_dir() else "verbs"
         case "flows":

@@ -14,7 +14,8 @@ from statistics import fmean
 import numpy as np
 import pyarrow.compute as pc
 
-from configs.evaluation import Chosen, Evaluate, Method, Option, Tried
+from configs.chosen import Chosen, Tried
+from configs.evaluation import Evaluate, Method, Option
 from configs.loading import ConfigError
 from flows.pipelines.evaluate import Evaluated, EvaluationPlan
 from flows.pipelines.experiments import complete

@@ -1,5 +1,5 @@
-"""An evaluation, as plain Python: ask → encode_questions → retrieve → label → refine → generate → critique → select →
-score, each for all methods, so that a model is loaded once and shared work is done once."""
+"""An evaluation, as plain Python: ask → encode_questions → retrieve → label → perturb → refine → appraise → generate →
+critique → select → score, each for all methods, so that a model is loaded once and shared work is done once."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +23,8 @@ from tasks.encode import EncodeQuestions
 from tasks.generate import Generate
 from tasks.label import Label
 from tasks.load import Load
+from tasks.probing.appraise import Appraise
+from tasks.probing.perturb import Perturb
 from tasks.refine import Refine
 from tasks.registry import as_recorded, make, resolve
 from tasks.report import Written, read_report, write_report
@@ -171,7 +173,12 @@ def _method_stages(
             line.add(Label(store, asked, hits, corpus["passages"], method.label))
         roles = ("passages", "sentences", "vectors")
         read: dict[str, Artifact] = {role: corpus[role] for role in roles if role in corpus}
-        line.add(Refine(store, asked, hits, read, method.refine, vectors if refiner.needs_vectors else None))
+        given = line.add(Perturb(store, asked, hits, method.perturb)) if method.perturb.changes else hits
+        evidence = line.add(
+            Refine(store, asked, given, read, method.refine, vectors if refiner.needs_vectors else None)
+        )
+        if method.appraise:
+            line.add(Appraise(store, asked, given, evidence, method.appraise))
     if method.generate:
         evidence = line.tables.get("evidence")
         candidates = line.add(Generate(store, asked, evidence, method.generate))

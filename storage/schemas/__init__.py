@@ -14,11 +14,13 @@ from storage.schemas.corpus import (
 )
 from storage.schemas.evaluation import (
     ANSWERS,
+    APPRAISALS,
     ASKED,
     CANDIDATES,
     CRITIQUES,
     EVIDENCE,
     HITS,
+    PERTURBED,
     REFINEMENTS,
     SCORES,
     SUMMARIES,
@@ -28,7 +30,8 @@ from storage.schemas.records import COSTS, METHODS, QUOTES, RUNS
 from storage.schemas.training import LABELS, TRAINING_STEPS
 
 __all__ = [
-    "ANSWERS", "ASKED", "CANDIDATES", "COSTS", "CRITIQUES", "EVIDENCE", "HITS", "INDEX_QUALITY", "LABELS", "METHODS",
-    "NEIGHBOURS", "PASSAGES", "QUESTIONS", "QUOTES", "REFINEMENTS", "REJECTS", "ROWS", "RUNS", "SCORES", "SENTENCES",
-    "SUMMARIES", "TABLES", "TERMS", "TRAINING_STEPS", "VECTOR_KINDS", "question_vectors", "vectors",
+    "ANSWERS", "APPRAISALS", "ASKED", "CANDIDATES", "COSTS", "CRITIQUES", "EVIDENCE", "HITS", "INDEX_QUALITY", "LABELS",
+    "METHODS", "NEIGHBOURS", "PASSAGES", "PERTURBED", "QUESTIONS", "QUOTES", "REFINEMENTS", "REJECTS", "ROWS", "RUNS",
+    "SCORES", "SENTENCES", "SUMMARIES", "TABLES", "TERMS", "TRAINING_STEPS", "VECTOR_KINDS", "question_vectors",
+    "vectors",
 ]  # fmt: skip

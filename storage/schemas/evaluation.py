@@ -29,6 +29,12 @@ HITS = table(
     ],
 )
 
+PERTURBED = table(
+    "perturbed",
+    "a hit as a refiner was given it, where noise or another order was asked for",
+    [*HITS, column("noise", pa.bool_(), "whether it was retrieved for another question")],
+)
+
 EVIDENCE = table(
     "evidence",
     "a context of a question's prompt",
@@ -63,6 +69,21 @@ REFINEMENTS = table(
         ),
         column("cut", pa.bool_(), "whether the model that wrote the contexts read a part of the hits alone"),
         column("finish_reason", pa.string(), "stop or length, of the model that wrote the contexts; empty: none did"),
+    ],
+)
+
+_APPRAISED = {
+    "faithfulness": "how true the contexts are to the hits: 0 to 10; NULL where there is an error",
+    "completeness": "how much of what the hits say towards the answer they have: 0 to 10; NULL where there is an error",
+}
+APPRAISALS = table(
+    "appraisals",
+    "what an appraiser says of a question's contexts",
+    [
+        column("question_id", pa.int64(), "the question"),
+        *(column(name, pa.float64(), about, nullable=True) for name, about in _APPRAISED.items()),
+        column("explanation", pa.string(), "the reasons that were given, a line or more for each"),
+        column("error", pa.string(), "why there is no appraisal, else empty"),
     ],
 )
 

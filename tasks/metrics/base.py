@@ -26,6 +26,7 @@ GOLD_SENTENCES = "the gold passages' sentences in the index"
 STEPS, RATINGS = "a generator that times its steps", "a generator that rates contexts"
 LABELS = "labels of the hits' passages"
 REFINEMENTS = "an account of its refiner"
+APPRAISALS = "an appraisal of its contexts"
 """What a question may need for a metric, as messages name it; a metric of one's own may need something else."""
 
 
@@ -55,6 +56,7 @@ class RankedUnit:
     span: Span
     score: float
     text: str
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,8 @@ class Case:
     `answer`: the first of `selected`, with what all candidates cost together; `selected`: the answers that were chosen
     among `candidates`, best first; without a choice both hold the one answer. `gold_sentences`: of every gold passage
     the words of each of its sentences, where a metric needs GOLD_SENTENCES. `labels`: passages with their labels.
-    `refinement`: what the refiner did, where a metric needs REFINEMENTS and it was written down.
+    `refinement`: what the refiner did, where a metric needs REFINEMENTS and it was written down. `given`: what it was
+    given where that is not `hits`; `appraisal`: faithfulness and completeness of the contexts.
     """
 
     question: str
@@ -121,6 +124,8 @@ class Case:
     gold_sentences: tuple[tuple[int, ...], ...] = ()
     labels: tuple[tuple[int, float], ...] = ()
     refinement: Refinement | None = None
+    given: tuple[RankedUnit, ...] | None = None
+    appraisal: tuple[float, float] | None = None
 
 
 Values = Mapping[str, Sequence[float | None]]

@@ -47,6 +47,8 @@ class PairModel(ABC):
 
     version: ClassVar[str] = "1"
     workers = 1  # a model uses all cores itself
+    judged: ClassVar[int] = 1
+    """Of a row's sequences, the one whose tokens are judged: 0 the first, 1 the second."""
 
     def __init__(self, name: str, options: Batching, section: str) -> None:
         """`section`: of the settings, for messages. Raises FileNotFoundError, UnsupportedModel, with the remedy."""
@@ -155,7 +157,8 @@ class PairModel(ABC):
         inputs = {name: torch.from_numpy(array).to(self.device) for name, array in arrays.items()}
         with torch.autocast(self.device.type, dtype=self.dtype, enabled=self.dtype != torch.float32):
             scores, keep = self.outputs(inputs)
-        kept = [()] * len(parts) if keep is None else map(_of_text, parts, keep.float().cpu().tolist())
+        judged = [()] * len(parts) if keep is None else keep.float().cpu().tolist()
+        kept = [_of_text(part, self.judged, own) for part, own in zip(parts, judged, strict=True)]
         return [Reading(score, tokens) for score, tokens in zip(scores.float().cpu().tolist(), kept, strict=True)]
 
 
@@ -212,9 +215,9 @@ class InFloat32(nn.Module):
         return logits
 
 
-def _of_text(part: Encoding, keep: Sequence[float]) -> tuple[tuple[int, int, float], ...]:
+def _of_text(part: Encoding, judged: int, keep: Sequence[float]) -> tuple[tuple[int, int, float], ...]:
     rows = zip(part.sequence_ids, part.offsets, keep, strict=False)  # behind a row's tokens is its padding
-    return tuple((*offsets, probability) for sequence, offsets, probability in rows if sequence == 1)
+    return tuple((*offsets, probability) for sequence, offsets, probability in rows if sequence == judged)
 
 
 def _whole(parts: Sequence[Reading]) -> Reading:

@@ -33,6 +33,7 @@ class Surprise:
             precision=options.precision,
             batch_tokens=options.batch_tokens,
         )
+        self.section = section
         self.engine = Transformers(chosen, section)
         if self.engine.local.is_seq2seq:
             raise EngineUnavailable(
@@ -56,6 +57,20 @@ class Surprise:
         """Token ids of plain texts, without special tokens and without a chat template."""
         ids: list[list[int]] = self.engine.local.tokenizer(list(texts), add_special_tokens=False)["input_ids"]
         return ids
+
+    def places(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
+        """Token ids of plain texts, and where in its text each token ends (code points). Raises EngineUnavailable."""
+        tokenizer = self.engine.local.tokenizer
+        if not tokenizer.is_fast:
+            raise EngineUnavailable(
+                f"{self.engine.local.directory}: its tokenizer does not tell where a token stands; a model with a "
+                f"tokenizer.json does: --set {self.section}.model=NAME"
+            )
+        if not texts:
+            return []
+        encoded = tokenizer(list(texts), add_special_tokens=False, return_offsets_mapping=True)
+        ends = [[end for _, end in offsets] for offsets in encoded["offset_mapping"]]
+        return [*zip(encoded["input_ids"], ends, strict=True)]
 
     def decode(self, ids: Sequence[int]) -> str:
         return self.engine.local.decode(ids)

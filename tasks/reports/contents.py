@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from configs.evaluation import Chosen
+from configs.chosen import Chosen
 from configs.paper import Ours, Paper
 from tasks.metrics.base import Column
 from tasks.reports.shown.text import one_line

@@ -52,7 +52,9 @@ def context_map(store: Path, run: Run, methods: Sequence[Method]) -> ContextMap 
     """Of the first method whose refiner keeps some of its hits by the index's vectors, the first question that it
     leaves a better hit out of than one that it keeps; else the first one."""
     # A context that reaches beyond its hit is no hit; a refiner that chooses by vectors has those of the questions.
-    with_hits = [method for method in methods if method.retrieve and not method.refine.is_wider]
+    # So does one whose hits stand beside noise.
+    able = [method for method in methods if method.retrieve and not method.refine.is_wider]
+    with_hits = [method for method in able if not method.perturb.changes]
     evidences = {method.name: read_manifest(store, run.methods[method.name]["evidence"]) for method in with_hits}
     method = next((method for method in with_hits if "question_vectors" in evidences[method.name].inputs), None)
     if method is None:

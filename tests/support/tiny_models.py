@@ -15,6 +15,7 @@ from transformers import (
     BartForConditionalGeneration,
     BertConfig,
     BertForSequenceClassification,
+    BertForTokenClassification,
     BertModel,
     DebertaV2Config,
     DebertaV2ForSequenceClassification,
@@ -37,6 +38,8 @@ from transformers import (
     T5EncoderModel,
     T5ForConditionalGeneration,
     T5ForSequenceClassification,
+    XLMRobertaConfig,
+    XLMRobertaForTokenClassification,
 )
 
 from tasks.encoders.minilm import MiniLM
@@ -94,6 +97,20 @@ def cross_encoder(directory: Path, family: str = "bert", labels: int = 1) -> Pat
     else:
         config = BertConfig(**SIZES, **SPREAD, max_position_embeddings=128, num_labels=labels)
         BertForSequenceClassification(config).save_pretrained(directory)
+    return directory
+
+
+def token_classifier(directory: Path, family: str = "xlm-roberta", labels: int = 2) -> Path:
+    """Like LLMLingua-2's checkpoints: XLM-RoBERTa's or BERT's states with a head for every token."""
+    torch.manual_seed(13)
+    if family == "bert":
+        _with_bert_tokenizer(directory)
+        bert_config = BertConfig(**SIZES, **SPREAD, max_position_embeddings=64, num_labels=labels)
+        BertForTokenClassification(bert_config).save_pretrained(directory)
+        return directory
+    roberta(directory)
+    config = XLMRobertaConfig(**SIZES, **SPREAD, vocab_size=400, max_position_embeddings=66, num_labels=labels)
+    XLMRobertaForTokenClassification(config).save_pretrained(directory)
     return directory
 
 

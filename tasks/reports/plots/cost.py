@@ -8,7 +8,7 @@ from tasks.reports.plots.drawing import COLOURS, HATCHES, INK, NAMED, Plot, axes
 from tasks.reports.shown.columns import significant
 from tasks.reports.shown.text import one_line
 
-_STAGES = ("retrieve", "refine", "generate", "critique", "select", "score")
+_STAGES = ("retrieve", "perturb", "refine", "appraise", "generate", "critique", "select", "score")
 """The order of the dataflow."""
 
 

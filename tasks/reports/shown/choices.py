@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from configs.evaluation import Chosen, Tried
+from configs.chosen import Chosen, Tried
 from tasks.reports.contents import Report
 from tasks.reports.shown.columns import figure
 from tasks.reports.shown.tables import setting_text

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import csv
 
-from configs.evaluation import Chosen
+from configs.chosen import Chosen
 from tasks.reports.contents import Report
 from tasks.reports.statistics.paired import Difference
 

@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from configs.evaluation import Chosen, Evaluate, Questions
+from configs.chosen import Chosen
+from configs.evaluation import Evaluate, Questions
 from configs.loading import ConfigError, merged, parse_assignments
 from configs.schema import LoadConfig
 from flows.forms import EvaluateForm

@@ -14,6 +14,7 @@ from tasks.datasets.base import Span
 from tasks.metrics.answers import Accuracy
 from tasks.metrics.base import (
     ANSWER,
+    APPRAISALS,
     CONTEXTS,
     GOLD_ANSWERS,
     GOLD_PASSAGES,
@@ -137,6 +138,7 @@ def test_rouge_knows_latin_letters_alone() -> None:
 
 UNITS = {
     SCALE,
+    "0 to 10",
     "% of contexts",
     "tokens",
     "words",
@@ -153,6 +155,7 @@ WITHOUT: dict[str, dict[str, Any]] = {
     GOLD_ANSWERS: {"answers": ()}, GOLD_PASSAGES: {"gold_passages": (), "gold_sentences": ()},
     GOLD_SENTENCES: {"gold_sentences": ()}, HITS: {"hits": None}, SUPPORTING_FACTS: {"supporting_facts": ()},
     STEPS: {"answer": Answer("Some", 9, 2, 0.1, kept=1)}, REFINEMENTS: {"refinement": None},
+    APPRAISALS: {"appraisal": None},
 }  # fmt: skip
 """By what a column may need: a case's fields without it."""
 
@@ -176,12 +179,13 @@ def test_a_question_without_what_a_column_needs_is_left_out(name: str) -> None:
     span = Span(1, 0, 10)
     whole = Case(
         "Who?", ("Some",), (1,), (span,), hits=found(1, 2), gold_sentences=((5, 3),),
-        contexts=(Context("Some text.", 3, (span,)),),
+        contexts=(Context("Some text of 1990.", 5, (span,)),),
         answer=replace(Answer("Some", 9, 2, 0.1, kept=1, kv_tokens=8), init_seconds=0.1, prefill_seconds=0.1,
             copy_seconds=0.1, decode_seconds=0.1),
         selected=(Answer("Some", 9, 1, 0.1),),
         candidates=(Answer("Some", 9, 1, 0.1),),
         refinement=Refinement(30, 3, 0.2),
+        appraisal=(8.0, 9.5),
     )  # fmt: skip
     if name == "choice":
         whole = replace(whole, question="Who?\nA: Some\nB: None")
@@ -355,6 +359,25 @@ def test_compression() -> None:
         "refine_seconds": [0.25, 0.0, None],
         "total_seconds": [0.75, None, None],
     }
+
+
+@pytest.mark.parametrize(
+    ("context", "words", "names"),
+    [
+        ("The river Ouse ran", 1, 1),
+        ("It was in 1990. The Ouse, 1991.", 4 / 7, 2 / 3),  # "It" and "The" begin sentences
+        ("RIVER OUSE", 1, 1),
+        ("the sea", 0.5, None),
+        ("…", None, None),
+        ("Mill: Ada", 1, None),  # a title stands before it
+    ],
+)
+def test_grounding(context: str, words: float | None, names: float | None) -> None:
+    given = replace(hit(1, text="the river Ouse ran, in 1990"), title="Mill: Ada")
+    case = Case("Who?", (), (), (), hits=(given,), contexts=(Context(context, 3),))
+    assert values("grounding", case) == {"grounding": [words], "grounded_names": [names]}
+    noisy = replace(case, hits=found(1), given=(given,))
+    assert values("grounding", noisy) == values("grounding", case)
 
 
 words = st.sampled_from(["Ada", "a", "the", "Denver", "Broncos,", "1990–95", "é", "東京", "no", "U.S.", "lit it.", ""])

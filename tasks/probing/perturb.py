@@ -1,0 +1,140 @@
+"""perturb: hits → `perturbed`, the same hits with irrelevant ones beside them, or in another order.
+
+How much noise and disorder a refiner bears (Oreo, arXiv 2502.13019, section 4.4):
+
+- Noise (figure 6): of a question's hits the best one that has an accepted answer stays, and irrelevant ones are put
+  behind it. Irrelevant is what was retrieved for another question, is of no passage that this question's hits or gold
+  passages are of, and has no accepted answer in title or text. The paper does not say where it takes them from.
+- Order (table 4): as retrieved, shuffled, or reversed; with noise, of what that leaves.
+
+What is drawn depends on the seed and the question's id alone, given the hits: with more noise the chunks of less noise
+come first. A question of whose hits none has an answer, or for which too few are irrelevant, is rejected with its
+reason: it has no row here, and its answer counts in no metric. Chunks are drawn from the question's own shard, and from
+the next ones where that has too few: memory follows the shard.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from configs.probing import PerturbConfig
+from storage import schemas
+from storage.artifacts import Artifact
+from tasks.metrics.correct_units import first_correct
+from tasks.stage import Progress, ShardResult, Stage
+
+Row = dict[str, Any]
+
+
+class Perturb(Stage):
+    """Stage `perturb` over `hits`."""
+
+    name: ClassVar[str] = "perturb"
+    table: ClassVar[str] = "perturbed"
+    section: ClassVar[str] = "perturb"
+
+    def __init__(self, store: Path, asked: Artifact, hits: Artifact, config: PerturbConfig) -> None:
+        super().__init__(store, {"asked": asked, "hits": hits}, config)
+
+    config: PerturbConfig
+
+    def method_identity(self) -> dict[str, Any]:
+        return {}
+
+    def shards(self) -> list[int]:
+        return [record.shard for record in self.inputs["hits"].completed().shards]
+
+    def total_rows(self) -> int:
+        return self.inputs["asked"].completed().rows["asked"]
+
+    def work(self, shard: int, progress: Progress) -> ShardResult:
+        asked = self.inputs["asked"].read(shard).to_pylist()
+        own: dict[int, list[Row]] = {}
+        for row in self.inputs["hits"].read(shard).to_pylist():
+            own.setdefault(row["question_id"], []).append({**row, "noise": False})
+        rows: list[Row] = []
+        rejects: list[Row] = []
+        pools = _Pools(self.inputs["hits"], shard, self.shards())
+        for place, question in enumerate(asked, 1):
+            hits = own.get(question["question_id"], [])
+            reason = ""
+            if self.config.noise is not None:
+                hits, reason = self._noisy(question, hits, pools)
+            if reason:
+                rejects.append(self._reject(shard, place, reason))
+            else:
+                rows += self._ordered(question["question_id"], hits)
+        progress(len(asked), 0)
+        tables = {
+            self.table: pa.Table.from_pylist(rows, schemas.PERTURBED),
+            "rejects": pa.Table.from_pylist(rejects, schemas.REJECTS),
+        }
+        return ShardResult(len(asked), tables, notes={reason: _count(rejects, reason) for reason in REASONS})
+
+    def _noisy(self, question: Row, hits: list[Row], pools: "_Pools") -> tuple[list[Row], str]:
+        """The hit that answers and the noise behind it, or why there are none."""
+        place = first_correct(question["answers"], (hit["text"] for hit in hits))
+        if not place:
+            return [], NO_HIT_ANSWERS
+        passages = {hit["passage_id"] for hit in hits} | {*question["gold_passages"]}
+        noise: dict[int, Row] = {}
+        for row in pools.drawn(self._chance(question["question_id"], "noise")):
+            if len(noise) == self.config.noise:
+                break
+            irrelevant = row["question_id"] != question["question_id"] and row["passage_id"] not in passages
+            if irrelevant and not first_correct(question["answers"], [f"{row['title']} {row['text']}"]):
+                noise.setdefault(row["unit_id"], {**row, "noise": True})
+        if len(noise) < (self.config.noise or 0):
+            return [], TOO_LITTLE_NOISE
+        return [hits[place - 1], *noise.values()], ""
+
+    def _ordered(self, question: int, hits: list[Row]) -> list[Row]:
+        if self.config.order == "reversed":
+            hits = hits[::-1]
+        elif self.config.order == "shuffled":
+            hits = [hits[place] for place in self._chance(question, "order").permutation(len(hits))]
+        return [{**hit, "question_id": question, "rank": rank} for rank, hit in enumerate(hits, 1)]
+
+    def _chance(self, question: int, what: str) -> np.random.Generator:
+        return np.random.default_rng([self.config.seed, question, *what.encode()])
+
+    def _reject(self, shard: int, place: int, reason: str) -> Row:
+        source = f"{self.inputs['asked'].name}/{shard:05d}"
+        return {"stage": self.name, "source": source, "offset": place, "reason": reason, "detail": REASONS[reason]}
+
+
+NO_HIT_ANSWERS, TOO_LITTLE_NOISE = "no_hit_answers", "too_little_noise"
+REASONS = {
+    NO_HIT_ANSWERS: "no hit has an accepted answer in its text",
+    TOO_LITTLE_NOISE: "too few hits of other questions are irrelevant",
+}
+
+
+def _count(rejects: list[Row], reason: str) -> int:
+    return sum(row["reason"] == reason for row in rejects)
+
+
+class _Pools:
+    """The hits of all questions, shard after shard from one's own on; two shards are held at a time."""
+
+    def __init__(self, hits: Artifact, shard: int, shards: list[int]) -> None:
+        self.hits = hits
+        at = shards.index(shard)
+        self.order = [*shards[at:], *shards[:at]]
+        self.latest: tuple[int, list[Row]] = (-1, [])
+        self.own = self._rows(shard)
+
+    def drawn(self, chance: np.random.Generator) -> Iterator[Row]:
+        """Every hit once, each shard's in random order."""
+        for shard in self.order:
+            rows = self.own if shard == self.order[0] else self._rows(shard)
+            for place in chance.permutation(len(rows)).tolist():
+                yield rows[place]
+
+    def _rows(self, shard: int) -> list[Row]:
+        if self.latest[0] != shard:
+            self.latest = shard, self.hits.read(shard).to_pylist()
+        return self.latest[1]

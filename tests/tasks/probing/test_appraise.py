@@ -1,0 +1,134 @@
+"""The stage appraise with a stand-in for the judge: grades, explanations, errors, the table and the metric."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from configs.evaluation import GenerateConfig
+from configs.probing import AppraiseConfig
+from tasks.appraisers.base import Appraisal, Refined
+from tasks.appraisers.judge import Judge, graded
+from tasks.generators.base import Generator, Prompt
+from tasks.models.engines.base import Completion, EngineOptions, failed, no_tick
+from tasks.registry import make
+from tests.support.evaluating import run, values
+from tests.support.indexing import index, sql
+
+
+class Grader(Generator):
+    """Gives a context of few words a good grade for faithfulness; mumbles of rivers, and fails where it is told to."""
+
+    class Options(GenerateConfig, EngineOptions):
+        few: int = 4
+
+    version: ClassVar[str] = "1"
+    uses_gpu = False
+    workers = None
+
+    def __init__(self, options: Any) -> None:
+        self.options = options
+
+    def identity(self) -> dict[str, Any]:
+        return {"class": type(self).__name__, "version": self.version}
+
+    def generate(self, prompts: Sequence[Prompt], tick: Any = no_tick) -> list[Completion]:
+        tick(len(prompts), 5 * len(prompts))
+        return [self._reply(prompt) for prompt in prompts]
+
+    def _reply(self, prompt: Prompt) -> Completion:
+        (context,) = prompt.contexts
+        assert context in prompt.text
+        assert prompt.question in prompt.text
+        if "fail" in context:
+            return failed("no answer in time")
+        if "mumble" in context:
+            return Completion("Well, who knows?", 9, 3, 0.1)
+        faithful = "how true" in prompt.text
+        grade = (9.5 if len(context.split()) <= self.options.few else 3) if faithful else 6
+        return Completion(f"{grade}\nBecause of its {'truth' if faithful else 'length'}.", 9, 3, 0.1)
+
+
+JUDGE = {"appraiser": "judge", "judge": {"generator": f"{__name__}:Grader"}}
+
+
+def test_two_grades_with_their_reasons_or_an_error() -> None:
+    ticked: list[tuple[int, int]] = []
+    contexts = ["The mill stands.", "The mill of the hills stands.", "fail", "mumble"]
+    batch = [Refined("What stands?", ("Mill: It stands.", "A river."), context) for context in contexts]
+    found = make(AppraiseConfig(**JUDGE), "appraise").appraise(batch, lambda *given: ticked.append(given))
+    assert found[0] == Appraisal(
+        9.5, 6.0, "faithfulness: Because of its truth.\ncompleteness: Because of its length.", ""
+    )
+    assert (found[1].faithfulness, found[1].completeness) == (3, 6)
+    assert [(each.faithfulness, each.completeness) for each in found[2:]] == [(None, None)] * 2
+    assert found[2].error == "faithfulness: no answer in time"
+    assert "no grade from 0 to 10" in found[3].error
+    assert (sum(rows for rows, _ in ticked), sum(tokens for _, tokens in ticked)) == (4, 40)
+
+
+@pytest.mark.parametrize(
+    ("reply", "grade", "reason"),
+    [
+        ("8", 8, ""),
+        (" 7.5\nAll of it stands there.", 7.5, "All of it stands there."),
+        ("Score: 10/10. Whole.", 10, "Whole."),
+        ("**Faithfulness score:** 6 out of 10 - fair", 6, "fair"),
+        ("The grade is 0: nothing", 0, "nothing"),
+        ("11", None, ""),
+        ("-3", None, ""),
+        ("80%", None, ""),
+        ("4/5", None, ""),
+        ("The 2 passages agree", None, ""),
+        ("In 1998", None, ""),
+        ("", None, ""),
+    ],
+)
+def test_a_reply_begins_with_its_grade(reply: str, grade: float | None, reason: str) -> None:
+    found, said = graded(Completion(reply, 9, 3, 0.1))
+    assert found == grade
+    assert said == reason if grade is not None else "no grade" in said
+
+
+@settings(deadline=None)
+@given(st.text(max_size=60))
+def test_whatever_is_replied_is_a_grade_or_an_error(reply: str) -> None:
+    found, said = graded(Completion(reply, 9, 3, 0.1))
+    assert (found is None and said) or (found is not None and 0 <= found <= 10)
+
+
+def test_another_judge_is_another_appraiser() -> None:
+    options = [Judge.Options(**{**JUDGE, "judge": {**JUDGE["judge"], "few": few}}) for few in (4, 5)]
+    assert options[0].identity() != options[1].identity()
+    assert options[0].asked().given()["max_tokens"] == 120
+
+
+def test_appraisals_of_an_evaluation(tmp_path: Path) -> None:
+    index(tmp_path, bm25={"enabled": True})
+    trial: dict[str, Any] = {
+        "index": "test",
+        "retrieve": {"retriever": "bm25", "top_k": 2},
+        "generate": None,
+        "appraise": JUDGE,
+        "score": {"metrics": ["appraisal", "compression"]},
+        "methods": {
+            "full": {"refine": {"max_words": None}},
+            "few": {"refine": {"max_words": 4}},
+            "nothing": {"refine": {"refiner": "gold", "at_least": 0}},
+        },
+    }
+    outcome = run(tmp_path, trial)
+    assert sql(tmp_path, "SELECT count(*) FROM appraisals") == [(30,)]
+    assert values(tmp_path, outcome, "few")["faithfulness"] == 9.5
+    assert values(tmp_path, outcome, "full")["faithfulness"] == 3
+    assert values(tmp_path, outcome, "full")["completeness"] == 6
+    without = """
+    SELECT count(*) FROM asked WHERE NOT EXISTS (FROM evidence JOIN methods USING (fingerprint)
+        WHERE method = 'nothing' AND evidence.question_id = asked.question_id)
+    """
+    errors = "SELECT count(*) FROM appraisals WHERE error = 'there is no context to appraise' AND faithfulness IS NULL"
+    assert sql(tmp_path, errors) == sql(tmp_path, without)
+    assert outcome.methods["full"]["appraise"].shards[0].cost.tokens == 100
