@@ -168,7 +168,8 @@ class Score(Stage):
         if evidence and self._needs(REFINEMENTS) and "refinements" in evidence.completed().rows:
             names = ("input_tokens", "output_tokens", "seconds")
             for row in evidence.read(shard, "refinements", ["question_id", *names]).to_pylist():
-                refined[row.pop("question_id")] = {"refinement": Refinement(**row)}
+                key = row.pop("question_id")
+                refined[key] = {"refinement": Refinement(**row)}
         for key, (row,) in (self._rows("appraisals", shard) or {}).items():
             if not row["error"]:
                 refined.setdefault(key, {})["appraisal"] = row["faithfulness"], row["completeness"]

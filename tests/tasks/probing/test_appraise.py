@@ -125,10 +125,12 @@ def test_appraisals_of_an_evaluation(tmp_path: Path) -> None:
     assert values(tmp_path, outcome, "few")["faithfulness"] == 9.5
     assert values(tmp_path, outcome, "full")["faithfulness"] == 3
     assert values(tmp_path, outcome, "full")["completeness"] == 6
-    without = """
-    SELECT count(*) FROM asked WHERE NOT EXISTS (FROM evidence JOIN methods USING (fingerprint)
-        WHERE method = 'nothing' AND evidence.question_id = asked.question_id)
-    """
-    errors = "SELECT count(*) FROM appraisals WHERE error = 'there is no context to appraise' AND faithfulness IS NULL"
-    assert sql(tmp_path, errors) == sql(tmp_path, without)
-    assert outcome.methods["full"]["appraise"].shards[0].cost.tokens == 100
+    of_nothing = "JOIN methods USING (fingerprint) WHERE method = 'nothing'"
+    ((with_contexts,),) = sql(tmp_path, f"SELECT count(DISTINCT question_id) FROM evidence {of_nothing}")
+    ((errors,),) = sql(
+        tmp_path,
+        f"SELECT count(*) FROM appraisals {of_nothing} AND error = 'there is no context to appraise' "
+        "AND faithfulness IS NULL AND completeness IS NULL AND explanation = ''",
+    )
+    assert 0 < errors == 10 - with_contexts
+    assert outcome.methods["nothing"]["appraise"].shards[0].cost.tokens == 10 * with_contexts
