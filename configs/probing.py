@@ -14,7 +14,8 @@ class PerturbConfig(Config):
         None,
         ge=0,
         description="The best hit with an accepted answer stays, and so many irrelevant ones, which were retrieved for "
-        "other questions, stand behind it; a question without such a hit counts in no metric. Default: the hits.",
+        "other questions, stand behind it; a question without such a hit counts in no metric of contexts or answers. "
+        "Default: the hits.",
     )
     order: Literal["retrieved", "shuffled", "reversed"] = Field("retrieved", description="The order of the hits.")
     seed: int = Field(100, ge=0, description="Seed of noise and order, each question's own.")

@@ -174,11 +174,9 @@ def _method_stages(
         roles = ("passages", "sentences", "vectors")
         read: dict[str, Artifact] = {role: corpus[role] for role in roles if role in corpus}
         given = line.add(Perturb(store, asked, hits, method.perturb)) if method.perturb.changes else hits
-        evidence = line.add(
-            Refine(store, asked, given, read, method.refine, vectors if refiner.needs_vectors else None)
-        )
+        refined = line.add(Refine(store, asked, given, read, method.refine, vectors if refiner.needs_vectors else None))
         if method.appraise:
-            line.add(Appraise(store, asked, given, evidence, method.appraise))
+            line.add(Appraise(store, asked, given, refined, method.appraise))
     if method.generate:
         evidence = line.tables.get("evidence")
         candidates = line.add(Generate(store, asked, evidence, method.generate))

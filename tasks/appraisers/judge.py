@@ -99,7 +99,9 @@ class Judge:
                     grades[row][aspect] = grade
                     reasons[row].append(f"{aspect}: {reason}")
         return [
-            Appraisal(None, None, error=error) if error else Appraisal(**own, explanation="\n".join(said))
+            Appraisal(None, None, error=error)
+            if error
+            else Appraisal(own["faithfulness"], own["completeness"], "\n".join(said))
             for own, said, error in zip(grades, reasons, errors, strict=True)
         ]
 
