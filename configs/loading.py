@@ -15,7 +15,8 @@ class ConfigError(ValueError):
     """A setting that a user has to mend: the message names the file or option, the key and the remedy."""
 
 
-class _Yaml(yaml.SafeLoader):
+# libyaml parses ten times as fast as PyYAML alone, which lacks it on some machines.
+class _Yaml(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """YAML whose keys are what they look like: `on: development` has the key "on", which YAML 1.1 takes for true."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
