@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,6 +28,12 @@ from tasks.models.engines.remote import remembering
 
 Progress = Callable[[int, int], None]
 """Called with how many more rows and tokens are done."""
+
+
+@cache
+def _code_version() -> str:
+    """Looked up once: it parses the package's metadata, and every record of an artifact names it."""
+    return version("vitalfew")
 
 
 @dataclass
@@ -163,7 +170,7 @@ class Stage(ABC):
             "config": self.config.model_dump(mode="json"),
             "method": self.planned,
             "model": self.model_name,
-            "code_version": version("vitalfew"),
+            "code_version": _code_version(),
         }
 
     def prepared_file(self, path: Path) -> Path:
