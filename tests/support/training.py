@@ -1,8 +1,10 @@
 """Short ways for tests to train something small."""
 
+import multiprocessing
 import os
 import signal
 from collections import Counter
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,6 +21,10 @@ from tasks.trainers.base import Finished, State, Step, Tables, Trainer
 from tasks.trainers.reader import ReaderTrainer
 from tasks.trainers.sparse_rag import SparseRagTrainer
 from tasks.trainers.updates import Updates
+
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload(["flows.cli.main", "tests.support.training"])
+"""Its processes are forks of one that has imported these, once for all kills of a module."""
 
 SMALL: dict[str, Any] = {"held_out": 1, "choosing": 1, "batch_tokens": 256, "precision": "fp32", "threads": 1}
 """For the articles of tests/support/towns.py."""
@@ -78,6 +84,19 @@ class Fated:
     @cached_property
     def moments(self) -> Counter[str]:
         return Counter()
+
+
+def kill(fate: str, work: Callable[..., Any], *given: Any) -> None:
+    """Do a training in a process of its own, and kill -9 it at its `FATE` (without the "kill:")."""
+    process = FORKED.Process(target=_meet, args=(f"kill:{fate}", work, given))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+
+
+def _meet(fate: str, work: Callable[..., Any], given: tuple[Any, ...]) -> None:
+    os.environ["FATE"] = fate
+    work(*given)
 
 
 class Mortal(Fated, ReaderTrainer):

@@ -1,10 +1,6 @@
 """The stage `train`: its shards, checkpoints, what a kill leaves, and what lies in the store at the end."""
 
-import os
 import shutil
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +16,7 @@ from tasks.registry import UnknownName
 from tasks.train import CHECKPOINT, Train
 from tests.support.tiny_models import bert
 from tests.support.towns import towns
-from tests.support.training import Interrupted, train_stage
+from tests.support.training import Interrupted, kill, train_stage
 
 MORTAL = "tests.support.training:Mortal"
 FILES = {ADAPTER, SETTINGS, "README.md", "figures.json", "held_out.txt", "recipe.yaml"}
@@ -38,6 +34,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def mortal(store: Path, place: Path, **settings: Any) -> Train:
     given = {"trainer": MORTAL, "base": str(place / "base"), "rank": 4, "epochs": 3, "clozes": 1, "checkpoint_every": 2}
     return train_stage(store, place / "towns.json", **{**given, **settings})
+
+
+def run_mortal(store: Path, place: Path, run_id: str) -> None:
+    mortal(store, place).run(run_id)
 
 
 @pytest.fixture(scope="module")
@@ -117,12 +117,8 @@ def test_an_interrupted_training_comes_to_the_same_bytes(
 
 def test_a_killed_training_goes_on_to_the_same_bytes(whole: Train, place: Path, tmp_path: Path) -> None:
     """kill -9 in the second pass, twice; each time the finished pass and the latest checkpoint are kept."""
-    program = "import sys; from pathlib import Path; from tests.tasks.test_train import mortal; "
-    program += "mortal(Path(sys.argv[1]), Path(sys.argv[2])).run(sys.argv[3])"
-    for number, fate in enumerate(("kill:step:6", "kill:step:2")):
-        command = [sys.executable, "-c", program, str(tmp_path), str(place), f"run {number}"]
-        done = subprocess.run(command, env={**os.environ, "FATE": fate}, cwd=Path(__file__).parents[2], check=False)
-        assert done.returncode == -signal.SIGKILL
+    for number, fate in enumerate(("step:6", "step:2")):
+        kill(fate, run_mortal, tmp_path, place, f"run {number}")
     stage = mortal(tmp_path, place)
     assert 0 < len(stage.pending()) < 5
     stage.run("last")

@@ -10,12 +10,15 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from configs.loading import ConfigError
+from flows.cli.main import app
+from storage.runs import read_runs
 from tasks.models.adapters import SETTINGS, WEIGHTS, Adapter
 from tasks.models.engines.base import EngineUnavailable
 from tasks.train import Train
 from tests.support.tiny_models import llama, t5_generator
 from tests.support.towns import towns
-from tests.support.training import Interrupted, train_stage
+from tests.support.training import SMALL as SUPPORT
+from tests.support.training import Interrupted, kill, train_stage
 
 FILES = {SETTINGS, WEIGHTS, "README.md", "figures.json", "held_out.txt", "recipe.yaml"}
 SMALL: dict[str, Any] = {
@@ -76,6 +79,25 @@ def test_an_interrupted_training_comes_to_the_same_bytes(
     stage = training(tmp_path, place)
     stage.run("second")
     assert contents(stage) == contents(whole)
+
+
+def command(place: Path, store: Path) -> None:
+    """`vitalfew train` with the settings of `training`, to its end."""
+    given = ["train", str(place / "mine.yaml"), f"squad:{place / 'towns.json'}", "--store", str(store)]
+    app([*given, "--runner", "serial"], standalone_mode=False)
+
+
+def test_a_killed_command_comes_to_the_same_bytes_when_it_is_run_again(
+    whole: Train, place: Path, tmp_path: Path
+) -> None:
+    recipe = {name: value for name, value in {**SUPPORT, **SMALL}.items() if value is not None}
+    (place / "mine.yaml").write_text(json.dumps({**recipe, "base": str(place / "base")}))
+    kill("step:3", command, place, tmp_path)
+    (left,) = tmp_path.glob("training_steps/*")
+    assert (left.name, (left / "weights").exists()) == (whole.artifact.fingerprint, False)
+    command(place, tmp_path)
+    assert {path.name: path.read_bytes() for path in (left / "weights").iterdir()} == contents(whole)
+    assert [run.state for run in read_runs(tmp_path)] == ["interrupted", "completed"]
 
 
 @pytest.mark.parametrize(
