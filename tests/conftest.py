@@ -20,3 +20,9 @@ def pytest_configure(config: pytest.Config) -> None:
             own = Path(os.environ["XDG_CACHE_HOME"], "vitalfew")
             own.mkdir()
             (own / "models").symlink_to(users / "models")
+    os.fsync = _not_waited_for
+
+
+def _not_waited_for(descriptor: int) -> None:
+    """In a test's process `fsync` returns at once: what it waits for outlives a loss of power, which no test is about.
+    What a killed process wrote, the system keeps without it. Processes that tests start do wait."""

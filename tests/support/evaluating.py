@@ -12,6 +12,7 @@ from flows.pipelines.evaluate import Evaluated
 from flows.pipelines.experiments import evaluation
 from flows.pipelines.graph import graph
 from flows.pipelines.run import run_serially
+from tests.support.indexing import without_catalog
 
 
 def copied(store: Path, target: Path) -> Path:
@@ -25,7 +26,8 @@ def parameters(store: Path, settings: Mapping[str, Any], **given: Any) -> Evalua
 
 
 def run(store: Path, settings: Mapping[str, Any], **given: Any) -> Evaluated:
-    return graph(parameters(store, settings, **given)).run(run_serially)
+    with without_catalog():
+        return graph(parameters(store, settings, **given)).run(run_serially)
 
 
 def values(store: Path, outcome: Evaluated, method: str) -> dict[str, float | None]:

@@ -95,7 +95,7 @@ def test_a_ledger_of_an_older_version(tmp_path: Path) -> None:
     for path in tmp_path.glob("costs/*/*.parquet"):
         columns = [name for name in schemas.COSTS.names if name not in ("model", "gpu_joules")]
         write_table(path, pq.read_table(path).select(columns))
-    (tmp_path / "catalog.duckdb").unlink()
+    (tmp_path / "catalog.duckdb").unlink(missing_ok=True)
     assert sql(tmp_path, "SELECT DISTINCT model, gpu_joules FROM costs") == [(None, None)]
     assert len(sql(tmp_path, "FROM spending()")) == 4
     (tmp_path / "runs").mkdir(exist_ok=True)

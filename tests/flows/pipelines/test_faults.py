@@ -17,6 +17,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from flows.cli.main import app
+from flows.pipelines.graph import graph
+from flows.pipelines.run import run_serially
 from storage import sources
 from storage.artifacts import Artifact, ShardRecord
 from storage.files import NotWritten, writing
@@ -24,7 +26,7 @@ from storage.runs import read_runs
 from tasks import load
 from tasks.datasets.base import InputError
 from tasks.datasets.jsonl import JsonLines
-from tests.support.indexing import SYNTHETIC, contents, index, reused, sql, table
+from tests.support.indexing import SYNTHETIC, contents, index, parameters, reused, sql, table
 
 ROOT = Path(__file__).parents[3]
 FAKE = [
@@ -124,9 +126,9 @@ def test_a_file_that_may_not_grow_further(tmp_path: Path, whole: dict[str, str])
 
 
 def attempt(store: Path) -> str | None:
-    """What an index run tells where it cannot write; None where it comes to its end."""
+    """What an index run, its catalog too, tells where it cannot write; None where it comes to its end."""
     try:
-        index(store)
+        graph(parameters(store)).run(run_serially)
     except NotWritten as error:
         return str(error)
     return None
@@ -165,9 +167,11 @@ def test_every_write_may_be_the_one_that_fails(
 # Extremes
 
 
-def test_a_passage_of_five_megabytes(tmp_path: Path) -> None:
-    sentences = "It was built in 1874 by Dr. A. Smith. Who lived there? " * 95_000
-    file = rows(tmp_path / "rows.jsonl", sentences, "x" * 5_000_000, ". ! ? " * 900_000, "Two sentences. Are here.")
+@pytest.mark.parametrize("megabytes", [1, pytest.param(5, marks=pytest.mark.slow)])
+def test_a_passage_of_megabytes(tmp_path: Path, megabytes: int) -> None:
+    sentences = "It was built in 1874 by Dr. A. Smith. Who lived there? " * 19_000 * megabytes
+    endless, ends = "x" * 1_000_000 * megabytes, ". ! ? " * 180_000 * megabytes
+    file = rows(tmp_path / "rows.jsonl", sentences, endless, ends, "Two sentences. Are here.")
     index(tmp_path / "default", f"jsonl:{file}")
     assert sql(tmp_path / "default", "SELECT reason, count(*) FROM rejects GROUP BY 1") == [("over_long", 3)]
     began, before = time.monotonic(), psutil.Process().memory_info().rss
@@ -177,19 +181,20 @@ def test_a_passage_of_five_megabytes(tmp_path: Path) -> None:
     assert peak - before < 1 << 30
     assert table(tmp_path / "raised", "passages").num_rows == 4
     ((longest, count),) = sql(tmp_path / "raised", "SELECT max(length(text)), count(*) FROM sentences")
-    assert longest == len(". ! ? ") * 900_000 - 1
-    assert count > 95_000
+    assert longest == len(ends) - 1
+    assert count > 19_000 * megabytes
 
 
-def test_a_hundred_thousand_copies(tmp_path: Path) -> None:
+@pytest.mark.parametrize("copies", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_many_copies(tmp_path: Path, copies: int) -> None:
     file = tmp_path / "rows.jsonl"
-    file.write_text('{"text": "The same passage. It has two sentences."}\n' * 100_000)
+    file.write_text('{"text": "The same passage. It has two sentences."}\n' * copies)
     began = time.monotonic()
     index(tmp_path / "s", f"jsonl:{file}", load={"shard_passages": 4096})
     assert time.monotonic() - began < 30
     assert table(tmp_path / "s", "passages").num_rows == 1
     assert sql(tmp_path / "s", 'SELECT reason, count(*), min("offset"), max("offset") FROM rejects GROUP BY 1') == [
-        ("duplicate", 99_999, 2, 100_000)
+        ("duplicate", copies - 1, 2, copies)
     ]
 
 
@@ -270,15 +275,25 @@ DAMAGES = [halve, zeros, other_json, no_object]
 RECORDS = ["*/*/manifest.json", "*/*/stage.json", "*/*/done/*.json", "runs/*.json", "sources/*.json", "indexes/*.json"]
 
 
+@pytest.fixture(scope="module")
+def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with the index of `rows.jsonl` beside it, and a record of that file's checksum."""
+    folder = tmp_path_factory.mktemp("short")
+    file = rows(folder / "rows.jsonl", *(f"Passage {n} is here. It is short." for n in range(30)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sources, "SMALL", 0)  # a record of a checksum is kept for any file
+        index(folder / "store", f"jsonl:{file}")
+    return folder / "store"
+
+
 @pytest.mark.parametrize("damage", [halve, other_json])
 @pytest.mark.parametrize("records", RECORDS)
 def test_damaged_records_of_a_whole_store(
-    tmp_path: Path, records: str, damage: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, short: Path, records: str, damage: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "SMALL", 0)  # a record of a checksum is kept for any file
-    file = rows(tmp_path / "rows.jsonl", *(f"Passage {n} is here. It is short." for n in range(30)))
-    store = tmp_path / "s"
-    index(store, f"jsonl:{file}")
+    monkeypatch.setattr(sources, "SMALL", 0)
+    file, store = short.parent / "rows.jsonl", tmp_path / "s"
+    shutil.copytree(short, store)
     before = contents(store)
     damaged = list(store.glob(records))
     assert damaged
@@ -435,8 +450,8 @@ def test_a_store_of_an_odd_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../indexes/test", "..", "../../x", "/etc/passwd", "a/b", "", "a\0b", "a\n"])
-def test_names_lead_nowhere_else(tmp_path: Path, name: str) -> None:
-    index(tmp_path)
+def test_names_lead_nowhere_else(tmp_path: Path, short: Path, name: str) -> None:
+    shutil.copytree(short, tmp_path, dirs_exist_ok=True)
     for arguments in (
         ["search", "Who?", "--index", name],
         ["index", SYNTHETIC, "--name", name, *FAKE],

@@ -13,7 +13,7 @@ from flows.pipelines.graph import graph
 from flows.pipelines.run import run_serially
 from storage.artifacts import Artifact
 from storage.files import records, tables
-from tests.support.indexing import index
+from tests.support.indexing import parameters
 
 SIZES = (2, 4, 8)
 PER_SHARD = 8
@@ -53,7 +53,7 @@ def reads(store: Path, shards: int, monkeypatch: pytest.MonkeyPatch) -> dict[str
     """What a new index of so many shards reads, the same again when all is there, and evaluations of it."""
     corpus = f"synthetic:passages={PER_SHARD * shards},questions=10,seed=3"
     steps = {
-        "index": lambda: index(store, corpus, load={"shard_passages": PER_SHARD}),
+        "index": lambda: graph(parameters(store, corpus, load={"shard_passages": PER_SHARD})).run(run_serially),
         "evaluate": lambda: graph(evaluation("trial", EVALUATION, {"store": store, "runner": "serial"})).run(
             run_serially
         ),

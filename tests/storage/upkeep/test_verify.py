@@ -82,8 +82,8 @@ def test_every_byte_of_an_evaluation_is_verified(tmp_path: Path) -> None:
 
 def test_what_a_preparation_leaves_is_no_table(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     index(tmp_path, CORPUS, bm25=KEYWORDS, index={"type": "sq8"})
-    assert not [record.message for record in caplog.records if record.levelno > logging.INFO]
     assert sql(tmp_path, "SELECT count(*) FROM information_schema.tables WHERE table_name = 'preparation'") == [(0,)]
+    assert not [record.message for record in caplog.records if record.levelno > logging.INFO]
 
 
 def test_a_quote_of_an_artifact_is_no_fault(tmp_path: Path) -> None:
