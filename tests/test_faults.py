@@ -60,7 +60,7 @@ def _is_killed(arguments: Sequence[str], after: float) -> bool:
 
 
 def _index(place: Path, store: Path) -> list[str]:
-    command = ["index", "synthetic:passages=800,questions=60,seed=3", "--name", "test", "--runner", "serial"]
+    command = ["index", "synthetic:passages=400,questions=60,seed=3", "--name", "test", "--runner", "serial"]
     fakes = ["encode.encoder=tests.support.fakes:HashEncoder", "load.shard_passages=50", "bm25.enabled=true"]
     return [
         *command,

@@ -49,27 +49,39 @@ def _write(temporary: Path, store: Path) -> None:
         fill(connection, store)
 
 
-def is_stale(store: Path) -> bool:
-    """Whether it is missing, lacks an artifact or a run, lists what is gone, or is of another place or version."""
+def _current(store: Path) -> duckdb.DuckDBPyConnection | None:
+    """The catalog, opened: to open it takes longer than most queries. None where it is missing, lacks an artifact or a
+    run, lists what is gone, or is of another place or version."""
     path = store / CATALOG
     if not files.exists(path):
-        return True
+        return None
     written = files.status(path).modified_ns
     patterns = ("*/*/manifest.json", "runs/*.json", "quotes/*/*.parquet")
     sources = chain.from_iterable(files.find(store, pattern) for pattern in patterns)
     if any(files.status(source).modified_ns >= written for source in sources):
-        return True
+        return None
     try:
-        with _open(path, store) as connection:
-            if connection.sql("SELECT root, layout FROM place").fetchall() != [(str(files.absolute(store)), LAYOUT)]:
-                return True
-            running = connection.sql("SELECT run_id FROM runs WHERE state = 'running'").fetchall()
-            if not all(runs.is_running(store, run_id) for (run_id,) in running):  # some were killed
-                return True
-            listed = connection.sql("SELECT table_name || '/' || fingerprint FROM artifacts").fetchall()
-            return not all(files.exists(store / name / "manifest.json") for (name,) in listed)  # some were removed
+        connection = _open(path, store)
     except duckdb.Error:  # written by another version, or damaged: it holds nothing that cannot be written again
-        return True
+        return None
+    if _is_of(connection, store):
+        return connection
+    connection.close()
+    return None
+
+
+def _is_of(connection: duckdb.DuckDBPyConnection, store: Path) -> bool:
+    """Whether a catalog is of this layout and of this place, and lists nothing that is gone."""
+    try:
+        if connection.sql("SELECT root, layout FROM place").fetchall() != [(str(files.absolute(store)), LAYOUT)]:
+            return False
+        running = connection.sql("SELECT run_id FROM runs WHERE state = 'running'").fetchall()
+        if not all(runs.is_running(store, run_id) for (run_id,) in running):  # some were killed
+            return False
+        listed = connection.sql("SELECT table_name || '/' || fingerprint FROM artifacts").fetchall()
+    except duckdb.Error:
+        return False
+    return all(files.exists(store / name / "manifest.json") for (name,) in listed)  # else some were removed
 
 
 def connect(store: Path) -> duckdb.DuckDBPyConnection:
@@ -78,8 +90,8 @@ def connect(store: Path) -> duckdb.DuckDBPyConnection:
         raise FileNotFoundError(
             f"no store at {store}; `vitalfew index DATASET --name NAME` makes one, or give --store DIR"
         )
-    if not is_stale(store):
-        return _open(store / CATALOG, store)
+    if current := _current(store):
+        return current
     try:
         return _open(build(store), store)
     except NotWritten:  # a store on read-only media, say, can be queried all the same

@@ -9,8 +9,7 @@ from configs.paper import papers
 from docs import measured
 from docs.papers import paper_sections
 from flows.pipelines.experiments import evaluation, find
-from flows.pipelines.graph import graph
-from flows.pipelines.run import run_serially
+from tests.support.evaluating import evaluated
 from tests.support.indexing import index
 
 NAME = "paretorag/top_k"
@@ -25,7 +24,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         index(store, f"synthetic:passages=60,questions=12,seed={seed}", name=name, encode={"text": "unit"})
         for experiment in dict.fromkeys((NAME, "ten_contexts" if name == "towns" else NAME)):
             given = {"store": store, "index": name, "runner": "serial", "generate": FAKE, "questions": {"sample": 10}}
-            graph(evaluation(experiment, find(experiment)[1], given)).run(run_serially)
+            evaluated(evaluation(experiment, find(experiment)[1], given))
     return store
 
 

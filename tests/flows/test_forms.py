@@ -123,7 +123,7 @@ def test_the_drop_downs_are_the_names_and_nothing_of_what_was(before: Names, aft
             assert index["description"].endswith(NONE_YET) == (not after["index"])
 
 
-@settings(deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(NAMES, st.data())
 def test_a_name_is_taken_while_it_is_there(present: Names, data: st.DataObject) -> None:
     """Whatever the form's names were when somebody opened it, or made a schedule with it."""

@@ -135,6 +135,7 @@ def test_the_ledger_counts_the_share_of_a_gpu(tmp_path: Path, monkeypatch: pytes
     assert dict(sql(tmp_path / "store", query))["split"] == 0
 
 
+@pytest.mark.slow
 def test_ray_gives_each_worker_its_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import ray
 

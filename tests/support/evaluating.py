@@ -25,9 +25,14 @@ def parameters(store: Path, settings: Mapping[str, Any], **given: Any) -> Evalua
     return evaluation("trial", settings, {"store": store, "runner": "serial", **given})
 
 
-def run(store: Path, settings: Mapping[str, Any], **given: Any) -> Evaluated:
+def evaluated(given: Evaluate) -> Evaluated:
+    """The outcome of an evaluation."""
     with without_catalog():
-        return graph(parameters(store, settings, **given)).run(run_serially)
+        return graph(given).run(run_serially)
+
+
+def run(store: Path, settings: Mapping[str, Any], **given: Any) -> Evaluated:
+    return evaluated(parameters(store, settings, **given))
 
 
 def values(store: Path, outcome: Evaluated, method: str) -> dict[str, float | None]:

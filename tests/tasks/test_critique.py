@@ -9,14 +9,12 @@ import pytest
 from configs.loading import ConfigError
 from flows.pipelines.evaluate import Evaluated
 from flows.pipelines.experiments import evaluation
-from flows.pipelines.graph import graph
-from flows.pipelines.run import run_serially
 from storage import schemas
 from tasks.critics.calibration import calibration_error
 from tasks.metrics.answers import is_right
 from tasks.report import read_report
 from tasks.reports.shown.notes import notes
-from tests.support.evaluating import copied
+from tests.support.evaluating import copied, evaluated
 from tests.support.indexing import contents, index, sql, table
 
 CORPUS = "synthetic:passages=120,questions=60,seed=3"
@@ -50,7 +48,7 @@ def store(indexed: Path, tmp_path: Path) -> Path:
 
 
 def run(store: Path, **settings: Any) -> Evaluated:
-    return graph(evaluation("trial", {**SETTINGS, **settings}, {"store": store, "runner": "serial"})).run(run_serially)
+    return evaluated(evaluation("trial", {**SETTINGS, **settings}, {"store": store, "runner": "serial"}))
 
 
 def rows(store: Path, name: str, method: str, columns: str = "*") -> list[tuple[Any, ...]]:

@@ -219,7 +219,9 @@ def test_questions_are_chosen_by_condition_and_seed(store: Path) -> None:
     every = {row[0] for row in sql(store, "SELECT question_id FROM questions")}
 
     def asked(**questions: Any) -> set[int]:
-        artifact = run(store, questions=questions).methods["none"]["ask"].artifact.split("/")[1]
+        alone = {"index": "test", "generate": FAKE, "methods": {"none": {"retrieve": None}}}
+        outcome = run(store, alone, questions=questions)
+        artifact = outcome.methods["none"]["ask"].artifact.split("/")[1]
         return {row[0] for row in sql(store, f"SELECT question_id FROM asked WHERE fingerprint = '{artifact}'")}
 
     few, more, other = asked(sample=5), asked(sample=20), asked(sample=20, seed=7)

@@ -10,9 +10,8 @@ from configs.loading import ConfigError
 from flows.cli.main import app
 from flows.pipelines.evaluate import Evaluated
 from flows.pipelines.experiments import evaluation
-from flows.pipelines.graph import graph
-from flows.pipelines.run import run_serially
 from tasks.registry import UnknownName
+from tests.support.evaluating import evaluated
 from tests.support.indexing import index, sql
 
 FIRST, LONGEST = "tests.support.further:First", "tests.support.further:Longest"
@@ -34,7 +33,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(store: Path, settings: dict[str, Any] = SETTINGS, **given: Any) -> Evaluated:
-    return graph(evaluation("trial", settings, {"store": store, "runner": "serial", **given})).run(run_serially)
+    return evaluated(evaluation("trial", settings, {"store": store, "runner": "serial", **given}))
 
 
 def test_stages_have_their_place_and_the_next_read_what_they_wrote(store: Path) -> None:

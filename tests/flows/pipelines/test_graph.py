@@ -80,22 +80,26 @@ def trial(store: Path, settings: dict[str, Any] = TWO) -> Evaluate:
     return evaluation("trial", settings, {"store": store, "runner": "serial"})
 
 
-@pytest.mark.usefixtures("flows_here")
-def test_a_command_builds_its_graph_once_and_computes_its_report_once(tmp_path: Path, counted: Any) -> None:
-    store, file = tmp_path / "store", tmp_path / "trial.yaml"
+@pytest.mark.parametrize("runner", ["serial", pytest.param("ray", marks=pytest.mark.slow)])
+def test_a_command_builds_its_graph_once_and_computes_its_report_once(
+    runner: str, tmp_path: Path, counted: Any, request: pytest.FixtureRequest
+) -> None:
+    if runner == "ray":
+        request.getfixturevalue("flows_here")
+    store, file, by = tmp_path / "store", tmp_path / "trial.yaml", ["--runner", runner]
     file.write_text(json.dumps(TWO))
     indexes = counted(index_pipeline, "index_stages")
     opened = counted(load, "parse_dataset")
-    invoke("index", SYNTHETIC, "--name", "test", "--store", store, *FAKE)
+    invoke("index", SYNTHETIC, "--name", "test", "--store", store, *FAKE, *by)
     assert (indexes.count, opened.count) == (1, 1)
-    assert "Nothing to do" in invoke("index", SYNTHETIC, "--name", "test", "--store", store, *FAKE)
+    assert "Nothing to do" in invoke("index", SYNTHETIC, "--name", "test", "--store", store, *FAKE, *by)
     assert (indexes.count, opened.count) == (2, 2)
 
     built = counted(evaluation_pipeline, "evaluation_stages")
     variants = counted(evaluation_pipeline, "with_indexes")
     read, written = counted(evaluation_pipeline, "read_report"), counted(evaluation_pipeline, "write_report")
     for runs in (1, 2):  # by the flow, and again where there is nothing to do
-        assert "naive" in invoke("evaluate", file, "--store", store)
+        assert "naive" in invoke("evaluate", file, "--store", store, *by)
         assert [each.count for each in (built, variants, read, written)] == [runs] * 4
 
 

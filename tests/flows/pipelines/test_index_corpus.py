@@ -112,7 +112,7 @@ def test_a_file_may_move_and_a_row_may_change_its_place(tmp_path: Path) -> None:
     assert old == new
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     st.lists(
         st.one_of(
@@ -120,7 +120,7 @@ def test_a_file_may_move_and_a_row_may_change_its_place(tmp_path: Path) -> None:
             st.fixed_dictionaries({"title": st.text(max_size=5)}),
             st.sampled_from([{"text": "The same text."}, {"text": "Another. One."}, 7, None]),
         ),
-        max_size=40,
+        max_size=20,
     ),
     st.integers(1, 7),
 )
@@ -200,7 +200,7 @@ def test_reading_a_source_goes_on_after_the_last_whole_run(tmp_path: Path, monke
 
 
 def test_two_runs_of_one_corpus_at_once(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "flows.cli", "index", "synthetic:passages=1200,questions=40,seed=3", "--name", "k"]
+    command = [sys.executable, "-m", "flows.cli", "index", "synthetic:passages=300,questions=40,seed=3", "--name", "k"]
     command += [
         "--runner",
         "serial",
@@ -208,6 +208,8 @@ def test_two_runs_of_one_corpus_at_once(tmp_path: Path) -> None:
         str(tmp_path),
         "--set",
         "encode.encoder=tests.support.fakes:HashEncoder",
+        "--set",
+        "load.shard_passages=30",
     ]
     both = [subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     assert [(process.communicate()[1], process.returncode)[1] for process in both] == [0, 0]
@@ -275,7 +277,8 @@ def test_whole_passages_need_no_split(tmp_path: Path) -> None:
 def test_several_datasets_are_one_corpus(tmp_path: Path) -> None:
     hotpot = real_data("hotpotqa/hotpot_train_sample100.json")
     wiki = real_data("2wikimultihopqa/corpus.json")
-    outcome = index(tmp_path, f"hotpotqa:{hotpot}", f"titletext:{wiki}", load={"shard_passages": 4096})
+    datasets = (f"hotpotqa:{hotpot}", f"titletext:{wiki}")
+    outcome = index(tmp_path, *datasets, load={"shard_passages": 4096}, encode={"units": ["passage"]})
     assert outcome.manifests[0].rows == {"passages": 994 + 6118, "questions": 100, "rejects": 1}
     # one of 2Wiki's passages is one of HotpotQA's, to the letter
     sources = dict(sql(tmp_path, "SELECT source, count(*) FROM passages GROUP BY 1"))

@@ -7,9 +7,7 @@ import pytest
 
 from configs.evaluation import Evaluate
 from flows.pipelines.experiments import evaluation, find
-from flows.pipelines.graph import graph
-from flows.pipelines.run import run_serially
-from tests.support.evaluating import values
+from tests.support.evaluating import evaluated, values
 from tests.support.indexing import index
 from tests.support.samples import SAMPLES
 
@@ -39,7 +37,7 @@ def test_a_task_is_scored_in_its_own_way_whatever_answers(store: Path, name: str
     minilm = {"refine": {"vectors": "index"}}  # the index has hashes for vectors
     asked = {"questions": {"dataset": f"{TASKS[name]}:{path}"}, "store": store, "runner": "serial"}
     parameters = experiment(name, **asked, **FAKES, **minilm)
-    outcome = graph(parameters).run(run_serially)
+    outcome = evaluated(parameters)
     right = "choice" if name in CLOSED else "accuracy"
     for method in parameters.methods:
         assert values(store, outcome, method.name)[right] is not None
@@ -56,7 +54,7 @@ def test_an_index_without_the_tasks_questions_says_so(store: Path, name: str) ->
     with pytest.raises(
         ValueError, match=rf"source LIKE '{TASKS[name]}:%'.*no question fulfils it; there are 10 of synth"
     ):
-        graph(parameters).run(run_serially)
+        evaluated(parameters)
 
 
 @pytest.mark.parametrize("name", TABLE_2)

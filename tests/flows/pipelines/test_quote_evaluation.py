@@ -164,12 +164,12 @@ def test_a_server_is_sent_nothing(store: Path, server: PaidServer) -> None:
 
 def test_a_server_that_was_asked_before_is_quoted_by_its_own_counts(store: Path, server: PaidServer) -> None:
     settings = paid(server)
-    evaluating.run(store, settings, questions={"sample": 40})
+    evaluating.run(store, settings, questions={"sample": 12})
     requests = len(server.prompts())
-    quoted = quote_evaluation(planned(store, settings, questions={"sample": 40, "seed": 7}))
+    quoted = quote_evaluation(planned(store, settings, questions={"sample": 12, "seed": 7}))
     assert len(server.prompts()) == requests
     assert any("characters a token (as earlier prompts)" in basis for basis in quoted.bases)
-    evaluating.run(store, settings, questions={"sample": 40, "seed": 7})
+    evaluating.run(store, settings, questions={"sample": 12, "seed": 7})
     pairs = ledger(store, Generate.name)
     assert len(pairs) == 4
     assert all(quoted_tokens == pytest.approx(tokens, rel=0.25) for quoted_tokens, tokens in pairs)

@@ -19,6 +19,7 @@ from storage.indexes.faiss_types import Recipe, efforts
 from storage.indexes.recall import Recall, chosen
 from tasks.registry import make
 from tasks.retrieve import Searcher
+from tests.support.evaluating import copied
 from tests.support.indexing import contents, index, reused, sql, table
 
 TYPES = get_args(IndexType)
@@ -129,11 +130,23 @@ def test_the_least_effort_that_is_enough_is_chosen(measured: dict[int, tuple[flo
     assert sure[best] >= min(target, max(sure.values()) - 0.0101)
 
 
+@pytest.fixture(scope="module")
+def encoded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with the vectors of 150 passages, and an index of another type than any here."""
+    store = tmp_path_factory.mktemp("encoded")
+    index(store, OF_EACH, name="fused", index={"layout": "fused"})
+    return store
+
+
+OF_EACH = "synthetic:passages=150,questions=5,seed=3"
+
+
 @pytest.mark.parametrize("kind", TYPES)
-def test_an_index_of_each_type_answers_and_tells_its_recall(tmp_path: Path, kind: str) -> None:
+def test_an_index_of_each_type_answers_and_tells_its_recall(encoded: Path, tmp_path: Path, kind: str) -> None:
+    tmp_path = copied(encoded, tmp_path / "store")
     outcome = index(
         tmp_path,
-        "synthetic:passages=150,questions=5,seed=3",
+        OF_EACH,
         index={"type": kind} | ({"pq_m": 16} if kind == "ivf_pq" else {}),
     )
     assert outcome.manifests[-1].rows["faiss"] == outcome.manifests[2].rows["vectors"]
@@ -156,19 +169,14 @@ def test_an_index_of_each_type_answers_and_tells_its_recall(tmp_path: Path, kind
 def test_the_recall_that_is_told_is_true(tmp_path: Path, layout: str) -> None:
     """Against the definition: probes' exact neighbours from the vectors, the index's from its files."""
     settings = {"type": "ivf_sq8", "layout": layout, "shard_mb": 1}
-    index(tmp_path, "synthetic:passages=900,questions=5,seed=3", index=settings, load={"shard_passages": 300})
+    corpus, given = "synthetic:passages=900,questions=5,seed=3", {"load": {"shard_passages": 300}}
+    index(tmp_path, corpus, index=settings, **given)
     (folder,) = (tmp_path / "faiss").iterdir()
+    index(tmp_path, corpus, name="flat", index={"layout": layout}, **given)
     for unit in ("sentence", "passage"):
         with np.load(folder / f"{unit}.probes.npz") as probes:
             asked, queries = probes["ids"], probes["queries"]
-        flat = index(
-            tmp_path,
-            "synthetic:passages=900,questions=5,seed=3",
-            name="flat",
-            index={"layout": layout},
-            load={"shard_passages": 300},
-        )
-        exact_shards = Searcher.named(tmp_path, flat.run.name).index.faiss[unit]
+        exact_shards = Searcher.named(tmp_path, "flat").index.faiss[unit]
         shards = Searcher.named(tmp_path, "test").index.faiss[unit]
         truth = search(exact_shards, queries, 11).ids.tolist()
         told = sql(tmp_path, f"SELECT effort, recall_at_10 FROM index_quality WHERE unit = '{unit}' AND probes > 0")

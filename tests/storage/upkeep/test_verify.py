@@ -12,14 +12,13 @@ from typer.testing import CliRunner
 
 from flows.cli.main import app
 from flows.pipelines.experiments import evaluation
-from flows.pipelines.graph import graph
-from flows.pipelines.run import run_serially
 from storage import files
 from storage.artifacts import Artifact
 from storage.upkeep import inventory
 from storage.upkeep.verify import Fault, verify, verify_records
 from tasks.registry import METHODS
 from tests.support.damage import flip
+from tests.support.evaluating import evaluated
 from tests.support.indexing import contents, index, sql
 
 CORPUS = "synthetic:passages=400,questions=20,seed=3"
@@ -75,7 +74,7 @@ def test_every_byte_of_an_index_is_verified(tmp_path: Path, kind: str) -> None:
 
 def test_every_byte_of_an_evaluation_is_verified(tmp_path: Path) -> None:
     index(tmp_path, CORPUS, bm25=KEYWORDS, load={"shard_passages": 200})
-    graph(evaluation("trial", EVALUATION, {"store": tmp_path, "runner": "serial"})).run(run_serially)
+    evaluated(evaluation("trial", EVALUATION, {"store": tmp_path, "runner": "serial"}))
     assert {"asked", "hits", "candidates", "scores"} <= {artifact.table for artifact, _ in belonging(tmp_path)}
     assert_every_byte_counts(tmp_path)
 
@@ -104,7 +103,7 @@ def test_what_verify_saw_damaged_of_an_evaluation_is_made_anew_by_its_command(tm
     """With its size and date kept, nobody but verify sees it: a run that is done opens nothing."""
     index(tmp_path, CORPUS, bm25=KEYWORDS)
     plan = evaluation("trial", EVALUATION, {"store": tmp_path, "runner": "serial"})
-    graph(plan).run(run_serially)
+    evaluated(plan)
     whole = contents(tmp_path)
     path = next(tmp_path.glob("candidates/*/00000.parquet"))
     flip(path)
@@ -113,6 +112,6 @@ def test_what_verify_saw_damaged_of_an_evaluation_is_made_anew_by_its_command(tm
     assert re.search(r"the command of run \S+ \(evaluate trial\) again makes it anew", done.output)
     if f"rm {path}" in done.output:  # it was changed within the last second, which is not remembered
         path.unlink()
-    graph(plan).run(run_serially)
+    evaluated(plan)
     assert contents(tmp_path) == whole
     assert "No fault" in CliRunner().invoke(app, ["store", "verify", "--store", str(tmp_path)]).output

@@ -11,8 +11,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from configs.evaluation import CritiqueConfig, GenerateConfig
 from configs.loading import ConfigError
 from flows.pipelines.experiments import evaluation
-from flows.pipelines.graph import graph
-from flows.pipelines.run import run_serially
 from tasks.critics.base import Candidate
 from tasks.critics.reflection import Reflection
 from tasks.generators.base import Prompt
@@ -29,6 +27,7 @@ from tasks.generators.self_rag import (
 from tasks.models.engines.base import EngineUnavailable
 from tasks.registry import make
 from tests.support import tiny_models
+from tests.support.evaluating import evaluated
 from tests.support.indexing import index, sql
 
 TOKENS = (*RETRIEVAL, *RELEVANCE, *SUPPORT, *UTILITY, *OTHERS)
@@ -147,7 +146,7 @@ def test_an_evaluation_with_reflection_on_demand(store: Path, selfrag: Path) -> 
             name: {"generate": {"retrieval": name, "threshold": threshold}} for name in ("always", "never", "adaptive")
         },
     }
-    outcome = graph(evaluation("trial", settings, {"store": store, "runner": "serial"})).run(run_serially)
+    outcome = evaluated(evaluation("trial", settings, {"store": store, "runner": "serial"}))
     counts = {name: each["generate"].rows["candidates"] for name, each in outcome.methods.items()}
     assert counts == {"always": 24, "never": 8, "adaptive": 4 * 3 + 4}
     rows = sql(

@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows.pipelines.experiments import evaluation
-from flows.pipelines.graph import graph
-from flows.pipelines.run import run_serially
 from tasks.encoders.minilm import MiniLM
 from tasks.refiners.base import Hit, Vectors
 from tasks.refiners.mmr import Mmr, mmr
+from tests.support.evaluating import evaluated
 from tests.support.fakes import HashEncoder
 from tests.support.indexing import index, sql
 
@@ -99,7 +98,7 @@ def test_the_vectors_are_those_of_the_index(store: Path, retrieve: dict[str, Any
     config |= {"refine": {"text": text, "mmr_lambda": 0.6}, "score": {"metrics": ["tokens"]}}
     name = f"{retrieve['retriever']}-{text}"
     parameters = evaluation(name, config, {"store": store, "runner": "serial", "questions": {"sample": 20}})
-    outcome = graph(parameters).run(run_serially)
+    outcome = evaluated(parameters)
 
     def contexts(method: str) -> dict[str, list[str]]:
         fingerprint = outcome.methods[method]["refine"].artifact.partition("/")[2]

@@ -9,18 +9,16 @@ from typer.testing import CliRunner
 
 from configs.evaluation import Evaluate
 from configs.loading import ConfigError
-from configs.paper import Figure, Ours, Paper, paper_of
+from configs.paper import Figure, Ours, Paper, paper_of, papers
 from flows.cli.main import app
 from flows.pipelines.experiments import evaluation, find, names
-from flows.pipelines.graph import graph
-from flows.pipelines.run import run_serially
 from storage.indexes.opened import IndexMismatch
 from tasks.report import read_report, write_report
 from tasks.reports.contents import Report
 from tasks.reports.differences import opponents
 from tasks.reports.papers import beside, conditions
 from tasks.reports.shown.notes import notes
-from tests.support.evaluating import copied
+from tests.support.evaluating import copied, evaluated
 from tests.support.indexing import index
 
 CORPUS = "synthetic:passages=120,questions=60,seed=3"
@@ -38,6 +36,7 @@ TWO: dict[str, Any] = {
 def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = tmp_path_factory.mktemp("indexed")
     index(store, CORPUS, bm25={"enabled": True}, encode={"context": "passage", "text": "unit"})
+    report(store)  # most tests begin with it: in their copies of the store it is done
     return store
 
 
@@ -48,7 +47,7 @@ def store(indexed: Path, tmp_path: Path) -> Path:
 
 def report(store: Path, settings: dict[str, Any] = TWO, name: str = "trial", **given: Any) -> Report:
     parameters = evaluation(name, settings, {"store": store, "runner": "serial", **given})
-    return read_report(store, graph(parameters).run(run_serially).run)
+    return read_report(store, evaluated(parameters).run)
 
 
 def command(*arguments: str) -> tuple[int, str]:
@@ -259,7 +258,7 @@ def test_every_experiment_names_methods_that_it_has(name: str) -> None:
 
 
 def test_every_repeated_experiment_is_there() -> None:
-    for paper in filter(None, map(paper_of, {name for name in names() if "/" in name})):
+    for paper in papers().values():
         assert paper.experiments.keys() <= set(names())
 
 

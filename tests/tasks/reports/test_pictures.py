@@ -11,8 +11,6 @@ import pytest
 from configs.evaluation import Evaluate
 from flows.pipelines.evaluate import Evaluated
 from flows.pipelines.experiments import evaluation
-from flows.pipelines.graph import graph
-from flows.pipelines.run import run_serially
 from tasks.refiners.base import Vectors
 from tasks.refiners.mmr import mmr
 from tasks.report import read_report, write_report
@@ -21,6 +19,7 @@ from tasks.reports.examples import choice, context_map
 from tasks.reports.plots.candidates import candidates_in_the_plane
 from tasks.reports.plots.contexts import contexts_in_two_dimensions, embedded
 from tasks.reports.plots.refiners import quality_by_refiner
+from tests.support.evaluating import evaluated
 from tests.support.indexing import index, sql
 from tests.support.reports import report, summaries
 
@@ -39,7 +38,7 @@ SETTINGS = {
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Evaluated, Report]:
     store = tmp_path_factory.mktemp("store")
     index(store, "synthetic:passages=120,questions=40,seed=3")
-    outcome = graph(evaluation("trial", SETTINGS, {"store": store, "runner": "serial"})).run(run_serially)
+    outcome = evaluated(evaluation("trial", SETTINGS, {"store": store, "runner": "serial"}))
     return store, outcome, read_report(store, outcome.run)
 
 

@@ -3,11 +3,10 @@
 from pathlib import Path
 
 from flows.pipelines.experiments import evaluation, find
-from flows.pipelines.graph import graph
-from flows.pipelines.run import run_serially
 from tasks.report import read_report
 from tasks.reports.plots.conditions import where_it_pays
 from tasks.reports.plots.list import drawn
+from tests.support.evaluating import evaluated
 from tests.support.indexing import index
 from tests.support.reports import three
 
@@ -16,7 +15,7 @@ def test_differences_are_told_by_what_questions_are_like(tmp_path: Path) -> None
     index(tmp_path, "synthetic:passages=120,questions=60,seed=3")
     fake = {"generate": {"generator": "tests.support.fakes:FirstWords"}}
     given = {"store": tmp_path, "runner": "serial", "index": "test", **fake}
-    report = read_report(tmp_path, graph(evaluation(*find("paretorag/when"), given)).run(run_serially).run)
+    report = read_report(tmp_path, evaluated(evaluation(*find("paretorag/when"), given)).run)
     assert report.baseline() == "naive RAG, equal tokens"
     compared = {method.name: method.differences["accuracy"] for method in report.methods if method.against is not None}
     assert {each.method for each in report.among} == compared.keys()
