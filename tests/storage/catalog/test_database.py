@@ -331,7 +331,7 @@ sys.stdin.read()
 def test_readers_go_on_while_another_process_writes(store: Path, tmp_path: Path) -> None:
     reader = connect(store)
     before = reader.sql("SELECT count(*) FROM hits").fetchall()
-    index(store, CORPUS, encode={"context": "passage"})  # writes artifacts, and the catalog anew
+    graph(parameters(store, CORPUS, encode={"context": "passage"})).run(run_serially)  # writes the catalog anew too
     assert reader.sql("SELECT count(*) FROM hits").fetchall() == before
     reader.close()
     command = [sys.executable, "-c", WRITER, str(store / CATALOG)]
@@ -344,7 +344,6 @@ def test_readers_go_on_while_another_process_writes(store: Path, tmp_path: Path)
 
 def test_a_catalog_of_an_older_version_is_written_anew(tmp_path: Path) -> None:
     index(tmp_path)
-    (tmp_path / CATALOG).unlink()
     with duckdb.connect(str(tmp_path / CATALOG)) as connection:
         connection.execute("CREATE TABLE place AS SELECT ? AS root", [str(tmp_path.resolve())])
         connection.execute("CREATE TABLE artifacts (fingerprint VARCHAR, table_name VARCHAR)")

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from configs.loading import ConfigError
 from configs.schema import IndexConfig, IndexType, RetrieveConfig
+from flows.pipelines.graph import graph
+from flows.pipelines.run import run_serially
 from storage.artifacts import Artifact, ShardRecord
 from storage.files import checksum
 from storage.indexes import faiss_shards
@@ -20,7 +22,7 @@ from storage.indexes.recall import Recall, chosen
 from tasks.registry import make
 from tasks.retrieve import Searcher
 from tests.support.evaluating import copied
-from tests.support.indexing import contents, index, reused, sql, table
+from tests.support.indexing import contents, index, parameters, reused, sql, table
 
 TYPES = get_args(IndexType)
 LISTS = [kind for kind in TYPES if kind.startswith("ivf")]
@@ -132,9 +134,10 @@ def test_the_least_effort_that_is_enough_is_chosen(measured: dict[int, tuple[flo
 
 @pytest.fixture(scope="module")
 def encoded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with the vectors of 150 passages, and an index of another type than any here."""
+    """A store with the vectors of 150 passages, and no index."""
     store = tmp_path_factory.mktemp("encoded")
-    index(store, OF_EACH, name="fused", index={"layout": "fused"})
+    *before, _ = graph(parameters(store, OF_EACH)).stages
+    run_serially(before, "before")
     return store
 
 
