@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from flows.cli.main import app
+from flows.pipelines.experiments import find
 from storage.runs import read_runs
 from tasks.reports.shown.bars import bar
+from tests.support.real_model import smollm2_directory
 
 TOWNS = ("Velmar", "Ostrad", "Quill", "Brem", "Tassin", "Lorn", "Pevek", "Ister", "Murn", "Galt", "Sorrel", "Wick")
 
@@ -46,6 +48,7 @@ def demo(store: Path) -> str:
 def test_the_demo_and_the_commands_it_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run twice, and then what it prints; test_wheel.py runs it on the manual."""
     monkeypatch.setattr("flows.cli.demo.CORPUS", corpus(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # without SmolLM2, whatever this user has
     store = tmp_path / "store"
     first, again = demo(store), demo(store)
     assert "Nothing to do: every artifact was there already." in again
@@ -59,6 +62,21 @@ def test_the_demo_and_the_commands_it_prints(tmp_path: Path, monkeypatch: pytest
     assert Path(page).read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert "test half (the data set's own halves)" in " ".join(first.split())
     assert "█" in first
+
+
+@pytest.mark.llm
+def test_with_smollm2_the_table_has_sparse_rag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    smollm2_directory()
+    monkeypatch.setattr("flows.cli.demo.CORPUS", corpus(tmp_path))
+    output = demo(tmp_path / "store")
+    assert ["evaluate", "quickstart_sparse_rag"] in [words[:2] for words in printed(output)]
+    assert "Sparse RAG (SmolLM2)" in output
+
+
+def test_the_experiment_with_sparse_rag_is_quickstart_and_one_method() -> None:
+    (_, alone), (_, whole) = find("quickstart"), find("quickstart_sparse_rag")
+    assert whole["methods"].pop("Sparse RAG (SmolLM2)")
+    assert {**whole, "about": ""} == {**alone, "about": ""}
 
 
 @given(st.floats(-1, 2), st.floats(-1, 2), st.integers(1, 40))
