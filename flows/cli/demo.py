@@ -40,7 +40,8 @@ def demo(
     The text is the manual that every Python carries, with 226 questions. Before each step stands the command that does
     it. Settings are chosen on one half of the questions, figures are those of the other. A second run finds everything
     in the store and ends in seconds. One process does the work: for so little, Prefect and Ray take longer to start.
-    Where SmolLM2 is on this machine (`vitalfew models get smollm2`), Sparse RAG is in the table too: MINUTES more.
+    Where SmolLM2 is on this machine (`vitalfew models get smollm2`), Sparse RAG is in the table too, and takes the
+    most time.
 
         vitalfew demo --store store
     """
