@@ -43,6 +43,25 @@ class ArticleOptions(TrainConfig):
     check_questions: int = Field(300, ge=1, description="Questions asked after every pass, to choose the best weights.")
 
 
+class CollectConfig(Section):
+    """How questions with what was retrieved for them become examples with an evidence text (Oreo)."""
+
+    kind: ClassVar[str] = "collector"
+
+    collector: str = Field("oracle", description="A collector of `vitalfew methods`, or module:Class.")
+    top_k: int = Field(5, ge=1, description="Chunks of an example: hits passed on, at most.")
+    titles: bool = Field(True, description="Whether chunks are shown with their passages' titles before them.")
+    question_tokens: int = Field(
+        96, ge=1, description="Words and punctuation marks of a question, at most: a longer one gives no example."
+    )
+    target_tokens: int = Field(
+        300, ge=1, description="Words and punctuation marks of an evidence text, at most: a longer one is left out."
+    )
+    held_out: int = Field(12, ge=1, description="Articles that are kept out of training altogether, for the card.")
+    choosing: int = Field(3, ge=1, description="Other articles, which decide which weights are best.")
+    seed: int = Field(100, description="Seed of the choice of those articles.")
+
+
 class TrainModel(Execution):
     """Parameters of the flow `train`."""
 

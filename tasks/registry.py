@@ -111,6 +111,7 @@ METHODS: dict[str, dict[str, str]] = {
         "title": "tasks.labellers.title:Title",
         "two_round": "tasks.labellers.two_round:TwoRound",
     },
+    "collector": {"oracle": "tasks.collectors.oracle:Oracle", "llm": "tasks.collectors.llm:Llm"},
     # Further stages of an evaluation (tasks/stage.py, FurtherStage): none is bundled.
     "stage": {},
     "trainer": {

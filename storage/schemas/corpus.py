@@ -59,7 +59,7 @@ REJECTS = table(
     [
         column("stage", pa.string(), "stage that could not use the row"),
         column("source", pa.string(), "dataset, FORMAT:FILE"),
-        column("offset", pa.int64(), "line or record number in the source, from 1"),
+        column("offset", pa.int64(), "line or record number in the source, from 1; of a question: its question_id"),
         column("reason", pa.string(), "machine-readable reason"),
         column("detail", pa.string(), "the reason in words"),
     ],

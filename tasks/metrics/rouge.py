@@ -14,7 +14,7 @@ from typing import Any
 
 from tasks.metrics.answers import JUDGED
 from tasks.metrics.base import Case, Column, MetricOptions, PerQuestion, Values, judged
-from tasks.models.punkt import ABBREVIATIONS, STARTERS, Sentences
+from tasks.models.punkt import untrained
 
 _COLUMNS = {
     "rougeL": Column("rouge_l", "ROUGE-L", needs=JUDGED),
@@ -28,15 +28,7 @@ class Rouge(PerQuestion):
 
     def __init__(self, options: MetricOptions) -> None:
         super().__init__(options)
-        self.splitter = Sentences(
-            {
-                "source": "none",
-                "abbreviations": sorted(ABBREVIATIONS),
-                "collocations": [],
-                "sentence_starters": sorted(STARTERS),
-                "orthography": {},
-            }
-        )
+        self.splitter = untrained()
 
     @cached_property
     def _tokenizer(self) -> Any:

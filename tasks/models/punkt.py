@@ -248,6 +248,19 @@ class Sentences:
         return ends
 
 
+def untrained() -> Sentences:
+    """With Punkt's rules and the abbreviations of this module alone, so that a text is split alike in every corpus."""
+    return Sentences(
+        {
+            "source": "none",
+            "abbreviations": sorted(ABBREVIATIONS),
+            "collocations": [],
+            "sentence_starters": sorted(STARTERS),
+            "orthography": {},
+        }
+    )
+
+
 def _make_room(decisions: dict[Any, bool]) -> None:
     if len(decisions) >= CACHED_DECISIONS:
         decisions.clear()

@@ -123,17 +123,20 @@ def _sample(passages: Iterable[Passage]) -> Iterator[str]:
         left -= len(passage.text)
 
 
-def split_articles(articles: Iterable[str], held_out: int, choosing: int, seed: int) -> tuple[list[str], list[str]]:
+def split_articles(
+    articles: Iterable[str], held_out: int, choosing: int, seed: int, section: str = ""
+) -> tuple[list[str], list[str]]:
     """Titles of the articles that are held out of the training, and of the articles that choose the weights.
 
-    `articles`: titles of those with questions, in any order and repeated or not. Raises InputError if too few are left
-    to learn from.
+    `articles`: titles of those with questions, in any order and repeated or not; `section`: of the settings, for the
+    message. Raises InputError if too few are left to learn from.
     """
     titles = sorted(set(articles))
     if len(titles) <= held_out + choosing:
+        path = f"{section}." if section else ""
         raise InputError(
             f"{len(titles)} articles with questions, of which {held_out} are held out and {choosing} choose the "
-            "weights: none is left to learn from. Say --set held_out=1 choosing=1, or name more data"
+            f"weights: none is left to learn from. Say --set {path}held_out=1 {path}choosing=1, or name more data"
         )
     random.Random(seed).shuffle(titles)
     return sorted(titles[:held_out]), sorted(titles[held_out : held_out + choosing])

@@ -1,0 +1,212 @@
+"""collect: hits → `gold_contexts`, `oreo_examples`, `rejects`: evidence texts for Oreo to learn to write.
+
+A collector writes a text for every question, which is curated (tasks/collectors/curation.py). Every question becomes an
+example or a reject: asked = examples + rejects. Examples are split by the article of the question's first gold passage,
+as for the reader: the same settings on the same articles hold the same ones out. No chunk of an example to learn from
+comes from an article that is held out or chooses.
+"""
+
+from collections.abc import Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from configs.training import CollectConfig
+from storage import files, schemas
+from storage.artifacts import Artifact, Manifest
+from storage.ids import shard_of
+from storage.indexes.units import Units
+from tasks.collectors.base import Case, Chunk, Collector
+from tasks.collectors.curation import KEPT, REASONS, Attempt, collected, unfit
+from tasks.datasets.base import InputError
+from tasks.registry import make, with_options
+from tasks.stage import Progress, RowsLost, ShardResult, Stage
+from tasks.trainers.articles import split_articles
+
+LEARN, CHOOSE, HELD_OUT = "learn", "choose", "held_out"
+_HIT = ("question_id", "passage_id", "start", "end", "title", "text")
+
+
+class Collect(Stage):
+    """Stage `collect` over the hits of a method, by one collector."""
+
+    name: ClassVar[str] = "collect"
+    table: ClassVar[str] = "oreo_examples"
+    section: ClassVar[str] = "collect"
+    role: ClassVar[str | None] = "collector"
+
+    def __init__(self, store: Path, asked: Artifact, hits: Artifact, passages: Artifact, config: CollectConfig) -> None:
+        """`passages`: the load artifact of the index that was searched. Raises UnknownName, ConfigError, and what the
+        collector's constructor raises."""
+        options = with_options(config, self.section)
+        self.collector: Collector = make(options, self.section)
+        super().__init__(store, {"asked": asked, "hits": hits, "passages": passages}, options)
+        self.num_gpus = 1.0 if self.collector.uses_gpu else 0.0
+        self.workers = self.collector.workers
+        self._split_file = self.artifact.file("split.json")
+
+    config: CollectConfig
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A worker constructs its own collector: a model is not pickled.
+        return {name: value for name, value in vars(self).items() if name != "collector"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.collector = make(self.config, self.section)
+
+    def config_identity(self) -> dict[str, Any]:
+        return self.config.identity()
+
+    def method_identity(self) -> dict[str, Any]:
+        return self.collector.identity()
+
+    def shards(self) -> list[int]:
+        return [record.shard for record in self.inputs["hits"].completed().shards]
+
+    def total_rows(self) -> int:
+        return self.inputs["asked"].completed().rows["asked"]
+
+    def prepare(self, progress: Progress) -> None:
+        """Split the articles. Raises InputError if they are too few."""
+        asked, options = self.inputs["asked"], self.config
+        titles = _Titles(self.inputs["passages"])
+        gold = [row for shard in self.shards() for row in asked.read(shard, columns=["gold_passages"]).to_pylist()]
+        articles = {titles.of(row["gold_passages"]) for row in gold} - {""}
+        split = split_articles(articles, options.held_out, options.choosing, options.seed, self.section)
+        files.write_json(self._split_file, dict(zip((HELD_OUT, CHOOSE), split, strict=True)))
+
+    def prepared(self) -> list[Path]:
+        return [self._split_file]
+
+    def work(self, shard: int, progress: Progress) -> ShardResult:
+        asked = self.inputs["asked"].read(shard).to_pylist()
+        kinds = self._kinds([row["gold_passages"] for row in asked])
+        cases = self._cases(shard, asked, kinds)
+        reasons = [unfit(case, self.config.question_tokens) for case in cases]
+        due = [number for number, reason in enumerate(reasons) if not reason]
+        tokens = 0
+
+        def tick(questions: int, computed: int) -> None:
+            nonlocal tokens
+            tokens += computed
+            progress(questions, computed)
+
+        progress(len(cases) - len(due), 0)
+        made = collected(self.collector, [cases[number] for number in due], self.config.target_tokens, tick)
+        attempts = dict(zip(due, made, strict=True))
+        contexts, examples, rejects = [], [], []
+        for number, row in enumerate(asked):
+            own = attempts.get(number, [])
+            contexts += [self._context(row["question_id"], place, one) for place, one in enumerate(own)]
+            reason = own[-1].verdict if own else reasons[number]
+            if reason == KEPT:
+                examples.append(self._example(row, cases[number], own, kinds[number]))
+            else:
+                rejects.append(self._reject(row, reason, own))
+        return ShardResult(
+            len(asked),
+            {
+                self.table: pa.Table.from_pylist(examples, schemas.OREO_EXAMPLES),
+                "gold_contexts": pa.Table.from_pylist(contexts, schemas.GOLD_CONTEXTS),
+                "rejects": pa.Table.from_pylist(rejects, schemas.REJECTS),
+            },
+            tokens=tokens,
+            notes={reason: sum(row["reason"] == reason for row in rejects) for reason in REASONS},
+        )
+
+    def _kinds(self, gold: list[list[int]]) -> list[str]:
+        """Of every question, by its gold passages: learn, choose or held_out."""
+        titles, split = _Titles(self.inputs["passages"]), self._split()
+        articles = [titles.of(passages) for passages in gold]
+        return [next((kind for kind, unseen in split.items() if article in unseen), LEARN) for article in articles]
+
+    def _split(self) -> dict[str, list[str]]:
+        """The titles of the articles that are not learnt from."""
+        split = files.read_json(self.prepared_file(self._split_file))
+        return {kind: split[kind] for kind in (HELD_OUT, CHOOSE)}
+
+    def _cases(self, shard: int, asked: list[dict[str, Any]], kinds: list[str]) -> list[Case]:
+        """The questions with the first of their hits; those to learn from without hits of unseen articles."""
+        hits = self.inputs["hits"].read(shard, columns=list(_HIT)).to_pylist()
+        of_question = {number: [*rows] for number, rows in groupby(hits, key=lambda row: row["question_id"])}
+        unseen = {
+            title for titles in files.read_json(self.prepared_file(self._split_file)).values() for title in titles
+        }
+        cases = []
+        for row, kind in zip(asked, kinds, strict=True):
+            own = [
+                hit for hit in of_question.get(row["question_id"], []) if kind != LEARN or hit["title"] not in unseen
+            ]
+            facts = tuple((fact["passage_id"], fact["start"], fact["end"]) for fact in row["supporting_facts"])
+            chunks = tuple(map(self._chunk, own[: self.config.top_k]))
+            cases.append(Case(row["text"], tuple(row["answers"]), chunks, facts))
+        return cases
+
+    def _chunk(self, hit: Mapping[str, Any]) -> Chunk:
+        title = hit["title"] if self.config.titles else ""
+        return Chunk(hit["passage_id"], hit["start"], hit["end"], title, hit["text"])
+
+    def _context(self, question_id: int, number: int, attempt: Attempt) -> dict[str, Any]:
+        """A row of `gold_contexts`."""
+        output = attempt.output
+        return {
+            "question_id": question_id,
+            "attempt": number,
+            "text": output.text,
+            "verdict": attempt.verdict,
+            "collector": self.config.collector,
+            "tokens": output.tokens,
+            "seconds": output.seconds,
+            "error": output.error,
+        }
+
+    @staticmethod
+    def _example(row: Mapping[str, Any], case: Case, attempts: list[Attempt], kind: str) -> dict[str, Any]:
+        """A row of `oreo_examples`."""
+        output = attempts[-1].output
+        chunks = [{"passage_id": one.passage_id, "title": one.title, "text": one.text} for one in case.chunks]
+        return {
+            "question_id": row["question_id"],
+            "question": case.question,
+            "answers": list(case.answers),
+            "chunks": chunks,
+            "target": output.text,
+            "copied": [run._asdict() for run in output.copied],
+            "attempt": len(attempts) - 1,
+            "split": kind,
+        }
+
+    def _reject(self, row: Mapping[str, Any], reason: str, attempts: list[Attempt]) -> dict[str, Any]:
+        """A row of `rejects`."""
+        error = attempts[-1].output.error if attempts else ""
+        place = {"stage": self.name, "source": row["source"], "offset": row["question_id"]}
+        return {**place, "reason": reason, "detail": error or REASONS[reason]}
+
+    def check(self, manifest: Manifest) -> None:
+        """Raises InputError where no example is left, with the counts of the reasons."""
+        kept, rejected = manifest.rows[self.table], manifest.rows["rejects"]
+        if manifest.rows_in != kept + rejected:
+            raise RowsLost(f"collect read {manifest.rows_in} questions and wrote {kept} examples, {rejected} rejects")
+        if not kept:
+            counts = {reason: sum(record.notes[reason] for record in manifest.shards) for reason in REASONS}
+            why = ", ".join(f"{count} {reason}" for reason, count in counts.items() if count)
+            raise InputError(f"collect: none of {rejected} questions became an example: {why}")
+
+
+class _Titles:
+    """The titles of passages of the corpus."""
+
+    def __init__(self, load: Artifact) -> None:
+        self.units, self.shards = Units({"passages": load}), len(load.completed().shards)
+
+    def of(self, passages: list[int]) -> str:
+        """Of the first of these passages; '' where there is none, or the corpus lacks it."""
+        if not passages:
+            return ""
+        shard = int(shard_of(np.array(passages[0], np.int64), self.shards))
+        row = self.units.find_passage(shard, passages[0])
+        return str(row["title"]) if row else ""

@@ -1,0 +1,69 @@
+"""Curation: what is kept, and which of a text's words are the chunks' own."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.collectors.base import Case, Chunk
+from tasks.collectors.curation import aligned, named, unfit, verdict, words
+from tasks.collectors.oracle import clauses
+from tasks.models.copied import Run, joined, rendered, trimmed
+
+CHUNK = Chunk(1, 0, 60, "Velmar", "The mill was built in 1742 by Ada Norrin, near the river.")
+CASE = Case("Who built the mill?", ("Ada Norrin",), (CHUNK,))
+TEXTS = st.lists(st.text("ab c,.;(", min_size=1, max_size=30), min_size=1, max_size=4)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Ada Norrin built it in 1742.", "kept"),
+        ("Velmar has a mill of Ada Norrin", "kept"),
+        ("[unknown]", "unknown"),
+        ("  ", "empty"),
+        ("It was built in 1742.", "answer_not_in_output"),
+        ("Ada Norrin built it in 1743.", "ungrounded"),
+        ("The mill of Ada Norrin is in Kessin.", "ungrounded"),
+        ("Ada Norrin " * 60, "over_long"),
+    ],
+)
+def test_what_is_kept(text: str, expected: str) -> None:
+    assert verdict(CASE, text, 100) == expected
+
+
+def test_cases_about_which_nobody_is_asked() -> None:
+    assert unfit(CASE, 96) == ""
+    assert unfit(CASE, 3) == "over_long"
+    assert unfit(Case("Who?", ("Ada",), ()), 96) == "no_hits"
+    assert unfit(Case("Who?", ("Tomas",), (CHUNK,)), 96) == "answer_not_in_chunks"
+
+
+def test_names_are_spelled_with_a_capital_within_a_sentence() -> None:
+    assert named("When Ada came. The mill of 1742 was Velmar's.") == {"ada", "1742", "velmar"}
+
+
+def test_a_text_in_the_words_of_the_chunks_is_aligned() -> None:
+    shown = [CHUNK.shown, "Kessin: A river."]
+    runs = aligned("Ada Norrin, near the river: the mill was built in 1742", shown)
+    assert [shown[run.chunk][run.start : run.end] for run in runs] == [
+        "Ada Norrin, near the river", "The mill was built in 1742",
+    ]  # fmt: skip
+    assert aligned("Somebody else altogether", shown) == ()
+
+
+@given(TEXTS, st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30), st.integers(0, 30)), max_size=4))
+def test_what_is_rendered_consists_of_words_of_the_texts(texts: list[str], drawn: list[tuple[int, int, int]]) -> None:
+    runs = [Run(chunk, min(ends), max(ends)) for chunk, *ends in drawn if chunk < len(texts)]
+    own = [run for one in joined(texts, runs) if (run := trimmed(texts, one))]
+    letters = "".join(rendered(texts, own).replace(".", "").split())
+    assert letters == "".join("".join(texts[run.chunk][run.start : run.end].replace(".", "").split()) for run in own)
+
+
+@given(st.text("ab ,;:-()", max_size=40), st.sampled_from([("a, b",), ("b",), ("a (b",)]))
+def test_clauses_cover_a_sentence(text: str, answers: tuple[str, ...]) -> None:
+    parts = clauses(text, Run(0, 0, len(text)), answers)
+    assert "".join(text[part.start : part.end] for part in parts) == text
+
+
+def test_words_are_folded() -> None:
+    assert words("Ada's MILL") == {"ada", "s", "mill"}

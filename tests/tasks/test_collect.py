@@ -1,0 +1,135 @@
+"""The stage `collect`: every question becomes an example or a reject, and what is learnt from is curated."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from configs.evaluation import GenerateConfig, Questions
+from configs.schema import RetrieveConfig
+from configs.training import CollectConfig
+from storage import schemas
+from storage.artifacts import Artifact
+from storage.runs import find_index
+from tasks.ask import Ask
+from tasks.collect import Collect
+from tasks.datasets.base import InputError
+from tasks.generators.base import Generator, Prompt
+from tasks.models.copied import Run, rendered
+from tasks.models.engines.base import Completion, no_tick
+from tasks.retrieve import Retrieve
+from tests.support.indexing import index, sql
+from tests.support.towns import towns
+
+
+@pytest.fixture(scope="module")
+def retrieved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Artifact, Artifact, Artifact]:
+    """Questions, their hits by keywords, and the passages that were searched."""
+    store = tmp_path_factory.mktemp("store")
+    towns(store / "towns.json")
+    index(store, f"squad:{store / 'towns.json'}", bm25={"enabled": True})
+    named = find_index(store, "test")
+    passages = named.located(store)["passages"]
+    ask = Ask(store, passages, Questions(batch=5))
+    ask.run("test")
+    config = RetrieveConfig(retriever="bm25", top_k=4, unit="passage")
+    retrieve = Retrieve(store, ask.artifact, None, named, config)
+    retrieve.run("test")
+    return ask.artifact, retrieve.artifact, passages
+
+
+def collect(retrieved: tuple[Artifact, Artifact, Artifact], **settings: object) -> Collect:
+    given = {"held_out": 1, "choosing": 1, **settings}
+    stage = Collect(retrieved[0].store, *retrieved, CollectConfig.model_validate(given))
+    stage.run("test")
+    return stage
+
+
+COUNTS = """
+SELECT (SELECT count(*) FROM asked), (SELECT count(*) FROM oreo_examples WHERE fingerprint = '{0}'),
+       (SELECT count(*) FROM rejects WHERE fingerprint = '{0}')
+"""
+
+
+def test_the_oracle_keeps_the_clause_with_the_answer(retrieved: tuple[Artifact, Artifact, Artifact]) -> None:
+    stage = collect(retrieved)
+    store = retrieved[0].store
+    rows = [row for shard in stage.shards() for row in stage.artifact.read(shard).to_pylist()]
+    assert stage.artifact.read(0).schema.equals(schemas.OREO_EXAMPLES)
+    for row in rows:
+        shown = [f"{chunk['title']}: {chunk['text']}" for chunk in row["chunks"]]
+        assert row["target"] == rendered(shown, [Run(**run) for run in row["copied"]])
+        assert row["answers"][0] in row["target"]
+        assert len(row["target"]) < len(shown[0])
+    asked, examples, rejects = sql(store, COUNTS.format(stage.artifact.fingerprint))[0]
+    assert asked - examples - rejects == 0
+    assert examples == len(rows) > 6
+
+
+def test_articles_are_held_out(retrieved: tuple[Artifact, Artifact, Artifact]) -> None:
+    stage = collect(retrieved)
+    rows = [row for shard in stage.shards() for row in stage.artifact.read(shard).to_pylist()]
+    assert {row["split"] for row in rows} == {"learn", "choose", "held_out"}
+    split = json.loads(stage.prepared()[0].read_text())
+    unseen = {*split["held_out"], *split["choose"]}
+    assert len(unseen) == 2
+    learnt = [chunk["title"] for row in rows if row["split"] == "learn" for chunk in row["chunks"]]
+    assert learnt
+    assert not unseen & {*learnt}
+
+
+class Hesitant(Generator):
+    """Says that it does not know, until it is told the answer; of Orrel it makes something up."""
+
+    Options = GenerateConfig
+    version = "1"
+    uses_gpu = False
+    workers = None
+
+    def __init__(self, options: GenerateConfig) -> None: ...
+
+    def identity(self) -> dict[str, str]:
+        return {"class": "Hesitant"}
+
+    def generate(self, prompts: Sequence[Prompt], tick: object = no_tick) -> list[Completion]:
+        return [Completion(self.reply(prompt.text), 7, 3, 0.5) for prompt in prompts]
+
+    def reply(self, text: str) -> str:
+        _, told, rest = text.partition("Right answer: ")
+        if not told:
+            return "[UNKNOWN]"
+        answer = rest.splitlines()[0]
+        if "Orrel?" in text:
+            return f"King Zorban says {answer}."
+        return f"It was built in {answer}." if "When" in text else "Nobody can say."
+
+
+def test_a_language_model_is_told_the_answer_where_it_does_not_know(
+    retrieved: tuple[Artifact, Artifact, Artifact],
+) -> None:
+    generator = {"generator": "tests.tasks.test_collect:Hesitant"}
+    stage = collect(retrieved, collector="llm", generator=generator, rounds=2)
+    store = retrieved[0].store
+    rows = [row for shard in stage.shards() for row in stage.artifact.read(shard).to_pylist()]
+    assert rows
+    assert {row["attempt"] for row in rows} == {1}
+    assert all(row["target"].startswith("It was built in") for row in rows)
+    contexts = [row for shard in stage.shards() for row in stage.artifact.read(shard, "gold_contexts").to_pylist()]
+    plain = [row for row in contexts if row["attempt"] == 0]
+    assert {row["verdict"] for row in plain} == {"unknown"}
+    assert max(row["attempt"] for row in contexts) == 2
+    reasons = {row["reason"] for shard in stage.shards() for row in stage.artifact.read(shard, "rejects").to_pylist()}
+    assert {"ungrounded", "answer_not_in_output"} <= reasons
+    asked, examples, rejects = sql(store, COUNTS.format(stage.artifact.fingerprint))[0]
+    assert asked - examples - rejects == 0
+
+
+def test_nothing_left_is_an_error_with_the_counts(retrieved: tuple[Artifact, Artifact, Artifact]) -> None:
+    with pytest.raises(InputError, match="none of 12 questions became an example: 12 over_long"):
+        collect(retrieved, question_tokens=2)
+
+
+def test_too_few_articles_name_the_setting(retrieved: tuple[Artifact, Artifact, Artifact], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"collect\.held_out=1"):
+        collect(retrieved, held_out=30)
