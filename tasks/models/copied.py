@@ -42,5 +42,5 @@ def joined(texts: Sequence[str], runs: Sequence[Run]) -> list[Run]:
 def rendered(texts: Sequence[str], runs: Sequence[Run]) -> str:
     """The runs with a blank between them, or ". " where a run lacks final punctuation."""
     parts = [texts[run.chunk][run.start : run.end] for run in runs]
-    ends = ["" if _FINAL.search(part) else "." for part in parts[:-1]]
-    return " ".join(part + end for part, end in zip(parts, [*ends, ""], strict=True))
+    ended = [part if _FINAL.search(part) else f"{part}." for part in parts[:-1]]
+    return " ".join([*ended, *parts[-1:]])
