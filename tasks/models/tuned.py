@@ -46,8 +46,8 @@ class TunedEncoder(nn.Module):
 
     types: ClassVar[int]
     """The number of token types in its input."""
-    outputs: ClassVar[int]
-    """Logits per token."""
+    outputs: ClassVar[int | None]
+    """Logits per token; None: as many as a state has numbers."""
 
     def __init__(self, base: Path, dtype: torch.dtype, dropout: float = 0.0) -> None:
         from transformers import AutoModel  # takes seconds, which a driver that loads no weights avoids
@@ -72,7 +72,7 @@ class TunedEncoder(nn.Module):
         self.encoder.embeddings.token_type_embeddings = nn.Embedding.from_pretrained(
             widened(types, self.types), freeze=False
         )
-        self.head = nn.Linear(types.shape[1], self.outputs)
+        self.head = nn.Linear(types.shape[1], self.outputs or types.shape[1])
 
     def logits(self, batch: Batch) -> Tensor:
         """The head's outputs for every token, float32 (n, longest, outputs)."""
@@ -91,7 +91,7 @@ class TunedEncoder(nn.Module):
             [row[:length] for row, length in zip(rows.tolist(), lengths, strict=True)]
             for rows in (batch.ids, batch.types)
         )
-        logits = torch.zeros((*batch.ids.shape, self.outputs))
+        logits = torch.zeros((*batch.ids.shape, self.head.out_features))
         logits[present] = self.head(packed(ids, types))
         return logits
 
