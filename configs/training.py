@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import Field, SerializeAsAny
 
-from configs.schema import Execution, LoadConfig
+from configs.evaluation import Questions
+from configs.schema import Execution, LoadConfig, RetrieveConfig
 from configs.section import NOT_IN_FINGERPRINT, Device, Precision, Section
 
 
@@ -73,3 +74,28 @@ class TrainModel(Execution):
     out: Path | None = Field(None, description="Directory that the finished model is copied to, with its card.")
     load: LoadConfig = LoadConfig()
     train: TrainConfig
+
+    @property
+    def trainings(self) -> list[TrainConfig]:
+        """The trainings, in their order."""
+        return [self.train]
+
+
+class TrainOreo(Execution):
+    """Parameters of the flow `train` for a recipe of Oreo's: questions on an index, and its trainings, each of which
+    begins with the weights of the one before."""
+
+    recipe: str = Field(description="The recipe's name, which is also the run's.")
+    index: str = Field(description="The named index that is searched; its data sets' questions are learnt from.")
+    questions: Questions = Questions()
+    retrieve: SerializeAsAny[RetrieveConfig] = RetrieveConfig(retriever="passage", top_k=5)
+    collect: SerializeAsAny[CollectConfig] = CollectConfig()
+    sft: SerializeAsAny[TrainConfig]
+    contrastive: SerializeAsAny[TrainConfig | None] = Field(None, description="null: no contrastive training.")
+    ppo: SerializeAsAny[TrainConfig | None] = Field(None, description="null: no reinforcement learning.")
+    out: Path | None = Field(None, description="Directory that the finished model is copied to, with its card.")
+
+    @property
+    def trainings(self) -> list[TrainConfig]:
+        """The trainings, in their order."""
+        return [config for config in (self.sft, self.contrastive, self.ppo) if config is not None]

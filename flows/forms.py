@@ -14,7 +14,7 @@ from configs.evaluation import Evaluate
 from configs.loading import build, merged, parse_assignments
 from configs.schema import ContextMode, IndexCorpus, IndexType, Layout, Place
 from configs.section import Config
-from configs.training import TrainModel
+from configs.training import TrainModel, TrainOreo
 from flows.choices import NameOf, OneOf
 from flows.pipelines import recipes
 from flows.pipelines.experiments import evaluation, find
@@ -161,19 +161,23 @@ class IndexForm(Form):
 
 
 class TrainForm(Form):
-    """A model is trained by a recipe. Recipe and data sets are enough."""
+    """A model is trained by a recipe. Recipe and data sets are enough; for oreo, recipe and index."""
 
     recipe: Annotated[str, OneOf("recipe")] = Field(description="The trainer and its settings.")
-    datasets: tuple[Source, ...] = Field(min_length=1, description="Data sets with the questions to learn from.")
+    datasets: tuple[Source, ...] = Field((), description="Data sets with the questions to learn from.")
+    index: Annotated[str | None, NameOf("index")] = Field(
+        None, description="For the recipe oreo: what is searched; the questions of its data sets are learnt from."
+    )
     passages: tuple[Source, ...] = Field((), description="More passages to learn from: distractors.")
     out: Path | None = Field(None, description="Directory that the finished model is copied to, with its card.")
     more: tuple[str, ...] = MORE
 
-    def training(self) -> TrainModel:
+    def training(self) -> TrainModel | TrainOreo:
         """The parameters of `train`. Raises ConfigError, which names the setting, and UnknownName."""
         given = {
             "datasets": _specifications(self.datasets),
             "passages": _specifications(self.passages),
+            **({"index": self.index} if self.index else {}),
             **self.model_dump(include={*Place.model_fields, "out"}),
         }
         return recipes.training(self.recipe, parse_assignments(self.more), given)

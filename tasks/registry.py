@@ -77,6 +77,7 @@ METHODS: dict[str, dict[str, str]] = {
         "rerank": "tasks.refiners.rerank:Rerank",
         "dslr": "tasks.refiners.dslr:Dslr",
         "provence": "tasks.refiners.provence:Provence",
+        "oreo": "tasks.refiners.oreo:Oreo",
         "recomp": "tasks.refiners.recomp:Recomp",
         "relevance": "tasks.refiners.relevance:Relevance",
         "llmlingua": "tasks.refiners.llmlingua:LLMLingua",
@@ -118,6 +119,9 @@ METHODS: dict[str, dict[str, str]] = {
         "reader": "tasks.trainers.reader:ReaderTrainer",
         "critic": "tasks.trainers.critic:CriticTrainer",
         "sparse_rag": "tasks.trainers.sparse_rag:SparseRagTrainer",
+        "oreo_sft": "tasks.trainers.oreo_sft:OreoSft",
+        "oreo_contrastive": "tasks.trainers.oreo_contrastive:OreoContrastive",
+        "oreo_ppo": "tasks.trainers.oreo_ppo:OreoPpo",
     },
     "metric": {
         "accuracy": "tasks.metrics.answers:Accuracy",

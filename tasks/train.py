@@ -50,10 +50,12 @@ class Train(Stage):
 
     def __init__(self, store: Path, questions: Artifact, passages: Artifact | None, config: TrainConfig) -> None:
         """Raises UnknownName, ConfigError, and the trainer's errors about its settings."""
-        options = with_options(config, "")
-        self.trainer: Trainer[Any] = make(options, "")
-        inputs = {"questions": questions} | ({"passages": passages} if passages else {})
-        super().__init__(store, inputs, options)
+        self._plan(store, {"questions": questions} | ({"passages": passages} if passages else {}), config)
+
+    def _plan(self, store: Path, inputs: Mapping[str, Artifact], config: TrainConfig) -> None:
+        options = with_options(config, self.section)
+        self.trainer: Trainer[Any] = make(options, self.section)
+        Stage.__init__(self, store, inputs, options)
         self.num_gpus = 1.0 if self.trainer.uses_gpu else 0.0
 
     config: TrainConfig
@@ -64,7 +66,7 @@ class Train(Stage):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self.trainer = make(self.config, "")
+        self.trainer = make(self.config, self.section)
 
     def config_identity(self) -> dict[str, Any]:
         return self.config.identity()
@@ -129,7 +131,7 @@ class Train(Stage):
             self._learn(position, rows, _Share(self._questions(), progress))
         return ShardResult(
             sum(row["rows"] for row in rows),
-            {self.table: pa.Table.from_pylist(rows, schemas.TRAINING_STEPS)},
+            {self.table: pa.Table.from_pylist(rows, schemas.TRAINING_STEPS), **_records(rows)},
             tokens=sum(row["tokens"] for row in rows),
         )
 
@@ -173,6 +175,7 @@ class Train(Stage):
             "lr": step.lr,
             "losses": list(step.losses.items()),
             "quality": None,
+            "records": {table: [dict(row) for row in records] for table, records in step.records.items()},
         }
 
     def _choose(self, position: Position, rows: list[dict[str, Any]]) -> None:
@@ -236,6 +239,53 @@ class Train(Stage):
         except (FileNotFoundError, files.DamagedRecord):
             return None
         return position if position.best < 0 or files.is_folder(self._pass(position.best)) else None
+
+
+class TrainOnExamples(Train):
+    """A training of Oreo's: its material is `oreo_examples`, and it begins with the weights of another training, if
+    that is given. A stage of its own name for each, so that they follow one another."""
+
+    def __init__(self, store: Path, examples: Artifact, earlier: Artifact | None, config: TrainConfig) -> None:
+        """`examples`: of the stage `collect`; `earlier`: a training. Raises as `Train` does."""
+        self._plan(store, {"examples": examples} | ({"weights": earlier} if earlier else {}), config)
+
+    def _questions(self) -> int:
+        return self.inputs["examples"].completed().rows["oreo_examples"]
+
+    def _tables(self) -> Tables:
+        earlier = self.inputs.get("weights")
+        weights = files.local(earlier.directory / WEIGHTS) if earlier else None
+        return Tables(examples=self._read("examples", "oreo_examples"), weights=weights)
+
+
+class TrainSft(TrainOnExamples):
+    """Stage `train_sft`: Oreo's supervised fine-tuning."""
+
+    name: ClassVar[str] = "train_sft"
+    section: ClassVar[str] = "sft"
+
+
+class TrainContrastive(TrainOnExamples):
+    """Stage `train_contrastive`: Oreo's contrastive multitask learning."""
+
+    name: ClassVar[str] = "train_contrastive"
+    section: ClassVar[str] = "contrastive"
+
+
+class TrainPpo(TrainOnExamples):
+    """Stage `train_ppo`: Oreo's reinforcement learning."""
+
+    name: ClassVar[str] = "train_ppo"
+    section: ClassVar[str] = "ppo"
+
+
+def _records(rows: Sequence[Mapping[str, Any]]) -> dict[str, pa.Table]:
+    """The further tables of steps."""
+    names = dict.fromkeys(name for row in rows for name in row["records"])
+    return {
+        name: pa.Table.from_pylist([one for row in rows for one in row["records"].get(name, [])], schemas.TABLES[name])
+        for name in names
+    }
 
 
 class _Share:

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from flows.pipelines.train import Trained
 
 DatasetsArgument = Annotated[
-    list[str], typer.Argument(metavar="DATASET", help="Questions to learn from: FORMAT:PATH?option=value.")
+    list[str] | None, typer.Argument(metavar="DATASET", help="Questions to learn from: FORMAT:PATH?option=value.")
+]
+IndexOption = Annotated[
+    str | None, typer.Option("--index", metavar="NAME", help="For oreo: learn from the questions of this index.")
 ]
 DirectoryOption = Annotated[
     Path | None, typer.Option("--out", metavar="DIR", help="Copy the finished model there, with its card.")
@@ -39,7 +42,8 @@ PassagesOption = Annotated[
 
 def train(
     recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe of configs/recipes, or FILE.yaml.")],
-    datasets: DatasetsArgument,
+    datasets: DatasetsArgument = None,
+    index: IndexOption = None,
     directory: DirectoryOption = None,
     passages: PassagesOption = None,
     store: StoreOption = DEFAULT_STORE,
@@ -55,17 +59,18 @@ def train(
 
         vitalfew train reader squad:dev-v1.1.json --out my-reader
         vitalfew train critic squad:dev-v1.1.json --set reader=my-reader --out my-critic
+        vitalfew train oreo --index squad --out my-oreo
     """
     prepare(verbose)
     with explained_errors():
         from tasks.registry import resolve
 
-        form = _form(recipe, datasets, passages or [], directory, store, assignments or [], workers)
+        form = _form(recipe, datasets or [], index, passages or [], directory, store, assignments or [], workers)
         parameters = form.training()
         if runner:
             parameters = parameters.model_copy(update={"runner": runner.value})
         trained = execute(parameters, lambda: partial(_flow, form))
-        trainer = resolve("trainer", parameters.train.trainer)
+        trainer = resolve("trainer", parameters.trainings[-1].trainer)
         show.trained(out, trained.artifact, trained.figures, trainer.headings)
         if len(trained.reused) == len(trained.manifests):
             out.print("Nothing to do: it was trained already.")
@@ -86,6 +91,7 @@ def _flow(form: "TrainForm", parameters: "TrainModel") -> "Trained":
 def _form(
     recipe: str,
     datasets: list[str],
+    index: str | None,
     passages: list[str],
     directory: Path | None,
     store: Path,
@@ -105,7 +111,7 @@ def _form(
         for specifications in (datasets, passages)
     )
     place = {"store": store, "workers": workers, "out": directory and directory.absolute()}
-    return TrainForm(recipe=recipe, datasets=questions, passages=more, more=tuple(assignments), **place)
+    return TrainForm(recipe=recipe, datasets=questions, index=index, passages=more, more=tuple(assignments), **place)
 
 
 def settings_help() -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, overload
 
 from configs.evaluation import Evaluate
 from configs.schema import Execution, IndexCorpus
-from configs.training import TrainModel
+from configs.training import TrainModel, TrainOreo
 from flows.pipelines.run import Plan
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     def graph(parameters: Evaluate) -> EvaluationPlan: ...
 
     @overload
-    def graph(parameters: TrainModel) -> TrainingPlan: ...
+    def graph(parameters: TrainModel | TrainOreo) -> TrainingPlan: ...
 
     @overload
     def graph(parameters: Execution) -> Plan: ...
@@ -65,7 +65,7 @@ def _new(parameters: Execution) -> Plan:
             from flows.pipelines.choice import ChoicePlan
 
             return ChoicePlan(parameters)
-        case TrainModel():
+        case TrainModel() | TrainOreo():
             from flows.pipelines.train import TrainingPlan
 
             return TrainingPlan(parameters)

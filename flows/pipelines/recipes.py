@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from configs.loading import ConfigError, build, merged, read_yaml
-from configs.training import TrainModel
+from configs.training import TrainModel, TrainOreo
 from tasks.registry import UnknownName
 
 FOLDER = Path(__file__).parents[2] / "configs" / "recipes"
@@ -25,15 +25,19 @@ def find(recipe: str) -> tuple[str, dict[str, Any]]:
         path = FOLDER / f"{recipe}.yaml"
     settings = read_yaml(path)
     settings.pop("about", None)
-    if "trainer" not in settings:
+    if "trainer" not in settings and "sft" not in settings:
         raise ConfigError(f"{path}: a recipe names its trainer, for example trainer: reader")
     return path.stem, settings
 
 
-def training(recipe: str, *layers: Mapping[str, Any]) -> TrainModel:
+def training(recipe: str, *layers: Mapping[str, Any]) -> TrainModel | TrainOreo:
     """The parameters of the flow. Later layers take precedence. A key that is not a parameter of the flow is a setting
-    of the trainer, as all keys of a recipe are. Raises UnknownName, ConfigError."""
+    of the trainer, as all keys of a recipe are; one with several trainings has a section for each. Raises UnknownName,
+    ConfigError."""
     name, settings = find(recipe)
+    if "trainer" not in settings:
+        given = [{key: value for key, value in layer.items() if value != []} for layer in layers]
+        return build(TrainOreo, {"recipe": name}, settings, *given)
     flow: dict[str, Any] = {"recipe": name}
     for layer in layers:
         flow = merged(flow, {key: value for key, value in layer.items() if key in _OF_THE_FLOW})

@@ -3,13 +3,19 @@
 from dataclasses import dataclass
 from typing import Any
 
-from configs.training import TrainModel
+from configs.schema import EncodeConfig, LoadConfig
+from configs.training import TrainModel, TrainOreo
 from flows.pipelines.run import Execute, Outcome, Plan
-from storage.runs import Run
+from storage.runs import Run, find_index
 from storage.weights import export, figures
+from tasks.ask import Ask
+from tasks.collect import Collect
+from tasks.encode import EncodeQuestions
 from tasks.load import Load
+from tasks.registry import as_recorded
+from tasks.retrieve import Retrieve
 from tasks.stage import Stage
-from tasks.train import Train
+from tasks.train import Train, TrainContrastive, TrainPpo, TrainSft
 
 
 @dataclass(frozen=True)
@@ -27,10 +33,12 @@ class TrainingPlan(Plan):
     """The stages that train by a recipe; the finished model is copied to `parameters.out` if that is given."""
 
     flow = "train"
-    parameters: TrainModel
+    parameters: TrainModel | TrainOreo
 
-    def __init__(self, parameters: TrainModel) -> None:
-        super().__init__(parameters, parameters.recipe, training_stages(parameters))
+    def __init__(self, parameters: TrainModel | TrainOreo) -> None:
+        oreo = isinstance(parameters, TrainOreo)
+        stages = oreo_stages(parameters) if oreo else training_stages(parameters)
+        super().__init__(parameters, parameters.recipe, stages)
 
     def save(self, run: Run) -> None:
         if self.parameters.out:
@@ -50,3 +58,34 @@ def training_stages(parameters: TrainModel) -> list[Stage]:
     if parameters.num_gpus is not None and train.num_gpus:
         train.num_gpus = parameters.num_gpus
     return [*loads, train]
+
+
+def oreo_stages(parameters: TrainOreo) -> list[Stage]:
+    """ask → retrieve → collect → a training after another. Raises the errors that a user has to correct."""
+    store = parameters.store.absolute()
+    index = find_index(store, parameters.index)
+    passages = index.located(store)["passages"]
+    stages: list[Stage] = []
+    asked = passages
+    if parameters.questions.dataset:
+        stages.append(Load(store, (parameters.questions.dataset,), LoadConfig()))
+        asked = stages[-1].artifact
+    ask = Ask(store, asked, parameters.questions)
+    retrieve = Retrieve(store, ask.artifact, None, index, parameters.retrieve)
+    stages.append(ask)
+    if retrieve.retriever.dense:
+        encoding = as_recorded(EncodeConfig.model_validate(index.config["encode"]), "encode").without({"device"})
+        stages.append(EncodeQuestions(store, ask.artifact, encoding))
+        retrieve = Retrieve(store, ask.artifact, stages[-1].artifact, index, parameters.retrieve)
+    collect = Collect(store, ask.artifact, retrieve.artifact, passages, parameters.collect)
+    stages += [retrieve, collect]
+    earlier = None
+    trainings = (TrainSft, parameters.sft), (TrainContrastive, parameters.contrastive), (TrainPpo, parameters.ppo)
+    for kind, config in trainings:
+        if config is not None:
+            training = kind(store, collect.artifact, earlier, config)
+            if parameters.num_gpus is not None and training.num_gpus:
+                training.num_gpus = parameters.num_gpus
+            stages.append(training)
+            earlier = training.artifact
+    return stages

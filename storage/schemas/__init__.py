@@ -26,13 +26,13 @@ from storage.schemas.evaluation import (
     SUMMARIES,
 )
 from storage.schemas.fields import ROWS, TABLES
-from storage.schemas.oreo import GOLD_CONTEXTS, OREO_EXAMPLES
+from storage.schemas.oreo import GOLD_CONTEXTS, OREO_CANDIDATES, OREO_EXAMPLES, ROLLOUTS
 from storage.schemas.records import COSTS, METHODS, QUOTES, RUNS
 from storage.schemas.training import LABELS, TRAINING_STEPS
 
 __all__ = [
     "ANSWERS", "APPRAISALS", "ASKED", "CANDIDATES", "COSTS", "CRITIQUES", "EVIDENCE", "GOLD_CONTEXTS", "HITS",
-    "INDEX_QUALITY", "LABELS", "METHODS", "NEIGHBOURS", "OREO_EXAMPLES", "PASSAGES", "PERTURBED", "QUESTIONS", "QUOTES",
-    "REFINEMENTS", "REJECTS", "ROWS", "RUNS", "SCORES", "SENTENCES", "SUMMARIES", "TABLES", "TERMS", "TRAINING_STEPS",
-    "VECTOR_KINDS", "question_vectors", "vectors",
+    "INDEX_QUALITY", "LABELS", "METHODS", "NEIGHBOURS", "OREO_CANDIDATES", "OREO_EXAMPLES", "PASSAGES", "PERTURBED",
+    "QUESTIONS", "QUOTES", "REFINEMENTS", "REJECTS", "ROLLOUTS", "ROWS", "RUNS", "SCORES", "SENTENCES", "SUMMARIES",
+    "TABLES", "TERMS", "TRAINING_STEPS", "VECTOR_KINDS", "question_vectors", "vectors",
 ]  # fmt: skip

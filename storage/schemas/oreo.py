@@ -54,3 +54,33 @@ OREO_EXAMPLES = table(
         column("split", pa.string(), "learn, choose or held_out: by the article of its first gold passage"),
     ],
 )
+
+OREO_CANDIDATES = table(
+    "oreo_candidates",
+    "a text that Oreo's contrastive training compared with others",
+    [
+        column("question_id", pa.int64(), "the question"),
+        column("epoch", pa.int32(), "pass over the material, from 1"),
+        column("rank", pa.int32(), "place among the candidates by ROUGE-L, from 1"),
+        column("kind", pa.string(), "beam, gold or batch: the policy's own, the target, another question's target"),
+        column("text", pa.string(), "the text"),
+        column("rouge", pa.float64(), "ROUGE-L with the question's target"),
+        column("logprob", pa.float64(), "natural logarithm of its probability; NULL: another question's", True, "nats"),
+    ],
+)
+
+ROLLOUTS = table(
+    "rollouts",
+    "a text that Oreo's reinforcement learning sampled",
+    [
+        column("step", pa.int32(), "step of the training, from 1"),
+        column("question_id", pa.int64(), "the question"),
+        column("text", pa.string(), "the text"),
+        column("answer", pa.string(), "what the generator answered from it"),
+        column("rouge", pa.float64(), "how well that agrees with the gold answers, 0 to 1"),
+        column("kl", pa.float64(), "log-probability above that of the policy that it began from", False, "nats"),
+        column("reward", pa.float64(), "rouge if the text ended by itself, else 0, less the penalty on kl"),
+        column("tokens", pa.int32(), "actions of the text", unit="tokens"),
+        column("ended", pa.bool_(), "whether it ended by itself, not by the limit"),
+    ],
+)

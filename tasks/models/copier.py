@@ -90,7 +90,7 @@ class Copier(TunedEncoder, Policy):
         self.limit, self.batch_tokens = limit, batch_tokens
         self.width = width = self.head.out_features
         self.begin, self.ended = nn.Parameter(torch.randn(width) * 0.02), nn.Parameter(torch.randn(width) * 0.02)
-        self.layers = nn.ModuleList(DecoderLayer(width, dropout) for _ in range(LAYERS))
+        self.layers: Sequence[DecoderLayer] = nn.ModuleList(DecoderLayer(width, dropout) for _ in range(LAYERS))  # type: ignore[assignment]
         self.norm, self.query = nn.LayerNorm(width), nn.Linear(width, width)
         self.near = nn.Parameter(torch.zeros(2 * NEAR + 2))
         self.tokenizer: Tokenizer = read_tokenizer(base)
@@ -167,7 +167,10 @@ class Copier(TunedEncoder, Policy):
             base += states.shape[0] * states.shape[1]
             flat.append(states.flatten(0, 1))
         slots = 1 + max((len(content.runs) for content in contents), default=0)
-        pick, rows, columns, places = [], [], [], torch.full((len(sources), slots), NOWHERE)
+        places = torch.full((len(sources), slots), NOWHERE)
+        pick: list[int] = []
+        rows: list[int] = []
+        columns: list[int] = []
         first = 0
         for row, content in enumerate(contents):
             pick += [where[first + w] + p for w, p in zip(content.window, content.position, strict=True)]
@@ -243,11 +246,10 @@ class Copier(TunedEncoder, Policy):
         runs = [run for one in joined(source.texts, words) if (run := trimmed(source.texts, one))]
         return Written(rendered(source.texts, runs), tuple(runs))
 
-    def pooled(self, memory: Memory) -> Tensor:
+    def known(self, memory: Memory) -> tuple[Tensor, Tensor]:
         words = memory.mask.clone()
         words[:, 0] = False
-        weights = words.float() / words.sum(1, keepdim=True).clamp(min=1)
-        return (memory.states * weights[..., None]).sum(1)
+        return memory.states, words
 
 
 def _words(encoding: Encoding) -> list[tuple[int, int, int]]:

@@ -1,7 +1,7 @@
 """Texts from a policy: the most probable action each time, samples, or beams."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,14 +25,14 @@ class Sampling(NamedTuple):
 
 
 @torch.no_grad()
-def greedy(policy: Policy, memory: object, rows: int, limit: int, least: int = 0) -> list[Drawn]:
+def greedy(policy: Policy, memory: Any, rows: int, limit: int, least: int = 0) -> list[Drawn]:
     """The most probable action at each step. `limit`, `least`: actions of a text, at most and before its end."""
     return _run(policy, memory, rows, limit, least, lambda logits: logits.argmax(-1))
 
 
 @torch.no_grad()
 def sample(
-    policy: Policy, memory: object, seeds: Sequence[int], limit: int, sampling: Sampling, least: int = 0
+    policy: Policy, memory: Any, seeds: Sequence[int], limit: int, sampling: Sampling, least: int = 0
 ) -> list[Drawn]:
     """One sample for each row, by its own seed, so that it does not depend on its batch. The log-probability is that of
     the whole distribution, of which the samples see a part."""
@@ -57,9 +57,12 @@ def _drawn(logits: Tensor, uniform: Tensor, sampling: Sampling) -> Tensor:
     return actions.gather(-1, place[:, None])[:, 0]
 
 
-def _run(policy, memory, rows, limit, least, choose):  # type: ignore[no-untyped-def]
+def _run(
+    policy: Policy, memory: Any, rows: int, limit: int, least: int, choose: Callable[[Tensor], Tensor]
+) -> list[Drawn]:
     """Every row until its end or the limit."""
-    state, last = policy.start(memory), None
+    state = policy.start(memory)
+    last: Tensor | None = None
     actions: list[list[int]] = [[] for _ in range(rows)]
     sums = torch.zeros(rows, dtype=torch.float64)
     open_rows = torch.ones(rows, dtype=torch.bool)
@@ -85,12 +88,13 @@ def unended(logits: Tensor, end: int) -> Tensor:
 
 
 @torch.no_grad()
-def beams(policy: Policy, memory: object, rows: int, limit: int, width: int) -> list[list[Drawn]]:
+def beams(policy: Policy, memory: Any, rows: int, limit: int, width: int) -> list[list[Drawn]]:
     """The `width` best texts of each row by beam search, best first by log-probability per action; fewer where fewer
     can be written. A row ends when so many texts have ended."""
     wide = [row for row in range(rows) for _ in range(width)]
-    memory = memory.of(wide)  # type: ignore[attr-defined]
-    state, last = policy.start(memory), None
+    memory = memory.of(wide)
+    state = policy.start(memory)
+    last: Tensor | None = None
     sums = torch.full((rows, width), -torch.inf, dtype=torch.float64)
     sums[:, 0] = 0.0
     written: list[list[list[int]]] = [[[] for _ in range(width)] for _ in range(rows)]

@@ -78,8 +78,8 @@ class Policy(nn.Module, ABC):
         """The text of actions."""
 
     @abstractmethod
-    def pooled(self, memory: Any) -> Tensor:
-        """The mean of a source's states, (n, d)."""
+    def known(self, memory: Any) -> tuple[Tensor, Tensor]:
+        """The states of what was read (n, tokens, d), and which of them are no padding, bool (n, tokens)."""
 
     def log_probabilities(self, memory: Any, actions: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor, Tensor]:
         """Of given actions: their log-probabilities, whether there is one at a step, and the states before each; all

@@ -26,20 +26,25 @@ Tick = Callable[[int, int], None]
 @dataclass(frozen=True)
 class Tables:
     """The rows that a training learns from: `questions` (schemas.QUESTIONS) and `passages` (schemas.PASSAGES). The
-    passages of the questions' own data sets come first."""
+    passages of the questions' own data sets come first. Of Oreo: `examples` (schemas.OREO_EXAMPLES), and the directory
+    of the `weights` that an earlier training finished with."""
 
-    questions: pa.Table
-    passages: pa.Table
+    questions: pa.Table = field(default_factory=lambda: pa.table({}))
+    passages: pa.Table = field(default_factory=lambda: pa.table({}))
+    examples: pa.Table = field(default_factory=lambda: pa.table({}))
+    weights: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The size and the result of a step. `tokens`: without padding; `losses`: losses and rates by name."""
+    """The size and the result of a step. `tokens`: without padding; `losses`: losses and rates by name; `records`: rows
+    of further tables, by table."""
 
     rows: int
     tokens: int
     lr: float
     losses: Mapping[str, float]
+    records: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ WARM_UP = 0.05
 """The share of the training during which the learning rate rises."""
 WEIGHT_DECAY = 0.01
 CLIP = 1.0
-"""The maximal norm of the gradient."""
+"""The maximal norm of the gradient, unless another is given."""
 
 OptimizerName = Literal["adamw", "adafactor"]
 
@@ -23,9 +23,13 @@ class Updates:
     """The optimiser of `trained` parameters, by name."""
 
     def __init__(
-        self, trained: Mapping[str, nn.Parameter], learning_rate: float, optimizer: OptimizerName = "adamw"
+        self,
+        trained: Mapping[str, nn.Parameter],
+        learning_rate: float,
+        optimizer: OptimizerName = "adamw",
+        clip: float = CLIP,
     ) -> None:
-        self.trained, self.peak = trained, learning_rate
+        self.trained, self.peak, self.clip = trained, learning_rate, clip
         self.optimizer: torch.optim.Optimizer
         if optimizer == "adamw":
             self.optimizer = torch.optim.AdamW(trained.values(), learning_rate, weight_decay=WEIGHT_DECAY, fused=True)
@@ -42,7 +46,7 @@ class Updates:
         rate = self.peak * min(done / WARM_UP, (1 - done) / (1 - WARM_UP))
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        torch.nn.utils.clip_grad_norm_(self.trained.values(), CLIP)
+        torch.nn.utils.clip_grad_norm_(self.trained.values(), self.clip)
         self.optimizer.step()
         self.optimizer.zero_grad()
         return rate

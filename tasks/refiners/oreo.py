@@ -1,0 +1,126 @@
+"""`oreo`: a small trained model writes one evidence text from a question's hits (Oreo, arXiv 2502.13019).
+
+Retrieve, reconstruct, then generate: the first top_k hits, with their titles where refine.text shows these, are read
+with the question, and the text that the policy writes greedily is the only context of the prompt; without a hit, or
+where nothing is written, there is none. The model is one that `vitalfew train oreo` wrote. Of the policy `copier`
+(tasks/models/copier.py) every word stands in the hits, and the origin of a text is known, except of its titles.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import torch
+from pydantic import ConfigDict, Field
+
+from configs.evaluation import RefineConfig
+from configs.loading import ConfigError
+from configs.options import Batching
+from configs.section import NOT_IN_FINGERPRINT, ModelName
+from tasks.models.copied import Run
+from tasks.models.decoding import Drawn, greedy
+from tasks.models.device import choose_device, choose_dtype, require_device
+from tasks.models.policies import Shape, checked, read_policy
+from tasks.models.policy import Policy, Source
+from tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, no_tick
+from tasks.splitters.tokens import count_tokens, first
+
+TOGETHER = 16
+"""Questions whose texts are written together."""
+
+
+class Oreo:
+    """A small trained model writes one evidence text from the hits, which takes their place (Oreo)."""
+
+    example: ClassVar[tuple[str, ...]] = ("refine.model=my-oreo",)
+
+    class Options(Batching, RefineConfig):
+        model_config = ConfigDict(extra="forbid")
+
+        model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
+            None, description="A directory that `vitalfew train oreo --out` wrote."
+        )
+        max_input_tokens: int = Field(2048, ge=1, description="Tokens of the hits; the last ones are left out.")
+        min_new_tokens: int = Field(0, ge=0, description="Words that are copied before the text may end.")
+        max_new_tokens: int = Field(300, ge=1, description="Words that are copied, at most.")
+
+    version: ClassVar[str] = "1"
+    needs_vectors = False
+    needs_sentences = False
+    workers: int | None = None
+
+    def __init__(self, options: Options) -> None:
+        """Raises ConfigError, FileNotFoundError, UnsupportedModel."""
+        if options.min_new_tokens > options.max_new_tokens:
+            raise ConfigError(
+                f"refine.min_new_tokens={options.min_new_tokens} is above refine.max_new_tokens="
+                f"{options.max_new_tokens}"
+            )
+        if options.model is None:
+            raise ConfigError("refiner 'oreo' needs a model: --set refine.model=DIR, what `vitalfew train oreo` wrote")
+        self.options, self.directory = options, Path(options.model)
+        self.weights = checked(self.directory)
+        self.device = choose_device(options.device)
+        self.dtype = choose_dtype(options.precision, self.device)
+        self.uses_gpu = self.device.type == "cuda"
+        self.batch_tokens = options.batch_tokens or (65_536 if self.uses_gpu else 4096)
+
+    def identity(self) -> dict[str, Any]:
+        return {
+            "class": type(self).__name__,
+            "version": self.version,
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "device": self.device.type,
+            "batch_tokens": self.batch_tokens,
+            "files": self.weights.digests(),
+        }
+
+    @cached_property
+    def policy(self) -> Policy:
+        require_device(self.device, self.dtype, "refine")
+        torch.set_num_threads(1)  # parallelism comes from workers
+        shape = Shape(self.device, self.dtype, self.options.max_input_tokens, self.batch_tokens)
+        return read_policy(self.directory, shape).eval()
+
+    def refine(
+        self,
+        questions: Sequence[str],
+        hits: Sequence[Sequence[Hit]],
+        vectors: Vectors | None = None,
+        tick: Tick = no_tick,
+    ) -> Refined:
+        read = [list(own[: self.options.top_k]) for own in hits]
+        texts = [[hit.label(self.options) + hit.text for hit in own] for own in read]
+        due = [number for number, own in enumerate(texts) if any(map(str.strip, own))]
+        sources = self.policy.read([questions[n] for n in due], [texts[n] for n in due]) if due else []
+        # In an order of their own, so that what is in a batch does not depend on the order of the questions.
+        order = sorted(range(len(due)), key=lambda place: (sources[place].tokens, questions[due[place]], due[place]))
+        made: list[list[Evidence]] = [[] for _ in questions]
+        for start in range(0, len(order), TOGETHER):
+            some = order[start : start + TOGETHER]
+            for place, drawn in zip(some, self._drawn([sources[place] for place in some]), strict=True):
+                made[due[place]] = self._evidence(sources[place], drawn, read[due[place]])
+            tick(len(some), sum(sources[place].tokens for place in some))
+        tick(len(questions) - len(due), 0)
+        notes = {"empty": sum(not own for own in made), "cut": sum(source.cut > 0 for source in sources)}
+        return Refined(made, sum(source.tokens for source in sources), notes)
+
+    @torch.inference_mode()
+    def _drawn(self, sources: Sequence[Source]) -> list[Drawn]:
+        limit, least = self.options.max_new_tokens, self.options.min_new_tokens
+        return greedy(self.policy, self.policy.encode(sources), len(sources), limit, least)
+
+    def _evidence(self, source: Source, drawn: Drawn, hits: Sequence[Hit]) -> list[Evidence]:
+        written = self.policy.write(source, drawn.actions)
+        text = first(written.text, self.options.max_words, self.options.max_tokens)
+        if not text:
+            return []
+        spans = [span for run in written.runs if (span := self._span(run, hits[run.chunk]))]
+        return [Evidence(text, count_tokens(text), tuple(spans))]
+
+    def _span(self, run: Run, hit: Hit) -> tuple[int, int, int] | None:
+        """Where a part of a hit, as it was read, lies in its passage; None of a title and of a hit without a place."""
+        shift = hit.start - len(hit.label(self.options))
+        start, end = max(hit.start, run.start + shift), run.end + shift
+        return (hit.passage_id, start, end) if start < end and hit.start < hit.end else None

@@ -1,0 +1,200 @@
+"""What Oreo's three trainings share (arXiv 2502.13019, section 2): material, policy, checkpoints, figures and card.
+
+The policy writes an evidence text from a question and the chunks that were retrieved for it (tasks/models/policy.py).
+The material is the stage `collect`'s, each training begins with the weights of the one before, and the pass whose texts
+let the generator answer best on the articles that choose is taken.
+"""
+
+import logging
+import math
+import os
+import random
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from pydantic import Field, SerializeAsAny
+
+from configs.evaluation import GenerateConfig
+from configs.loading import ConfigError
+from configs.section import ModelName
+from configs.training import TrainConfig
+from tasks.generators.base import Generator
+from tasks.models.copier import Copier
+from tasks.models.device import DTYPES, choose_device, choose_dtype, require_device
+from tasks.models.policies import PolicyName, Shape, begun_from, files_of, for_training, read_policy
+from tasks.models.policy import Source
+from tasks.models.tuned import Weights
+from tasks.registry import make
+from tasks.trainers.base import Finished, State, Tables, Tick, Trainer
+from tasks.trainers.card import Split, card_files
+from tasks.trainers.evidence import Example, Quality, examples, measure, some_of, sorted_batches
+from tasks.trainers.oreo_card import card
+from tasks.trainers.updates import Updates
+
+logger = logging.getLogger("vitalfew")
+
+
+class Diverged(ValueError):
+    """A loss that is no number; the last checkpoint is kept."""
+
+
+Material = tuple[Example, Source, list[int]]
+"""An example as a policy reads it, and the actions that write its target."""
+
+
+class OreoOptions(TrainConfig):
+    """The settings that all three have."""
+
+    policy: PolicyName = Field("copier", description="copier: words of the chunks, over MiniLM.")
+    base: ModelName = Field(
+        "reader", description="What the first training begins from: reader, or the directory of a reader's weights."
+    )
+    generator: SerializeAsAny[GenerateConfig] = Field(
+        GenerateConfig(generator="reader"), description="The generator that the texts are for, with its settings."
+    )
+    batch: int = Field(16, ge=1, description="Questions of a step.")
+    batch_tokens: int = Field(3072, ge=256, description="Tokens that are read at once; a step may read several times.")
+    max_input_tokens: int = Field(2048, ge=1, description="Tokens of a question's chunks; the last ones are left out.")
+    max_new_tokens: int = Field(300, ge=1, description="Actions of a text, at most.")
+    dropout: float = Field(0.1, ge=0, lt=1, description="In encoder and decoder.")
+    questions: int | None = Field(None, ge=1, description="Questions of a pass, others in each; default: all.")
+    check_questions: int = Field(300, ge=1, description="Questions asked after every pass, to choose the best weights.")
+
+    def identity(self) -> dict[str, Any]:
+        return {**super().identity(), "generator": self.generator.identity()}
+
+
+class OreoTrainer(Trainer[Sequence[Example]]):
+    """A subclass takes steps."""
+
+    use: ClassVar[str] = "refine.model"
+    headings: ClassVar[dict[str, str]] = {
+        "kept": "answers kept",
+        "tokens": "words",
+        "share": "of the chunks",
+        "short": "under 8 words",
+        "right": "accuracy",
+        "full_right": "accuracy from the chunks",
+    }
+
+    def __init__(self, options: Any) -> None:
+        super().__init__(options)
+        self.device = choose_device(options.device)
+        self.dtype = choose_dtype(options.precision, self.device)
+        self.uses_gpu = self.device.type == "cuda"
+        self.precision = next(name for name, dtype in DTYPES.items() if getattr(torch, dtype) == self.dtype)
+        self.threads = options.threads or os.cpu_count() or 1
+        self.generator: Generator = make(options.generator, "generator")
+        self.curve: list[dict[str, Any]] = []
+
+    def identity(self) -> dict[str, Any]:
+        options = self.options
+        return {
+            "class": type(self).__name__,
+            "version": self.version,
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "device": self.device.type,
+            "begins_from": Weights.at(begun_from(options.base, None), "").digests(),
+            "generator": self.generator.identity(),
+        }
+
+    @cached_property
+    def shape(self) -> Shape:
+        options = self.options
+        return Shape(self.device, self.dtype, options.max_input_tokens, options.batch_tokens, options.dropout)
+
+    def begin(self, tables: Tables) -> None:
+        require_device(self.device, self.dtype, "train")
+        if not tables.examples.num_columns:
+            raise ConfigError(f"trainer {self.options.trainer} learns from what `vitalfew train oreo --index` collects")
+        self.whole = examples(tables.examples)
+        torch.manual_seed(self.options.seed)
+        self.origin = begun_from(self.options.base, tables.weights)
+        self.model: Copier = for_training(self.origin, self.shape)
+        self.learnt = [row for row in self._of("learn") if row.copied]
+        if not self.learnt:
+            raise ConfigError(
+                f"{self.options.trainer}: no example to learn from: of {len(self.whole)} none is of an article that is "
+                "learnt from and has words of its chunks"
+            )
+        self.prepare()
+
+    def prepare(self) -> None:
+        """What a training needs besides; here the optimiser of all weights."""
+        self.updates = Updates(self.model.trained(), self.options.learning_rate)
+
+    def _of(self, split: str) -> list[Example]:
+        return [row for row in self.whole if row.split == split]
+
+    def finite(self, loss: float, number: int, batch: Sequence[Example]) -> float:
+        """The loss. Raises Diverged if it is no number."""
+        if not math.isfinite(loss):
+            raise Diverged(
+                f"{self.options.trainer}: the loss of step {number + 1} is {loss} (questions "
+                f"{', '.join(str(row.question_id) for row in batch[:4])}, …); the last checkpoint is kept. Try a lower "
+                "learning_rate, or precision=fp32"
+            )
+        return loss
+
+    def batches(self, epoch: int) -> Sequence[Sequence[Example]]:
+        self.epoch = epoch
+        torch.set_num_threads(self.threads)  # a generator that was asked has set its own
+        options = self.options
+        ordered = random.Random(options.seed).sample(self.learnt, len(self.learnt))
+        size = min(options.questions or len(ordered), len(ordered))
+        asked = [ordered[place % len(ordered)] for place in range(epoch * size, (epoch + 1) * size)]
+        return sorted_batches(asked, options.batch, random.Random(f"{options.seed}/{epoch}"))
+
+    def read(self, batch: Sequence[Example]) -> list[list[Material]]:
+        """A batch in parts of at most `batch_tokens` tokens, without the examples that the policy cannot write."""
+        sources = self.model.read([row.question for row in batch], [row.texts for row in batch])
+        parts: list[list[Material]] = []
+        room = 0
+        for row, source in zip(batch, sources, strict=True):
+            actions = self.model.target(source, row.target, row.copied)[: self.options.max_new_tokens]
+            if not actions:
+                continue
+            if not parts or source.tokens > room:
+                parts, room = [*parts, []], self.options.batch_tokens
+            parts[-1].append((row, source, actions))
+            room -= source.tokens
+        return parts
+
+    def state(self) -> State:
+        return State(self.updates.tensors(), {"curve": self.curve})
+
+    def restore(self, state: State) -> None:
+        self.updates.restore(state.tensors)
+        self.curve = list(state.notes["curve"])
+
+    def weights(self) -> dict[str, bytes]:
+        return files_of(self.model, self.origin)
+
+    def quality(self, directory: Path) -> float:
+        """F1 of the generator's answers."""
+        found = self.measured(directory, "choose")
+        self.curve.append(asdict(found))
+        logger.info("choosing articles: %s", self.curve[-1])
+        return found.f1
+
+    def measured(
+        self, directory: Path, split: str, full: bool = False, tick: Tick = lambda rows, tokens: None
+    ) -> Quality:
+        options = self.options
+        asked = some_of(self._of(split), options.check_questions, options.seed)
+        policy = read_policy(directory, self.shape)
+        found = measure(policy, self.generator, asked, options.max_new_tokens, full, tick)
+        torch.set_num_threads(self.threads)
+        return found
+
+    def finish(self, directory: Path, tick: Tick) -> Finished:
+        names = {"choose": "choosing", "held_out": "held out"}
+        rows = [
+            {"articles": name, **asdict(self.measured(directory, split, True, tick))} for split, name in names.items()
+        ]
+        text = card(self.options, len(self.learnt), rows, self.curve)
+        return Finished(rows, card_files(self.options, self.precision, Split([], []), rows, text, curve=self.curve))

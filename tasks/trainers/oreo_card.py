@@ -1,0 +1,53 @@
+"""The card of a policy of Oreo's."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from configs.training import TrainConfig
+
+
+def card(
+    options: TrainConfig, learnt: int, rows: Sequence[Mapping[str, Any]], curve: Sequence[Mapping[str, Any]]
+) -> str:
+    """`rows`: figures by articles; `curve`: those of every pass on the articles that choose."""
+    return f"""# Oreo: an evidence text from retrieved chunks
+
+A copier (tasks/models/copier.py), trained by `{options.trainer}` on {learnt:,} questions. It selects words of the
+chunks, cuts, orders and joins them; it writes nothing that does not stand there. Its encoder is all-MiniLM-L6-v2 with
+low-rank updates, float16.
+
+## Figures
+Greedy texts, asked of the generator `{options.generator.generator}`. Accuracy: token F1 of at least 0.5.
+
+| articles | questions | answers kept | words | of the chunks | under 8 words | F1 | accuracy | from the chunks |
+|---|---|---|---|---|---|---|---|---|
+{_rows(rows)}
+
+After each pass, on the articles that choose:
+
+| pass | answers kept | words | F1 | accuracy |
+|---|---|---|---|---|
+{_passes(curve)}
+
+## Training it again
+
+    vitalfew train oreo --index NAME --out DIR
+
+The weights inherit the licences of the data they were trained on (SQuAD: CC BY-SA 4.0) and of their encoder
+(Apache-2.0).
+"""
+
+
+def _rows(rows: Sequence[Mapping[str, Any]]) -> str:
+    return "\n".join(
+        f"| {row['articles']} | {row['questions']} | {row['kept']:.3f} | {row['tokens']:.1f} | {row['share']:.3f} | "
+        f"{row['short']:.3f} | {row['f1']:.3f} | {row['right']:.3f} | {row['full_right'] or 0:.3f} |"
+        for row in rows
+    )
+
+
+def _passes(curve: Sequence[Mapping[str, Any]]) -> str:
+    return "\n".join(
+        f"| {number} | {row['kept']:.3f} | {row['tokens']:.1f} | {row['f1']:.3f} | {row['right']:.3f} |"
+        for number, row in enumerate(curve, 1)
+    )

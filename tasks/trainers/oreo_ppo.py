@@ -1,0 +1,191 @@
+"""`oreo_ppo`: Oreo's reinforcement learning: texts from which the generator answers better become more likely.
+
+Section 2.5 of arXiv 2502.13019 (tasks/trainers/ppo.py). An episode is a sampled text; its reward is how well the
+generator's answer from it agrees with the gold answers, ROUGE-1 over SQuAD's words. δ adapts to a target KL per text.
+A step samples a text for each question of a batch and learns from them several times. "The policy reads the earlier
+text" in the paper: ours reads the chunks, as at inference. The encoder is frozen, as in the contrastive training, and
+without dropout, so that ratios are 1 at first. Value: one linear layer on the decoder's states.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from pydantic import ConfigDict, Field
+from torch import Tensor, nn
+
+from tasks.models.decoding import Drawn, Sampling, sample
+from tasks.models.engines.base import Completion
+from tasks.models.policies import for_training
+from tasks.trainers import ppo
+from tasks.trainers.base import State, Step
+from tasks.trainers.evidence import Example, answer_f1, answers
+from tasks.trainers.oreo import OreoOptions, OreoTrainer
+from tasks.trainers.updates import Updates
+
+MOST_FAILED = 0.1
+"""Of a batch's episodes: if the generator fails on more, the training stops."""
+
+
+class GeneratorFails(ValueError):
+    """The generator fails on too many texts: what is learnt would not be what it needs."""
+
+
+class Episodes(NamedTuple):
+    """What a step learns from: the memory and actions of its texts, and of their steps the log-probabilities, rewards'
+    advantages and returns."""
+
+    memory: Any
+    actions: list[list[int]]
+    old: Tensor
+    mask: Tensor
+    advantage: Tensor
+    returns: Tensor
+
+
+class OreoPpo(OreoTrainer):
+    """Oreo's third training: the generator's answers are the reward (PPO)."""
+
+    class Options(OreoOptions):
+        model_config = ConfigDict(extra="forbid")
+
+        epochs: int = Field(1, ge=1, description="Passes over the questions.")
+        learning_rate: float = Field(2e-6, gt=0, description="Peak learning rate, after a linear rise; then it falls.")
+        checkpoint_every: int = Field(1, ge=1, description="Steps between checkpoints; a kill costs that many at most.")
+        dropout: float = Field(0.0, ge=0, le=0, description="None: sampled and learnt probabilities have to agree.")
+        max_new_tokens: int = Field(128, ge=1, description="Actions of a text, at most.")
+        weighting: ppo.Weighting = Field(
+            "softmax", description="The reward's share of each step: softmax, terminal, or eq4, to the paper's letter."
+        )
+        clip: float = Field(0.2, gt=0, description="ε: how far a ratio of probabilities counts.")
+        gamma: float = Field(0.95, ge=0, le=1, description="γ: discount of rewards.")
+        lam: float = Field(0.95, ge=0, le=1, description="λ: of generalised advantage estimation.")
+        value_weight: float = Field(0.5, ge=0, description="β: weight of the value's loss.")
+        delta: float = Field(0.01, ge=0, description="δ: weight of the KL penalty at first.")
+        target_kl: float = Field(0.2, gt=0, description="KL of a text that δ adapts to (nats).")
+        updates: int = Field(4, ge=1, description="Times that a batch is learnt from.")
+        gradient_norm: float = Field(0.5, gt=0, description="The maximal norm of the gradient.")
+        top_k: int = Field(4, ge=1, description="Actions that are sampled from, at most.")
+        top_p: float = Field(0.95, gt=0, le=1, description="Of these the fewest with so much of the probability.")
+
+    version: ClassVar[str] = "1"
+
+    def prepare(self) -> None:
+        options = self.options
+        self.model.frozen = True
+        self.reference = for_training(self.origin, self.shape).eval().requires_grad_(False)
+        self.value = nn.Linear(self.model.width, 1).to(self.device)
+        nn.init.zeros_(self.value.weight)
+        nn.init.zeros_(self.value.bias)
+        own = {f"value.{name}": parameter for name, parameter in self.value.named_parameters()}
+        trained = {**self.model.decoder(), **own}
+        self.updates = Updates(trained, options.learning_rate, clip=options.gradient_norm)
+        self.delta = options.delta
+
+    def state(self) -> State:
+        return State(self.updates.tensors(), {"curve": self.curve, "delta": self.delta})
+
+    def restore(self, state: State) -> None:
+        super().restore(state)
+        self.delta = float(state.notes["delta"])
+
+    def step(self, batch: Sequence[Example], number: int, done: float) -> Step:
+        """Raises GeneratorFails."""
+        self.model.eval()
+        sources = self.model.read([row.question for row in batch], [row.texts for row in batch])
+        with torch.no_grad():
+            memory = self.model.encode(sources)
+            drawn = self._sampled(memory, batch, number)
+            texts = [self.model.write(source, one.actions).text for source, one in zip(sources, drawn, strict=True)]
+            replies = self._replies(batch, texts)
+            kept = [row for row, reply in enumerate(replies) if not reply.error]
+            episodes, figures, records = self._episodes(memory.of(kept), kept, batch, drawn, texts, replies, number)
+        for update in range(self.options.updates):
+            found, rate = self._update(episodes, done)
+            self.finite(found.policy.item() + found.value.item(), number, batch)
+            if not update:
+                figures |= {"first_ratio": found.ratio, "first_clipped": found.clipped}
+        figures |= {"policy": found.policy.item(), "value": found.value.item(), "clipped": found.clipped}
+        self.delta = ppo.adapted(self.delta, figures["kl"], self.options.target_kl) if self.delta else 0.0
+        tokens = sum(source.tokens for source in sources)
+        losses = {**figures, "delta": self.delta, "failed": float(len(batch) - len(kept))}
+        return Step(len(kept), tokens, rate, losses, {"rollouts": records})
+
+    def _sampled(self, memory: Any, batch: Sequence[Example], number: int) -> list[Drawn]:
+        """A text of each question, by seed, step and question."""
+        options = self.options
+        seeds = [seed_of(options.seed, number, row.question_id) for row in batch]
+        return sample(self.model, memory, seeds, options.max_new_tokens, Sampling(options.top_k, options.top_p))
+
+    def _replies(self, batch: Sequence[Example], texts: Sequence[str]) -> list[Completion]:
+        replies = answers(self.generator, [(row.question, text) for row, text in zip(batch, texts, strict=True)])
+        torch.set_num_threads(self.threads)
+        failed = [reply.error for reply in replies if reply.error]
+        if len(failed) > MOST_FAILED * len(batch):
+            raise GeneratorFails(
+                f"the generator failed on {len(failed)} of {len(batch)} texts, more than {MOST_FAILED:.0%}: {failed[0]}"
+            )
+        return replies
+
+    def _episodes(
+        self,
+        memory: Any,
+        kept: Sequence[int],
+        batch: Sequence[Example],
+        drawn: Sequence[Drawn],
+        texts: Sequence[str],
+        replies: Sequence[Completion],
+        number: int,
+    ) -> tuple[Episodes, dict[str, float], list[Mapping[str, Any]]]:
+        options, actions = self.options, [drawn[row].actions for row in kept]
+        old, mask, states = self.model.log_probabilities(memory, actions)
+        first, _, _ = self.reference.log_probabilities(memory, actions)
+        kl = (old - first).masked_fill(~mask, 0.0)
+        scores = [answer_f1(replies[row].text, batch[row].answers) for row in kept]
+        rouge = torch.tensor(scores, device=self.device)
+        ended = torch.tensor([float(own[-1] == self.model.end) for own in actions], device=self.device)
+        reward = ppo.rewards(rouge, ended, old, kl, mask, self.delta, options.weighting)
+        values = self._values(states, mask)
+        advantage, returns = ppo.advantages(reward, values, mask, options.gamma, options.lam)
+        episodes = Episodes(memory, actions, old, mask, ppo.normalised(advantage, mask), returns)
+        whole = (rouge * ended - self.delta * kl.sum(1)).tolist()
+        figures = {
+            "reward": rouge.mul(ended).mean().item(),
+            "kl": kl.sum(1).mean().item(),
+            "actions": mask.sum(1).float().mean().item(),
+            "ended": ended.mean().item(),
+        }
+        records: list[Mapping[str, Any]] = [
+            {
+                "step": number + 1,
+                "question_id": batch[row].question_id,
+                "text": texts[row],
+                "answer": replies[row].text,
+                "rouge": scores[place],
+                "kl": float(kl[place].sum()),
+                "reward": whole[place],
+                "tokens": len(actions[place]),
+                "ended": bool(ended[place]),
+            }
+            for place, row in enumerate(kept)
+        ]
+        return episodes, figures, records
+
+    def _values(self, states: Tensor, mask: Tensor) -> Tensor:
+        values: Tensor = self.value(states)[..., 0]
+        return values.masked_fill(~mask, 0.0)
+
+    def _update(self, episodes: Episodes, done: float) -> tuple[ppo.Losses, float]:
+        """Learn once from the episodes; the losses and the learning rate."""
+        logprobs, mask, states = self.model.log_probabilities(episodes.memory, episodes.actions)
+        values = self._values(states, mask)
+        clip = self.options.clip
+        found = ppo.losses(logprobs, episodes.old, episodes.advantage, values, episodes.returns, mask, clip)
+        return found, self.updates.apply(found.policy + self.options.value_weight * found.value, done)
+
+
+def seed_of(seed: int, step: int, question_id: int) -> int:
+    """A seed for the text of a question in a step, 63 bits."""
+    digest = hashlib.blake2b(f"{seed}/{step}/{question_id}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1

@@ -1,0 +1,123 @@
+"""A tiny reader, and examples of Oreo's in a store, for tests of its trainings."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import torch
+
+from configs.training import TrainConfig
+from storage import schemas
+from storage.artifacts import Artifact
+from tasks.generators.base import Prompt
+from tasks.models.copied import Run
+from tasks.models.engines.base import Completion, failed
+from tasks.models.reader_model import ReaderModel
+from tasks.stage import Progress, ShardResult, Stage
+from tasks.trainers.oreo_ppo import OreoPpo
+from tasks.trainers.oreo_sft import OreoSft
+from tests.support.fakes import FirstWords
+from tests.support.tiny_models import bert
+from tests.support.towns import TOWNS
+from tests.support.training import Fated, write_weights
+
+SMALL: dict[str, Any] = {
+    "batch": 2, "batch_tokens": 256, "check_questions": 2, "precision": "fp32", "threads": 1, "checkpoint_every": 2,
+    "max_new_tokens": 12, "generator": {"generator": "tests.support.oreo:LastWord"}, "learning_rate": 0.003,
+}  # fmt: skip
+
+
+class LastWord(FirstWords):
+    """Answers with the last word of the evidence text."""
+
+    def _answer(self, prompt: Prompt) -> Completion:
+        words = " ".join(prompt.contexts).replace(".", " ").split()
+        return replace(super()._answer(prompt), text=words[-1] if words else "")
+
+
+def reader(directory: Path) -> Path:
+    """Weights of a reader over a tiny BERT."""
+    base = bert(directory / "base", 256)
+    torch.manual_seed(3)
+    model = ReaderModel(base, torch.float32)
+    model.prepare_for_training(2)
+    write_weights(directory / "reader", model, str(base))
+    return directory / "reader"
+
+
+def rows(towns: Sequence[str] = TOWNS) -> list[dict[str, Any]]:
+    """An example per town: the clause with the year, out of two chunks."""
+    made = []
+    for number, town in enumerate(towns):
+        year = str(1700 + 7 * number)
+        texts = [f"{town} lies on a river.", f"The mill was built in {year}, near the bridge."]
+        start = len(town) + 2 + texts[1].index("built")
+        copied = Run(1, start, start + len(f"built in {year}"))
+        made.append(
+            {
+                "question_id": number,
+                "question": f"When was the mill of {town} built?",
+                "answers": [year],
+                "chunks": [{"passage_id": number, "title": town, "text": text} for text in texts],
+                "target": f"built in {year}",
+                "copied": [copied._asdict()],
+                "attempt": 0,
+                "split": ("learn", "learn", "learn", "learn", "choose", "held_out")[number],
+            }
+        )
+    return made
+
+
+class Given(Stage):
+    """Writes examples as the stage `collect` does."""
+
+    name = "collect"
+    table = "oreo_examples"
+    section = "collect"
+
+    def __init__(self, store: Path, given: Sequence[dict[str, Any]]) -> None:
+        self.given = list(given)
+        super().__init__(store, {}, TrainConfig(trainer="given"))
+
+    def method_identity(self) -> dict[str, Any]:
+        return {"rows": repr(self.given)}
+
+    def shards(self) -> list[int]:
+        return [0]
+
+    def total_rows(self) -> int:
+        return len(self.given)
+
+    def work(self, shard: int, progress: Progress) -> ShardResult:
+        table = pa.Table.from_pylist(self.given, schemas.OREO_EXAMPLES)
+        return ShardResult(len(self.given), {self.table: table})
+
+
+def examples(store: Path) -> Artifact:
+    stage = Given(store, rows())
+    stage.run("test")
+    return stage.artifact
+
+
+class MortalSft(Fated, OreoSft):
+    """A fine-tuning that can be ended."""
+
+
+class MortalPpo(Fated, OreoPpo):
+    """A reinforcement learning that can be ended."""
+
+
+class DivergingSft(OreoSft):
+    """A fine-tuning whose second step has a loss that is no number."""
+
+    def finite(self, loss: float, number: int, batch: Sequence[Any]) -> float:
+        return super().finite(float("nan") if number == 1 else loss, number, batch)
+
+
+class Failing(LastWord):
+    """Answers nothing."""
+
+    def _answer(self, prompt: Prompt) -> Completion:
+        return failed("the model is away")

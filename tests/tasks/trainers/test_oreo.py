@@ -1,0 +1,190 @@
+"""Oreo's trainings: that they learn, that a kill changes nothing, and what they refuse."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from configs.loading import ConfigError
+from configs.training import TrainConfig
+from storage.artifacts import Artifact
+from tasks.models.policies import Shape, read_policy
+from tasks.models.tuned import ADAPTER, SETTINGS
+from tasks.refiners.base import Hit
+from tasks.refiners.oreo import Oreo
+from tasks.train import TrainContrastive, TrainOnExamples, TrainPpo, TrainSft
+from tasks.trainers.evidence import examples as examples_of
+from tasks.trainers.oreo import Diverged
+from tasks.trainers.oreo_ppo import GeneratorFails
+from tests.support.oreo import SMALL, examples, reader
+from tests.support.training import Interrupted
+
+FAILING = "tests.support.oreo:Failing"
+FILES = {ADAPTER, SETTINGS, "README.md", "figures.json", "held_out.txt", "recipe.yaml"}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The weights of a tiny reader."""
+    return reader(tmp_path_factory.mktemp("reader"))
+
+
+def sft(store: Path, place: Path, **settings: Any) -> TrainOnExamples:
+    given = {"trainer": "tests.support.oreo:MortalSft", "base": str(place), "epochs": 2, **SMALL, **settings}
+    return TrainSft(store, examples(store), None, TrainConfig.model_validate(given))
+
+
+def contents(artifact: Artifact) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (artifact.directory / "weights").iterdir()}
+
+
+def later(kind: type[TrainOnExamples], first: TrainOnExamples, **settings: Any) -> TrainOnExamples:
+    """A training that begins with the weights of another."""
+    given = {**SMALL, **settings, "base": first.config.base}  # type: ignore[attr-defined]
+    config = TrainConfig.model_validate(given)
+    return kind(first.store, first.inputs["examples"], first.artifact, config)
+
+
+@pytest.fixture(scope="module")
+def learnt(tmp_path_factory: pytest.TempPathFactory, place: Path) -> TrainOnExamples:
+    """A fine-tuning that nothing disturbed."""
+    stage = sft(tmp_path_factory.mktemp("whole"), place)
+    stage.run("test")
+    return stage
+
+
+def test_the_weights_are_a_policy_with_its_card(learnt: TrainOnExamples) -> None:
+    assert set(contents(learnt.artifact)) == FILES
+    directory = learnt.artifact.directory / "weights"
+    figures = json.loads((directory / "figures.json").read_text())
+    assert [row["articles"] for row in figures["figures"]] == ["choosing", "held out"]
+    assert all(row["grounded"] == 1 for row in figures["figures"])
+    assert len(figures["curve"]) == 2
+    policy = read_policy(directory, Shape(torch.device("cpu"), torch.float32, 200, 256))
+    assert policy.read(["Who?"], [["A mill."]])[0].tokens > 0
+
+
+@pytest.mark.parametrize("fate", ["step:3", "quality:2"])
+def test_an_interrupted_training_comes_to_the_same_bytes(
+    fate: str, learnt: TrainOnExamples, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FATE", fate)
+    with pytest.raises(Interrupted):
+        sft(tmp_path, place).run("first")
+    monkeypatch.delenv("FATE")
+    stage = sft(tmp_path, place)
+    stage.run("second")
+    assert contents(stage.artifact) == contents(learnt.artifact)
+    steps = [row["step"] for shard in (0, 1) for row in stage.artifact.read(shard).to_pylist()]
+    assert steps == [1, 2, 3, 4]
+
+
+def test_it_learns_to_write_its_targets(place: Path, tmp_path: Path) -> None:
+    stage = sft(tmp_path, place, dropout=0.0, learning_rate=0.01)
+    stage.open()
+    trainer: Any = stage.trainer
+    losses = [dict(trainer.step(trainer.learnt, number, 0.3).losses)["loss"] for number in range(40)]
+    assert losses[-1] < 0.2 * losses[0]
+
+
+def test_what_cannot_be_trained_is_refused(place: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="base takes what"):
+        sft(tmp_path, place, base=str(tmp_path))
+    stage = sft(tmp_path, place)
+    stage.open()
+    table = stage._tables()
+    assert [row.split for row in examples_of(table.examples)].count("learn") == 4
+    with pytest.raises(ConfigError, match="no example to learn from"):
+        stage.trainer.begin(type(table)(examples=table.examples.slice(4)))
+    with pytest.raises(ConfigError, match="vitalfew train oreo --index"):
+        stage.trainer.begin(type(table)())
+
+
+def test_the_contrastive_training_ranks_the_policys_own_texts(learnt: TrainOnExamples) -> None:
+    stage = later(TrainContrastive, learnt, trainer="oreo_contrastive", beams=3, candidates=5)
+    stage.run("test")
+    rows = stage.artifact.read(0, "oreo_candidates").to_pylist()
+    assert {row["kind"] for row in rows} == {"beam", "gold", "batch"}
+    for number in range(4):
+        own = [row for row in rows if row["question_id"] == number]
+        assert len({row["text"] for row in own}) == len(own) <= 5
+        assert sorted(row["rank"] for row in own) == list(range(1, len(own) + 1))
+        best = min(own, key=lambda row: row["rank"])
+        assert (best["kind"], best["rouge"]) == ("gold", 1.0)
+        assert all((row["logprob"] is None) == (row["kind"] == "batch") for row in own)
+    losses = dict(stage.artifact.read(0).to_pylist()[0]["losses"])
+    assert losses["loss"] == pytest.approx(losses["contrastive"] + 0.5 * losses["sft"], rel=1e-4)
+
+
+PPO: dict[str, Any] = {"trainer": "tests.support.oreo:MortalPpo", "batch": 4, "epochs": 6, "learning_rate": 0.001}
+
+
+def test_reinforcement_begins_where_the_policy_is(learnt: TrainOnExamples) -> None:
+    stage = later(TrainPpo, learnt, **PPO)
+    stage.run("test")
+    steps = [row for shard in range(6) for row in stage.artifact.read(shard).to_pylist()]
+    assert [row["step"] for row in steps] == [1, 2, 3, 4, 5, 6]
+    losses = [dict(row["losses"]) for row in steps]
+    assert losses[0]["kl"] == 0
+    assert losses[-1]["kl"] != 0
+    assert all(one["first_ratio"] == pytest.approx(1, abs=1e-5) and one["first_clipped"] == 0 for one in losses)
+    rollouts = [row for shard in range(6) for row in stage.artifact.read(shard, "rollouts").to_pylist()]
+    assert len(rollouts) == 24
+    assert {row["step"] for row in rollouts} == {1, 2, 3, 4, 5, 6}
+    assert all(row["reward"] <= row["rouge"] + 1 for row in rollouts)
+
+
+def test_an_interrupted_reinforcement_comes_to_the_same_bytes(
+    learnt: TrainOnExamples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = later(TrainPpo, learnt, **PPO)
+    whole.run("test")
+    before = contents(whole.artifact)
+    shutil.rmtree(whole.artifact.directory)
+    monkeypatch.setenv("FATE", "step:3")
+    with pytest.raises(Interrupted):
+        later(TrainPpo, learnt, **PPO).run("first")
+    monkeypatch.delenv("FATE")
+    again = later(TrainPpo, learnt, **PPO)
+    again.run("second")
+    assert contents(again.artifact) == before
+
+
+def test_a_generator_that_fails_stops_the_reinforcement(learnt: TrainOnExamples) -> None:
+    stage = later(TrainPpo, learnt, **{**PPO, "trainer": "oreo_ppo", "generator": {"generator": FAILING}})
+    with pytest.raises(GeneratorFails, match="failed on 4 of 4 texts"):
+        stage.run("test")
+
+
+def test_a_loss_that_is_no_number_keeps_the_last_checkpoint(place: Path, tmp_path: Path) -> None:
+    stage = sft(tmp_path, place, trainer="tests.support.oreo:DivergingSft", checkpoint_every=1)
+    with pytest.raises(Diverged, match=r"the loss of step 2 is nan"):
+        stage.run("test")
+    position = stage._position()
+    assert position is not None
+    assert position.step == 1
+
+
+def test_a_refiner_writes_what_stands_in_the_hits(learnt: TrainOnExamples) -> None:
+    directory = learnt.artifact.directory / "weights"
+    refiner = Oreo(
+        Oreo.Options(refiner="oreo", model=str(directory), text="titled", precision="fp32", min_new_tokens=4)
+    )
+    hits = [Hit("Velmar", "The mill was built in 1742.", 1, 10, 37), Hit("", "A river", 2, 0, 7)]
+    refined = refiner.refine(["When was the mill built?", "Who?"], [hits, []])
+    (evidence,), nothing = refined.contexts
+    assert not nothing
+    words = {*["Velmar", "The", "mill", "was", "built", "in", "1742", "A", "river"]}
+    assert {word.strip(".,:") for word in evidence.text.split()} - {""} <= words
+    for passage, start, end in evidence.origin:
+        hit = hits[passage - 1]
+        assert hit.text[start - hit.start : end - hit.start] in evidence.text
+    reverse = refiner.refine(["When was the mill built?"], [hits[::-1]])
+    assert reverse.contexts[0][0].text == evidence.text
+    with pytest.raises(ConfigError, match=r"min_new_tokens=9 is above refine\.max_new_tokens=3"):
+        Oreo(Oreo.Options(refiner="oreo", model=str(directory), min_new_tokens=9, max_new_tokens=3))
+    with pytest.raises(ConfigError, match="needs a model"):
+        Oreo(Oreo.Options(refiner="oreo"))

@@ -1,0 +1,108 @@
+"""PPO and equation 2 against brute force, a bandit that learns, and the sign of equation 4."""
+
+from itertools import combinations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasks.trainers import ppo
+from tasks.trainers.contrast import TIE, pairwise_loss, ranked
+
+unit = st.floats(-1, 1, width=32)
+LENIENT = settings(deadline=None, max_examples=40)
+
+
+@LENIENT
+@given(st.lists(st.tuples(unit, st.integers(0, 20)), min_size=1, max_size=6), st.sampled_from([0.0, 0.01, 0.5]))
+def test_equation_2_by_brute_force(drawn: list[tuple[float, int]], margin: float) -> None:
+    cosines, scores = [cosine for cosine, _ in drawn], [score / 20 for _, score in drawn]
+    ranks = ranked(scores)
+    expected = 0.0
+    for one, other in combinations(range(len(drawn)), 2):
+        better, worse = (one, other) if scores[one] > scores[other] else (other, one)
+        if scores[better] - scores[worse] > TIE:
+            expected += max(0.0, cosines[worse] - cosines[better] + margin * (ranks[worse] - ranks[better]))
+    assert pairwise_loss(torch.tensor(cosines), scores, margin).item() == pytest.approx(expected, abs=1e-4)
+    assert sorted(ranks) == list(range(1, len(drawn) + 1))
+
+
+@LENIENT
+@given(st.lists(st.tuples(unit, unit), min_size=1, max_size=6), st.integers(0, 3), unit, unit)
+def test_advantages_by_brute_force(steps: list[tuple[float, float]], padding: int, gamma: float, lam: float) -> None:
+    gamma, lam = abs(gamma), abs(lam)
+    length = len(steps)
+    reward = torch.tensor([[r for r, _ in steps] + [9.0] * padding])
+    value = torch.tensor([[v for _, v in steps] + [9.0] * padding])
+    mask = torch.tensor([[True] * length + [False] * padding])
+    found, returns = ppo.advantages(reward, value, mask, gamma, lam)
+    for step in range(length):
+        expected = 0.0
+        for later in range(step, length):
+            following = steps[later + 1][1] if later + 1 < length else 0.0
+            expected += (gamma * lam) ** (later - step) * (steps[later][0] + gamma * following - steps[later][1])
+        assert found[0, step].item() == pytest.approx(expected, abs=1e-4)
+        assert returns[0, step].item() == pytest.approx(expected + steps[step][1], abs=1e-4)
+    assert not found[0, length:].any()
+
+
+@pytest.mark.parametrize("kind", ["softmax", "terminal"])
+def test_the_reward_of_a_text_is_spread_over_its_steps(kind: ppo.Weighting) -> None:
+    logprobs = torch.tensor([[-0.1, -2.0, -0.5], [-1.0, -3.0, 0.0]])
+    mask = torch.tensor([[True, True, True], [True, True, False]])
+    given_rouge, ended, kl = torch.tensor([0.8, 0.6]), torch.tensor([1.0, 0.0]), torch.full((2, 3), 0.5)
+    found = ppo.rewards(given_rouge, ended, logprobs, kl.masked_fill(~mask, 0), mask, 0.1, kind)
+    assert found.sum(1).tolist() == pytest.approx([0.8 - 0.15, -0.1])
+    assert not found[1, 2]
+
+
+def test_equation_4_punishes_a_better_answer() -> None:
+    logprobs, mask, kl = torch.tensor([[-0.3, -1.0]] * 2), torch.ones(2, 2, dtype=torch.bool), torch.zeros(2, 2)
+    wrong, right = ppo.rewards(torch.tensor([0.0, 1.0]), torch.ones(2), logprobs, kl, mask, 0.0, "eq4").sum(1).tolist()
+    assert right < wrong == 0.0
+    for kind in ("softmax", "terminal"):
+        worse, better = ppo.rewards(torch.tensor([0.0, 1.0]), torch.ones(2), logprobs, kl, mask, 0.0, kind).sum(1)
+        assert better > worse
+
+
+def test_a_ratio_beyond_the_bounds_gives_no_gradient() -> None:
+    logprobs = torch.tensor([[0.5, -0.5, 0.0]], requires_grad=True)
+    old, ones = torch.zeros(1, 3), torch.ones(1, 3, dtype=torch.bool)
+    found = ppo.losses(logprobs, old, torch.tensor([[1.0, -1.0, 1.0]]), old, old, ones, 0.2)
+    found.policy.backward()
+    assert logprobs.grad is not None
+    assert logprobs.grad[0, :2].tolist() == [0.0, 0.0]
+    assert logprobs.grad[0, 2] < 0
+    assert found.clipped == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(("kind", "least", "most"), [("softmax", 0.9, 1.0), ("terminal", 0.9, 1.0), ("eq4", 0.0, 0.5)])
+def test_a_bandit_learns_its_better_arm(kind: ppo.Weighting, least: float, most: float) -> None:
+    """Two arms, of which one pays: from 0.5 to above 0.9; with equation 4 to the letter it learns the other one."""
+    torch.manual_seed(1)
+    logits = torch.zeros(2, requires_grad=True)
+    value = torch.zeros(1, requires_grad=True)
+    optimizer = torch.optim.Adam([logits, value], 0.05)
+    mask = torch.ones(64, 1, dtype=torch.bool)
+    assert logits.softmax(-1)[1].item() == 0.5
+    for _ in range(60):
+        with torch.no_grad():
+            arms = torch.distributions.Categorical(logits=logits).sample((64,))
+            old = logits.log_softmax(-1)[arms][:, None]
+            reward = ppo.rewards(arms.float(), torch.ones(64), old, torch.zeros(64, 1), mask, 0.0, kind)
+            advantage, returns = ppo.advantages(reward, value.expand(64, 1), mask, 0.95, 0.95)
+        for _ in range(4):
+            logprobs = logits.log_softmax(-1)[arms][:, None]
+            scaled = ppo.normalised(advantage, mask)
+            found = ppo.losses(logprobs, old, scaled, value.expand(64, 1), returns, mask, 0.2)
+            optimizer.zero_grad()
+            (found.policy + 0.5 * found.value).backward()
+            optimizer.step()
+    assert least <= logits.softmax(-1)[1].item() <= most
+
+
+def test_the_penalty_follows_the_divergence() -> None:
+    assert ppo.adapted(0.01, 0.2, 0.2) == 0.01
+    assert ppo.adapted(0.01, 0.5, 0.2) == pytest.approx(0.0102)
+    assert ppo.adapted(0.01, 0.0, 0.2) == pytest.approx(0.0098)
