@@ -24,7 +24,7 @@ from configs.corpus import Corpus
 from configs.evaluation import Choose, Evaluate, Experiment, Method
 from configs.schema import Execution, IndexCorpus
 from configs.section import Section
-from configs.training import TrainConfig
+from configs.training import TrainConfig, TrainOreo
 from docs.markdown import anchor, block, code, paragraphs, prose, table
 from docs.papers import ABOUT, papers_page
 from flows.cli.descriptions import Description, Setting, described, section_of, sections_of, settings
@@ -60,7 +60,11 @@ def _settings_page() -> Iterator[str]:
             "For `vitalfew evaluate`; `vitalfew search` takes `retrieve`.",
             (Experiment, Method, Evaluate),
         ),
-        ("A training", "A recipe of `configs/recipes/`, or a file of your own, for `vitalfew train`.", (TrainConfig,)),
+        (
+            "A training",
+            "A recipe of `configs/recipes/`, or a file of your own, for `vitalfew train`.",
+            (TrainConfig, TrainOreo),
+        ),
         ("A corpus that is kept up to date", "A file `corpora/NAME.yaml`: all of an index, and", (Corpus,)),
     ):
         yield from (f"## {title}", "", opening, "", *_top(models[0], shown))

@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from configs.evaluation import Evaluate, LabelConfig, Method
 from configs.schema import IndexCorpus
 from configs.section import Section
-from configs.training import TrainConfig
+from configs.training import CollectConfig, TrainConfig
 from tasks.registry import options_type, resolve
 
 DEMO = "vitalfew index synthetic:passages=2000,questions=200 --name demo --set bm25.enabled=true"
@@ -73,6 +73,7 @@ def sections() -> Iterator[tuple[str, type[Section]]]:
         yield from ((name, kind) for name, kind in sections_of(model) if issubclass(kind, Section))
     yield "", TrainConfig  # a recipe holds nothing else
     yield "label", LabelConfig
+    yield "collect", CollectConfig
 
 
 def section_of(kind: str) -> tuple[str, type[Section]] | None:

@@ -21,9 +21,10 @@ from configs.section import NOT_IN_FINGERPRINT, ModelName
 from tasks.models.copied import Run
 from tasks.models.decoding import Drawn, greedy
 from tasks.models.device import choose_device, choose_dtype, require_device
+from tasks.models.loading import loading
 from tasks.models.policies import Shape, checked, read_policy
 from tasks.models.policy import Policy, Source
-from tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, no_tick
+from tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, Writing, no_tick
 from tasks.splitters.tokens import count_tokens, first
 
 TOGETHER = 16
@@ -77,6 +78,7 @@ class Oreo:
         }
 
     @cached_property
+    @loading()
     def policy(self) -> Policy:
         require_device(self.device, self.dtype, "refine")
         torch.set_num_threads(1)  # parallelism comes from workers
@@ -97,14 +99,17 @@ class Oreo:
         # In an order of their own, so that what is in a batch does not depend on the order of the questions.
         order = sorted(range(len(due)), key=lambda place: (sources[place].tokens, questions[due[place]], due[place]))
         made: list[list[Evidence]] = [[] for _ in questions]
+        writings = [Writing()] * len(questions)
         for start in range(0, len(order), TOGETHER):
             some = order[start : start + TOGETHER]
             for place, drawn in zip(some, self._drawn([sources[place] for place in some]), strict=True):
                 made[due[place]] = self._evidence(sources[place], drawn, read[due[place]])
+                reason = "stop" if drawn.actions[-1] == self.policy.end else "length"
+                writings[due[place]] = Writing(sources[place].cut > 0, reason)
             tick(len(some), sum(sources[place].tokens for place in some))
         tick(len(questions) - len(due), 0)
         notes = {"empty": sum(not own for own in made), "cut": sum(source.cut > 0 for source in sources)}
-        return Refined(made, sum(source.tokens for source in sources), notes)
+        return Refined(made, sum(source.tokens for source in sources), notes, writings)
 
     @torch.inference_mode()
     def _drawn(self, sources: Sequence[Source]) -> list[Drawn]:

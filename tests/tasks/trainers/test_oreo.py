@@ -177,6 +177,7 @@ def test_a_refiner_writes_what_stands_in_the_hits(learnt: TrainOnExamples) -> No
     refined = refiner.refine(["When was the mill built?", "Who?"], [hits, []])
     (evidence,), nothing = refined.contexts
     assert not nothing
+    assert [writing.finish_reason for writing in refined.writings] in (["stop", ""], ["length", ""])
     words = {*["Velmar", "The", "mill", "was", "built", "in", "1742", "A", "river"]}
     assert {word.strip(".,:") for word in evidence.text.split()} - {""} <= words
     for passage, start, end in evidence.origin:
