@@ -3,12 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from configs.training import TrainConfig
 
-
-def card(
-    options: TrainConfig, learnt: int, rows: Sequence[Mapping[str, Any]], curve: Sequence[Mapping[str, Any]]
-) -> str:
+def card(options: Any, learnt: int, rows: Sequence[Mapping[str, Any]], curve: Sequence[Mapping[str, Any]]) -> str:
     """`rows`: figures by articles; `curve`: those of every pass on the articles that choose."""
     return f"""# Oreo: an evidence text from retrieved chunks
 
