@@ -36,8 +36,7 @@ class TrainingPlan(Plan):
     parameters: TrainModel | TrainOreo
 
     def __init__(self, parameters: TrainModel | TrainOreo) -> None:
-        oreo = isinstance(parameters, TrainOreo)
-        stages = oreo_stages(parameters) if oreo else training_stages(parameters)
+        stages = oreo_stages(parameters) if isinstance(parameters, TrainOreo) else training_stages(parameters)
         super().__init__(parameters, parameters.recipe, stages)
 
     def save(self, run: Run) -> None:
