@@ -10,12 +10,14 @@ import torch
 
 from storage.files import read_json
 from tasks.models.copier import Copier
-from tasks.models.files import UnsupportedModel
+from tasks.models.files import UnsupportedModel, digests, find_model
 from tasks.models.policy import Policy
+from tasks.models.presets import source_of
+from tasks.models.seq2seq_policy import Seq2SeqPolicy, check
 from tasks.models.tuned import ADAPTER, SETTINGS, Weights, weight_files
 from tasks.models.weights import shipped
 
-PolicyName = Literal["copier"]
+PolicyName = Literal["copier", "seq2seq"]
 READER = "reader"
 """The base whose updates the copier's encoder begins with: the bundled reader."""
 
@@ -32,44 +34,67 @@ class Shape:
     dropout: float = 0.0
 
 
-def begun_from(base: str, earlier: Path | None) -> Path:
-    """The directory with the weights that a training begins from: an earlier training's, a reader's, or the bundled
-    reader's. Raises FileNotFoundError with the remedy."""
-    directory = earlier or (shipped(READER) if base == READER else Path(base))
+def begun_from(policy: PolicyName, base: str, earlier: Path | None) -> Path:
+    """The directory with the weights that a training begins from: an earlier training's, an encoder-decoder's, a
+    reader's, or the bundled reader's. Raises FileNotFoundError, UnsupportedModel, with the remedy."""
+    if earlier:
+        return earlier
+    if policy == "seq2seq":
+        if base == READER:
+            raise FileNotFoundError("policy=seq2seq needs an encoder-decoder: base=NAME (Hugging Face) or a directory")
+        directory = find_model(source_of("language model", base), "base")
+        check(directory)
+        return directory
+    directory = shipped(READER) if base == READER else Path(base)
     Weights.at(directory, "base takes what `vitalfew train reader --out` wrote, or reader for the bundled one")
     return directory
 
 
-def for_training(directory: Path, shape: Shape) -> Copier:
+def for_training(policy: PolicyName, directory: Path, shape: Shape) -> Policy:
+    if policy == "seq2seq":
+        return Seq2SeqPolicy(directory, shape.dtype, shape.limit, shape.dropout).to(shape.device)
     weights = Weights.at(directory, "train it again")
-    policy = Copier(weights.base, shape.dtype, shape.limit, shape.batch_tokens, shape.dropout)
-    policy.begin_from(weights)
-    return policy.to(shape.device)
+    copier = Copier(weights.base, shape.dtype, shape.limit, shape.batch_tokens, shape.dropout)
+    copier.begin_from(weights)
+    return copier.to(shape.device)
 
 
-def files_of(policy: Copier, directory: Path) -> dict[str, bytes]:
-    """A policy's files; `directory`: where its training began from, whose encoder it has."""
-    name = Weights.at(directory, "").name
-    files = weight_files(policy, name)
-    settings = {"base": name, "policy": "copier"}
-    return {**files, SETTINGS: f"{json.dumps(settings, indent=1)}\n".encode()}
+def files_of(policy: Policy, directory: Path) -> dict[str, bytes]:
+    """A policy's files; `directory`: where its training began from, whose encoder or tokenizer it has."""
+    if isinstance(policy, Seq2SeqPolicy):
+        return policy.files()
+    assert isinstance(policy, Copier)
+    settings = {"base": Weights.at(directory, "train it again").name, "policy": "copier"}
+    return {**weight_files(policy, settings["base"]), SETTINGS: f"{json.dumps(settings, indent=1)}\n".encode()}
 
 
 def read_policy(directory: Path, shape: Shape) -> Policy:
     """For inference. Raises FileNotFoundError, UnsupportedModel."""
-    weights = checked(directory)
-    policy = Copier(weights.base, shape.dtype, shape.limit, shape.batch_tokens)
-    policy.merge(weights.tensors())
-    policy.for_inference(shape.device, shape.batch_tokens)
-    return policy.requires_grad_(False)
+    if kind_of(directory) == "seq2seq":
+        seq2seq = Seq2SeqPolicy(directory, shape.dtype, shape.limit).to(shape.device)
+        return seq2seq.requires_grad_(False).eval()
+    weights = Weights.at(directory, "train it again")
+    copier = Copier(weights.base, shape.dtype, shape.limit, shape.batch_tokens)
+    copier.merge(weights.tensors())
+    return copier.for_inference(shape.device, shape.batch_tokens).requires_grad_(False)
 
 
-def checked(directory: Path) -> Weights:
-    """The weights in a directory, which are not read yet. Raises FileNotFoundError, UnsupportedModel."""
-    weights = Weights.at(directory, "name what `vitalfew train oreo --out` wrote, or leave refine.model out")
+def kind_of(directory: Path) -> PolicyName:
+    """Which policy a directory has. Raises FileNotFoundError, UnsupportedModel."""
+    remedy = "name what `vitalfew train oreo --out` wrote"
+    if not (directory / SETTINGS).is_file():
+        raise FileNotFoundError(f"{directory} has no {SETTINGS}; {remedy}")
     settings: Mapping[str, Any] = read_json(directory / SETTINGS)
-    if settings.get("policy") != "copier":
-        raise UnsupportedModel(
-            f"{directory}: {ADAPTER} is no policy of Oreo's; name what `vitalfew train oreo --out` wrote"
-        )
-    return weights
+    if settings.get("policy") == "copier":
+        return "copier"
+    if (directory / ADAPTER).is_file():
+        raise UnsupportedModel(f"{directory}: {ADAPTER} is no policy of Oreo's; {remedy}")
+    check(directory)
+    return "seq2seq"
+
+
+def policy_files(directory: Path) -> dict[str, str]:
+    """The checksum of every file that a policy's texts depend on. Raises FileNotFoundError, UnsupportedModel."""
+    if (directory / ADAPTER).is_file():
+        return Weights.at(directory, "train it again").digests()
+    return digests([directory], directory)

@@ -47,6 +47,16 @@ class Policy(nn.Module, ABC):
     """The action that ends a text."""
     width: int
     """Of its states."""
+    frozen: bool
+    """Whether memories are computed without gradients, so that the decoder alone learns."""
+
+    @abstractmethod
+    def trained(self) -> dict[str, nn.Parameter]:
+        """The parameters that are trained, by name."""
+
+    @abstractmethod
+    def decoder(self) -> dict[str, nn.Parameter]:
+        """Of these the ones that are trained while it is frozen."""
 
     @abstractmethod
     def read(self, questions: Sequence[str], texts: Sequence[Sequence[str]]) -> list[Source]:

@@ -22,7 +22,7 @@ from tasks.models.copied import Run
 from tasks.models.decoding import Drawn, greedy
 from tasks.models.device import choose_device, choose_dtype, require_device
 from tasks.models.loading import loading
-from tasks.models.policies import Shape, checked, read_policy
+from tasks.models.policies import Shape, kind_of, policy_files, read_policy
 from tasks.models.policy import Policy, Source
 from tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, Writing, no_tick
 from tasks.splitters.tokens import count_tokens, first
@@ -61,7 +61,7 @@ class Oreo:
         if options.model is None:
             raise ConfigError("refiner 'oreo' needs a model: --set refine.model=DIR, what `vitalfew train oreo` wrote")
         self.options, self.directory = options, Path(options.model)
-        self.weights = checked(self.directory)
+        kind_of(self.directory)
         self.device = choose_device(options.device)
         self.dtype = choose_dtype(options.precision, self.device)
         self.uses_gpu = self.device.type == "cuda"
@@ -74,7 +74,7 @@ class Oreo:
             "dtype": str(self.dtype).removeprefix("torch."),
             "device": self.device.type,
             "batch_tokens": self.batch_tokens,
-            "files": self.weights.digests(),
+            "files": policy_files(self.directory),
         }
 
     @cached_property

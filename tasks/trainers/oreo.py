@@ -23,11 +23,9 @@ from configs.loading import ConfigError
 from configs.section import ModelName
 from configs.training import TrainConfig
 from tasks.generators.base import Generator
-from tasks.models.copier import Copier
 from tasks.models.device import DTYPES, choose_device, choose_dtype, require_device
-from tasks.models.policies import PolicyName, Shape, begun_from, files_of, for_training, read_policy
-from tasks.models.policy import Source
-from tasks.models.tuned import Weights
+from tasks.models.policies import PolicyName, Shape, begun_from, files_of, for_training, policy_files, read_policy
+from tasks.models.policy import Policy, Source
 from tasks.registry import make
 from tasks.trainers.base import Finished, State, Tables, Tick, Trainer
 from tasks.trainers.card import Split, card_files
@@ -49,9 +47,13 @@ Material = tuple[Example, Source, list[int]]
 class OreoOptions(TrainConfig):
     """The settings that all three have."""
 
-    policy: PolicyName = Field("copier", description="copier: words of the chunks, over MiniLM.")
+    policy: PolicyName = Field(
+        "copier", description="copier: words of the chunks, over MiniLM; seq2seq: an encoder-decoder, T5-small for one."
+    )
     base: ModelName = Field(
-        "reader", description="What the first training begins from: reader, or the directory of a reader's weights."
+        "reader",
+        description="What the first training begins from: reader, or the directory of a reader's weights; of seq2seq a "
+        "Hugging Face name or a directory.",
     )
     generator: SerializeAsAny[GenerateConfig] = Field(
         GenerateConfig(generator="reader"), description="The generator that the texts are for, with its settings."
@@ -98,7 +100,7 @@ class OreoTrainer(Trainer[Sequence[Example]]):
             "version": self.version,
             "dtype": str(self.dtype).removeprefix("torch."),
             "device": self.device.type,
-            "begins_from": Weights.at(begun_from(options.base, None), "").digests(),
+            "begins_from": policy_files(begun_from(options.policy, options.base, None)),
             "generator": self.generator.identity(),
         }
 
@@ -113,9 +115,9 @@ class OreoTrainer(Trainer[Sequence[Example]]):
             raise ConfigError(f"trainer {self.options.trainer} learns from what `vitalfew train oreo --index` collects")
         self.whole = examples(tables.examples)
         torch.manual_seed(self.options.seed)
-        self.origin = begun_from(self.options.base, tables.weights)
-        self.model: Copier = for_training(self.origin, self.shape)
-        self.learnt = [row for row in self._of("learn") if row.copied]
+        self.origin = begun_from(self.options.policy, self.options.base, tables.weights)
+        self.model: Policy = for_training(self.options.policy, self.origin, self.shape)
+        self.learnt = [row for row in self._of("learn") if row.copied or self.options.policy != "copier"]
         if not self.learnt:
             raise ConfigError(
                 f"{self.options.trainer}: no example to learn from: of {len(self.whole)} none is of an article that is "

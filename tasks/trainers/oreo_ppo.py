@@ -74,7 +74,7 @@ class OreoPpo(OreoTrainer):
     def prepare(self) -> None:
         options = self.options
         self.model.frozen = True
-        self.reference = for_training(self.origin, self.shape).eval().requires_grad_(False)
+        self.reference = for_training(options.policy, self.origin, self.shape).eval().requires_grad_(False)
         self.value = nn.Linear(self.model.width, 1).to(self.device)
         nn.init.zeros_(self.value.weight)
         nn.init.zeros_(self.value.bias)

@@ -11,6 +11,7 @@ import torch
 from configs.loading import ConfigError
 from configs.training import TrainConfig
 from storage.artifacts import Artifact
+from tasks.models.files import UnsupportedModel
 from tasks.models.policies import Shape, read_policy
 from tasks.models.tuned import ADAPTER, SETTINGS
 from tasks.refiners.base import Hit
@@ -20,6 +21,7 @@ from tasks.trainers.evidence import examples as examples_of
 from tasks.trainers.oreo import Diverged
 from tasks.trainers.oreo_ppo import GeneratorFails
 from tests.support.oreo import SMALL, examples, reader
+from tests.support.tiny_models import llama, t5_generator
 from tests.support.training import Interrupted
 
 FAILING = "tests.support.oreo:Failing"
@@ -189,3 +191,25 @@ def test_a_refiner_writes_what_stands_in_the_hits(learnt: TrainOnExamples) -> No
         Oreo(Oreo.Options(refiner="oreo", model=str(directory), min_new_tokens=9, max_new_tokens=3))
     with pytest.raises(ConfigError, match="needs a model"):
         Oreo(Oreo.Options(refiner="oreo"))
+
+
+def test_an_encoder_decoder_goes_through_all_stages(tmp_path: Path) -> None:
+    base = t5_generator(tmp_path / "t5")
+    given = {**SMALL, "policy": "seq2seq", "base": str(base), "max_input_tokens": 64, "max_new_tokens": 6, "epochs": 1}
+    material = examples(tmp_path)
+    first = TrainSft(tmp_path, material, None, TrainConfig.model_validate({**given, "trainer": "oreo_sft"}))
+    second = {**given, "trainer": "oreo_contrastive", "beams": 3}
+    then = TrainContrastive(tmp_path, material, first.artifact, TrainConfig.model_validate(second))
+    third = TrainConfig.model_validate({**given, "trainer": "oreo_ppo", "batch": 4, "dropout": 0.0})
+    last = TrainPpo(tmp_path, material, then.artifact, third)
+    for stage in (first, then, last):
+        stage.run("test")
+    losses = dict(last.artifact.read(0).to_pylist()[0]["losses"])
+    assert losses["kl"] == 0
+    assert (losses["first_ratio"], losses["first_clipped"]) == (pytest.approx(1, abs=1e-5), 0)
+    refiner = Oreo(Oreo.Options(model=str(last.artifact.directory / "weights"), precision="fp32", max_new_tokens=5))
+    refined = refiner.refine(["Who?"], [[Hit("", "A river runs for 120 km to the sea.", 2, 0, 35)]])
+    assert len(refined.contexts[0]) <= 1
+    causal = {**given, "trainer": "oreo_sft", "base": str(llama(tmp_path / "causal"))}
+    with pytest.raises(UnsupportedModel, match="no encoder-decoder"):
+        TrainSft(tmp_path, material, None, TrainConfig.model_validate(causal))
