@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from configs.loading import ConfigError, read_yaml
+from configs.training import TrainOreo
 from flows.cli.main import app
 from flows.forms import TrainForm
 from flows.pipelines.recipes import FOLDER, find, names, training
@@ -79,7 +80,7 @@ def test_what_a_user_can_mend_is_one_message(place: Path, recipe: str, options: 
 
 
 def test_every_recipe_is_what_the_shipped_weights_were_trained_with() -> None:
-    assert names() == ["critic", "reader", "sparse_rag", "sparse_rag_paper"]
+    assert names() == ["critic", "oreo", "oreo_t5", "reader", "sparse_rag", "sparse_rag_paper"]
     for name in ("critic", "reader", "sparse_rag"):
         parameters = training(name, {"datasets": ["squad:x.json"]})
         options = with_options(parameters.train, "").model_dump(mode="json")
@@ -88,6 +89,19 @@ def test_every_recipe_is_what_the_shipped_weights_were_trained_with() -> None:
         assert {"epochs", "learning_rate", "held_out", "seed"} <= same
         assert {key: options[key] for key in same} == {key: settings[key] for key in same}
         assert read_yaml(FOLDER / f"{name}.yaml")["about"]
+
+
+@pytest.mark.parametrize("recipe", ["oreo", "oreo_t5"])
+def test_a_recipe_may_have_several_trainings(recipe: str) -> None:
+    parameters = training(recipe, {"datasets": [], "index": "squad", "ppo": {"delta": 0.05}})
+    assert isinstance(parameters, TrainOreo)
+    sections = {"sft": parameters.sft, "contrastive": parameters.contrastive, "ppo": parameters.ppo}
+    options = {name: with_options(section, name) for name, section in sections.items() if section}
+    assert [one.trainer for one in parameters.trainings] == ["oreo_sft", "oreo_contrastive", "oreo_ppo"]
+    assert options["ppo"].model_dump()["delta"] == 0.05
+    assert len(training(recipe, {"index": "squad", "ppo": None}).trainings) == 2
+    with pytest.raises(ConfigError, match="index"):
+        training(recipe, {"datasets": ["squad:x.json"]})
 
 
 def test_recipes_are_found_by_name_or_file(tmp_path: Path) -> None:
