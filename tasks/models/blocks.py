@@ -179,21 +179,25 @@ def _cut(pair: Pair, start: int, end: int | None = None) -> Pair:
 
 def require_blocks(config: PretrainedConfig, name: str) -> None:
     """Raises EngineUnavailable, with the remedy, for a model whose cache cannot be put together from blocks."""
+    if reason := obstacle(config):
+        remedy = "take a causal model with rotary positions (Llama, Qwen, SmolLM) or another generator"
+        raise EngineUnavailable(f"{name} {reason}; {remedy}")
+
+
+def obstacle(config: PretrainedConfig) -> str:
+    """Why keys and values that a model computed for some tokens cannot stand behind one another; empty if they can."""
     text = config.get_text_config()
-    remedy = "take a causal model with rotary positions (Llama, Qwen, SmolLM) or another generator"
-    reason = ""
     if config.is_encoder_decoder:
-        reason = "is an encoder-decoder, and its cache is not of what it reads"
-    elif getattr(text, "alibi", False) or text.model_type in ("bloom", "mpt"):
-        reason = "has ALiBi, whose distances follow the cache and not the positions"
-    elif moving := set(MOVING_ROPE) & set(_rope_types(text)):
-        reason = (
+        return "is an encoder-decoder, and its cache is not of what it reads"
+    if getattr(text, "alibi", False) or text.model_type in ("bloom", "mpt"):
+        return "has ALiBi, whose distances follow the cache and not the positions"
+    if moving := set(MOVING_ROPE) & set(_rope_types(text)):
+        return (
             f"has rotary positions that follow the length ({', '.join(moving)}), so that blocks would not fit together"
         )
-    elif odd := [kind for kind in getattr(text, "layer_types", None) or () if kind not in WITH_KEYS]:
-        reason = f"has layers of kind {odd[0]}, which keep no keys and values of single tokens"
-    if reason:
-        raise EngineUnavailable(f"{name} {reason}; {remedy}")
+    if odd := [kind for kind in getattr(text, "layer_types", None) or () if kind not in WITH_KEYS]:
+        return f"has layers of kind {odd[0]}, which keep no keys and values of single tokens"
+    return ""
 
 
 def window(config: PretrainedConfig) -> int | None:

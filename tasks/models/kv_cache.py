@@ -43,6 +43,18 @@ class RoomyLayer(DynamicLayer):
                 self.filled = end
         self._look()
 
+    def gape(self, rows: int, filled: int, keys: Tensor, values: Tensor) -> None:
+        """Hold zeros in the first columns: what attention weighs with nothing must be a number."""
+        self.allocate(rows, keys, values)
+        for whole in self._all:
+            whole[:, :, :filled] = 0
+        self.filled = filled
+
+    def put(self, rows: Sequence[int] | slice, start: int, pair: Sequence[Tensor]) -> None:
+        """Write keys and values of some rows, (rows, heads, tokens, width), from a column on."""
+        for whole, states in zip(self._all, pair, strict=True):
+            whole[rows, :, start : start + states.shape[2]] = states
+
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> Pair:
         """Write behind what there is; all keys and all values so far."""
         if not self.is_initialized:
@@ -71,3 +83,12 @@ def roomy_cache(room: int, layers: Sequence[Sequence[Sequence[Pair]]] = ()) -> C
     for each, rows in zip(made, layers, strict=True):
         each.hold(rows)
     return Cache(layers=made)
+
+
+def gapped_cache(rows: int, filled: int, room: int, like: Sequence[Pair]) -> Cache:
+    """A cache whose first `filled` columns hold zeros, over which keys and values are put, with room for more. `like`:
+    of each layer, keys and values of the same heads and width."""
+    layers: list[Any] = [RoomyLayer(filled + room) for _ in like]
+    for layer, (keys, values) in zip(layers, like, strict=True):
+        layer.gape(rows, filled, keys[0], values[0])
+    return Cache(layers=layers)

@@ -1,10 +1,11 @@
 """`transformers`: any causal or sequence-to-sequence language model of Hugging Face, in safetensors, on PyTorch.
 
-Prompts are sorted by length into batches of a number of tokens (answers included) and padded on the left (on the right
-for the encoder of a sequence-to-sequence model).
+Prompts are sorted by length into batches of a number of tokens (answers included). A causal model whose layers see all
+tokens before reads what they begin with once, and the rest without padding it to the longest (models/prefill.py). For
+others the library's `generate` gets a batch, padded on the left (on the right for an encoder).
 
 A prompt has its own random numbers, whatever its batch (models/sampling.py), and temperature 0 takes the most probable
-token. But another batch has another padding, which changes the last bits of the logits; in bf16 or fp16 this can flip a
+token. But another batch has other shapes, which changes the last bits of the logits; in bf16 or fp16 this can flip a
 choice between two nearly equal tokens. `precision=fp32` makes that rare, `batch_tokens=16` (every prompt alone) rules
 it out. Beams, penalties and warpers in a model's own settings are not used.
 """
@@ -40,6 +41,7 @@ from tasks.models.engines.base import (
 from tasks.models.halving import in_halves
 from tasks.models.language_model import LocalModel
 from tasks.models.loading import loading
+from tasks.models.prefill import continued, continues
 from tasks.models.sampling import RowSampler
 
 logger = logging.getLogger("vitalfew")
@@ -57,7 +59,7 @@ class Transformers(Engine):
     class Options(LocalOptions, Batching):
         """A causal or sequence-to-sequence model."""
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
 
     def __init__(self, options: Options, section: str, length: str = "max_tokens") -> None:
         """For messages: `section`, and `length`, its name for max_tokens."""
@@ -118,13 +120,13 @@ class Transformers(Engine):
         sampler = RowSampler(self.options.temperature, seeds, self.device, sorted(set(probed.values())))
         start = time.perf_counter()
         with all_cores(), torch.inference_mode():
-            inputs = self._padded(ids)
-            settings = copy(self._settings)
-            settings.max_new_tokens = probe.limit(self.options.max_tokens) if probe else self.options.max_tokens
-            output = self.model.generate(**inputs, generation_config=settings, logits_processor=[sampler])
+            limit = probe.limit(self.options.max_tokens) if probe else self.options.max_tokens
+            if self._continues:
+                output = continued(self.model, ids, sampler, limit, self.ends)
+            else:
+                output = self._generated(ids, sampler, limit)
         seconds = time.perf_counter() - start
-        skip = 1 if self.local.is_seq2seq else inputs["input_ids"].shape[1]  # the decoder's start, or the prompts
-        completions = [self._until_end(row) for row in output[:, skip:].tolist()]
+        completions = [self._until_end(row) for row in output.tolist()]
         share = seconds / sum(len(prompt) + len(tokens) for prompt, tokens in zip(ids, completions, strict=True))
         answers = []
         for row, (prompt, tokens) in enumerate(zip(ids, completions, strict=True)):
@@ -156,6 +158,19 @@ class Transformers(Engine):
             finish_reason="stop" if tokens[-1] in self.ends else "length",
             probabilities=probabilities,
         )
+
+    @cached_property
+    def _continues(self) -> bool:
+        return continues(self.model)
+
+    def _generated(self, ids: Sequence[list[int]], sampler: RowSampler, limit: int) -> Tensor:
+        """What the library's own `generate` writes, int64 (n, at most limit)."""
+        inputs = self._padded(ids)
+        settings = copy(self._settings)
+        settings.max_new_tokens = limit
+        output: Tensor = self.model.generate(**inputs, generation_config=settings, logits_processor=[sampler])
+        skip = 1 if self.local.is_seq2seq else inputs["input_ids"].shape[1]  # the decoder's start, or the prompts
+        return output[:, skip:]
 
     def _padded(self, ids: Sequence[list[int]]) -> dict[str, Tensor]:
         """input_ids and attention_mask, int64 (n, longest). A causal model continues a row at its right end."""
