@@ -71,29 +71,33 @@ class _Group:
         """int64 (rows, longest); behind a prompt's end its last token."""
         self.own = (steps < ends).to(model.device)
         self.whole = bool(self.own.all())
-        text = model.config.get_text_config()
-        heads = text.num_attention_heads // text.num_key_value_heads
-        ahead = torch.full((self.longest, shared + self.longest), torch.finfo(model.dtype).min).triu(shared + 1)
-        self.ahead = ahead.repeat(heads, 1).to(model.device, model.dtype) if shared else None
+        self.ahead = self._ahead(model) if shared else None
+
+    def _ahead(self, model: Any) -> Tensor:
         """What no token sees, behind a head: for the query heads that share a key head one below the other."""
+        hidden = torch.full((self.longest, self.shared + self.longest), torch.finfo(model.dtype).min)
+        heads = model.config.num_attention_heads // model.config.num_key_value_heads
+        return hidden.triu(self.shared + 1).repeat(heads, 1).to(model.device, model.dtype)
 
     def of(self, states: Tensor) -> Tensor:
-        """(heads, tokens, size) → (rows, heads, longest, size)."""
-        return states[:, self.places].transpose(0, 1)
+        """(heads, tokens, size) → (rows, longest, heads, size): whole tokens are taken, which lie together."""
+        tokens = states.transpose(0, 1).index_select(0, self.places.flatten())
+        return tokens.view(*self.places.shape, *tokens.shape[1:])
 
     def attended(self, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
         """(heads, tokens, size) each → the states of these prompts' own tokens, (tokens of them, heads, size)."""
         asked, keys, values = self.of(query), self.of(key), self.of(value)
-        rows, heads, longest, size = asked.shape
+        rows, longest, heads, size = asked.shape
         if self.ahead is None:
-            states = attend(asked, keys, values, is_causal=True, scale=scaling, enable_gqa=heads > len(key))
+            sides = [each.transpose(1, 2) for each in (asked, keys, values)]
+            states = attend(*sides, is_causal=True, scale=scaling, enable_gqa=heads > len(key))
         else:
-            keys, values = (
-                torch.cat([states[:, : self.shared].expand(rows, -1, -1, -1), own], 2)
-                for states, own in ((key, keys), (value, values))
-            )
-            asked = asked.reshape(rows, len(key), -1, size)
-            states = attend(asked, keys, values, attn_mask=self.ahead, scale=scaling)
+            sides = [
+                torch.cat([side[:, : self.shared].transpose(0, 1).expand(rows, -1, -1, -1), own], 1).transpose(1, 2)
+                for side, own in ((key, keys), (value, values))
+            ]
+            asked = asked.transpose(1, 2).reshape(rows, len(key), -1, size)
+            states = attend(asked, *sides, attn_mask=self.ahead, scale=scaling)
         states = states.reshape(rows, heads, longest, -1).transpose(1, 2)
         return states.flatten(0, 1) if self.whole else states[self.own]
 
@@ -170,7 +174,7 @@ class _Prompts:
             sides = packed.keys[0], packed.values[0]
             layer.put(slice(None), 0, [side[None, :, : self.shared] for side in sides])
             for group in self.groups:
-                layer.put(group.rows, self.shared, [group.of(side) for side in sides])
+                layer.put(group.rows, self.shared, [group.of(side).transpose(1, 2) for side in sides])
         del self.row
         if min(self.lengths) < self.width:
             hidden = torch.zeros(len(self.ids), self.width + self.limit)
