@@ -2,8 +2,8 @@
 
 The prompts are questions alone, then every second with a sentence before it. Plain `generate` gets them tokenised, in
 one batch padded to the longest; ours renders the chat template, tokenises and makes its rows as well. One token is
-written, so that prefill is what is measured. They take turns, in CPU time: the medians of three, and their ratio, beside
-the goal and what fewer tokens (no padding, the common head once) would come to if each cost the same.
+written, so that prefill is what is measured. They take turns, in CPU time: the medians of three, and their ratio,
+beside the goal and what fewer tokens (no padding, the common head once) would come to if each cost the same.
 
     python -m benchmarks.language_model
 """
@@ -59,7 +59,8 @@ def compared(engine: Transformers, prompts: list[str]) -> str:
     computed = tokens - (len(ids) - 1) * shared_tokens(ids)
     reached = "reached" if theirs / ours >= GOAL else "MISSED"
     return (
-        f"{tokens:,} tokens, {min(map(len, ids))} to {max(map(len, ids))} a prompt, of which {computed:,} need computing: "
+        f"{tokens:,} tokens, {min(map(len, ids))} to {max(map(len, ids))} a prompt, "
+        f"{computed:,} to be computed: "
         f"generate {tokens / theirs:,.0f} a second, the engine {tokens / ours:,.0f}, ratio {theirs / ours:.2f}, "
         f"goal {GOAL} {reached}; by tokens alone {inputs['input_ids'].numel() / computed:.2f}"
     )

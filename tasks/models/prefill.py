@@ -90,14 +90,15 @@ class _Group:
         rows, longest, heads, size = asked.shape
         if self.ahead is None:
             sides = [each.transpose(1, 2) for each in (asked, keys, values)]
-            states = attend(*sides, is_causal=True, scale=scaling, enable_gqa=heads > len(key))
+            asked, keys, values = sides
+            states = attend(asked, keys, values, is_causal=True, scale=scaling, enable_gqa=heads > len(key))
         else:
             sides = [
                 torch.cat([side[:, : self.shared].transpose(0, 1).expand(rows, -1, -1, -1), own], 1).transpose(1, 2)
                 for side, own in ((key, keys), (value, values))
             ]
             asked = asked.transpose(1, 2).reshape(rows, len(key), -1, size)
-            states = attend(asked, *sides, attn_mask=self.ahead, scale=scaling)
+            states = attend(asked, sides[0], sides[1], attn_mask=self.ahead, scale=scaling)
         states = states.reshape(rows, heads, longest, -1).transpose(1, 2)
         return states.flatten(0, 1) if self.whole else states[self.own]
 
@@ -147,7 +148,7 @@ class _Prompts:
         parts = [group.attended(query, key, value, scaling) for group in self.groups]
         if self.shared:
             head = [states[None, :, : self.shared] for states in (query, key, value)]
-            states = attend(*head, is_causal=True, scale=scaling, enable_gqa=len(query) > len(key))
+            states = attend(head[0], head[1], head[2], is_causal=True, scale=scaling, enable_gqa=len(query) > len(key))
             parts.insert(0, states[0].transpose(0, 1))
         return torch.cat(parts)
 
@@ -167,7 +168,7 @@ class _Prompts:
     @cached_property
     def cache(self) -> Any:
         """One cache with a row for each prompt, from the row of all."""
-        cache = gapped_cache(
+        cache: Any = gapped_cache(
             len(self.ids), self.width, self.limit, [(each.keys, each.values) for each in self.row.layers]
         )
         for layer, packed in zip(cache.layers, self.row.layers, strict=True):
