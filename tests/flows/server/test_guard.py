@@ -1,7 +1,7 @@
 """The guard alone: which requests reach the application behind it."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -45,6 +45,7 @@ def test_its_own_host_is_answered(host: str) -> None:
     assert heard(None, host)
 
 
+@settings(deadline=None)  # its first example imports the server
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=40))
 def test_no_other_host_is_answered(host: str) -> None:
     own = host.lower() in ("127.0.0.1:4200", "localhost:4200")

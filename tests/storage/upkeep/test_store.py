@@ -92,6 +92,7 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, store: Path, table: str, shard: int
 def test_ls_says_what_is_there(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stop_at(monkeypatch, store, "vectors", 1, encode={"context": "exact"})
     listed = ls(store)
+    assert listed["bytes"] == sum(p.stat().st_size for p in store.rglob("*") if p.is_file())
     entries = {entry["artifact"]: entry for entry in listed["artifacts"]}
     assert {entry["stage"] for entry in entries.values()} == {"load", "split", "encode", "index"}
     (unfinished,) = [entry for entry in entries.values() if entry["state"] == "unfinished"]
@@ -106,7 +107,6 @@ def test_ls_says_what_is_there(store: Path, monkeypatch: pytest.MonkeyPatch) -> 
     )
     ((paid,),) = sql(store, "SELECT sum(usd) FROM costs")
     assert sum(e["usd"] for e in entries.values()) - unfinished["usd"] == pytest.approx(paid)
-    assert listed["bytes"] == sum(p.stat().st_size for p in store.rglob("*") if p.is_file())
     shown = store_command("ls", "--store", store).output
     assert "2 of 4" in shown
     assert "encode.context=late" in shown
