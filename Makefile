@@ -119,7 +119,8 @@ $(VENV)/.vllm: $(VENV)/.ready constraints-vllm.txt
 	$(BIN)/python -m pip install --quiet --no-deps --requirement constraints-vllm.txt
 	@touch $@
 
-setup-llm: setup  ## Add SmolLM2-135M-Instruct, a real language model: 93 MB, converted into the user's cache (273 MB)
+setup-llm: setup  ## Add SmolLM2-135M-Instruct, a real language model (93 MB, converted into the user's cache: 273 MB), and PEFT for its adapters
+	$(PIP) --editable '.[adapters]'
 	$(BIN)/vitalfew models get smollm2
 
 setup-rivals: .venv-rivals/.ready  ## Make .venv-rivals: sentence-transformers with OpenVINO and ONNX, for bench-encode (1.6 GB)

@@ -40,8 +40,8 @@ def demo(
     The text is the manual that every Python carries, with 226 questions. Before each step stands the command that does
     it. Settings are chosen on one half of the questions, figures are those of the other. A second run finds everything
     in the store and ends in seconds. One process does the work: for so little, Prefect and Ray take longer to start.
-    Where SmolLM2 is on this machine (`vitalfew models get smollm2`), Sparse RAG is in the table too, and takes the
-    most time.
+    Where SmolLM2 and PEFT are on this machine (`make setup-llm`), Sparse RAG is in the table too, and takes the most
+    time.
 
         vitalfew demo --store store
     """
@@ -108,14 +108,14 @@ def _search(store: Path, question: str) -> None:
 
 
 def _experiment() -> str:
-    """The one of the table; the language model of Sparse RAG is no part of an installation."""
-    from tasks.models import smollm2
+    """The one of the table; the language model of Sparse RAG and PEFT, for its adapter, are no part of an installation."""
+    from tasks.models import adapters, smollm2
 
     try:
         smollm2.find()
     except FileNotFoundError:
         return "quickstart"
-    return "quickstart_sparse_rag"
+    return "quickstart_sparse_rag" if adapters.readable() else "quickstart"
 
 
 def _equal_tokens(experiment: str) -> tuple[str, str]:

@@ -69,9 +69,14 @@ def adapter_of(name: str | None, section: str, library: str | None = "peft") -> 
     """The adapter of that name; None without a name. `library`: needed to load it. Raises EngineUnavailable."""
     if name is None:
         return None
-    if library and importlib.util.find_spec(library) is None:
+    if library and not readable(library):
         raise EngineUnavailable(f"{section}.adapter: {MISSING}")
     return Adapter(name, section)
+
+
+def readable(library: str = "peft") -> bool:
+    """Whether the library that reads adapters is installed."""
+    return importlib.util.find_spec(library) is not None
 
 
 def _read(folder: Path, setting: str) -> dict[str, Any]:

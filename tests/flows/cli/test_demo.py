@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from flows.cli import demo as demo_command
 from flows.cli.main import app
 from flows.pipelines.experiments import find
 from storage.runs import read_runs
@@ -71,6 +72,15 @@ def test_with_smollm2_the_table_has_sparse_rag(tmp_path: Path, monkeypatch: pyte
     output = demo(tmp_path / "store")
     assert ["evaluate", "quickstart_sparse_rag"] in [words[:2] for words in printed(output)]
     assert "Sparse RAG (SmolLM2)" in output
+
+
+@pytest.mark.parametrize(("peft", "experiment"), [(True, "quickstart_sparse_rag"), (False, "quickstart")])
+def test_smollm2_without_the_library_that_reads_its_adapter_is_no_reason_to_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, peft: bool, experiment: str
+) -> None:
+    monkeypatch.setattr("tasks.models.smollm2.find", lambda: tmp_path)
+    monkeypatch.setattr("tasks.models.adapters.readable", lambda library="peft": peft)
+    assert demo_command._experiment() == experiment
 
 
 def test_the_experiment_with_sparse_rag_is_quickstart_and_one_method() -> None:
