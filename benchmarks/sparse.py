@@ -32,6 +32,7 @@ from tasks.models.engines.transformers import all_cores
 from tasks.models.kv_cache import roomy_cache
 from tasks.models.language_model import LocalModel
 from tasks.models.sampling import RowSampler
+from tasks.models.single_row import quicker_rows
 
 KEPT_IN = Path("build/bench_sparse.json")
 CONTEXTS, TOKENS, LONG, WRITTEN, KEPT = 20, 256, 1024, 32, (20, 8, 4, 1)
@@ -62,7 +63,7 @@ class Subject:
             directory = LocalModel(LocalOptions(model=name), "generate").directory
             network = AutoModelForCausalLM.from_pretrained(directory, dtype=dtype, use_safetensors=True).to(device)
         self.device, self.config = device, network.config
-        self.model = BlockModel(network.eval(), device, BATCH[device.type], set())
+        self.model = BlockModel(quicker_rows(network.eval()), device, BATCH[device.type], set())
         self.weights = sum(each.numel() * each.element_size() for each in network.parameters())
         self.linear = sum(
             each.numel() for name, each in network.named_parameters() if "embed" not in name and each.ndim == 2

@@ -108,7 +108,8 @@ def _search(store: Path, question: str) -> None:
 
 
 def _experiment() -> str:
-    """The one of the table; the language model of Sparse RAG and PEFT, for its adapter, are no part of an installation."""
+    """The one of the table. No installation has the language model of Sparse RAG, and not each has PEFT, its adapter's
+    library."""
     from tasks.models import adapters, smollm2
 
     try:

@@ -43,6 +43,7 @@ from tasks.models.language_model import LocalModel
 from tasks.models.loading import loading
 from tasks.models.prefill import continued, continues
 from tasks.models.sampling import RowSampler
+from tasks.models.single_row import quicker_rows
 
 logger = logging.getLogger("vitalfew")
 
@@ -233,7 +234,7 @@ class Transformers(Engine):
                 f"({missing[0]}, …); random numbers would stand in for them"
             )
         model = model.to(self.device).eval()
-        return self.adapter.merged(model).eval() if self.adapter else model
+        return quicker_rows(self.adapter.merged(model).eval() if self.adapter else model)
 
 
 _latest: list[Transformers] = []
