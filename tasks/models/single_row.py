@@ -1,7 +1,7 @@
 """One row times a matrix in bf16 on a CPU, as each token of an answer needs it for every linear layer.
 
-PyTorch hands a linear layer in bf16 to oneDNN, which is made for many rows; its own matrix-vector product reads the
-weights of one row's product faster (1.2 to 1.4 times for the shapes of SmolLM2, two hyperthreads of a Xeon with AMX).
+PyTorch hands a linear layer in bf16 to oneDNN, which is made for many rows; its own matrix-vector product is
+faster for one (1.2 to 1.4 times for the shapes of SmolLM2, two hyperthreads of a Xeon with AMX).
 """
 
 from typing import Any
