@@ -35,6 +35,16 @@ class Scoring(Batching):
     )
 
 
+class CausalModel(Batching):
+    """A causal language model that tells how probable the tokens of a text are."""
+
+    model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
+        None,
+        description="A causal language model: a preset of generator `transformers`, a Hugging Face name, or a "
+        "directory.",
+    )
+
+
 class Keeping(BaseModel):
     """A filter of hits that need not let any pass."""
 

@@ -18,6 +18,7 @@ from torch import nn
 
 from tasks.models import bert
 from tasks.models.files import UnsupportedModel, digests, require_safetensors
+from tasks.models.pretrained import pretrained
 from tasks.models.recipe import Recipe, read_config, read_json
 
 if TYPE_CHECKING:
@@ -122,21 +123,14 @@ class Checkpoint:
             return own, []
         from transformers import DPRContextEncoder, DPRQuestionEncoder
 
-        model, report = self._class().from_pretrained(
+        model = pretrained(
+            self._class(),
             self._existing(),
+            "random numbers would stand in for them. Is it another architecture than its config.json says?",
+            spare="pooler",  # BERT's does not affect token states, and retrieval checkpoints lack it
             dtype=torch.float32,
-            use_safetensors=True,
-            trust_remote_code=False,
-            local_files_only=True,
-            output_loading_info=True,
             **({"attn_implementation": "eager"} if attention == "eager" else {}),
         )
-        # BERT's pooler does not affect token states, and retrieval checkpoints lack it.
-        if missing := sorted(name for name in report["missing_keys"] if "pooler" not in name.split(".")):
-            raise UnsupportedModel(
-                f"{self.folder}: {len(missing)} weights of {type(model).__name__} are missing ({missing[0]}, …); "
-                "random numbers would stand in for them. Is it another architecture than its config.json says?"
-            )
         model.config.use_cache = False
         if not isinstance(model, DPRContextEncoder | DPRQuestionEncoder):
             return model, []

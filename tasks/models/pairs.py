@@ -25,6 +25,7 @@ from tasks.models.batches import batches
 from tasks.models.device import choose_device, choose_dtype, require_device
 from tasks.models.files import UnsupportedModel, digests, find_model, require_safetensors
 from tasks.models.loading import loading
+from tasks.models.pretrained import pretrained
 from tasks.models.recipe import FALLBACK_TOKENS, OFFSET_POSITIONS, read_config, read_json
 
 Pair = tuple[str, str]
@@ -46,7 +47,7 @@ class PairModel(ABC):
     """A directory with a network that reads pairs. The first `read` loads it, not the constructor."""
 
     version: ClassVar[str] = "1"
-    workers = 1  # a model uses all cores itself
+    workers: int | None = 1  # a model uses all cores itself
     judged: ClassVar[int] = 1
     """Of a row's sequences, the one whose tokens are judged: 0 the first, 1 the second."""
 
@@ -176,19 +177,8 @@ class CrossEncoder(PairModel):
     def load(self) -> nn.Module:
         from transformers import AutoModelForSequenceClassification
 
-        model, report = AutoModelForSequenceClassification.from_pretrained(
-            self.folder,
-            dtype=torch.float32,
-            use_safetensors=True,
-            trust_remote_code=False,
-            local_files_only=True,
-            output_loading_info=True,
-        )
-        if missing := sorted(report["missing_keys"]):
-            raise UnsupportedModel(
-                f"{self.folder}: {len(missing)} weights of {type(model).__name__} are missing ({missing[0]}, …); it is "
-                "no cross-encoder, and random numbers would stand in for them"
-            )
+        advice = "it is no cross-encoder, and random numbers would stand in for them"
+        model = pretrained(AutoModelForSequenceClassification, self.folder, advice, dtype=torch.float32)
         if isinstance(head := getattr(model, "classifier", None), nn.Module):
             model.classifier = InFloat32(head)
         return model

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from configs.options import Batching
 from tasks.models.files import UnsupportedModel
 from tasks.models.pairs import InFloat32, Pair, PairModel
+from tasks.models.pretrained import pretrained
 
 
 class TokenClassifier(PairModel):
@@ -32,19 +33,8 @@ class TokenClassifier(PairModel):
     def load(self) -> nn.Module:
         from transformers import AutoModelForTokenClassification
 
-        model, report = AutoModelForTokenClassification.from_pretrained(
-            self.folder,
-            dtype=torch.float32,
-            use_safetensors=True,
-            trust_remote_code=False,
-            local_files_only=True,
-            output_loading_info=True,
-        )
-        if missing := sorted(report["missing_keys"]):
-            raise UnsupportedModel(
-                f"{self.folder}: {len(missing)} weights of {type(model).__name__} are missing ({missing[0]}, …); it is "
-                "no token classifier, and random numbers would stand in for them"
-            )
+        advice = "it is no token classifier, and random numbers would stand in for them"
+        model = pretrained(AutoModelForTokenClassification, self.folder, advice, dtype=torch.float32)
         model.classifier = InFloat32(model.classifier)
         return model
 

@@ -10,18 +10,19 @@ of whose sentences none passes is answered without contexts.
 """
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import ConfigDict, Field
 
 from configs.evaluation import RefineConfig
 from configs.options import Scoring
 from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
+from tasks.refiners.model import ModelRefiner
 from tasks.refiners.scorer import Scorer
 from tasks.refiners.sentences import contexts, sentences
 
 
-class Dslr:
+class Dslr(ModelRefiner[Scorer]):
     """Sentences of the hits under a threshold of a cross-encoder are dropped; the others keep their order (DSLR)."""
 
     class Options(Scoring, RefineConfig):
@@ -31,17 +32,13 @@ class Dslr:
 
     example: ClassVar[tuple[str, ...]] = ("refine.threshold=0.1",)
     version: ClassVar[str] = "1"
-    needs_vectors = False
+    role: ClassVar[str] = "scorer"
     needs_sentences = True
+    options: Options
 
     def __init__(self, options: Options) -> None:
-        self.options = options
-        self.scorer = Scorer(options)
-        self.uses_gpu = self.scorer.uses_gpu
-        self.workers = self.scorer.workers
-
-    def identity(self) -> dict[str, Any]:
-        return {"class": type(self).__name__, "version": self.version, "scorer": self.scorer.identity()}
+        """Raises FileNotFoundError, UnsupportedModel, CriticUnavailable."""
+        super().__init__(options, Scorer(options))
 
     def refine(
         self,
@@ -56,7 +53,7 @@ class Dslr:
             [own[each.hit].label(self.options) + each.text.strip() for each in of_own]
             for own, of_own in zip(read, cut, strict=True)
         ]
-        scores, tokens = self.scorer.scores(questions, shown, tick)
+        scores, tokens = self.model.scores(questions, shown, tick)
         made, passed = [], 0
         for own, of_own, scored in zip(read, cut, scores, strict=True):
             order = sorted(range(len(of_own)), key=scored.__getitem__, reverse=True)

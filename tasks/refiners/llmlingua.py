@@ -18,18 +18,19 @@ perplexity. max_words and max_tokens cut what was compressed at its end.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
 from configs.evaluation import RefineConfig
-from configs.options import Batching
-from configs.section import NOT_IN_FINGERPRINT, ModelName
+from configs.options import CausalModel
 from tasks.models.surprise import Surprise
 from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
 from tasks.refiners.cut import Cut
+from tasks.refiners.model import ModelRefiner
+from tasks.refiners.progress import Counted
 
 Place = tuple[int, int]
 """A token of a question: the number of its hit, and its id."""
@@ -56,17 +57,12 @@ class _Text:
         self.done = end
 
 
-class LLMLingua:
+class LLMLingua(ModelRefiner[Surprise]):
     """A small causal model drops the hits and tokens that it could have guessed, down to a share (LLMLingua)."""
 
-    class Options(Batching, RefineConfig):
+    class Options(CausalModel, RefineConfig):
         model_config = ConfigDict(extra="forbid")
 
-        model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
-            None,
-            description="A causal language model: a preset of generator `transformers`, a Hugging Face name, or a "
-            "directory.",
-        )
         rate: float = Field(0.5, gt=0, le=1, description="Share of the hits' tokens that is left.")
         coarse: float = Field(
             2.0, ge=1, description="Whole hits are kept up to so many times the tokens to be left (the paper's k)."
@@ -75,19 +71,13 @@ class LLMLingua:
 
     example: ClassVar[tuple[str, ...]] = ("refine.model=vicuna-7b", "refine.rate=0.4")
     version: ClassVar[str] = "1"
-    needs_vectors = False
-    needs_sentences = False
+    options: Options
+    cut: Cut
 
     def __init__(self, options: Options) -> None:
         """Raises ConfigError, EngineUnavailable."""
-        self.options, self.cut = options, Cut(options)
-        self.model = Surprise(options.model, options, "refine")
-        self.uses_gpu = self.model.uses_gpu
-        self.workers = self.model.workers
-
-    def identity(self) -> dict[str, Any]:
-        own = {"class": type(self).__name__, "version": self.version, "cut": self.cut.identity()}
-        return {**own, "model": self.model.identity()}
+        super().__init__(options, Surprise(options.model, options, "refine"))
+        self.cut = Cut(options)
 
     def refine(
         self,
@@ -96,13 +86,7 @@ class LLMLingua:
         vectors: Vectors | None = None,
         tick: Tick = no_tick,
     ) -> Refined:
-        computed = 0
-
-        def count(tokens: int) -> None:
-            nonlocal computed
-            computed += tokens
-            tick(0, tokens)
-
+        count = Counted(tick)
         read = [own[: self.options.top_k] for own in hits]
         # The end of a line tells the model that a hit ends; it is easily guessed, and seldom stays.
         shown = [[f"{hit.shown(self.options)}\n" for hit in own] for own in read]
@@ -116,9 +100,9 @@ class LLMLingua:
             "tokens": sum(len(ids[text]) for own in shown for text in own),
             "left": sum(len(t.left) for t in texts),
         }
-        return Refined(self.cut.refine(questions, made, tick=tick).contexts, computed, notes)
+        return Refined(self.cut.refine(questions, made, tick=tick).contexts, count.tokens, notes)
 
-    def _perplexities(self, texts: dict[str, list[int]], count: Any) -> dict[str, float]:
+    def _perplexities(self, texts: dict[str, list[int]], count: Counted) -> dict[str, float]:
         """The logarithm of every text's perplexity: the mean surprise of its tokens."""
         size = self.model.limit
         parts = [(text, ids[at : at + size]) for text, ids in texts.items() for at in range(0, len(ids), size)]
@@ -138,7 +122,7 @@ class LLMLingua:
         tokens = [(number, token) for number in sorted(kept) for token in texts[number]]
         return _Text(tokens, min(1.0, aim / len(tokens)) if tokens else 1.0)
 
-    def _compress(self, texts: Sequence[_Text], count: Any) -> None:
+    def _compress(self, texts: Sequence[_Text], count: Counted) -> None:
         """Segment by segment, that of every question at once."""
         size = min(self.options.segment, self.model.limit)
         while open_texts := [text for text in texts if text.done < len(text.tokens)]:

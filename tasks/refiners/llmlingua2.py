@@ -14,7 +14,7 @@ with tiny models of its architecture and of BERT's, and never with it.
 import re
 from collections.abc import Sequence
 from operator import itemgetter
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import ConfigDict, Field
 
@@ -23,13 +23,14 @@ from configs.options import Batching
 from configs.section import NOT_IN_FINGERPRINT, ModelName
 from tasks.models.token_classifier import TokenClassifier
 from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
-from tasks.refiners.scorer import Watched
+from tasks.refiners.model import ModelRefiner
+from tasks.refiners.progress import Watched
 from tasks.refiners.sentences import Sentence, contexts
 
 _WORD = re.compile(r"\S+\s*")
 
 
-class LLMLingua2:
+class LLMLingua2(ModelRefiner[TokenClassifier]):
     """A token classifier keeps the share of the hits' words that it finds most worth keeping (LLMLingua-2)."""
 
     class Options(Batching, RefineConfig):
@@ -42,18 +43,11 @@ class LLMLingua2:
         rate: float = Field(0.33, gt=0, le=1, description="Share of the hits' words that is left.")
 
     version: ClassVar[str] = "1"
-    needs_vectors = False
-    needs_sentences = False
+    options: Options
 
     def __init__(self, options: Options) -> None:
         """Raises FileNotFoundError, UnsupportedModel."""
-        self.options = options
-        self.model = TokenClassifier(options.model, options, "refine")
-        self.uses_gpu = self.model.uses_gpu
-        self.workers = self.model.workers
-
-    def identity(self) -> dict[str, Any]:
-        return {"class": type(self).__name__, "version": self.version, "model": self.model.identity()}
+        super().__init__(options, TokenClassifier(options.model, options, "refine"))
 
     def refine(
         self,

@@ -14,7 +14,7 @@ with a tiny model of its architecture, and never with it (tasks/models/provence.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import ConfigDict, Field
 
@@ -25,11 +25,12 @@ from tasks.encoders import titles
 from tasks.models import provence
 from tasks.models.pairs import Pair, Reading
 from tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, no_tick
-from tasks.refiners.scorer import Watched
+from tasks.refiners.model import ModelRefiner
+from tasks.refiners.progress import Watched
 from tasks.refiners.sentences import Sentence, contexts, sentences
 
 
-class Provence:
+class Provence(ModelRefiner[provence.Provence]):
     """A DeBERTa with a pruning head says which sentences of a passage to keep, and ranks the passages (Provence)."""
 
     class Options(Batching, RefineConfig):
@@ -45,18 +46,12 @@ class Provence:
         reorder: bool = Field(True, description="Whether passages are put in the order of the model's scores.")
 
     version: ClassVar[str] = "1"
-    needs_vectors = False
     needs_sentences = True
+    options: Options
 
     def __init__(self, options: Options) -> None:
         """Raises FileNotFoundError, UnsupportedModel."""
-        self.options = options
-        self.model = provence.Provence(options.model, options, "refine")
-        self.uses_gpu = self.model.uses_gpu
-        self.workers = self.model.workers
-
-    def identity(self) -> dict[str, Any]:
-        return {"class": type(self).__name__, "version": self.version, "model": self.model.identity()}
+        super().__init__(options, provence.Provence(options.model, options, "refine"))
 
     def refine(
         self,

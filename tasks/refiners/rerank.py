@@ -17,10 +17,11 @@ from configs.evaluation import RefineConfig
 from configs.options import Scoring
 from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
 from tasks.refiners.cut import Cut
+from tasks.refiners.model import ModelRefiner
 from tasks.refiners.scorer import Scorer
 
 
-class Rerank:
+class Rerank(ModelRefiner[Scorer]):
     """A cross-encoder scores each hit with the question; the best come first, down to top_k or a budget."""
 
     class Options(Scoring, RefineConfig):
@@ -28,26 +29,20 @@ class Rerank:
 
     example: ClassVar[tuple[str, ...]] = ("refine.top_k=5",)
     version: ClassVar[str] = "1"
-    needs_vectors = False
-    needs_sentences = False
+    role: ClassVar[str] = "scorer"
+    cut: Cut
 
     def __init__(self, options: Any) -> None:
         """Raises FileNotFoundError, UnsupportedModel, CriticUnavailable."""
-        self.options = options
-        self.scorer, self.cut = Scorer(options), Cut(options)
-        self.uses_gpu = self.scorer.uses_gpu
-        self.workers = self.scorer.workers
-
-    def identity(self) -> dict[str, Any]:
-        own = {"class": type(self).__name__, "version": self.version, "cut": self.cut.identity()}
-        return {**own, "scorer": self.scorer.identity()}
+        super().__init__(options, Scorer(options))
+        self.cut = Cut(options)
 
     def ordered(
         self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], tick: Tick
     ) -> tuple[list[list[tuple[float, Hit]]], int]:
         """Every question's hits with their scores, the best first, and the tokens that were computed."""
         shown = [[hit.shown(self.options) for hit in own] for own in hits]
-        scores, tokens = self.scorer.scores(questions, shown, tick)
+        scores, tokens = self.model.scores(questions, shown, tick)
         scored = [list(zip(of_own, own, strict=True)) for own, of_own in zip(hits, scores, strict=True)]
         return [sorted(own, key=itemgetter(0), reverse=True) for own in scored], tokens
 

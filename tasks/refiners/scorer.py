@@ -10,6 +10,7 @@ from tasks.critics.embedded import Embedded
 from tasks.models.evaluator import cross_encoder
 from tasks.models.pairs import CrossEncoder, Pair
 from tasks.refiners.base import Tick
+from tasks.refiners.progress import Watched
 
 
 class Scorer:
@@ -40,25 +41,7 @@ class Scorer:
         found = [[known[question, text] for text in own] for question, own in zip(questions, texts, strict=True)]
         return found, watched.tokens
 
-    def _scored(self, pairs: Sequence[Pair], watched: "Watched") -> list[float]:
+    def _scored(self, pairs: Sequence[Pair], watched: Watched) -> list[float]:
         if isinstance(self.model, Embedded):
             return self.model.relevance(pairs, watched)
         return [self.model.relevance(reading.score) for reading in self.model.read(pairs, watched)]
-
-
-class Watched:
-    """Tells questions where a model tells pairs: a share of the pairs is the same share of the questions."""
-
-    def __init__(self, tick: Tick, questions: int, pairs: int) -> None:
-        self.tick, self.questions, self.pairs = tick, questions, pairs
-        self.read = self.told = self.tokens = 0
-
-    def __call__(self, pairs: int, tokens: int) -> None:
-        self.read += pairs
-        self.tokens += tokens
-        share = self.questions * self.read // max(1, self.pairs)
-        self.tick(share - self.told, tokens)
-        self.told = share
-
-    def finish(self) -> None:
-        self.tick(self.questions - self.told, 0)

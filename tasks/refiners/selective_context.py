@@ -14,17 +14,18 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 from operator import itemgetter
-from typing import Annotated, Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import ConfigDict, Field
 
 from configs.evaluation import RefineConfig
-from configs.options import Batching
-from configs.section import NOT_IN_FINGERPRINT, ModelName
+from configs.options import CausalModel
 from tasks.encoders import titles
 from tasks.models.surprise import Surprise
 from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
+from tasks.refiners.model import ModelRefiner
+from tasks.refiners.progress import Counted
 from tasks.refiners.sentences import Sentence, contexts, sentences
 
 _ENGLISH = """
@@ -37,17 +38,12 @@ FUNCTION_WORDS = frozenset(_ENGLISH.split())
 _WORD = re.compile(r"\S+\s*")
 
 
-class SelectiveContext:
+class SelectiveContext(ModelRefiner[Surprise]):
     """Words, phrases or sentences that a causal model could have guessed are dropped (Selective-Context)."""
 
-    class Options(Batching, RefineConfig):
+    class Options(CausalModel, RefineConfig):
         model_config = ConfigDict(extra="forbid")
 
-        model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
-            None,
-            description="A causal language model: a preset of generator `transformers`, a Hugging Face name, or a "
-            "directory.",
-        )
         unit: Literal["word", "phrase", "sentence"] = Field("phrase", description="What is kept or dropped as a whole.")
         percentile: float = Field(
             50.0, ge=0, le=100, description="Units with less self-information than this percentile has are dropped."
@@ -55,18 +51,12 @@ class SelectiveContext:
 
     example: ClassVar[tuple[str, ...]] = ("refine.model=smollm2", "refine.percentile=80")
     version: ClassVar[str] = "1"
-    needs_vectors = False
+    options: Options
 
     def __init__(self, options: Options) -> None:
         """Raises ConfigError, EngineUnavailable."""
-        self.options = options
+        super().__init__(options, Surprise(options.model, options, "refine"))
         self.needs_sentences = options.unit == "sentence"
-        self.model = Surprise(options.model, options, "refine")
-        self.uses_gpu = self.model.uses_gpu
-        self.workers = self.model.workers
-
-    def identity(self) -> dict[str, Any]:
-        return {"class": type(self).__name__, "version": self.version, "model": self.model.identity()}
 
     def refine(
         self,
@@ -75,13 +65,7 @@ class SelectiveContext:
         vectors: Vectors | None = None,
         tick: Tick = no_tick,
     ) -> Refined:
-        computed = 0
-
-        def count(tokens: int) -> None:
-            nonlocal computed
-            computed += tokens
-            tick(0, tokens)
-
+        count = Counted(tick)
         read = [own[: self.options.top_k] for own in hits]
         distinct = [*dict.fromkeys((hit.title, hit.text) for own in read for hit in own)]
         information = dict(zip(distinct, self._information(distinct, count), strict=True))
@@ -97,9 +81,9 @@ class SelectiveContext:
             notes["units"] += len(units)
             notes["kept"] += len(passing)
             tick(1, 0)
-        return Refined(made, computed, notes)
+        return Refined(made, count.tokens, notes)
 
-    def _information(self, texts: Sequence[tuple[str, str]], count: Any) -> list[list[tuple[int, float]]]:
+    def _information(self, texts: Sequence[tuple[str, str]], count: Counted) -> list[list[tuple[int, float]]]:
         """For every title and text, the tokens of the text: where the last character of each stands in it, and its
         self-information. What is too long for the model is read in parts, each after what stands before it."""
         leads = [titles.lead(title) for title, _ in texts]

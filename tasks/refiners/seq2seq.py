@@ -6,9 +6,10 @@ joined hits is cut at the end of a word, and the rest of the input stays whole. 
 model's output. If the model writes nothing, no context is passed on, and the question is answered without contexts.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import ConfigDict
 
@@ -16,10 +17,11 @@ from configs.evaluation import RefineConfig
 from configs.options import Rewriting
 from tasks.models.seq2seq import Rewriter
 from tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, Writing, no_tick
+from tasks.refiners.model import ModelRefiner
 from tasks.splitters.tokens import count_tokens, first
 
 
-class Seq2SeqRefiner:
+class Seq2SeqRefiner(ModelRefiner[Rewriter], ABC):
     """Base of refiners that rewrite: one context, or none, for every question."""
 
     class Options(Rewriting, RefineConfig):
@@ -31,13 +33,11 @@ class Seq2SeqRefiner:
     """Hugging Face names of the published models, by the short names that refine.model takes."""
     max_new_tokens: ClassVar[int]
     max_input_tokens: ClassVar[int]
-    needs_vectors = False
-    needs_sentences = False
+    options: Options
 
     def __init__(self, options: Options) -> None:
         """Raises ConfigError, EngineUnavailable."""
-        self.options = options
-        self.rewriter = Rewriter(
+        rewriter = Rewriter(
             options,
             "refine",
             method=self.name,
@@ -45,15 +45,11 @@ class Seq2SeqRefiner:
             max_new_tokens=self.max_new_tokens,
             max_input_tokens=self.max_input_tokens,
         )
-        self.uses_gpu = self.rewriter.uses_gpu
-        self.workers = self.rewriter.workers
+        super().__init__(options, rewriter)
 
-    def identity(self) -> dict[str, Any]:
-        return {"class": type(self).__name__, "version": self.version, "model": self.rewriter.identity()}
-
+    @abstractmethod
     def frame(self, question: str, documents: str) -> str:
         """The model's input."""
-        raise NotImplementedError
 
     def refine(
         self,
@@ -67,10 +63,10 @@ class Seq2SeqRefiner:
         documents = [self._documents(hits[place]) for place in places]
         whole = [self.frame(questions[place], text) for place, text in zip(places, documents, strict=True)]
         inputs = [
-            self.rewriter.fitted(text, partial(self.frame, questions[place]))
+            self.model.fitted(text, partial(self.frame, questions[place]))
             for place, text in zip(places, documents, strict=True)
         ]
-        completions = self.rewriter.rewrite(inputs, tick)
+        completions = self.model.rewrite(inputs, tick)
         contexts: list[list[Evidence]] = [[] for _ in questions]
         writings = [Writing()] * len(questions)
         for place, completion, read, full in zip(places, completions, inputs, whole, strict=True):

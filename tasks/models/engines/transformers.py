@@ -38,10 +38,12 @@ from tasks.models.engines.base import (
     no_tick,
     sampling_seed,
 )
+from tasks.models.files import UnsupportedModel
 from tasks.models.halving import in_halves
 from tasks.models.language_model import LocalModel
 from tasks.models.loading import loading
 from tasks.models.prefill import continued, continues
+from tasks.models.pretrained import pretrained
 from tasks.models.sampling import RowSampler
 from tasks.models.single_row import quicker_rows
 
@@ -217,22 +219,12 @@ class Transformers(Engine):
         require_device(self.device, self.dtype, self.local.section)
         kind: Any = AutoModelForSeq2SeqLM if self.local.is_seq2seq else AutoModelForCausalLM
         try:
-            model, report = kind.from_pretrained(
-                self.local.directory,
-                dtype=self.dtype,
-                use_safetensors=True,
-                trust_remote_code=False,
-                local_files_only=True,
-                output_loading_info=True,
-            )
+            model = pretrained(kind, self.local.directory, "random numbers would stand in for them", dtype=self.dtype)
+        except UnsupportedModel as error:
+            raise EngineUnavailable(str(error)) from None
         except (OSError, ValueError) as error:
             reason = (str(error).splitlines() or ["?"])[0]
             raise EngineUnavailable(f"{self.local.directory}: not a model that generates text: {reason}") from None
-        if missing := sorted(report["missing_keys"]):
-            raise EngineUnavailable(
-                f"{self.local.directory}: {len(missing)} weights of {type(model).__name__} are missing "
-                f"({missing[0]}, …); random numbers would stand in for them"
-            )
         model = model.to(self.device).eval()
         return quicker_rows(self.adapter.merged(model).eval() if self.adapter else model)
 

@@ -48,7 +48,7 @@ def make(model: Path | str | None, **chosen: Any) -> Recomp:
 def watched(refiner: Recomp, monkeypatch: pytest.MonkeyPatch, answers: Sequence[str] | None = None) -> list[str]:
     """The inputs that the model gets; it says `answers` where there are any."""
     seen: list[str] = []
-    whole = refiner.rewriter.engine.complete
+    whole = refiner.model.engine.complete
 
     def watch(prompts: Any, probe: Any = None, tick: Any = None) -> list[Completion]:
         seen.extend(prompts)
@@ -56,7 +56,7 @@ def watched(refiner: Recomp, monkeypatch: pytest.MonkeyPatch, answers: Sequence[
             return whole(prompts, tick=tick)
         return [Completion(text, 10, 2, 0.1) for text in answers[: len(prompts)]]
 
-    monkeypatch.setattr(refiner.rewriter.engine, "complete", watch)
+    monkeypatch.setattr(refiner.model.engine, "complete", watch)
     return seen
 
 
@@ -80,7 +80,7 @@ def test_summaries_are_the_models_own_and_are_paid_for(t5: Path) -> None:
         refiner.frame("Where?", "\n".join(hit.text.strip() for hit in HITS)),
         refiner.frame("Who?", HITS[0].text.strip()),
     ]
-    expected = refiner.rewriter.rewrite(inputs)
+    expected = refiner.model.rewrite(inputs)
     texts = [[each.text for each in contexts] for contexts in refined.contexts]
     assert texts == [[each.text] if each.text else [] for each in expected] + [[]]
     assert any(texts)
@@ -103,7 +103,7 @@ def test_an_empty_summary_passes_nothing_on(t5: Path, monkeypatch: pytest.Monkey
 def test_documents_are_cut_at_their_end(bart: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """BART has 64 positions, and the default of 1024 tokens gives way to them."""
     refiner = make(bart)
-    assert refiner.rewriter.limit == 64
+    assert refiner.model.limit == 64
     seen = watched(refiner, monkeypatch)
     long = [Hit("", f"mill {number} stands by the sea.", number, 0, 20) for number in range(30)]
     refined = refiner.refine(["Who?", "Where?"], [long, HITS[:1]])
@@ -116,14 +116,14 @@ def test_documents_are_cut_at_their_end(bart: Path, monkeypatch: pytest.MonkeyPa
     whole = "\n".join(hit.text for hit in long)
     assert whole.startswith(kept)
     more = whole[: len(kept) + 1 + len(whole[len(kept) :].split()[0])]
-    assert refiner.rewriter.fits(refiner.frame("Who?", kept))
-    assert not refiner.rewriter.fits(refiner.frame("Who?", more))
+    assert refiner.model.fits(refiner.frame("Who?", kept))
+    assert not refiner.model.fits(refiner.frame("Who?", more))
 
 
 @settings(max_examples=60, deadline=None)
 @given(text=st.text(max_size=300), question=st.text(max_size=20))
 def test_what_is_fitted_fits_and_begins_as_the_text_does(t5: Path, text: str, question: str) -> None:
-    rewriter = make(t5, max_input_tokens=120).rewriter
+    rewriter = make(t5, max_input_tokens=120).model
     inside: list[str] = []
 
     def frame(part: str) -> str:
@@ -143,7 +143,7 @@ def test_a_text_that_cannot_be_rewritten_is_named(t5: Path, monkeypatch: pytest.
     with pytest.raises(RewritingFailed, match=r"refine: no text.*40 at most.*refine\.max_input_tokens=N"):
         make(t5, max_input_tokens=40).refine(["mill " * 100], [HITS])
     refiner = make(t5)
-    monkeypatch.setattr(refiner.rewriter.engine, "complete", lambda *_, **__: [failed("out of memory")])
+    monkeypatch.setattr(refiner.model.engine, "complete", lambda *_, **__: [failed("out of memory")])
     with pytest.raises(RewritingFailed, match="out of memory"):
         refiner.refine(["Who?"], [HITS])
 
@@ -166,7 +166,7 @@ def test_what_is_missing_is_named(tmp_path: Path, t5: Path) -> None:
 def test_identity_follows_weights_and_limits_and_loads_nothing(t5: Path, tmp_path: Path) -> None:
     refiner = make(t5)
     assert "model.safetensors" in refiner.identity()["model"]["files"]
-    assert "model" not in vars(refiner.rewriter.engine)
+    assert "model" not in vars(refiner.model.engine)
     assert make(t5).identity() == refiner.identity()
     assert make(t5, max_new_tokens=9).identity() != refiner.identity()
     assert make(t5, max_input_tokens=90).identity() != refiner.identity()
