@@ -23,7 +23,7 @@ context is, ISREL and ISSUP are. Trained by `vitalfew train critic`.
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import ConfigDict, Field
@@ -38,7 +38,7 @@ from tasks.critics.calibration import Calibration
 from tasks.critics.evidence import Evidence, Reading, Said, readings, said, support
 from tasks.models.batches import batches
 from tasks.models.critic_model import CriticLogits, CriticModel
-from tasks.models.device import choose_device, choose_dtype, require_device
+from tasks.models.device import InBatches, require_device
 from tasks.models.loading import loading
 from tasks.models.tuned import SETTINGS, Weights, read_tokenizer
 from tasks.models.weights import shipped
@@ -48,7 +48,7 @@ Pair = tuple[str, str]
 """A question with a context, or with an answer."""
 
 
-class Embedded:
+class Embedded(InBatches):
     """A small cross-encoder, embedded: is the context relevant, is the answer supported and right; no download."""
 
     class Options(CritiqueConfig, Batching):
@@ -59,6 +59,7 @@ class Embedded:
         )
 
     version: ClassVar[str] = "3"
+    cpu_tokens: ClassVar[int] = 2048
     workers: int | None = None
 
     def __init__(self, options: Options) -> None:
@@ -72,20 +73,10 @@ class Embedded:
         except (FileNotFoundError, KeyError) as error:
             raise CriticUnavailable(f"embedded: {error}") from error
         self.calibration = Calibration.of(read_json(self.directory / SETTINGS).get("calibration"))
-        self.device = choose_device(options.device)
-        self.dtype = choose_dtype(options.precision, self.device)
-        self.uses_gpu = self.device.type == "cuda"
-        self.batch_tokens = options.batch_tokens or (65_536 if self.uses_gpu else 2048)
+        super().__init__(options)
 
-    def identity(self) -> dict[str, Any]:
-        return {
-            "class": type(self).__name__,
-            "version": self.version,
-            "dtype": str(self.dtype).removeprefix("torch."),
-            "device": self.device.type,
-            "batch_tokens": self.batch_tokens,
-            "files": self.weights.digests(),
-        }
+    def files(self) -> dict[str, str]:
+        return self.weights.digests()
 
     @cached_property
     def tokenizer(self) -> Tokenizer:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import ConfigDict, Field
@@ -27,7 +27,7 @@ from configs.options import Batching
 from configs.section import NOT_IN_FINGERPRINT, ModelName
 from tasks.generators.base import Generator, Prompt
 from tasks.models.batches import batches
-from tasks.models.device import choose_device, choose_dtype, require_device
+from tasks.models.device import InBatches, require_device
 from tasks.models.engines.base import Completion, EngineUnavailable, Tick, failed, no_tick
 from tasks.models.reader_model import ReaderModel, span_scores
 from tasks.models.tuned import Weights, read_tokenizer
@@ -52,7 +52,7 @@ class BestSpan:
     seconds: float
 
 
-class Reader(Generator):
+class Reader(InBatches, Generator):
     """An extractive reader on all-MiniLM-L6-v2, embedded: the best span over all contexts; no download."""
 
     class Options(GenerateConfig, Batching):
@@ -67,6 +67,7 @@ class Reader(Generator):
         )
 
     version: ClassVar[str] = "2"
+    cpu_tokens: ClassVar[int] = 2048
     workers: int | None = None
 
     def __init__(self, options: Options) -> None:
@@ -79,22 +80,12 @@ class Reader(Generator):
             )
         except (FileNotFoundError, KeyError) as error:
             raise EngineUnavailable(f"reader: {error}") from error
-        self.device = choose_device(options.device)
-        self.dtype = choose_dtype(options.precision, self.device)
-        self.uses_gpu = self.device.type == "cuda"
-        self.batch_tokens = options.batch_tokens or (65_536 if self.uses_gpu else 2048)
+        super().__init__(options)
         self.max_answer = min(MAX_ANSWER, options.max_tokens)
         self.kept: dict[Window, BestSpan] = {}
 
-    def identity(self) -> dict[str, Any]:
-        return {
-            "class": type(self).__name__,
-            "version": self.version,
-            "dtype": str(self.dtype).removeprefix("torch."),
-            "device": self.device.type,
-            "batch_tokens": self.batch_tokens,
-            "files": self.weights.digests(),
-        }
+    def files(self) -> dict[str, str]:
+        return self.weights.digests()
 
     @cached_property
     def tokenizer(self) -> Tokenizer:

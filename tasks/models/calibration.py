@@ -24,7 +24,7 @@ from configs.section import DtypeName, KernelName, Precision
 from storage import files
 from tasks.models.batches import cut
 from tasks.models.checkpoint import Checkpoint
-from tasks.models.device import DTYPES, choose_dtype
+from tasks.models.device import choose_dtype, precision_of
 from tasks.models.kernels import Computation, can_pack
 from tasks.models.tower import Tower, Vectors
 
@@ -71,7 +71,7 @@ def ways(
         ]
 
     dtype = choose_dtype(precision, device)
-    wanted = next(name for name, of_torch in DTYPES.items() if getattr(torch, of_torch) == dtype)
+    wanted = precision_of(dtype)
     if device.type == "cuda":  # planned by drivers without one too, so that nothing can be measured
         return [[Computation(kernels or ("plain" if wanted == "fp32" else "autocast"), wanted, size or 65_536)]]
     fast: tuple[KernelName, ...] = ("packed", "half", "autocast") if wanted == "bf16" else ("half", "autocast")

@@ -4,9 +4,11 @@ PyTorch is imported where it is asked: a command that only names a method does w
 """
 
 import logging
-from typing import TYPE_CHECKING, Literal
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from configs.loading import ConfigError
+from configs.options import Batching
 from configs.section import DtypeName, Precision
 
 if TYPE_CHECKING:
@@ -41,6 +43,51 @@ def choose_dtype(precision: Precision, device: "torch.device") -> "torch.dtype":
     if device.type == "cpu":
         return torch.bfloat16 if _native_on_cpu() else torch.float32
     return torch.bfloat16 if not torch.cuda.is_available() or _native_on_gpu() else torch.float16
+
+
+def precision_of(dtype: "torch.dtype") -> DtypeName:
+    """The name that a precision has in settings."""
+    return next(name for name, of_torch in DTYPES.items() if str(dtype) == f"torch.{of_torch}")
+
+
+class OnDevice:
+    """What computes with a network of its own, on one device and in one precision."""
+
+    version: ClassVar[str]
+
+    def __init__(self, options: Any) -> None:
+        """`options`: have `device` and `precision` (`Computing`)."""
+        self.device = choose_device(options.device)
+        self.dtype = choose_dtype(options.precision, self.device)
+        self.uses_gpu = self.device.type == "cuda"
+
+    def identity(self) -> dict[str, Any]:
+        """What a result depends on besides options and weights."""
+        return {
+            "class": type(self).__name__,
+            "version": self.version,
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "device": self.device.type,
+        }
+
+
+class InBatches(OnDevice, ABC):
+    """Such a one that computes batches of at most `batch_tokens` tokens, with weights that are there."""
+
+    cpu_tokens: ClassVar[int]
+    """Tokens in a batch on a CPU where the settings do not say."""
+
+    def __init__(self, options: Batching) -> None:
+        super().__init__(options)
+        self.batch_tokens = options.batch_tokens or (65_536 if self.uses_gpu else self.cpu_tokens)
+
+    @abstractmethod
+    def files(self) -> dict[str, str]:
+        """The checksums of all files that a result depends on."""
+
+    def identity(self) -> dict[str, Any]:
+        """What a result depends on besides options. Known without loading the model."""
+        return {**super().identity(), "batch_tokens": self.batch_tokens, "files": self.files()}
 
 
 def native_bf16() -> bool:

@@ -8,7 +8,7 @@ A pair that does not fit is read in parts, each with the whole question, and the
 2019, arXiv 1905.09217). Of a question at most half of the model's tokens are read.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from configs.options import Batching
 from tasks.models.batches import batches
-from tasks.models.device import choose_device, choose_dtype, require_device
+from tasks.models.device import InBatches, require_device
 from tasks.models.files import UnsupportedModel, digests, find_model, require_safetensors
 from tasks.models.loading import loading
 from tasks.models.pretrained import pretrained
@@ -43,10 +43,11 @@ class Reading:
     tokens: tuple[tuple[int, int, float], ...] = ()
 
 
-class PairModel(ABC):
+class PairModel(InBatches):
     """A directory with a network that reads pairs. The first `read` loads it, not the constructor."""
 
     version: ClassVar[str] = "1"
+    cpu_tokens: ClassVar[int] = 4096
     workers: int | None = 1  # a model uses all cores itself
     judged: ClassVar[int] = 1
     """Of a row's sequences, the one whose tokens are judged: 0 the first, 1 the second."""
@@ -57,21 +58,10 @@ class PairModel(ABC):
         self.folder = find_model(name, f"{section}.model")
         require_safetensors(self.folder, f"{section}.model")
         self.config = self.read_config()
-        self.device = choose_device(options.device)
-        self.dtype = choose_dtype(options.precision, self.device)
-        self.uses_gpu = self.device.type == "cuda"
-        self.batch_tokens = options.batch_tokens or (65_536 if self.uses_gpu else 4096)
+        super().__init__(options)
 
-    def identity(self) -> dict[str, Any]:
-        """What a reading depends on. Known without loading the model."""
-        return {
-            "class": type(self).__name__,
-            "version": self.version,
-            "dtype": str(self.dtype).removeprefix("torch."),
-            "device": self.device.type,
-            "batch_tokens": self.batch_tokens,
-            "files": digests([self.folder], self.folder),
-        }
+    def files(self) -> dict[str, str]:
+        return digests([self.folder], self.folder)
 
     def read_config(self) -> Any:
         return read_config(self.folder)

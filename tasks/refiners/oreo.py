@@ -9,7 +9,7 @@ where nothing is written, there is none. The model is one that `vitalfew train o
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import ConfigDict, Field
@@ -20,7 +20,7 @@ from configs.options import Batching
 from configs.section import NOT_IN_FINGERPRINT, ModelName
 from tasks.models.copied import Run
 from tasks.models.decoding import Drawn, greedy
-from tasks.models.device import choose_device, choose_dtype, require_device
+from tasks.models.device import InBatches, require_device
 from tasks.models.loading import loading
 from tasks.models.policies import Shape, kind_of, policy_files, read_policy
 from tasks.models.policy import Policy, Source
@@ -31,7 +31,7 @@ TOGETHER = 16
 """Questions whose texts are written together."""
 
 
-class Oreo:
+class Oreo(InBatches):
     """A small trained model writes one evidence text from the hits, which takes their place (Oreo)."""
 
     example: ClassVar[tuple[str, ...]] = ("refine.model=my-oreo",)
@@ -47,6 +47,7 @@ class Oreo:
         max_new_tokens: int = Field(300, ge=1, description="Words that are copied, at most.")
 
     version: ClassVar[str] = "1"
+    cpu_tokens: ClassVar[int] = 4096
     needs_vectors = False
     needs_sentences = False
     workers: int | None = None
@@ -62,20 +63,10 @@ class Oreo:
             raise ConfigError("refiner 'oreo' needs a model: --set refine.model=DIR, what `vitalfew train oreo` wrote")
         self.options, self.directory = options, Path(options.model)
         kind_of(self.directory)
-        self.device = choose_device(options.device)
-        self.dtype = choose_dtype(options.precision, self.device)
-        self.uses_gpu = self.device.type == "cuda"
-        self.batch_tokens = options.batch_tokens or (65_536 if self.uses_gpu else 4096)
+        super().__init__(options)
 
-    def identity(self) -> dict[str, Any]:
-        return {
-            "class": type(self).__name__,
-            "version": self.version,
-            "dtype": str(self.dtype).removeprefix("torch."),
-            "device": self.device.type,
-            "batch_tokens": self.batch_tokens,
-            "files": policy_files(self.directory),
-        }
+    def files(self) -> dict[str, str]:
+        return policy_files(self.directory)
 
     @cached_property
     @loading()

@@ -5,7 +5,6 @@ the best weights; the network learns from the others. Some of the question's tok
 relies on no single token.
 """
 
-import os
 import random
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -18,12 +17,13 @@ from torch import Tensor
 
 from configs.training import ArticleOptions
 from tasks.models.batches import batches
-from tasks.models.device import DTYPES, choose_device, choose_dtype, require_device
+from tasks.models.device import require_device
 from tasks.models.tuned import TunedEncoder, weight_files
 from tasks.models.windows import QUESTION, Batch, Window, padded, special
 from tasks.trainers.articles import read_material, records_of, split_articles
-from tasks.trainers.base import State, Step, Tables, Trainer
+from tasks.trainers.base import State, Step, Tables
 from tasks.trainers.card import Split
+from tasks.trainers.network import NetworkTrainer
 from tasks.trainers.updates import Updates
 
 DROPOUT = 0.1
@@ -49,23 +49,11 @@ RowT = TypeVar("RowT", bound=Row)
 ModelT = TypeVar("ModelT", bound=TunedEncoder)
 
 
-class BertTrainer(Trainer[Sequence[RowT]], Generic[ModelT, RowT]):
+class BertTrainer(NetworkTrainer[Sequence[RowT]], Generic[ModelT, RowT]):
     """`base`: the name of the encoder whose weights the training updates; the constructor of a subclass sets it."""
 
     base: str
     tokenizer: Tokenizer
-
-    def __init__(self, options: Any) -> None:
-        super().__init__(options)
-        self.device = choose_device(options.device)
-        self.dtype = choose_dtype(options.precision, self.device)
-        self.uses_gpu = self.device.type == "cuda"
-        self.precision = next(name for name, dtype in DTYPES.items() if getattr(torch, dtype) == self.dtype)
-        self.threads = options.threads or os.cpu_count() or 1
-
-    @abstractmethod
-    def begun_from(self) -> dict[str, Any]:
-        """Checksums of the weights that the training starts from."""
 
     @abstractmethod
     def network(self) -> ModelT:
@@ -78,15 +66,6 @@ class BertTrainer(Trainer[Sequence[RowT]], Generic[ModelT, RowT]):
     @abstractmethod
     def losses(self, rows: Sequence[RowT], batch: Batch) -> Mapping[str, Tensor]:
         """Losses by name, summed over the rows; `batch`: the rows' windows. The training minimises their total."""
-
-    def identity(self) -> dict[str, Any]:
-        return {
-            "class": type(self).__name__,
-            "version": self.version,
-            "dtype": str(self.dtype).removeprefix("torch."),
-            "device": self.device.type,
-            "begins_from": self.begun_from(),
-        }
 
     def begin(self, tables: Tables) -> None:
         require_device(self.device, self.dtype, "train")

@@ -100,7 +100,7 @@ class CriticTrainer(BertTrainer[CriticModel, Lesson]):
         self.reader = Reader(Reader.Options(model=options.reader, device=options.device, precision=options.precision))
         self.base = self.reader.weights.name
 
-    def begun_from(self) -> dict[str, Any]:
+    def begins_from(self) -> dict[str, Any]:
         return self.reader.weights.digests()
 
     def _unseen(self) -> list[str]:

@@ -7,7 +7,6 @@ let the generator answer best on the articles that choose is taken.
 
 import logging
 import math
-import os
 import random
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -23,13 +22,14 @@ from configs.loading import ConfigError
 from configs.section import ModelName
 from configs.training import TrainConfig
 from tasks.generators.base import Generator
-from tasks.models.device import DTYPES, choose_device, choose_dtype, require_device
+from tasks.models.device import require_device
 from tasks.models.policies import PolicyName, Shape, begun_from, files_of, for_training, policy_files, read_policy
 from tasks.models.policy import Policy, Source
 from tasks.registry import make
-from tasks.trainers.base import Finished, State, Tables, Tick, Trainer
+from tasks.trainers.base import Finished, State, Tables, Tick
 from tasks.trainers.card import Split, card_files
 from tasks.trainers.evidence import Example, Quality, examples, measure, some_of, sorted_batches
+from tasks.trainers.network import NetworkTrainer
 from tasks.trainers.oreo_card import card
 from tasks.trainers.updates import Updates
 
@@ -70,7 +70,7 @@ class OreoOptions(TrainConfig):
         return {**super().identity(), "generator": self.generator.identity()}
 
 
-class OreoTrainer(Trainer[Sequence[Example]]):
+class OreoTrainer(NetworkTrainer[Sequence[Example]]):
     """A subclass takes steps."""
 
     use: ClassVar[str] = "refine.model"
@@ -85,24 +85,14 @@ class OreoTrainer(Trainer[Sequence[Example]]):
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)
-        self.device = choose_device(options.device)
-        self.dtype = choose_dtype(options.precision, self.device)
-        self.uses_gpu = self.device.type == "cuda"
-        self.precision = next(name for name, dtype in DTYPES.items() if getattr(torch, dtype) == self.dtype)
-        self.threads = options.threads or os.cpu_count() or 1
         self.generator: Generator = make(options.generator, "generator")
         self.curve: list[dict[str, Any]] = []
 
+    def begins_from(self) -> dict[str, str]:
+        return policy_files(begun_from(self.options.policy, self.options.base, None))
+
     def identity(self) -> dict[str, Any]:
-        options = self.options
-        return {
-            "class": type(self).__name__,
-            "version": self.version,
-            "dtype": str(self.dtype).removeprefix("torch."),
-            "device": self.device.type,
-            "begins_from": policy_files(begun_from(options.policy, options.base, None)),
-            "generator": self.generator.identity(),
-        }
+        return {**super().identity(), "generator": self.generator.identity()}
 
     @cached_property
     def shape(self) -> Shape:

@@ -69,7 +69,7 @@ class ReaderTrainer(BertTrainer[ReaderModel, Labelled]):
     def passes(self) -> int:
         return self.options.epochs + bool(self.options.clozes)
 
-    def begun_from(self) -> dict[str, Any]:
+    def begins_from(self) -> dict[str, Any]:
         directory = base_directory(self.base)
         return digests([directory], directory)
 

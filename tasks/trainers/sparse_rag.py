@@ -11,7 +11,6 @@ least loss on the articles that choose is the best one.
 """
 
 import logging
-import os
 import random
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -27,12 +26,13 @@ from configs.section import ModelName
 from configs.training import ArticleOptions
 from tasks.models.causal_lora import CausalLora
 from tasks.models.controls import Controls, Segmenter
-from tasks.models.device import DTYPES, choose_device, choose_dtype, require_device
+from tasks.models.device import require_device
 from tasks.models.engines.base import LocalOptions
 from tasks.models.language_model import LocalModel
 from tasks.trainers.articles import split_articles
-from tasks.trainers.base import Finished, State, Step, Tables, Tick, Trainer
+from tasks.trainers.base import Finished, State, Step, Tables, Tick
 from tasks.trainers.card import Split, card_files
+from tasks.trainers.network import NetworkTrainer
 from tasks.trainers.packed import Attention, Packed, pack
 from tasks.trainers.ratings import Rated, Ratings, measured
 from tasks.trainers.retrieved import Example, Question, Retrieved
@@ -42,7 +42,7 @@ from tasks.trainers.updates import OptimizerName, Updates
 logger = logging.getLogger("vitalfew")
 
 
-class SparseRagTrainer(Trainer[Sequence[Packed]]):
+class SparseRagTrainer(NetworkTrainer[Sequence[Packed]]):
     """A causal model's LoRA weights for rating contexts and answering from those it keeps; or for RAG and PCW."""
 
     class Options(ArticleOptions, Controls):
@@ -78,25 +78,14 @@ class SparseRagTrainer(Trainer[Sequence[Packed]]):
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
-        self.device = choose_device(options.device)
-        self.dtype = choose_dtype(options.precision, self.device)
-        self.uses_gpu = self.device.type == "cuda"
-        self.precision = next(name for name, dtype in DTYPES.items() if getattr(torch, dtype) == self.dtype)
-        self.threads = options.threads or os.cpu_count() or 1
         self.sizes = min(options.fewest, options.contexts), options.contexts
         self.language_model = LocalModel(LocalOptions(model=options.base, max_tokens=1), "train")
         if self.language_model.is_seq2seq:
             raise ConfigError(f"base={options.base} is an encoder-decoder; name a causal model (smollm2)")
         self.curve: list[dict[str, Any]] = []
 
-    def identity(self) -> dict[str, Any]:
-        return {
-            "class": type(self).__name__,
-            "version": self.version,
-            "dtype": str(self.dtype).removeprefix("torch."),
-            "device": self.device.type,
-            "begins_from": self.language_model.files(),
-        }
+    def begins_from(self) -> dict[str, str]:
+        return self.language_model.files()
 
     def begin(self, tables: Tables) -> None:
         require_device(self.device, self.dtype, "train")

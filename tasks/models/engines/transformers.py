@@ -26,7 +26,7 @@ from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, Generation
 from configs.options import Batching
 from tasks.models.adapters import adapter_of
 from tasks.models.batches import batches
-from tasks.models.device import choose_device, choose_dtype, require_device
+from tasks.models.device import InBatches, require_device
 from tasks.models.engines.base import (
     Completion,
     Engine,
@@ -56,36 +56,29 @@ PLAIN: dict[str, Any] = {
 """Turns off the options that a model's own generation_config.json may turn on."""
 
 
-class Transformers(Engine):
+class Transformers(InBatches, Engine):
     """A language model of Hugging Face, a name or a directory, on PyTorch. Loaded by the first answer."""
 
     class Options(LocalOptions, Batching):
         """A causal or sequence-to-sequence model."""
 
     version: ClassVar[str] = "2"
+    cpu_tokens: ClassVar[int] = 8192
 
     def __init__(self, options: Options, section: str, length: str = "max_tokens") -> None:
         """For messages: `section`, and `length`, its name for max_tokens."""
         self.options = options
         self.local = LocalModel(options, section, length)
         self.adapter = adapter_of(options.adapter, section)
-        self.device = choose_device(options.device)
-        self.dtype = choose_dtype(options.precision, self.device)
-        self.uses_gpu = self.device.type == "cuda"
+        super().__init__(options)
         # On a CPU one model uses all cores: most machines cannot hold a copy of the weights for every core.
         self.workers = None if self.uses_gpu else 1
-        self.batch_tokens = options.batch_tokens or (65_536 if self.uses_gpu else 8192)
+
+    def files(self) -> dict[str, str]:
+        return self.local.files()
 
     def identity(self) -> dict[str, Any]:
-        return {
-            "class": type(self).__name__,
-            "version": self.version,
-            "dtype": str(self.dtype).removeprefix("torch."),
-            "device": self.device.type,
-            "batch_tokens": self.batch_tokens,
-            "files": self.local.files(),
-            **({"adapter": self.adapter.files()} if self.adapter else {}),
-        }
+        return {**super().identity(), **({"adapter": self.adapter.files()} if self.adapter else {})}
 
     @property
     def vocabulary(self) -> Container[str]:
