@@ -23,6 +23,8 @@ from tasks.trainers.base import Tick
 
 SHORT = 8
 """Words: a text of fewer may be no more than the answer."""
+TOGETHER = 16
+"""Questions whose texts are written together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +121,12 @@ def written(
     policy: Policy,
     rows: Sequence[Example],
     limit: int,
-    size: int = 16,
-    least: int = 0,
     tick: Tick = lambda rows, tokens: None,
 ) -> Iterator[tuple[Example, Written]]:
     """Greedy texts of examples, in batches of similar length."""
     ordered = sorted(rows, key=lambda row: (row.size, row.question_id))
-    for start in range(0, len(ordered), size):
-        some = ordered[start : start + size]
+    for start in range(0, len(ordered), TOGETHER):
+        some = ordered[start : start + TOGETHER]
         sources = policy.read([row.question for row in some], [row.texts for row in some])
         with torch.inference_mode():
             drawn = greedy(policy, policy.encode(sources), len(some), limit)

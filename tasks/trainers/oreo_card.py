@@ -1,16 +1,19 @@
-"""The card of a policy of Oreo's."""
+"""The card of a policy of Oreo's: what was trained, and its figures."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from tasks.models.policies import READER, PolicyName
+
+RECIPES: dict[PolicyName, str] = {"copier": "oreo", "seq2seq": "oreo_t5"}
+"""The recipe of configs/recipes that trains a policy."""
 
 
 def card(options: Any, learnt: int, rows: Sequence[Mapping[str, Any]], curve: Sequence[Mapping[str, Any]]) -> str:
     """`rows`: figures by articles; `curve`: those of every pass on the articles that choose."""
     return f"""# Oreo: an evidence text from retrieved chunks
 
-A copier (tasks/models/copier.py), trained by `{options.trainer}` on {learnt:,} questions. It selects words of the
-chunks, cuts, orders and joins them; it writes nothing that does not stand there. Its encoder is all-MiniLM-L6-v2 with
-low-rank updates, float16.
+{_model(options)} Trained by `{options.trainer}` on {learnt:,} questions.
 
 ## Figures
 Greedy texts, asked of the generator `{options.generator.generator}`. Accuracy: token F1 of at least 0.5.
@@ -27,11 +30,25 @@ After each pass, on the articles that choose:
 
 ## Training it again
 
-    vitalfew train oreo --index NAME --out DIR
+    vitalfew train {RECIPES[options.policy]} --index NAME --out DIR
 
-The weights inherit the licences of the data they were trained on (SQuAD: CC BY-SA 4.0) and of their encoder
-(Apache-2.0).
+The weights inherit the licences of the data they were trained on (SQuAD: CC BY-SA 4.0) and of {_lineage(options)}.
 """
+
+
+def _model(options: Any) -> str:
+    """What was trained."""
+    if options.policy == "seq2seq":
+        return f"""An encoder-decoder (tasks/models/seq2seq_policy.py) that began as `{options.base}`, with all of its
+weights trained, float32. It can write words that do not stand in the chunks."""
+    encoder = "all-MiniLM-L6-v2" if options.base == READER else f"that of `{options.base}`"
+    return f"""A copier (tasks/models/copier.py). It selects words of the chunks, cuts, orders and joins them; it writes
+nothing that does not stand there. Its encoder is {encoder} with low-rank updates, float16."""
+
+
+def _lineage(options: Any) -> str:
+    """What the weights were made of."""
+    return "their encoder (Apache-2.0)" if options.base == READER else f"`{options.base}`"
 
 
 def _rows(rows: Sequence[Mapping[str, Any]]) -> str:

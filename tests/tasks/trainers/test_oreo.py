@@ -207,6 +207,10 @@ def test_an_encoder_decoder_goes_through_all_stages(tmp_path: Path) -> None:
     losses = dict(last.artifact.read(0).to_pylist()[0]["losses"])
     assert losses["kl"] == 0
     assert (losses["first_ratio"], losses["first_clipped"]) == (pytest.approx(1, abs=1e-5), 0)
+    card = contents(last.artifact)["README.md"].decode()
+    assert f"encoder-decoder (tasks/models/seq2seq_policy.py) that began as `{base}`" in card
+    assert not [word for word in ("copier", "MiniLM") if word in card]
+    assert "vitalfew train oreo_t5 " in card
     refiner = Oreo(Oreo.Options(model=str(last.artifact.directory / "weights"), precision="fp32", max_new_tokens=5))
     refined = refiner.refine(["Who?"], [[Hit("", "A river runs for 120 km to the sea.", 2, 0, 35)]])
     assert len(refined.contexts[0]) <= 1
