@@ -133,6 +133,7 @@ METHODS: dict[str, dict[str, str]] = {
         "answer_recall": "tasks.metrics.correct_units:AnswerRecall",
         "mrr": "tasks.metrics.ranking:MRR",
         "ndcg": "tasks.metrics.ranking:NDCG",
+        "answer_kept": "tasks.metrics.answer_kept:AnswerKept",
         "first_rank": "tasks.metrics.correct_units:FirstRank",
         "supporting_facts": "tasks.metrics.supporting_facts:SupportingFacts",
         "joint": "tasks.metrics.supporting_facts:Joint",

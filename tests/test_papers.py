@@ -6,7 +6,7 @@ from flows.pipelines.experiments import find, names
 from tests.support.documents import ROOT
 
 PAPERS = ROOT / "docs" / "papers.md"
-SECTIONS = {"ParetoRAG": "paretorag/", "PFE-Self-RAG": "pfe_self_rag/", "Sparse RAG": "sparse_rag/"}
+SECTIONS = {"ParetoRAG": "paretorag/", "PFE-Self-RAG": "pfe_self_rag/", "Sparse RAG": "sparse_rag/", "Oreo": "oreo/"}
 
 
 def test_every_experiment_of_a_paper_is_in_its_section_and_every_named_one_exists() -> None:

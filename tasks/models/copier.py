@@ -34,6 +34,8 @@ NEAR = 8
 APART = 100
 """Added to the places of words between two texts: a word of another text is never near."""
 NOWHERE = -(10**6)
+ON_CPU = 1024
+"""Tokens, padding included, that a CPU reads together: more of them have more padding, and are read no faster."""
 
 
 class Words(NamedTuple):
@@ -108,10 +110,6 @@ class Copier(TunedEncoder, Policy):
                 if name in own and own[name].shape == tensor.shape:
                     own[name].copy_(tensor)
 
-    def freeze(self) -> None:
-        """Train the decoder alone: memories are then computed without gradients and without dropout."""
-        self.frozen = True
-
     def decoder(self) -> dict[str, nn.Parameter]:
         """The decoder's parameters, by the names under which they are saved."""
         return {name: own for name, own in self.trained().items() if not name.startswith(("encoder.", "head."))}
@@ -161,7 +159,8 @@ class Copier(TunedEncoder, Policy):
         flat: list[Tensor] = []
         where: dict[int, int] = {}
         base = 0
-        for numbers in batches([len(window.ids) for window in whole], self.batch_tokens):
+        room = self.batch_tokens if self.packed or device.type != "cpu" else min(self.batch_tokens, ON_CPU)
+        for numbers in batches([len(window.ids) for window in whole], room):
             states = self.logits(padded([whole[number] for number in numbers], self.padding, device))
             where |= {number: base + row * states.shape[1] for row, number in enumerate(numbers)}
             base += states.shape[0] * states.shape[1]

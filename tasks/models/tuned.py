@@ -6,7 +6,8 @@ the encoder that they update.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Self
@@ -28,16 +29,30 @@ _PARAMETRIZED = ".parametrizations.weight.0."
 
 
 class LowRank(nn.Module):
-    """The update BA of a weight; it starts at zero."""
+    """The update BA of a weight; it starts at zero. `held`: the updated weight, while it need not be computed anew."""
 
     def __init__(self, weight: Tensor, rank: int) -> None:
         super().__init__()
         rows, columns = weight.shape
         self.a = nn.Parameter(torch.empty(rank, columns).uniform_(-(columns**-0.5), columns**-0.5))
         self.b = nn.Parameter(torch.zeros(rows, rank))
+        self.held: Tensor | None = None
 
     def forward(self, weight: Tensor) -> Tensor:
-        return weight + self.b @ self.a
+        return weight + self.b @ self.a if self.held is None else self.held
+
+    @torch.no_grad()
+    def hold(self, weight: Tensor) -> None:
+        self.held = None
+        self.held = self(weight).requires_grad_()
+
+    @torch.no_grad()
+    def release(self) -> None:
+        """Hand the gradient of the updated weight on to `a` and `b`, and compute it anew from now on."""
+        if self.held is not None and self.held.grad is not None:
+            for own, gradient in ((self.a, self.b.T @ self.held.grad), (self.b, self.held.grad @ self.a.T)):
+                own.grad = gradient if own.grad is None else own.grad + gradient
+        self.held = None
 
 
 class TunedEncoder(nn.Module):
@@ -105,6 +120,19 @@ class TunedEncoder(nn.Module):
         for linear in linears:
             linear.weight.requires_grad_(False)
             parametrize.register_parametrization(linear, "weight", LowRank(linear.weight, rank))
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Compute the updated weights once for all that is read here, and hand their gradients on at the end: in a step
+        that reads in several parts, each would otherwise compute them, and their gradients, again."""
+        updated = [module for module in self.encoder.modules() if parametrize.is_parametrized(module, "weight")]
+        for module in updated:
+            module.parametrizations.weight[0].hold(module.parametrizations.weight.original)
+        try:
+            yield
+        finally:
+            for module in updated:
+                module.parametrizations.weight[0].release()
 
     def trained(self) -> dict[str, nn.Parameter]:
         """The trained parameters, by the names under which they are saved."""

@@ -2,7 +2,7 @@
 
 Retrieve, reconstruct, then generate: the first top_k hits, with their titles where refine.text shows these, are read
 with the question, and the text that the policy writes greedily is the only context of the prompt; without a hit, or
-where nothing is written, there is none. The model is one that `vitalfew train oreo` wrote. Of the policy `copier`
+where nothing is written, there is none. The model is the bundled one, or what `vitalfew train oreo` wrote. Of `copier`
 (tasks/models/copier.py) every word stands in the hits, and the origin of a text is known, except of its titles.
 """
 
@@ -24,6 +24,7 @@ from tasks.models.device import InBatches, require_device
 from tasks.models.loading import loading
 from tasks.models.policies import Shape, kind_of, policy_files, read_policy
 from tasks.models.policy import Policy, Source
+from tasks.models.presets import source_of
 from tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, Writing, no_tick
 from tasks.splitters.tokens import count_tokens, first
 
@@ -34,13 +35,11 @@ TOGETHER = 16
 class Oreo(InBatches):
     """A small trained model writes one evidence text from the hits, which takes their place (Oreo)."""
 
-    example: ClassVar[tuple[str, ...]] = ("refine.model=my-oreo",)
-
     class Options(Batching, RefineConfig):
         model_config = ConfigDict(extra="forbid")
 
-        model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
-            None, description="A directory that `vitalfew train oreo --out` wrote."
+        model: Annotated[ModelName, NOT_IN_FINGERPRINT] = Field(
+            "oreo", description="oreo: the bundled copier; or a directory that `vitalfew train oreo --out` wrote."
         )
         max_input_tokens: int = Field(2048, ge=1, description="Tokens of the hits; the last ones are left out.")
         min_new_tokens: int = Field(0, ge=0, description="Words that are copied before the text may end.")
@@ -59,9 +58,7 @@ class Oreo(InBatches):
                 f"refine.min_new_tokens={options.min_new_tokens} is above refine.max_new_tokens="
                 f"{options.max_new_tokens}"
             )
-        if options.model is None:
-            raise ConfigError("refiner 'oreo' needs a model: --set refine.model=DIR, what `vitalfew train oreo` wrote")
-        self.options, self.directory = options, Path(options.model)
+        self.options, self.directory = options, Path(source_of("evidence writer", options.model))
         kind_of(self.directory)
         super().__init__(options)
 

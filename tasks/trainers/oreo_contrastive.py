@@ -47,7 +47,7 @@ class OreoContrastive(OreoTrainer):
         margin: float = Field(0.01, ge=0, description="η: the margin between neighbours in rank.")
         alpha: float = Field(0.5, ge=0, description="Weight of the fine-tuning's loss.")
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
 
     def prepare(self) -> None:
         self.model.frozen = True
@@ -61,14 +61,15 @@ class OreoContrastive(OreoTrainer):
         count = max(1, sum(map(len, parts)))
         sums = {"contrastive": 0.0, "sft": 0.0, "loss": 0.0}
         records: list[Mapping[str, Any]] = []
-        for part in parts:
-            losses, rows = self._losses(part)
-            loss = (losses["contrastive"] + self.options.alpha * losses["sft"]) / count
-            loss.backward()
-            sums["loss"] += self.finite(loss.item(), number, batch)
-            for name, value in losses.items():
-                sums[name] += value.item() / count
-            records += rows
+        with self.model.held():
+            for part in parts:
+                losses, rows = self._losses(part)
+                loss = (losses["contrastive"] + self.options.alpha * losses["sft"]) / count
+                loss.backward()
+                sums["loss"] += self.finite(loss.item(), number, batch)
+                for name, value in losses.items():
+                    sums[name] += value.item() / count
+                records += rows
         rate = self.updates.descend(done)
         tokens = sum(source.tokens for part in parts for _, source, _ in part)
         return Step(sum(map(len, parts)), tokens, rate, sums, {"oreo_candidates": records})

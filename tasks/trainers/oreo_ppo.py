@@ -69,7 +69,7 @@ class OreoPpo(OreoTrainer):
         top_k: int = Field(4, ge=1, description="Actions that are sampled from, at most.")
         top_p: float = Field(0.95, gt=0, le=1, description="Of these the fewest with so much of the probability.")
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
 
     def prepare(self) -> None:
         options = self.options
@@ -95,7 +95,8 @@ class OreoPpo(OreoTrainer):
         self.model.eval()
         sources = self.model.read([row.question for row in batch], [row.texts for row in batch])
         with torch.no_grad():
-            memory = self.model.encode(sources)
+            with self.model.held():
+                memory = self.model.encode(sources)
             drawn = self._sampled(memory, batch, number)
             texts = [self.model.write(source, one.actions).text for source, one in zip(sources, drawn, strict=True)]
             replies = self._replies(batch, texts)

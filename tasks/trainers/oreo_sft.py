@@ -23,7 +23,7 @@ class OreoSft(OreoTrainer):
         epochs: int = Field(3, ge=1, description="Passes over the questions.")
         learning_rate: float = Field(5e-4, gt=0, description="Peak learning rate, after a linear rise; then it falls.")
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
 
     def step(self, batch: Sequence[Example], number: int, done: float) -> Step:
         torch.manual_seed(self.options.seed * 1_000_003 + number)
@@ -31,12 +31,13 @@ class OreoSft(OreoTrainer):
         parts = self.read(batch)
         actions = sum(len(target) for part in parts for _, _, target in part)
         total = 0.0
-        for part in parts:
-            memory = self.model.encode([source for _, source, _ in part])
-            logprobs, _, _ = self.model.log_probabilities(memory, [target for _, _, target in part])
-            loss = -logprobs.sum() / actions
-            loss.backward()
-            total += self.finite(loss.item(), number, batch)
+        with self.model.held():
+            for part in parts:
+                memory = self.model.encode([source for _, source, _ in part])
+                logprobs, _, _ = self.model.log_probabilities(memory, [target for _, _, target in part])
+                loss = -logprobs.sum() / actions
+                loss.backward()
+                total += self.finite(loss.item(), number, batch)
         rate = self.updates.descend(done)
         tokens = sum(source.tokens for part in parts for _, source, _ in part)
         return Step(sum(map(len, parts)), tokens, rate, {"loss": total})

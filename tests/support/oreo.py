@@ -16,6 +16,7 @@ from tasks.models.copied import Run
 from tasks.models.engines.base import Completion, failed
 from tasks.models.reader_model import ReaderModel
 from tasks.stage import Progress, ShardResult, Stage
+from tasks.trainers.oreo_contrastive import OreoContrastive
 from tasks.trainers.oreo_ppo import OreoPpo
 from tasks.trainers.oreo_sft import OreoSft
 from tests.support.fakes import FirstWords
@@ -103,6 +104,10 @@ def examples(store: Path) -> Artifact:
 
 class MortalSft(Fated, OreoSft):
     """A fine-tuning that can be ended."""
+
+
+class MortalContrastive(Fated, OreoContrastive):
+    """A contrastive training that can be ended."""
 
 
 class MortalPpo(Fated, OreoPpo):

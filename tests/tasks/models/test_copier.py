@@ -1,11 +1,14 @@
 """The copier: what it writes are words of its texts, whatever their order, and decoding agrees with itself."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from tasks.models.copied import Run
 from tasks.models.copier import Copier
@@ -111,3 +114,24 @@ def test_only_the_decoder_learns_when_the_encoder_is_frozen(copier: Copier) -> N
     assert not copier.encode(sources).states.requires_grad
     copier.frozen = False
     assert copier.encode(sources).states.requires_grad
+
+
+def test_held_weights_give_the_same_gradients(tmp_path: Path) -> None:
+    copier = Copier(bert(tmp_path, 256), torch.float32, limit=200, batch_tokens=256).eval()
+    copier.prepare_for_training(2)
+    for name, parameter in copier.trained().items():
+        if name.endswith(".b"):
+            nn.init.normal_(parameter)
+    sources = copier.read(["Who built the mill?"] * 2, [["A mill by the river."], ["Anna built it in 1742."]])
+    found = []
+    for context in (nullcontext, copier.held):
+        copier.zero_grad()
+        with context():
+            for source, actions in zip(sources, ([1, 2, 0], [2, 3, 0]), strict=True):
+                logprobs, _, _ = copier.log_probabilities(copier.encode([source]), [actions])
+                logprobs.sum().backward()
+        found.append({name: own.grad.clone() for name, own in copier.trained().items() if own.grad is not None})
+    assert set(found[0]) == set(found[1])
+    assert any(name.endswith(".a") for name in found[0])
+    for name, gradient in found[0].items():
+        assert torch.allclose(gradient, found[1][name], atol=1e-5), name

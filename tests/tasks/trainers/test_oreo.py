@@ -189,8 +189,8 @@ def test_a_refiner_writes_what_stands_in_the_hits(learnt: TrainOnExamples) -> No
     assert reverse.contexts[0][0].text == evidence.text
     with pytest.raises(ConfigError, match=r"min_new_tokens=9 is above refine\.max_new_tokens=3"):
         Oreo(Oreo.Options(refiner="oreo", model=str(directory), min_new_tokens=9, max_new_tokens=3))
-    with pytest.raises(ConfigError, match="needs a model"):
-        Oreo(Oreo.Options(refiner="oreo"))
+    with pytest.raises(FileNotFoundError, match=r"has no config\.json.*train one .*--set refine\.model=DIR"):
+        Oreo(Oreo.Options(refiner="oreo", model=str(directory.parent)))
 
 
 def test_an_encoder_decoder_goes_through_all_stages(tmp_path: Path) -> None:
