@@ -175,6 +175,9 @@ bench-llm: setup-tests setup-llm  ## Engine `transformers` on SmolLM2 against a 
 bench-sparse: setup-tests  ## Sparse RAG's prefill, decoding and copies against one dense prompt, beside the bounds (SmolLM2: make setup-llm)
 	$(BIN)/python -m benchmarks.sparse
 
+bench-oreo: setup-tests  ## Oreo's copier beside its goals: questions refined, SFT and PPO, length batching, memory
+	$(BIN)/python -m benchmarks.oreo
+
 bench-pfe: setup-tests  ## MMR and the selectors on one core; candidates in a batch against a bare one
 	$(BIN)/python -m benchmarks.pfe
 

@@ -6,6 +6,8 @@ from typing import Any
 from configs.schema import EncodeConfig, LoadConfig
 from configs.training import TrainModel, TrainOreo
 from flows.pipelines.run import Execute, Outcome, Plan
+from storage import files
+from storage.artifacts import Artifact
 from storage.runs import Run, find_index
 from storage.weights import export, figures
 from tasks.ask import Ask
@@ -13,9 +15,12 @@ from tasks.collect import Collect
 from tasks.encode import EncodeQuestions
 from tasks.load import Load
 from tasks.registry import as_recorded
+from tasks.reports.plots.learning import learning_plot
 from tasks.retrieve import Retrieve
 from tasks.stage import Stage
 from tasks.train import Train, TrainContrastive, TrainPpo, TrainSft
+
+PLOT = "rewards.svg"
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,8 @@ class Trained(Outcome):
 
 
 class TrainingPlan(Plan):
-    """The stages that train by a recipe; the finished model is copied to `parameters.out` if that is given."""
+    """The stages that train by a recipe; the finished model is copied to `parameters.out` if that is given. Where
+    rewards are learnt from, a plot of them is drawn beside it, and among the run's reports."""
 
     flow = "train"
     parameters: TrainModel | TrainOreo
@@ -40,12 +46,22 @@ class TrainingPlan(Plan):
         super().__init__(parameters, parameters.recipe, stages)
 
     def save(self, run: Run) -> None:
-        if self.parameters.out:
-            export(self.stages[-1].artifact, self.parameters.out)
+        artifact, out = self.stages[-1].artifact, self.parameters.out
+        if out:
+            export(artifact, out)
+        if plot := learning_plot(_steps(artifact)):
+            for folder in filter(None, (self.parameters.store / "reports" / run.run_id, out)):
+                files.write_bytes(folder / PLOT, plot.encode())
 
     def run(self, execute: Execute) -> Trained:
         outcome = super().run(execute)
         return Trained(outcome.run, outcome.manifests, outcome.reused, figures(self.stages[-1].artifact))
+
+
+def _steps(artifact: Artifact) -> list[dict[str, Any]]:
+    """The rows of `training_steps` of a finished training."""
+    shards = [record.shard for record in artifact.completed().shards if record.rows("training_steps")]
+    return [row for shard in shards for row in artifact.read(shard, "training_steps").to_pylist()]
 
 
 def training_stages(parameters: TrainModel) -> list[Stage]:

@@ -19,6 +19,10 @@ CLIP = 1.0
 OptimizerName = Literal["adamw", "adafactor"]
 
 
+class OtherSettings(ValueError):
+    """A checkpoint that does not fit the network."""
+
+
 class Updates:
     """The optimiser of `trained` parameters, by name."""
 
@@ -60,7 +64,13 @@ class Updates:
 
     @torch.no_grad()
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Load the result of `tensors`, and discard the current moments."""
+        """Load the result of `tensors`, and discard the current moments. Raises OtherSettings."""
+        given = {name: tensor.shape for name, tensor in tensors.items() if "|" not in name}
+        if given != {name: parameter.shape for name, parameter in self.trained.items()}:
+            raise OtherSettings(
+                "the checkpoint is of a training with other settings: it has other weights. Remove the unfinished "
+                "artifact of training_steps (`vitalfew store gc`), and train again"
+            )
         self.optimizer.state.clear()
         for name, tensor in tensors.items():
             parameter, _, key = name.partition("|")

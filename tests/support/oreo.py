@@ -121,6 +121,13 @@ class DivergingSft(OreoSft):
         return super().finite(float("nan") if number == 1 else loss, number, batch)
 
 
+class Fallible(LastWord):
+    """Fails on one town's question."""
+
+    def _answer(self, prompt: Prompt) -> Completion:
+        return failed("the model is away") if TOWNS[0] in prompt.question else super()._answer(prompt)
+
+
 class Failing(LastWord):
     """Answers nothing."""
 

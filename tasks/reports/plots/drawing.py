@@ -126,8 +126,12 @@ def _in_page(tag: str, name: str) -> str:
     return tag.replace(INK, "currentColor").replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")
 
 
-def data_uri(element: str) -> str:
-    """An SVG element as an image that stands alone: black on white."""
+def standing_alone(element: str) -> str:
+    """An SVG element as a file of its own: black on white."""
     opening, _, rest = element.partition(">")
-    alone = f'{opening}><rect width="100%" height="100%" fill="white"/>{rest}'.replace("currentColor", "black")
-    return f"data:image/svg+xml;base64,{base64.b64encode(alone.encode()).decode()}"
+    return f'{opening}><rect width="100%" height="100%" fill="white"/>{rest}'.replace("currentColor", "black")
+
+
+def data_uri(element: str) -> str:
+    """An SVG element as an image that stands alone."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(standing_alone(element).encode()).decode()}"

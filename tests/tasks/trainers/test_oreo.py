@@ -17,9 +17,11 @@ from tasks.models.tuned import ADAPTER, SETTINGS
 from tasks.refiners.base import Hit
 from tasks.refiners.oreo import Oreo
 from tasks.train import TrainContrastive, TrainOnExamples, TrainPpo, TrainSft
+from tasks.trainers.base import State
 from tasks.trainers.evidence import examples as examples_of
 from tasks.trainers.oreo import Diverged
 from tasks.trainers.oreo_ppo import GeneratorFails
+from tasks.trainers.updates import OtherSettings
 from tests.support.oreo import SMALL, examples, reader
 from tests.support.tiny_models import llama, t5_generator
 from tests.support.training import Interrupted
@@ -159,6 +161,35 @@ def test_a_generator_that_fails_stops_the_reinforcement(learnt: TrainOnExamples)
     stage = later(TrainPpo, learnt, **{**PPO, "trainer": "oreo_ppo", "generator": {"generator": FAILING}})
     with pytest.raises(GeneratorFails, match="failed on 4 of 4 texts"):
         stage.run("test")
+
+
+def test_a_text_that_the_generator_fails_on_is_dropped_and_counted(
+    learnt: TrainOnExamples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.trainers.oreo_ppo.MOST_FAILED", 0.5)
+    generator = {"generator": "tests.support.oreo:Fallible"}
+    stage = later(TrainPpo, learnt, **{**PPO, "trainer": "oreo_ppo", "epochs": 1, "generator": generator})
+    stage.run("test")
+    (step,) = stage.artifact.read(0).to_pylist()
+    assert (step["rows"], dict(step["losses"])["failed"]) == (3, 1)
+    assert stage.artifact.read(0, "rollouts").num_rows == 3
+
+
+def test_a_checkpoint_of_other_settings_is_refused(learnt: TrainOnExamples) -> None:
+    stage = later(TrainContrastive, learnt, trainer="oreo_contrastive")
+    stage.open()
+    tensors = dict(stage.trainer.state().tensors)
+    with pytest.raises(OtherSettings, match="of a training with other settings"):
+        stage.trainer.restore(State({**tensors, "begin": tensors["begin"][:1]}, {"curve": []}))
+
+
+def test_hits_that_are_too_long_are_cut_and_counted(learnt: TrainOnExamples) -> None:
+    given = {"refiner": "oreo", "model": str(learnt.artifact.directory / "weights"), "precision": "fp32"}
+    refiner = Oreo(Oreo.Options(**given, max_input_tokens=12))
+    hits = [Hit("", "The mill was built in 1742.", 1, 0, 27), Hit("", "A river runs by the old mill.", 2, 0, 29)]
+    refined = refiner.refine(["When?", "When?"], [hits, hits[:1]])
+    assert [writing.cut for writing in refined.writings] == [True, False]
+    assert refined.notes["cut"] == 1
 
 
 def test_a_loss_that_is_no_number_keeps_the_last_checkpoint(place: Path, tmp_path: Path) -> None:

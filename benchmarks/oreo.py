@@ -1,0 +1,169 @@
+"""`make bench-oreo`: what Oreo's copier takes: refined questions, and steps of its trainings, beside their goals.
+
+Passages of generated articles, questions with five of them each, and as evidence text the sentence that answers; the
+reader is the bundled one. Weights have the size of the bundled copier's, which says nothing of quality and all of
+speed: a copier that was trained for a few steps. Peak memory is that of the process. Threads: as many as there are
+cores, unless --threads says otherwise.
+
+    python -m benchmarks.oreo [--questions N] [--steps N] [--threads N]
+"""
+
+import argparse
+import math
+import os
+import platform
+import random
+import resource
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+import torch
+
+from configs.training import TrainConfig
+from storage import files, schemas
+from tasks.models.batches import batches
+from tasks.models.copier import ON_CPU, Copier
+from tasks.models.windows import padded
+from tasks.refiners.base import Hit
+from tasks.refiners.oreo import Oreo
+from tasks.registry import make
+from tasks.trainers.base import Tables
+from tasks.trainers.evidence import Example, examples
+
+CHUNKS, WORDS = 5, (30, 220)
+GOALS = {
+    "questions refined a second": 8.0,
+    "SFT, tokens a second": 2500.0,
+    "PPO, episodes a second": 3.0,
+    "length batching over arrival order": 1.5,
+    "peak memory, GiB": 2.5,
+}
+MOST = "peak memory, GiB"
+"""The goal that is not to be exceeded."""
+ONSETS = "BDFKLMNPRSTV"
+PLACES = ("mill", "bridge", "tower", "harbour", "library", "market", "school", "well")
+
+
+def chunk(draw: random.Random, name: str, year: int) -> tuple[str, str]:
+    """A passage of the length that passages of Wikipedia have, and the sentence of it that says the year."""
+    said = f"The {draw.choice(PLACES)} of {name} was built in {year}."
+    words = draw.randint(*WORDS)
+    verbs = ("lies near", "was sold to", "looks over")
+    filler = [f"{draw.choice(PLACES)} {draw.choice(verbs)} the {draw.choice(PLACES)}" for _ in range(words // 6)]
+    sentences = [f"The {one}." for one in filler]
+    sentences.insert(draw.randint(0, len(sentences)), said)
+    return " ".join(sentences), said
+
+
+def rows(count: int) -> list[dict[str, Any]]:
+    """Rows of `oreo_examples`; one in eight chooses, and one is held out."""
+    draw = random.Random(1)
+    made = []
+    for number in range(count):
+        names = [f"{draw.choice(ONSETS)}{draw.choice('aeiou')}l{draw.choice('aeiou')}n{n}" for n in range(CHUNKS)]
+        texts = [chunk(draw, name, 1700 + draw.randint(0, 250)) for name in names]
+        place = draw.randrange(CHUNKS)
+        text, said = texts[place]
+        start = len(names[place]) + 2 + text.index(said)
+        made.append({
+            "question_id": number,
+            "question": f"When was {names[place]} built?",
+            "answers": [said[-5:-1]],
+            "chunks": [{"passage_id": n, "title": names[n], "text": texts[n][0]} for n in range(CHUNKS)],
+            "target": said,
+            "copied": [{"chunk": place, "start": start, "end": start + len(said)}],
+            "attempt": 0,
+            "split": {0: "choose", 1: "held_out"}.get(number % 8, "learn"),
+        })  # fmt: skip
+    return made
+
+
+def trainer(name: str, table: pa.Table, threads: int, weights: Path | None) -> Any:
+    """A trainer that has begun."""
+    made = make(TrainConfig.model_validate({"trainer": name, "threads": threads}), "")
+    made.begin(Tables(examples=table, weights=weights))
+    return made
+
+
+def speed(training: Any, steps: int) -> tuple[float, float]:
+    """Examples and tokens a second; a first step warms up."""
+    batches = list(training.batches(0))[: steps + 1]
+    training.step(batches[0], 0, 0.1)
+    began = time.perf_counter()
+    done = [training.step(batch, number, 0.1) for number, batch in enumerate(batches[1:], 1)]
+    seconds = time.perf_counter() - began
+    return sum(step.rows for step in done) / seconds, sum(step.tokens for step in done) / seconds
+
+
+def refined(refiner: Oreo, asked: Sequence[Example], threads: int) -> float:
+    """Questions a second."""
+    questions = [row.question for row in asked]
+    hits = [[Hit("", text, number, 0, len(text)) for number, text in enumerate(row.texts)] for row in asked]
+    refiner.refine(questions[:1], hits[:1])
+    torch.set_num_threads(threads)
+    return len(asked) / seconds(lambda: refiner.refine(questions, hits))
+
+
+@torch.inference_mode()
+def sorting(copier: Copier, asked: Sequence[Example]) -> float:
+    """Seconds of reading windows in batches of their arrival, over those in batches of similar length, as a training
+    reads them; batches have as many windows in the mean."""
+    copier.eval()
+    sources = copier.read([row.question for row in asked], [row.texts for row in asked])
+    windows = [window for source in sources for window in source.content.windows]
+    similar = list(batches([len(window.ids) for window in windows], ON_CPU))
+    size = math.ceil(len(windows) / len(similar))
+    arriving = [range(start, min(start + size, len(windows))) for start in range(0, len(windows), size)]
+
+    def read(groups: Sequence[Sequence[int]]) -> None:
+        for rows in groups:
+            copier.logits(padded([windows[row] for row in rows], copier.padding, torch.device("cpu")))
+
+    with copier.held():
+        read(similar[:1])
+        return seconds(lambda: read(arriving)) / seconds(lambda: read(similar))
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def measured(questions: int, steps: int, threads: int, folder: Path) -> dict[str, float]:
+    table = pa.Table.from_pylist(rows(max(questions, 16 * (steps + 2) * 8 // 6)), schemas.OREO_EXAMPLES)
+    sft = trainer("oreo_sft", table, threads, None)
+    _, tokens = speed(sft, steps)
+    for name, content in sft.weights().items():
+        files.write_bytes(folder / name, content)
+    episodes, _ = speed(trainer("oreo_ppo", table, threads, folder), steps)
+    # Texts as long as a trained copier's: one of a few steps would not end.
+    options = Oreo.Options(refiner="oreo", model=str(folder), max_new_tokens=40)
+    asked = examples(table)[:questions]
+    rate, ratio = refined(Oreo(options), asked, threads), sorting(sft.model, asked)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return dict(zip(GOALS, (rate, tokens, episodes, ratio, peak), strict=True))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--questions", type=int, default=64)
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    with TemporaryDirectory() as folder:
+        found = measured(given.questions, given.steps, given.threads, Path(folder))
+    print(f"{platform.processor() or platform.machine()}, {given.threads} threads; {CHUNKS} passages a question")
+    for name, value in found.items():
+        goal, least = GOALS[name], name != MOST
+        missed = "" if (value >= goal if least else value <= goal) else "   NOT REACHED"
+        print(f"{name:36}{value:10,.2f}   goal {'≥' if least else '≤'} {goal:,g}{missed}")
+
+
+if __name__ == "__main__":
+    main()
