@@ -1,6 +1,5 @@
 """What a worker takes counts with its processes': those that end, those that stay, and what those started."""
 
-import os
 import subprocess
 import sys
 import time
@@ -11,7 +10,6 @@ from multiprocessing.connection import Connection
 import pytest
 
 from storage.costs import Meter
-from storage.processes import Family
 
 BUSY = "import time\nwhile time.process_time() < {}: pass"
 
@@ -67,16 +65,13 @@ def test_what_ends_within_a_shard_counts_once(engine: Connection) -> None:
 
 
 def test_a_process_that_lived_before_and_ends_within_a_shard_counts_with_its_share() -> None:
-    with subprocess.Popen([sys.executable, "-c", BUSY.format(0.3) + "\ninput()"], stdin=subprocess.PIPE) as child:
-        while Family().cpu_seconds() - time.process_time() - _ended() < 0.3:
-            time.sleep(0.01)
+    busy = [sys.executable, "-c", BUSY.format(0.3) + "\nprint(flush=True)\ninput()"]
+    with subprocess.Popen(busy, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()  # it has lived before
         with Meter() as meter:
             child.communicate(b"\n")
     assert meter.cost.cpu_seconds < 0.2
-
-
-def _ended() -> float:
-    return sum(os.times()[2:4])
 
 
 def test_a_grandchild_counts() -> None:
