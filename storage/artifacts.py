@@ -107,6 +107,14 @@ class Artifact:
         record = known_record(self._marker(shard))
         return None if record is None or any(file.damage(self.store) for file in record.files) else record
 
+    def prepared_file(self, path: Path) -> Path:
+        """A file of the preparation, as it was written. Raises Damaged."""
+        record = self.record(PREPARATION)
+        for file in record.files if record else []:
+            if self.store / file.path == path:
+                return file.checked(self.store)
+        raise files.Damaged.because(path, "it is not as the preparation wrote it")
+
     def records(self) -> Iterator[ShardRecord]:
         """Every done-marker that can be read, whatever became of the files."""
         for path in files.find(self.directory / "done", "*.json"):

@@ -46,7 +46,6 @@ class Collect(Stage):
         super().__init__(store, {"asked": asked, "hits": hits, "passages": passages}, options)
         self.num_gpus = 1.0 if self.collector.uses_gpu else 0.0
         self.workers = self.collector.workers
-        self._split_file = self.artifact.file("split.json")
 
     config: CollectConfig
 
@@ -77,10 +76,10 @@ class Collect(Stage):
         gold = [row for shard in self.shards() for row in asked.read(shard, columns=["gold_passages"]).to_pylist()]
         articles = {titles.of(row["gold_passages"]) for row in gold} - {""}
         split = split_articles(articles, options.held_out, options.choosing, options.seed, self.section)
-        files.write_json(self._split_file, dict(zip((HELD_OUT, CHOOSE), split, strict=True)))
+        files.write_json(split_file(self.artifact), dict(zip((HELD_OUT, CHOOSE), split, strict=True)))
 
     def prepared(self) -> list[Path]:
-        return [self._split_file]
+        return [split_file(self.artifact)]
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         asked = self.inputs["asked"].read(shard).to_pylist()
@@ -120,22 +119,16 @@ class Collect(Stage):
 
     def _kinds(self, gold: list[list[int]]) -> list[str]:
         """Of every question, by its gold passages: learn, choose or held_out."""
-        titles, split = _Titles(self.inputs["passages"]), self._split()
+        titles = _Titles(self.inputs["passages"])
+        split = dict(zip((HELD_OUT, CHOOSE), unseen_titles(self.artifact), strict=True))
         articles = [titles.of(passages) for passages in gold]
         return [next((kind for kind, unseen in split.items() if article in unseen), LEARN) for article in articles]
-
-    def _split(self) -> dict[str, list[str]]:
-        """The titles of the articles that are not learnt from."""
-        split = files.read_json(self.prepared_file(self._split_file))
-        return {kind: split[kind] for kind in (HELD_OUT, CHOOSE)}
 
     def _cases(self, shard: int, asked: list[dict[str, Any]], kinds: list[str]) -> list[Case]:
         """The questions with the first of their hits; those to learn from without hits of unseen articles."""
         hits = self.inputs["hits"].read(shard, columns=list(_HIT)).to_pylist()
         of_question = {number: [*rows] for number, rows in groupby(hits, key=lambda row: row["question_id"])}
-        unseen = {
-            title for titles in files.read_json(self.prepared_file(self._split_file)).values() for title in titles
-        }
+        unseen = {title for titles in unseen_titles(self.artifact) for title in titles}
         cases = []
         for row, kind in zip(asked, kinds, strict=True):
             own = [
@@ -195,6 +188,16 @@ class Collect(Stage):
             counts = {reason: sum(record.notes[reason] for record in manifest.shards) for reason in REASONS}
             why = ", ".join(f"{count} {reason}" for reason, count in counts.items() if count)
             raise InputError(f"collect: none of {rejected} questions became an example: {why}")
+
+
+def split_file(collected: Artifact) -> Path:
+    return collected.file("split.json")
+
+
+def unseen_titles(collected: Artifact) -> tuple[list[str], list[str]]:
+    """The titles of the articles that are held out, and of those that choose. Raises Damaged."""
+    split = files.read_json(collected.prepared_file(split_file(collected)))
+    return split[HELD_OUT], split[CHOOSE]
 
 
 class _Titles:

@@ -175,11 +175,7 @@ class Stage(ABC):
 
     def prepared_file(self, path: Path) -> Path:
         """One of `prepared`, as it was written. Raises Damaged."""
-        record = self.artifact.record(PREPARATION)
-        for file in record.files if record else []:
-            if self.store / file.path == path:
-                return file.checked(self.store)
-        raise files.Damaged.because(path, "it is not as the preparation wrote it")
+        return self.artifact.prepared_file(path)
 
     def confirm(self) -> None:
         """Compare what the method works with (files of its model, the device) with what the fingerprint was taken of.

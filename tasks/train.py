@@ -19,6 +19,7 @@ from configs.training import TrainConfig
 from storage import files, schemas
 from storage.artifacts import Artifact
 from storage.weights import WEIGHTS
+from tasks.collect import unseen_titles
 from tasks.registry import make, with_options
 from tasks.stage import Progress, ShardResult, Stage
 from tasks.trainers.base import State, Tables, Trainer
@@ -107,10 +108,8 @@ class Train(Stage):
             self._save(Position(), [])
 
     def _tables(self) -> Tables:
-        """The questions and passages; the questions' own passages come first. Raises ConfigError if there are no
-        questions."""
-        questions = self._read("questions", "questions")
-        if not questions.num_rows:
+        """Passages of the questions' own data sets come first. Raises ConfigError if there are no questions."""
+        if not (questions := self._read("questions", "questions")).num_rows:
             raise ConfigError("no questions to learn from: name data sets that have some (see `vitalfew datasets`)")
         passages = [self._read(role, "passages") for role in ("questions", "passages") if role in self.inputs]
         return Tables(questions, pa.concat_tables(passages))
@@ -253,9 +252,10 @@ class TrainOnExamples(Train):
         return self.inputs["examples"].completed().rows["oreo_examples"]
 
     def _tables(self) -> Tables:
-        earlier = self.inputs.get("weights")
+        earlier, examples = self.inputs.get("weights"), self._read("examples", "oreo_examples")
         weights = files.local(earlier.directory / WEIGHTS) if earlier else None
-        return Tables(examples=self._read("examples", "oreo_examples"), weights=weights)
+        held_out, choosing = unseen_titles(self.inputs["examples"])
+        return Tables(examples=examples, weights=weights, held_out=held_out, choosing=choosing)
 
 
 class TrainSft(TrainOnExamples):

@@ -26,13 +26,16 @@ Tick = Callable[[int, int], None]
 @dataclass(frozen=True)
 class Tables:
     """The rows that a training learns from: `questions` (schemas.QUESTIONS) and `passages` (schemas.PASSAGES). The
-    passages of the questions' own data sets come first. Of Oreo: `examples` (schemas.OREO_EXAMPLES), and the directory
-    of the `weights` that an earlier training finished with."""
+    passages of the questions' own data sets come first. Of Oreo: `examples` (schemas.OREO_EXAMPLES), the directory of
+    the `weights` that an earlier training finished with, and the titles of the articles that are `held_out` or that are
+    for `choosing`."""
 
     questions: pa.Table = field(default_factory=lambda: pa.table({}))
     passages: pa.Table = field(default_factory=lambda: pa.table({}))
     examples: pa.Table = field(default_factory=lambda: pa.table({}))
     weights: Path | None = None
+    held_out: Sequence[str] = ()
+    choosing: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ class OreoTrainer(NetworkTrainer[Sequence[Example]]):
         require_device(self.device, self.dtype, "train")
         if not tables.examples.num_columns:
             raise ConfigError(f"trainer {self.options.trainer} learns from what `vitalfew train oreo --index` collects")
-        self.whole = examples(tables.examples)
+        self.whole, self.split = examples(tables.examples), Split(tables.held_out, tables.choosing)
         torch.manual_seed(self.options.seed)
         self.origin = begun_from(self.options.policy, self.options.base, tables.weights)
         self.model: Policy = for_training(self.options.policy, self.origin, self.shape)
@@ -188,5 +188,5 @@ class OreoTrainer(NetworkTrainer[Sequence[Example]]):
         rows = [
             {"articles": name, **asdict(self.measured(directory, split, True, tick))} for split, name in names.items()
         ]
-        text = card(self.options, len(self.learnt), rows, self.curve)
-        return Finished(rows, card_files(self.options, self.precision, Split([], []), rows, text, curve=self.curve))
+        text = card(self.options, len(self.learnt), self.split, rows, self.curve)
+        return Finished(rows, card_files(self.options, self.precision, self.split, rows, text, curve=self.curve))

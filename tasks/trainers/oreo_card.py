@@ -4,16 +4,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tasks.models.policies import READER, PolicyName
+from tasks.trainers.card import HELD_OUT, Split
 
 RECIPES: dict[PolicyName, str] = {"copier": "oreo", "seq2seq": "oreo_t5"}
 """The recipe of configs/recipes that trains a policy."""
 
 
-def card(options: Any, learnt: int, rows: Sequence[Mapping[str, Any]], curve: Sequence[Mapping[str, Any]]) -> str:
-    """`rows`: figures by articles; `curve`: those of every pass on the articles that choose."""
+def card(
+    options: Any, learnt: int, split: Split, rows: Sequence[Mapping[str, Any]], curve: Sequence[Mapping[str, Any]]
+) -> str:
+    """`learnt`: examples; `rows`: figures by articles; `curve`: those of every pass on the articles that choose."""
     return f"""# Oreo: an evidence text from retrieved chunks
 
-{_model(options)} Trained by `{options.trainer}` on {learnt:,} questions.
+{_model(options)} Trained by `{options.trainer}`.
+
+## Data and split
+- {learnt:,} questions with an evidence text to learn from;
+- those of {len(split.choosing)} articles to choose the weights by: {", ".join(split.choosing)};
+- {len(split.held_out)} articles held out altogether: `{HELD_OUT}`. No chunk of either is learnt from.
 
 ## Figures
 Greedy texts, asked of the generator `{options.generator.generator}`. Accuracy: token F1 of at least 0.5.

@@ -9,8 +9,9 @@ import pyarrow as pa
 import torch
 
 from configs.training import TrainConfig
-from storage import schemas
+from storage import files, schemas
 from storage.artifacts import Artifact
+from tasks.collect import CHOOSE, HELD_OUT, split_file
 from tasks.generators.base import Prompt
 from tasks.models.copied import Run
 from tasks.models.engines.base import Completion, failed
@@ -84,6 +85,12 @@ class Given(Stage):
 
     def method_identity(self) -> dict[str, Any]:
         return {"rows": repr(self.given)}
+
+    def prepare(self, progress: Progress) -> None:
+        files.write_json(split_file(self.artifact), {HELD_OUT: [TOWNS[5]], CHOOSE: [TOWNS[4]]})
+
+    def prepared(self) -> list[Path]:
+        return [split_file(self.artifact)]
 
     def shards(self) -> list[int]:
         return [0]

@@ -24,6 +24,7 @@ from tasks.trainers.oreo_ppo import GeneratorFails
 from tasks.trainers.updates import OtherSettings
 from tests.support.oreo import SMALL, examples, reader
 from tests.support.tiny_models import llama, t5_generator
+from tests.support.towns import TOWNS
 from tests.support.training import Interrupted
 
 FAILING = "tests.support.oreo:Failing"
@@ -67,6 +68,8 @@ def test_the_weights_are_a_policy_with_its_card(learnt: TrainOnExamples) -> None
     assert [row["articles"] for row in figures["figures"]] == ["choosing", "held out"]
     assert all(row["grounded"] == 1 for row in figures["figures"])
     assert len(figures["curve"]) == 2
+    assert (directory / "held_out.txt").read_text() == f"{TOWNS[5]}\n"
+    assert TOWNS[4] in (directory / "README.md").read_text()
     policy = read_policy(directory, Shape(torch.device("cpu"), torch.float32, 200, 256))
     assert policy.read(["Who?"], [["A mill."]])[0].tokens > 0
 
