@@ -6,7 +6,7 @@ and order of operations are its own, so that token states are the same bytes. Wh
 files is left to that library: `read_bert` and `read_tokenizer` then return None.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -152,10 +152,10 @@ def read_bert(folder: Path, attention: Literal["eager", "sdpa"]) -> Bert | None:
     return model
 
 
-def from_transformers(network: nn.Module, config: dict[str, Any]) -> Bert:
+def from_transformers(state: Mapping[str, Tensor], config: dict[str, Any]) -> Bert:
     """What `plain_bert` says can be computed, with the weights of that library's network, perhaps trained further and
     with more token types; its tensors are shared."""
-    weights = {_name(name): tensor.detach() for name, tensor in network.state_dict().items()}
+    weights = {_name(name): tensor.detach() for name, tensor in state.items()}
     model = Bert(config | {"type_vocab_size": len(weights["types.weight"])}, "sdpa")
     model.load_state_dict({name: weights[name] for name in model.state_dict()}, assign=True)
     return model

@@ -20,6 +20,7 @@ import torch
 from tokenizers import Encoding, Tokenizer
 from torch import Tensor, nn
 
+from configs.loading import ConfigError
 from tasks.models.batches import batches
 from tasks.models.copied import Run, joined, rendered, trimmed
 from tasks.models.decoder_layer import DecoderLayer
@@ -31,6 +32,9 @@ LAYERS = 2
 """Of the decoder."""
 NEAR = 8
 """Distances from the word copied last that have a bias of their own."""
+ON = 8.0
+"""The bias of the next word before any training, which has better things to learn than that texts go on: it makes that
+word about as likely as all others of some thousand together."""
 APART = 100
 """Added to the places of words between two texts: a word of another text is never near."""
 NOWHERE = -(10**6)
@@ -95,9 +99,21 @@ class Copier(TunedEncoder, Policy):
         self.layers: Sequence[DecoderLayer] = nn.ModuleList(DecoderLayer(width, dropout) for _ in range(LAYERS))  # type: ignore[assignment]
         self.norm, self.query = nn.LayerNorm(width), nn.Linear(width, width)
         self.near = nn.Parameter(torch.zeros(2 * NEAR + 2))
+        with torch.no_grad():
+            self.near[NEAR + 1] = ON
         self.tokenizer: Tokenizer = read_tokenizer(base)
         self.padding = special(self.tokenizer, "[PAD]")
         self.frozen = False
+
+    def freeze(self) -> None:
+        super().freeze()
+        self.fix(len(self.encoder.encoder.layer), self.batch_tokens)
+
+    def learn_last(self, layers: int) -> None:
+        own = len(self.encoder.encoder.layer)
+        if layers > own:
+            raise ConfigError(f"sft.layers={layers}: the encoder has {own} layers")
+        self.fix(own - layers, min(self.batch_tokens, ON_CPU))
 
     def begin_from(self, weights: Weights) -> None:
         """Prepare for training with a reader's updates of the encoder, or with all weights of another copier."""
@@ -159,7 +175,8 @@ class Copier(TunedEncoder, Policy):
         flat: list[Tensor] = []
         where: dict[int, int] = {}
         base = 0
-        room = self.batch_tokens if self.packed or device.type != "cpu" else min(self.batch_tokens, ON_CPU)
+        whole_packed = self.packed or self.frozen
+        room = self.batch_tokens if whole_packed or device.type != "cpu" else min(self.batch_tokens, ON_CPU)
         for numbers in batches([len(window.ids) for window in whole], room):
             states = self.logits(padded([whole[number] for number in numbers], self.padding, device))
             where |= {number: base + row * states.shape[1] for row, number in enumerate(numbers)}

@@ -72,13 +72,14 @@ class PackedLayer(NamedTuple):
 
 
 class Packed:
-    """`model` with its matrix products in `dtype`, and states between them too; `batch_tokens`: in a full batch."""
+    """`model` with its matrix products in `dtype`, and states between them too; `batch_tokens`: in a full batch;
+    `depth`: its first layers alone."""
 
-    def __init__(self, model: Bert, dtype: torch.dtype, batch_tokens: int) -> None:
+    def __init__(self, model: Bert, dtype: torch.dtype, batch_tokens: int, depth: int | None = None) -> None:
         self.words, self.types, self.norm, self.dtype = model.words, model.types.weight.detach(), model.norm, dtype
         self.sizes = [batch_tokens >> halving for halving in range(HALVINGS, -1, -1)]
         self.positions = model.positions.weight.detach()
-        layers = [layer for layer in model.layers if isinstance(layer, Layer)]
+        layers = [layer for layer in model.layers[:depth] if isinstance(layer, Layer)]
         self.layers = [PackedLayer.of(layer, dtype) for layer in layers]
         self.width = layers[0].width
 

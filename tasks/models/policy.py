@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from configs.loading import ConfigError
 from tasks.models.copied import Run
 
 
@@ -50,6 +51,18 @@ class Policy(nn.Module, ABC):
     """Of its states."""
     frozen: bool
     """Whether memories are computed without gradients, so that the decoder alone learns."""
+
+    def freeze(self) -> None:
+        """Let the decoder alone learn from now on."""
+        self.frozen = True
+
+    def learn_last(self, layers: int) -> None:
+        """Let the last so many layers of the encoder learn, and none below them. Raises ConfigError if it cannot."""
+        raise ConfigError("sft.layers is of policy copier; an encoder-decoder learns with all its layers")
+
+    def learning(self) -> dict[str, nn.Parameter]:
+        """Those of `trained` that learn."""
+        return self.trained()
 
     def held(self) -> AbstractContextManager[None]:
         """Within it, whatever of the weights can be computed ahead is computed once; gradients are whole after it."""

@@ -70,6 +70,8 @@ class TunedEncoder(nn.Module):
         super().__init__()
         self.base, self.dtype = base, dtype
         self.packed: Packed | None = None
+        self.fixed = 0
+        self.below: Packed | None = None
         # Eager attention: PyTorch's fused attention is slower for bf16 on CPUs (by half, with the backward pass).
         self.encoder = AutoModel.from_pretrained(
             base,
@@ -95,20 +97,58 @@ class TunedEncoder(nn.Module):
             return self._of_packed(self.packed, batch)
         half = torch.autocast(batch.ids.device.type, dtype=self.dtype, enabled=self.dtype != torch.float32)
         with half:
-            states = self.encoder(
-                input_ids=batch.ids, token_type_ids=batch.types, attention_mask=batch.mask
-            ).last_hidden_state
+            states = self._above(batch, self._below(batch)) if self.fixed else self._whole(batch)
         return self.head(states.float())
 
     def _of_packed(self, packed: Packed, batch: Batch) -> Tensor:
-        lengths, present = batch.mask.sum(1).tolist(), batch.mask.bool()
-        ids, types = (
-            [row[:length] for row, length in zip(rows.tolist(), lengths, strict=True)]
-            for rows in (batch.ids, batch.types)
-        )
         logits = torch.zeros((*batch.ids.shape, self.head.out_features))
-        logits[present] = self.head(packed(ids, types))
+        logits[batch.mask.bool()] = self.head(_packed(packed, batch))
         return logits
+
+    def _whole(self, batch: Batch) -> Tensor:
+        """States of all tokens (n, longest, d)."""
+        states: Tensor = self.encoder(
+            input_ids=batch.ids, token_type_ids=batch.types, attention_mask=batch.mask
+        ).last_hidden_state
+        return states
+
+    @torch.no_grad()
+    def _below(self, batch: Batch) -> Tensor:
+        """States after the fixed layers, in `dtype`."""
+        if self.below:
+            states = torch.zeros((*batch.ids.shape, self.head.in_features), dtype=self.dtype)
+            states[batch.mask.bool()] = _packed(self.below, batch).to(self.dtype)
+            return states
+        states = self.encoder.embeddings(input_ids=batch.ids, token_type_ids=batch.types)
+        for layer in self.encoder.encoder.layer[: self.fixed]:
+            states = layer(states, _hidden(batch, self.dtype))
+        return states
+
+    def _above(self, batch: Batch, states: Tensor) -> Tensor:
+        """From those of the fixed layers to the last layer's."""
+        for layer in self.encoder.encoder.layer[self.fixed :]:
+            states = layer(states, _hidden(batch, self.dtype))
+        return states
+
+    def fix(self, layers: int, batch_tokens: int) -> None:
+        """Let the first layers and the embeddings be as they are now, with their updates: the others learn. On a CPU
+        the fixed ones are computed without padding; `batch_tokens`: in a full batch."""
+        self.fixed = layers
+        if not layers:
+            return
+        device = next(self.parameters()).device
+        if (config := plain_bert(self.base)) and packs(device):
+            self.below = Packed(from_transformers(self._merged(), config), self.dtype, batch_tokens, layers)
+
+    def _merged(self) -> dict[str, Tensor]:
+        """The encoder's weights with their updates, by the names that they have without."""
+        plain = {name: own for name, own in self.encoder.state_dict().items() if ".parametrizations." not in name}
+        return plain | {f"{name}.weight": module.weight.detach() for name, module in self._updated()}
+
+    def _updated(self) -> list[tuple[str, nn.Linear]]:
+        """The layers with low-rank updates, by name."""
+        modules = self.encoder.named_modules()
+        return [(name, own) for name, own in modules if parametrize.is_parametrized(own, "weight")]
 
     def prepare_for_training(self, rank: int) -> None:
         """Freeze the encoder's matrices and add their low-rank updates."""
@@ -125,7 +165,7 @@ class TunedEncoder(nn.Module):
     def held(self) -> Iterator[None]:
         """Compute the updated weights once for all that is read here, and hand their gradients on at the end: in a step
         that reads in several parts, each would otherwise compute them, and their gradients, again."""
-        updated = [module for module in self.encoder.modules() if parametrize.is_parametrized(module, "weight")]
+        updated = [module for name, module in self._updated() if not self._is_fixed(f"encoder.{name}")]
         for module in updated:
             module.parametrizations.weight[0].hold(module.parametrizations.weight.original)
         try:
@@ -133,6 +173,15 @@ class TunedEncoder(nn.Module):
         finally:
             for module in updated:
                 module.parametrizations.weight[0].release()
+
+    def learning(self) -> dict[str, nn.Parameter]:
+        """Those of `trained` that are not fixed."""
+        return {name: own for name, own in self.trained().items() if not self._is_fixed(name)}
+
+    def _is_fixed(self, name: str) -> bool:
+        """Whether a weight of the network belongs to the embeddings or layers that are fixed."""
+        fixed = ("encoder.embeddings.", *(f"encoder.encoder.layer.{number}." for number in range(self.fixed)))
+        return self.fixed > 0 and name.startswith(fixed)
 
     def trained(self) -> dict[str, nn.Parameter]:
         """The trained parameters, by the names under which they are saved."""
@@ -161,11 +210,26 @@ class TunedEncoder(nn.Module):
         """The model on its device, computed without padding where it is a plain BERT on a CPU. `batch_tokens`: in a
         full batch."""
         if (config := plain_bert(self.base)) and packs(device):
-            self.packed = Packed(from_transformers(self.encoder, config), self.dtype, batch_tokens)
+            self.packed = Packed(from_transformers(self.encoder.state_dict(), config), self.dtype, batch_tokens)
         for module in self.encoder.modules():
             if isinstance(module, nn.Linear):
                 module.to(self.dtype)
         return self.to(device).eval()
+
+
+def _packed(packed: Packed, batch: Batch) -> Tensor:
+    """States of the tokens without padding, float32 (tokens, d)."""
+    lengths = batch.mask.sum(1).tolist()
+    ids, types = (
+        [row[:length] for row, length in zip(rows.tolist(), lengths, strict=True)] for rows in (batch.ids, batch.types)
+    )
+    return packed(ids, types)
+
+
+def _hidden(batch: Batch, dtype: torch.dtype) -> Tensor:
+    """What is added to attention's logits, so that padding is not attended to: (n, 1, 1, longest)."""
+    mask = torch.zeros(batch.mask.shape, dtype=dtype, device=batch.mask.device)
+    return mask.masked_fill(~batch.mask.bool(), torch.finfo(dtype).min)[:, None, None]
 
 
 def read_tokenizer(base: Path) -> Tokenizer:

@@ -116,8 +116,8 @@ class OreoTrainer(NetworkTrainer[Sequence[Example]]):
         self.prepare()
 
     def prepare(self) -> None:
-        """What a training needs besides; here the optimiser of all weights."""
-        self.updates = Updates(self.model.trained(), self.options.learning_rate)
+        """What a training needs besides; here the optimiser of all weights that learn."""
+        self.updates = Updates(self.model.learning(), self.options.learning_rate)
 
     def _of(self, split: str) -> list[Example]:
         return [row for row in self.whole if row.split == split]

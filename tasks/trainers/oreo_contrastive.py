@@ -47,10 +47,10 @@ class OreoContrastive(OreoTrainer):
         margin: float = Field(0.01, ge=0, description="η: the margin between neighbours in rank.")
         alpha: float = Field(0.5, ge=0, description="Weight of the fine-tuning's loss.")
 
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
 
     def prepare(self) -> None:
-        self.model.frozen = True
+        self.model.freeze()
         self.shared = nn.Linear(self.model.width, self.model.width).to(self.device)
         layer = {f"shared.{name}": own for name, own in self.shared.named_parameters()}
         self.updates = Updates({**self.model.decoder(), **layer}, self.options.learning_rate)

@@ -69,11 +69,11 @@ class OreoPpo(OreoTrainer):
         top_k: int = Field(4, ge=1, description="Actions that are sampled from, at most.")
         top_p: float = Field(0.95, gt=0, le=1, description="Of these the fewest with so much of the probability.")
 
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
 
     def prepare(self) -> None:
         options = self.options
-        self.model.frozen = True
+        self.model.freeze()
         self.reference = for_training(options.policy, self.origin, self.shape).eval().requires_grad_(False)
         self.value = nn.Linear(self.model.width, 1).to(self.device)
         nn.init.zeros_(self.value.weight)

@@ -21,9 +21,17 @@ class OreoSft(OreoTrainer):
         model_config = ConfigDict(extra="forbid")
 
         epochs: int = Field(3, ge=1, description="Passes over the questions.")
+        layers: int | None = Field(
+            None, ge=0, description="Of the copier's encoder the last ones, which learn, and none below; default: all."
+        )
         learning_rate: float = Field(5e-4, gt=0, description="Peak learning rate, after a linear rise; then it falls.")
 
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
+
+    def prepare(self) -> None:
+        if self.options.layers is not None:
+            self.model.learn_last(self.options.layers)
+        super().prepare()
 
     def step(self, batch: Sequence[Example], number: int, done: float) -> Step:
         torch.manual_seed(self.options.seed * 1_000_003 + number)

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from configs.loading import ConfigError
 from tasks.models.copied import Run
 from tasks.models.copier import Copier
 from tasks.models.decoding import Sampling, beams, greedy, sample
@@ -105,23 +106,50 @@ def test_what_is_too_long_loses_its_last_texts(copier: Copier) -> None:
     assert len(long.content.runs) == 180
 
 
-def test_only_the_decoder_learns_when_the_encoder_is_frozen(copier: Copier) -> None:
+def test_only_the_decoder_learns_when_the_encoder_is_frozen(tmp_path: Path) -> None:
+    copier = updated(tmp_path)
     assert copier.decoder().keys() == {
         name for name in copier.decoder() if name.split(".")[0] not in ("encoder", "head")
     }
     sources = copier.read(["Who?"], [TEXTS])
-    copier.frozen = True
-    assert not copier.encode(sources).states.requires_grad
-    copier.frozen = False
-    assert copier.encode(sources).states.requires_grad
+    learnt = copier.encode(sources).states
+    assert learnt.requires_grad
+    copier.freeze()
+    frozen = copier.encode(sources).states
+    assert not frozen.requires_grad
+    assert torch.allclose(frozen, learnt, atol=1e-5)
 
 
-def test_held_weights_give_the_same_gradients(tmp_path: Path) -> None:
-    copier = Copier(bert(tmp_path, 256), torch.float32, limit=200, batch_tokens=256).eval()
+@pytest.mark.parametrize("plain", [True, False])
+def test_the_last_layers_learn_alone(plain: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not plain:  # as on a GPU, or with an encoder that is no plain BERT
+        monkeypatch.setattr("tasks.models.tuned.plain_bert", lambda base: None)
+    copier = updated(tmp_path)
+    sources = copier.read(["Who?", "Where?"], [TEXTS, TEXTS[:1]])
+    whole = copier.encode(sources).states
+    copier.learn_last(1)
+    states = copier.encode(sources).states
+    assert torch.allclose(states, whole, atol=1e-5)
+    states.sum().backward()
+    assert {name for name, own in copier.trained().items() if own.grad is not None} <= copier.learning().keys()
+    assert any(name.startswith("encoder.encoder.layer.1.") for name in copier.learning())
+    assert not any(name.startswith(("encoder.encoder.layer.0.", "encoder.embeddings.")) for name in copier.learning())
+    with pytest.raises(ConfigError, match="has 2 layers"):
+        copier.learn_last(3)
+
+
+def updated(base: Path) -> Copier:
+    """A copier in training whose updates are not zero."""
+    copier = Copier(bert(base, 256), torch.float32, limit=200, batch_tokens=256).eval()
     copier.prepare_for_training(2)
     for name, parameter in copier.trained().items():
         if name.endswith(".b"):
-            nn.init.normal_(parameter)
+            nn.init.normal_(parameter, std=0.1)
+    return copier
+
+
+def test_held_weights_give_the_same_gradients(tmp_path: Path) -> None:
+    copier = updated(tmp_path)
     sources = copier.read(["Who built the mill?"] * 2, [["A mill by the river."], ["Anna built it in 1742."]])
     found = []
     for context in (nullcontext, copier.held):
