@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from safetensors.torch import load_file, save
@@ -145,7 +145,7 @@ class TunedEncoder(nn.Module):
         plain = {name: own for name, own in self.encoder.state_dict().items() if ".parametrizations." not in name}
         return plain | {f"{name}.weight": module.weight.detach() for name, module in self._updated()}
 
-    def _updated(self) -> list[tuple[str, nn.Linear]]:
+    def _updated(self) -> list[tuple[str, Any]]:
         """The layers with low-rank updates, by name."""
         modules = self.encoder.named_modules()
         return [(name, own) for name, own in modules if parametrize.is_parametrized(own, "weight")]

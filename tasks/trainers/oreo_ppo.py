@@ -4,7 +4,9 @@ Section 2.5 of arXiv 2502.13019 (tasks/trainers/ppo.py). An episode is a sampled
 generator's answer from it agrees with the gold answers, ROUGE-1 over SQuAD's words. δ adapts to a target KL per text.
 A step samples a text for each question of a batch and learns from them several times. "The policy reads the earlier
 text" in the paper: ours reads the chunks, as at inference. The encoder is frozen, as in the contrastive training, and
-without dropout, so that ratios are 1 at first. Value: one linear layer on the decoder's states.
+without dropout, so that ratios are 1 at first. Value: one linear layer on the decoder's states, with a learning rate of
+its own, which learns alone at first (ours): as long as it says 0 everywhere, the end of a text, after which nothing
+comes, looks worse than any other word, and texts grow.
 """
 
 import hashlib
@@ -24,6 +26,8 @@ from tasks.trainers.evidence import Example, answer_f1, answers
 from tasks.trainers.oreo import OreoOptions, OreoTrainer
 from tasks.trainers.updates import Updates
 
+VALUE = "value."
+"""Before the names of the value's weights."""
 MOST_FAILED = 0.1
 """Of a batch's episodes: if the generator fails on more, the training stops."""
 
@@ -62,6 +66,10 @@ class OreoPpo(OreoTrainer):
         gamma: float = Field(0.95, ge=0, le=1, description="γ: discount of rewards.")
         lam: float = Field(0.95, ge=0, le=1, description="λ: of generalised advantage estimation.")
         value_weight: float = Field(0.5, ge=0, description="β: weight of the value's loss.")
+        value_rate: float = Field(
+            0.005, gt=0, description="Peak learning rate of the value's layer, which begins at 0."
+        )
+        value_steps: int = Field(10, ge=0, description="Steps at first in which the value learns alone.")
         delta: float = Field(0.01, ge=0, description="δ: weight of the KL penalty at first.")
         target_kl: float = Field(0.2, gt=0, description="KL of a text that δ adapts to (nats).")
         updates: int = Field(4, ge=1, description="Times that a batch is learnt from.")
@@ -69,7 +77,7 @@ class OreoPpo(OreoTrainer):
         top_k: int = Field(4, ge=1, description="Actions that are sampled from, at most.")
         top_p: float = Field(0.95, gt=0, le=1, description="Of these the fewest with so much of the probability.")
 
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
 
     def prepare(self) -> None:
         options = self.options
@@ -78,16 +86,20 @@ class OreoPpo(OreoTrainer):
         self.value = nn.Linear(self.model.width, 1).to(self.device)
         nn.init.zeros_(self.value.weight)
         nn.init.zeros_(self.value.bias)
-        own = {f"value.{name}": parameter for name, parameter in self.value.named_parameters()}
-        trained = {**self.model.decoder(), **own}
-        self.updates = Updates(trained, options.learning_rate, clip=options.gradient_norm)
+        own = {f"{VALUE}{name}": parameter for name, parameter in self.value.named_parameters()}
+        self.updates = Updates(self.model.decoder(), options.learning_rate, clip=options.gradient_norm)
+        self.values = Updates(own, options.value_rate)
         self.delta = options.delta
 
     def state(self) -> State:
-        return State(self.updates.tensors(), {"curve": self.curve, "delta": self.delta})
+        tensors = {**self.updates.tensors(), **self.values.tensors()}
+        return State(tensors, {"curve": self.curve, "delta": self.delta})
 
     def restore(self, state: State) -> None:
-        super().restore(state)
+        own = {name: tensor for name, tensor in state.tensors.items() if name.startswith(VALUE)}
+        others = {name: tensor for name, tensor in state.tensors.items() if name not in own}
+        super().restore(State(others, state.notes))
+        self.values.restore(own)
         self.delta = float(state.notes["delta"])
 
     def step(self, batch: Sequence[Example], number: int, done: float) -> Step:
@@ -103,7 +115,7 @@ class OreoPpo(OreoTrainer):
             kept = [row for row, reply in enumerate(replies) if not reply.error]
             episodes, figures, records = self._episodes(memory.of(kept), kept, batch, drawn, texts, replies, number)
         for update in range(self.options.updates):
-            found, rate = self._update(episodes, done)
+            found, rate = self._update(episodes, done, number >= self.options.value_steps)
             self.finite(found.policy.item() + found.value.item(), number, batch)
             if not update:
                 figures |= {"first_ratio": found.ratio, "first_clipped": found.clipped}
@@ -177,13 +189,17 @@ class OreoPpo(OreoTrainer):
         values: Tensor = self.value(states)[..., 0]
         return values.masked_fill(~mask, 0.0)
 
-    def _update(self, episodes: Episodes, done: float) -> tuple[ppo.Losses, float]:
-        """Learn once from the episodes; the losses and the learning rate."""
+    def _update(self, episodes: Episodes, done: float, both: bool) -> tuple[ppo.Losses, float]:
+        """Learn once from the episodes, value and policy (`both`) or the value alone; the losses and the policy's
+        learning rate."""
         logprobs, mask, states = self.model.log_probabilities(episodes.memory, episodes.actions)
-        values = self._values(states, mask)
+        values = self._values(states if both else states.detach(), mask)
         clip = self.options.clip
         found = ppo.losses(logprobs, episodes.old, episodes.advantage, values, episodes.returns, mask, clip)
-        return found, self.updates.apply(found.policy + self.options.value_weight * found.value, done)
+        loss = self.options.value_weight * found.value + (found.policy if both else 0.0)
+        loss.backward()
+        self.values.descend(done)
+        return found, self.updates.descend(done) if both else 0.0
 
 
 def seed_of(seed: int, step: int, question_id: int) -> int:

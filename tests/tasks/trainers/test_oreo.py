@@ -126,7 +126,8 @@ def test_the_contrastive_training_ranks_the_policys_own_texts(learnt: TrainOnExa
     assert losses["loss"] == pytest.approx(losses["contrastive"] + 0.5 * losses["sft"], rel=1e-4)
 
 
-PPO: dict[str, Any] = {"trainer": "tests.support.oreo:MortalPpo", "batch": 4, "epochs": 6, "learning_rate": 0.001}
+PPO: dict[str, Any] = {"trainer": "tests.support.oreo:MortalPpo", "batch": 4, "epochs": 6, "value_steps": 1,
+    "learning_rate": 0.001}  # fmt: skip
 
 
 def test_reinforcement_begins_where_the_policy_is(learnt: TrainOnExamples) -> None:
