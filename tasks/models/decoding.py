@@ -25,9 +25,15 @@ class Sampling(NamedTuple):
 
 
 @torch.no_grad()
-def greedy(policy: Policy, memory: Any, rows: int, limit: int, least: int = 0) -> list[Drawn]:
-    """The most probable action at each step. `limit`, `least`: actions of a text, at most and before its end."""
-    return _run(policy, memory, rows, limit, least, lambda logits: logits.argmax(-1))
+def greedy(policy: Policy, memory: Any, limit: int, least: int = 0, texts: int = 1) -> list[Drawn]:
+    """The most probable action at each step. `limit`, `least`: actions of a text, at most and before its end; `texts`:
+    so many are written for each row, each of what those before left, and stand one behind another in its actions."""
+    whole = _run(policy, memory, policy.start(memory), limit, least, _most_probable)
+    for _ in range(texts - 1):
+        state = policy.start_again(memory, [one.actions for one in whole])
+        more = _run(policy, memory, state, limit, least, _most_probable)
+        whole = [Drawn(a.actions + b.actions, a.logprob + b.logprob) for a, b in zip(whole, more, strict=True)]
+    return whole
 
 
 @torch.no_grad()
@@ -42,7 +48,11 @@ def sample(
         uniform = torch.stack([torch.rand((), generator=draw, dtype=torch.float64) for draw in draws])
         return _drawn(logits, uniform.to(logits.device), sampling)
 
-    return _run(policy, memory, len(seeds), limit, least, choose)
+    return _run(policy, memory, policy.start(memory), limit, least, choose)
+
+
+def _most_probable(logits: Tensor) -> Tensor:
+    return logits.argmax(-1)
 
 
 def _drawn(logits: Tensor, uniform: Tensor, sampling: Sampling) -> Tensor:
@@ -58,10 +68,10 @@ def _drawn(logits: Tensor, uniform: Tensor, sampling: Sampling) -> Tensor:
 
 
 def _run(
-    policy: Policy, memory: Any, rows: int, limit: int, least: int, choose: Callable[[Tensor], Tensor]
+    policy: Policy, memory: Any, state: Any, limit: int, least: int, choose: Callable[[Tensor], Tensor]
 ) -> list[Drawn]:
-    """Every row until its end or the limit."""
-    state = policy.start(memory)
+    """Every row of the memory until its end or the limit."""
+    rows = len(memory.mask)
     last: Tensor | None = None
     actions: list[list[int]] = [[] for _ in range(rows)]
     sums = torch.zeros(rows, dtype=torch.float64)

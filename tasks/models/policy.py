@@ -82,7 +82,8 @@ class Policy(nn.Module, ABC):
 
     @abstractmethod
     def encode(self, sources: Sequence[Source]) -> Any:
-        """The memory of a batch: an object with `of(rows)`, the memory of these rows in this order."""
+        """The memory of a batch: an object with `of(rows)`, the memory of these rows in this order, and a `mask` with a
+        row for each."""
 
     @abstractmethod
     def decode(self, memory: Any, actions: Tensor) -> Decoded:
@@ -91,6 +92,10 @@ class Policy(nn.Module, ABC):
     @abstractmethod
     def start(self, memory: Any) -> Any:
         """The state of a decoding before its first step: an object with `of(rows)`."""
+
+    def start_again(self, memory: Any, written: Sequence[Sequence[int]]) -> Any:
+        """As `start`, where other texts were written before, whose actions are not taken again. Raises ConfigError."""
+        raise ConfigError("refine.texts above 1 is for a copier: an encoder-decoder would write the same text again")
 
     @abstractmethod
     def step(self, memory: Any, state: Any, last: Tensor | None) -> tuple[Tensor, Any]:

@@ -42,6 +42,9 @@ class Oreo(InBatches):
             "oreo", description="oreo: the bundled copier; or a directory that `vitalfew train oreo --out` wrote."
         )
         max_input_tokens: int = Field(2048, ge=1, description="Tokens of the hits; the last ones are left out.")
+        texts: int = Field(
+            1, ge=1, description="Evidence texts of a question, each of words that those before left (copier)."
+        )
         min_new_tokens: int = Field(0, ge=0, description="Words that are copied before the text may end.")
         max_new_tokens: int = Field(300, ge=1, description="Words that are copied, at most.")
 
@@ -101,8 +104,9 @@ class Oreo(InBatches):
 
     @torch.inference_mode()
     def _drawn(self, sources: Sequence[Source]) -> list[Drawn]:
-        limit, least = self.options.max_new_tokens, self.options.min_new_tokens
-        return greedy(self.policy, self.policy.encode(sources), len(sources), limit, least)
+        options = self.options
+        memory = self.policy.encode(sources)
+        return greedy(self.policy, memory, options.max_new_tokens, options.min_new_tokens, options.texts)
 
     def _evidence(self, source: Source, drawn: Drawn, hits: Sequence[Hit]) -> list[Evidence]:
         written = self.policy.write(source, drawn.actions)

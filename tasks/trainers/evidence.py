@@ -129,7 +129,7 @@ def written(
         some = ordered[start : start + TOGETHER]
         sources = policy.read([row.question for row in some], [row.texts for row in some])
         with torch.inference_mode():
-            drawn = greedy(policy, policy.encode(sources), len(some), limit)
+            drawn = greedy(policy, policy.encode(sources), limit)
         for row, source, one in zip(some, sources, drawn, strict=True):
             yield row, policy.write(source, one.actions)
         tick(len(some), sum(source.tokens for source in sources))

@@ -34,7 +34,7 @@ def copier(tmp_path_factory: pytest.TempPathFactory) -> Copier:
 def written(copier: Copier, texts: Sequence[str], limit: int = 6) -> str:
     sources = copier.read(["Who built the mill?"], [texts])
     with torch.no_grad():
-        drawn = greedy(copier, copier.encode(sources), 1, limit, least=limit - 1)
+        drawn = greedy(copier, copier.encode(sources), limit, least=limit - 1)
     return copier.write(sources[0], drawn[0].actions).text
 
 
@@ -89,13 +89,23 @@ def test_one_beam_is_greedy_and_more_find_nothing_worse(copier: Copier) -> None:
     with torch.no_grad():
         memory = copier.encode(sources)
         single = beams(copier, memory, 2, 6, 1)
-        assert [own[0].actions for own in single] == [one.actions for one in greedy(copier, memory, 2, 6)]
+        assert [own[0].actions for own in single] == [one.actions for one in greedy(copier, memory, 6)]
         several = beams(copier, memory, 2, 6, 4)
         for own in several:
             assert len(own) == 4
             assert len({tuple(one.actions) for one in own}) == 4
             logprobs, _, _ = copier.log_probabilities(memory.of([several.index(own)] * 4), [one.actions for one in own])
             assert logprobs.sum(1).tolist() == pytest.approx([one.logprob for one in own], abs=1e-4)
+
+
+def test_a_further_text_is_of_words_that_are_left(copier: Copier) -> None:
+    sources = copier.read(["Who?", "Where is it?"], [TEXTS[:2], TEXTS[2:3]])
+    memory = copier.encode(sources)
+    once, twice = greedy(copier, memory, 6, least=2), greedy(copier, memory, 6, least=2, texts=2)
+    for one, both in zip(once, twice, strict=True):
+        assert both.actions[: len(one.actions)] == one.actions
+        copied = [action for action in both.actions if action != copier.end]
+        assert len(copied) == len({*copied}) > sum(action != copier.end for action in one.actions)
 
 
 def test_what_is_too_long_loses_its_last_texts(copier: Copier) -> None:
