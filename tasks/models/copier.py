@@ -33,8 +33,8 @@ LAYERS = 2
 NEAR = 8
 """Distances from the word copied last that have a bias of their own."""
 ON = 8.0
-"""The bias of the next word before any training, which has better things to learn than that texts go on: it makes that
-word about as likely as all others of some thousand together."""
+"""The bias of the next word before any training, which has better things to learn than that texts go on: e to this is
+3,000, so that among a thousand words the next one has three quarters of the probability."""
 APART = 100
 """Added to the places of words between two texts: a word of another text is never near."""
 NOWHERE = -(10**6)

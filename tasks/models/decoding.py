@@ -44,14 +44,14 @@ def sample(
     the whole distribution, of which the samples see a part."""
     draws = [torch.Generator().manual_seed(seed) for seed in seeds]
 
-    def choose(logits: Tensor) -> Tensor:
-        uniform = torch.stack([torch.rand((), generator=draw, dtype=torch.float64) for draw in draws])
+    def choose(logits: Tensor, rows: Sequence[int]) -> Tensor:
+        uniform = torch.stack([torch.rand((), generator=draws[row], dtype=torch.float64) for row in rows])
         return _drawn(logits, uniform.to(logits.device), sampling)
 
     return _run(policy, memory, policy.start(memory), limit, least, choose)
 
 
-def _most_probable(logits: Tensor) -> Tensor:
+def _most_probable(logits: Tensor, rows: Sequence[int]) -> Tensor:
     return logits.argmax(-1)
 
 
@@ -68,26 +68,34 @@ def _drawn(logits: Tensor, uniform: Tensor, sampling: Sampling) -> Tensor:
 
 
 def _run(
-    policy: Policy, memory: Any, state: Any, limit: int, least: int, choose: Callable[[Tensor], Tensor]
+    policy: Policy,
+    memory: Any,
+    state: Any,
+    limit: int,
+    least: int,
+    choose: Callable[[Tensor, Sequence[int]], Tensor],
 ) -> list[Drawn]:
-    """Every row of the memory until its end or the limit."""
-    rows = len(memory.mask)
+    """Every row of the memory until its end or the limit. Rows that have ended are left out as soon as they are half of
+    those that are computed: the others' memory is copied for that, which takes about as long as a step."""
+    rows = list(range(len(memory.mask)))
     last: Tensor | None = None
-    actions: list[list[int]] = [[] for _ in range(rows)]
-    sums = torch.zeros(rows, dtype=torch.float64)
-    open_rows = torch.ones(rows, dtype=torch.bool)
+    actions: list[list[int]] = [[] for _ in rows]
+    sums = [0.0] * len(rows)
     for number in range(limit):
         logits, state = policy.step(memory, state, last)
-        chosen = choose(unended(logits, policy.end) if number < least else logits)
-        logprobs = logits.log_softmax(-1).gather(-1, chosen[:, None])[:, 0].double().cpu()
-        sums += torch.where(open_rows, logprobs, torch.zeros(()).double())
-        for row in open_rows.nonzero()[:, 0].tolist():
-            actions[row].append(int(chosen[row]))
-        open_rows &= chosen.cpu() != policy.end
-        last = chosen
-        if not open_rows.any():
+        last = choose(unended(logits, policy.end) if number < least else logits, rows)
+        logprobs = logits.log_softmax(-1).gather(-1, last[:, None])[:, 0].tolist()
+        for row, action, logprob in zip(rows, last.tolist(), logprobs, strict=True):
+            if actions[row][-1:] != [policy.end]:
+                actions[row].append(action)
+                sums[row] += logprob
+        going = [place for place, row in enumerate(rows) if actions[row][-1] != policy.end]
+        if not going:
             break
-    return [Drawn(own, float(total)) for own, total in zip(actions, sums, strict=True)]
+        if 2 * len(going) <= len(rows):
+            rows, last = [rows[place] for place in going], last[going]
+            memory, state = memory.of(going), state.of(going)
+    return [Drawn(own, total) for own, total in zip(actions, sums, strict=True)]
 
 
 def unended(logits: Tensor, end: int) -> Tensor:

@@ -120,14 +120,16 @@ class TunedEncoder(nn.Module):
             states[batch.mask.bool()] = _packed(self.below, batch).to(self.dtype)
             return states
         states = self.encoder.embeddings(input_ids=batch.ids, token_type_ids=batch.types)
-        for layer in self.encoder.encoder.layer[: self.fixed]:
-            states = layer(states, _hidden(batch, self.dtype))
-        return states
+        return self._through(batch, states, slice(self.fixed))
 
     def _above(self, batch: Batch, states: Tensor) -> Tensor:
         """From those of the fixed layers to the last layer's."""
-        for layer in self.encoder.encoder.layer[self.fixed :]:
-            states = layer(states, _hidden(batch, self.dtype))
+        return self._through(batch, states, slice(self.fixed, None))
+
+    def _through(self, batch: Batch, states: Tensor, layers: slice) -> Tensor:
+        hidden = _hidden(batch, self.dtype)
+        for layer in self.encoder.encoder.layer[layers]:
+            states = layer(states, hidden)
         return states
 
     def fix(self, layers: int, batch_tokens: int) -> None:

@@ -84,6 +84,25 @@ def test_steps_agree_with_decoding_all_at_once(copier: Copier) -> None:
         assert len(copied) == len({*copied}) >= 3
 
 
+def test_rows_that_end_early_change_nothing_for_the_others(copier: Copier) -> None:
+    questions = [f"Who{'?' * (1 + number % 3)}" for number in range(12)]
+    sources = copier.read(questions, [TEXTS[: 1 + number % 3] for number in range(12)])
+    with torch.no_grad():
+        memory = copier.encode(sources)
+        together = sample(copier, memory, range(12), 24, Sampling(40, 1.0))
+        assert len({len(one.actions) for one in together}) > 3  # or nothing is left out
+        alone = [
+            sample(copier, copier.encode([source]), [seed], 24, Sampling(40, 1.0))[0]
+            for seed, source in enumerate(sources)
+        ]
+        assert [one.actions for one in together] == [one.actions for one in alone]
+        assert [one.logprob for one in together] == pytest.approx([one.logprob for one in alone], abs=1e-4)
+        both = greedy(copier, memory, 8, texts=2)
+        assert [one.actions for one in both] == [
+            greedy(copier, copier.encode([source]), 8, texts=2)[0].actions for source in sources
+        ]
+
+
 def test_one_beam_is_greedy_and_more_find_nothing_worse(copier: Copier) -> None:
     sources = copier.read(["Who?", "Where is it?"], [TEXTS[:2], TEXTS[2:3]])
     with torch.no_grad():

@@ -220,6 +220,12 @@ def test_a_refiner_writes_what_stands_in_the_hits(learnt: TrainOnExamples) -> No
     for passage, start, end in evidence.origin:
         hit = hits[passage - 1]
         assert hit.text[start - hit.start : end - hit.start] in evidence.text
+    once = Oreo(refiner.options.model_copy(update={"texts": 1})).refine(["When was the mill built?"], [hits])
+    (first,) = once.contexts[0]
+    assert evidence.text.startswith(first.text)
+    assert evidence.tokens > first.tokens  # a copier writes two texts unless it is told otherwise
+    short = Oreo(refiner.options.model_copy(update={"min_new_tokens": 2, "max_new_tokens": 2}))
+    assert short.refine(["Who?"], [hits]).writings[0].finish_reason == "length"
     reverse = refiner.refine(["When was the mill built?"], [hits[::-1]])
     assert reverse.contexts[0][0].text == evidence.text
     with pytest.raises(ConfigError, match=r"min_new_tokens=9 is above refine\.max_new_tokens=3"):
@@ -249,6 +255,8 @@ def test_an_encoder_decoder_goes_through_all_stages(tmp_path: Path) -> None:
     refiner = Oreo(Oreo.Options(model=str(last.artifact.directory / "weights"), precision="fp32", max_new_tokens=5))
     refined = refiner.refine(["Who?"], [[Hit("", "A river runs for 120 km to the sea.", 2, 0, 35)]])
     assert len(refined.contexts[0]) <= 1
+    with pytest.raises(ConfigError, match=r"refine\.texts=2 is for a copier"):
+        Oreo(Oreo.Options(model=str(last.artifact.directory / "weights"), texts=2))
     causal = {**given, "trainer": "oreo_sft", "base": str(llama(tmp_path / "causal"))}
     with pytest.raises(UnsupportedModel, match="no encoder-decoder"):
         TrainSft(tmp_path, material, None, TrainConfig.model_validate(causal))
