@@ -1,9 +1,9 @@
 """`make bench-oreo`: what Oreo's copier takes: refined questions, and steps of its trainings, beside their goals.
 
 Passages of generated articles, questions with five of them each, and as evidence text the sentence that answers; the
-reader is the bundled one. Weights have the size of the bundled copier's, which says nothing of quality and all of
-speed: a copier that was trained for a few steps. Peak memory is that of the process. Threads: as many as there are
-cores, unless --threads says otherwise.
+reader is the bundled one. The trainings have the settings of the recipe `oreo`. Weights have the size of the bundled
+copier's, which says nothing of quality and all of speed: a copier that was trained for a few steps. Peak memory is that
+of the process. Threads: as many as there are cores, unless --threads says otherwise.
 
     python -m benchmarks.oreo [--questions N] [--steps N] [--threads N]
 """
@@ -24,6 +24,7 @@ import pyarrow as pa
 import torch
 
 from configs.training import TrainConfig
+from flows.pipelines.recipes import find
 from storage import files, schemas
 from tasks.models.batches import batches
 from tasks.models.copier import ON_CPU, Copier
@@ -82,9 +83,9 @@ def rows(count: int) -> list[dict[str, Any]]:
     return made
 
 
-def trainer(name: str, table: pa.Table, threads: int, weights: Path | None) -> Any:
-    """A trainer that has begun."""
-    made = make(TrainConfig.model_validate({"trainer": name, "threads": threads}), "")
+def trainer(part: str, table: pa.Table, threads: int, weights: Path | None) -> Any:
+    """A training of the recipe that has begun."""
+    made = make(TrainConfig.model_validate({**find("oreo")[1][part], "threads": threads}), "")
     made.begin(Tables(examples=table, weights=weights))
     return made
 
@@ -136,13 +137,13 @@ def seconds(work: Callable[[], Any]) -> float:
 
 def measured(questions: int, steps: int, threads: int, folder: Path) -> dict[str, float]:
     table = pa.Table.from_pylist(rows(max(questions, 16 * (steps + 2) * 8 // 6)), schemas.OREO_EXAMPLES)
-    sft = trainer("oreo_sft", table, threads, None)
+    sft = trainer("sft", table, threads, None)
     _, tokens = speed(sft, steps)
     for name, content in sft.weights().items():
         files.write_bytes(folder / name, content)
-    episodes, _ = speed(trainer("oreo_ppo", table, threads, folder), steps)
+    episodes, _ = speed(trainer("ppo", table, threads, folder), steps)
     # Texts as long as a trained copier's: one of a few steps would not end.
-    options = Oreo.Options(refiner="oreo", model=str(folder), max_new_tokens=40)
+    options = Oreo.Options(refiner="oreo", model=str(folder), max_new_tokens=31)
     asked = examples(table)[:questions]
     rate, ratio = refined(Oreo(options), asked, threads), sorting(sft.model, asked)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

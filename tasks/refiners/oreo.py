@@ -52,8 +52,8 @@ class Oreo(InBatches):
             ge=1,
             description="Texts of a question, each of words that those before left; default: 2 of a copier, else 1.",
         )
-        min_new_tokens: int = Field(0, ge=0, description="Words of a text before it may end.")
-        max_new_tokens: int = Field(300, ge=1, description="Words of a text, at most.")
+        min_new_tokens: int = Field(0, ge=0, description="Words of a text, or tokens, before it may end.")
+        max_new_tokens: int = Field(300, ge=1, description="Words of a text, or tokens, at most.")
 
     version: ClassVar[str] = "2"
     cpu_tokens: ClassVar[int] = 4096
