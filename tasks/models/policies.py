@@ -41,12 +41,12 @@ def begun_from(policy: PolicyName, base: str, earlier: Path | None) -> Path:
         return earlier
     if policy == "seq2seq":
         if base == READER:
-            raise FileNotFoundError("policy=seq2seq needs an encoder-decoder: base=NAME (Hugging Face) or a directory")
-        directory = find_model(source_of("language model", base), "base")
-        check(directory)
+            raise FileNotFoundError("policy=seq2seq needs an encoder-decoder: sft.base=NAME (Hugging Face) or a directory")
+        directory = find_model(source_of("language model", base), "sft.base")
+        check(directory, "sft.base")
         return directory
     directory = shipped(READER) if base == READER else Path(base)
-    Weights.at(directory, "base takes what `vitalfew train reader --out` wrote, or reader for the bundled one")
+    Weights.at(directory, "sft.base takes what `vitalfew train reader --out` wrote, or reader for the bundled one")
     return directory
 
 
@@ -89,7 +89,7 @@ def kind_of(directory: Path) -> PolicyName:
         return "copier"
     if (directory / ADAPTER).is_file():
         raise UnsupportedModel(f"{directory}: {ADAPTER} is no policy of Oreo's; {remedy}")
-    check(directory)
+    check(directory, "refine.model")
     return "seq2seq"
 
 

@@ -45,9 +45,9 @@ class State:
         return self
 
 
-def check(directory: Path) -> None:
-    """Raises UnsupportedModel where a directory has no encoder-decoder in safetensors."""
-    require_safetensors(directory, "base")
+def check(directory: Path, setting: str) -> None:
+    """Raises UnsupportedModel where a directory, which that setting names, has no encoder-decoder in safetensors."""
+    require_safetensors(directory, setting)
     if not read_config(directory).is_encoder_decoder:
         raise UnsupportedModel(f"{directory} is no encoder-decoder: policy seq2seq takes one, T5-small for example")
 

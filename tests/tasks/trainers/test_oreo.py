@@ -260,3 +260,11 @@ def test_an_encoder_decoder_goes_through_all_stages(tmp_path: Path) -> None:
     causal = {**given, "trainer": "oreo_sft", "base": str(llama(tmp_path / "causal"))}
     with pytest.raises(UnsupportedModel, match="no encoder-decoder"):
         TrainSft(tmp_path, material, None, TrainConfig.model_validate(causal))
+    pickled = tmp_path / "pickled"
+    pickled.mkdir()
+    shutil.copy(base / "config.json", pickled)
+    (pickled / "pytorch_model.bin").write_bytes(b"")
+    with pytest.raises(UnsupportedModel, match=r"is a pickle.*--set sft\.base="):
+        TrainSft(tmp_path, material, None, TrainConfig.model_validate({**causal, "base": str(pickled)}))
+    with pytest.raises(UnsupportedModel, match=r"is a pickle.*--set refine\.model="):
+        Oreo(Oreo.Options(model=str(pickled)))
