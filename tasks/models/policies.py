@@ -41,9 +41,9 @@ def begun_from(policy: PolicyName, base: str, earlier: Path | None) -> Path:
         return earlier
     if policy == "seq2seq":
         if base == READER:
-            raise FileNotFoundError("policy=seq2seq needs an encoder-decoder: sft.base=NAME (Hugging Face) or a directory")
+            raise FileNotFoundError("policy=seq2seq needs an encoder-decoder: sft.base=NAME (Hugging Face) or DIR")
         directory = find_model(source_of("language model", base), "sft.base")
-        check(directory, "sft.base")
+        check(directory)
         return directory
     directory = shipped(READER) if base == READER else Path(base)
     Weights.at(directory, "sft.base takes what `vitalfew train reader --out` wrote, or reader for the bundled one")

@@ -45,7 +45,7 @@ class State:
         return self
 
 
-def check(directory: Path, setting: str) -> None:
+def check(directory: Path, setting: str = "sft.base") -> None:
     """Raises UnsupportedModel where a directory, which that setting names, has no encoder-decoder in safetensors."""
     require_safetensors(directory, setting)
     if not read_config(directory).is_encoder_decoder:
