@@ -103,7 +103,7 @@ class TransformerEncoder:
         options = self.options
         kernels = None if options.kernels == "auto" else options.kernels
         precision = "fp32" if kernels == "plain" else options.precision
-        if kernels == "packed" and not can_pack(self.checkpoint, self.device):
+        if kernels == "packed" and not can_pack(self.checkpoint, self.device, "fp32"):
             raise ConfigError(
                 f"encode.kernels=packed computes a plain BERT on a CPU with oneDNN, and {self.checkpoint.directory} on "
                 f"this machine's {self.device.type} is none: say --set encode.kernels=auto"
@@ -112,8 +112,8 @@ class TransformerEncoder:
         if not choices:
             raise ConfigError(
                 f"encode.kernels={kernels} does not go with encode.precision={options.precision} on this machine: "
-                "packed computes bf16 and fp32, half and autocast bf16 and fp16, plain fp32; say --set "
-                "encode.kernels=auto"
+                "packed computes fp32, and bf16 where the CPU has AVX-512; half and autocast bf16 and fp16; plain "
+                "fp32. Say --set encode.kernels=auto"
             )
         return calibrated(lambda way: self._tower(self.checkpoint, way), choices, self.checkpoint.identity())
 

@@ -66,7 +66,7 @@ def ways(
         return [
             Computation(name, precision, tokens)
             for name in names
-            if name == kernels or (not kernels and (name != "packed" or can_pack(checkpoint, device)))
+            if kernels in (None, name) and (name != "packed" or can_pack(checkpoint, device, precision))
             for tokens in ([size] if size else sizes[name])
         ]
 

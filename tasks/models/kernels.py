@@ -67,9 +67,9 @@ class Padded:
             return states[present.bool()].float()
 
 
-def can_pack(checkpoint: Checkpoint, device: torch.device) -> bool:
+def can_pack(checkpoint: Checkpoint, device: torch.device, precision: DtypeName) -> bool:
     """Whether the kernels `packed` can compute this model here."""
-    return packs(device) and checkpoint.is_plain_bert
+    return packs(device, getattr(torch, DTYPES[precision])) and checkpoint.is_plain_bert
 
 
 def load(checkpoint: Checkpoint, device: torch.device, computation: Computation) -> tuple[Kernels, list[nn.Module]]:

@@ -25,9 +25,15 @@ HALVINGS = 4
 """A batch is filled up to the whole number of tokens in a batch, to a half, … or to a sixteenth of it."""
 
 
-def packs(device: torch.device) -> bool:
-    """Whether these kernels run here."""
-    return device.type == "cpu" and torch.backends.mkldnn.is_available()
+def packs(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether these kernels run here: on x86, oneDNN has no products in bf16 and fp16 without AVX-512."""
+    if device.type != "cpu" or not torch.backends.mkldnn.is_available():
+        return False
+    return dtype == torch.float32 or bool(
+        torch.ops.mkldnn._is_mkldnn_bf16_supported()
+        if dtype == torch.bfloat16
+        else torch.ops.mkldnn._is_mkldnn_fp16_supported()
+    )
 
 
 class Product(NamedTuple):

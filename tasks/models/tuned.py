@@ -139,7 +139,7 @@ class TunedEncoder(nn.Module):
         if not layers:
             return
         device = next(self.parameters()).device
-        if (config := plain_bert(self.base)) and packs(device):
+        if (config := plain_bert(self.base)) and packs(device, self.dtype):
             self.below = Packed(from_transformers(self._merged(), config), self.dtype, batch_tokens, layers)
 
     def _merged(self) -> dict[str, Tensor]:
@@ -211,7 +211,7 @@ class TunedEncoder(nn.Module):
     def for_inference(self, device: torch.device, batch_tokens: int) -> Self:
         """The model on its device, computed without padding where it is a plain BERT on a CPU. `batch_tokens`: in a
         full batch."""
-        if (config := plain_bert(self.base)) and packs(device):
+        if (config := plain_bert(self.base)) and packs(device, self.dtype):
             self.packed = Packed(from_transformers(self.encoder.state_dict(), config), self.dtype, batch_tokens)
         for module in self.encoder.modules():
             if isinstance(module, nn.Linear):

@@ -35,6 +35,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def native(monkeypatch: pytest.MonkeyPatch) -> None:
     """A CPU that has bf16, as all of these machines pretend to be."""
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": True})
+    monkeypatch.setattr("tasks.models.kernels.packs", lambda *_: True)
 
 
 @pytest.fixture
@@ -174,11 +175,13 @@ def test_packed_is_refused_for_other_models(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kernels", "precision"), [("half", "fp32"), ("autocast", "fp32"), ("packed", "fp16"), ("half", "auto")]
+    ("kernels", "precision"),
+    [("half", "fp32"), ("autocast", "fp32"), ("packed", "fp16"), ("packed", "bf16"), ("half", "auto")],
 )
 def test_kernels_and_precision_that_do_not_go_together_are_refused(
     model: Path, monkeypatch: pytest.MonkeyPatch, kernels: str, precision: str
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", dict)  # a CPU without bf16, where auto is fp32
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
     with pytest.raises(ConfigError, match=rf"kernels={kernels} does not go with encode\.precision={precision}"):
         chosen(model, kernels=kernels, precision=precision)

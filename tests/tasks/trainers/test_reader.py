@@ -28,7 +28,7 @@ def squad(tmp_path: Path) -> Path:
 @pytest.fixture
 def settings(tmp_path: Path) -> dict[str, object]:
     base = str(bert(tmp_path / "base", 256))
-    return {"trainer": "reader", "base": base, "negatives": 1.0, "rank": 16, "learning_rate": 1e-2}
+    return {"trainer": "reader", "base": base, "negatives": 1.0, "rank": 16, "learning_rate": 5e-3}
 
 
 def test_training_learns_its_questions_by_heart(settings: dict[str, object], squad: Path, tmp_path: Path) -> None:
