@@ -3,9 +3,11 @@
 Passages of generated articles, questions with five of them each, and as evidence text the sentence that answers; the
 reader is the bundled one. The trainings have the settings of the recipe `oreo`. Weights have the size of the bundled
 copier's, which says nothing of quality and all of speed: a copier that was trained for a few steps. Peak memory is that
-of the process. Threads: as many as there are cores, unless --threads says otherwise.
+of the training process. Cores: all there are, unless --cores says otherwise; a training has a thread on each, and
+questions are refined by a process on each, as by the workers of a run. Length batching is that of a training in which
+all layers learn, which reads with padding.
 
-    python -m benchmarks.oreo [--questions N] [--steps N] [--threads N]
+    python -m benchmarks.oreo [--questions N] [--steps N] [--cores N]
 """
 
 import argparse
@@ -16,6 +18,10 @@ import random
 import resource
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -83,9 +89,9 @@ def rows(count: int) -> list[dict[str, Any]]:
     return made
 
 
-def trainer(part: str, table: pa.Table, threads: int, weights: Path | None) -> Any:
+def trainer(part: str, table: pa.Table, threads: int, weights: Path | None, **changes: Any) -> Any:
     """A training of the recipe that has begun."""
-    made = make(TrainConfig.model_validate({**find("oreo")[1][part], "threads": threads}), "")
+    made = make(TrainConfig.model_validate({**find("oreo")[1][part], "threads": threads, **changes}), "")
     made.begin(Tables(examples=table, weights=weights))
     return made
 
@@ -100,12 +106,29 @@ def speed(training: Any, steps: int) -> tuple[float, float]:
     return sum(step.rows for step in done) / seconds, sum(step.tokens for step in done) / seconds
 
 
-def refined(refiner: Oreo, asked: Sequence[Example], threads: int) -> float:
-    """Questions a second."""
+def refined(folder: Path, asked: Sequence[Example], cores: int) -> float:
+    """Questions a second, by as many processes at once."""
+    context = get_context("spawn")
+    ready = context.Barrier(cores)
+    with ProcessPoolExecutor(cores, context, _meet, (ready,)) as pool:
+        return sum(pool.map(partial(_refined, folder), [asked] * cores))
+
+
+_ready: list[Barrier] = []
+"""Of a process that refines: at which all of them begin together."""
+
+
+def _meet(ready: Barrier) -> None:
+    _ready.append(ready)
+
+
+def _refined(folder: Path, asked: Sequence[Example]) -> float:
+    # Texts as long as a trained copier's: one of a few steps would not end.
+    refiner = Oreo(Oreo.Options(refiner="oreo", model=str(folder), max_new_tokens=31))
     questions = [row.question for row in asked]
     hits = [[Hit("", text, number, 0, len(text)) for number, text in enumerate(row.texts)] for row in asked]
     refiner.refine(questions[:1], hits[:1])
-    torch.set_num_threads(threads)
+    _ready[0].wait()
     return len(asked) / seconds(lambda: refiner.refine(questions, hits))
 
 
@@ -135,31 +158,29 @@ def seconds(work: Callable[[], Any]) -> float:
     return time.perf_counter() - began
 
 
-def measured(questions: int, steps: int, threads: int, folder: Path) -> dict[str, float]:
+def measured(questions: int, steps: int, cores: int, folder: Path) -> dict[str, float]:
     table = pa.Table.from_pylist(rows(max(questions, 16 * (steps + 2) * 8 // 6)), schemas.OREO_EXAMPLES)
-    sft = trainer("sft", table, threads, None)
+    sft = trainer("sft", table, cores, None)
     _, tokens = speed(sft, steps)
     for name, content in sft.weights().items():
         files.write_bytes(folder / name, content)
-    episodes, _ = speed(trainer("ppo", table, threads, folder), steps)
-    # Texts as long as a trained copier's: one of a few steps would not end.
-    options = Oreo.Options(refiner="oreo", model=str(folder), max_new_tokens=31)
+    episodes, _ = speed(trainer("ppo", table, cores, folder), steps)
     asked = examples(table)[:questions]
-    rate, ratio = refined(Oreo(options), asked, threads), sorting(sft.model, asked)
+    ratio = sorting(trainer("sft", table, cores, None, layers=None).model, asked)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return dict(zip(GOALS, (rate, tokens, episodes, ratio, peak), strict=True))
+    return dict(zip(GOALS, (refined(folder, asked, cores), tokens, episodes, ratio, peak), strict=True))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--questions", type=int, default=64)
     parser.add_argument("--steps", type=int, default=4)
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
-    torch.set_num_threads(given.threads)
+    torch.set_num_threads(given.cores)
     with TemporaryDirectory() as folder:
-        found = measured(given.questions, given.steps, given.threads, Path(folder))
-    print(f"{platform.processor() or platform.machine()}, {given.threads} threads; {CHUNKS} passages a question")
+        found = measured(given.questions, given.steps, given.cores, Path(folder))
+    print(f"{platform.processor() or platform.machine()}, {given.cores} cores; {CHUNKS} passages a question")
     for name, value in found.items():
         goal, least = GOALS[name], name != MOST
         missed = "" if (value >= goal if least else value <= goal) else "   NOT REACHED"

@@ -230,11 +230,11 @@ class Copier(TunedEncoder, Policy):
         kept = tuple(layer.remembered(memory.states) for layer in self.layers)
         return State((), kept, torch.zeros_like(memory.mask))
 
-    def start_again(self, memory: Memory, written: Sequence[Sequence[int]]) -> State:
-        state = self.start(memory)
+    def start_again(self, begun: State, written: Sequence[Sequence[int]]) -> State:
+        used = begun.used.clone()
         for row, actions in enumerate(written):
-            state.used[row, list(actions)] = True
-        return state
+            used[row, list(actions)] = True
+        return State((), begun.memory, used)
 
     def step(self, memory: Memory, state: State, last: Tensor | None) -> tuple[Tensor, State]:
         rows = torch.arange(len(memory.mask), device=memory.mask.device)

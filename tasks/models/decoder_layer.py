@@ -20,9 +20,9 @@ class DecoderLayer(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def remembered(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values of the memory."""
+        """Keys and values of the memory, head by head: every step reads them."""
         key, value = self.kept(memory).chunk(2, -1)
-        return self._split(key), self._split(value)
+        return self._split(key).contiguous(), self._split(value).contiguous()
 
     def forward(
         self,

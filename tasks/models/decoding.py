@@ -28,10 +28,11 @@ class Sampling(NamedTuple):
 def greedy(policy: Policy, memory: Any, limit: int, least: int = 0, texts: int = 1) -> list[Drawn]:
     """The most probable action at each step. `limit`, `least`: actions of a text, at most and before its end; `texts`:
     so many are written for each row, each of what those before left, and stand one behind another in its actions."""
-    whole = _run(policy, memory, policy.start(memory), limit, least, _most_probable)
+    begun = policy.start(memory)
+    whole = _run(policy, memory, begun, limit, least, _most_probable)
     for _ in range(texts - 1):
-        state = policy.start_again(memory, [one.actions for one in whole])
-        more = _run(policy, memory, state, limit, least, _most_probable)
+        again = policy.start_again(begun, [one.actions for one in whole])
+        more = _run(policy, memory, again, limit, least, _most_probable)
         whole = [Drawn(a.actions + b.actions, a.logprob + b.logprob) for a, b in zip(whole, more, strict=True)]
     return whole
 

@@ -93,8 +93,9 @@ class Policy(nn.Module, ABC):
     def start(self, memory: Any) -> Any:
         """The state of a decoding before its first step: an object with `of(rows)`."""
 
-    def start_again(self, memory: Any, written: Sequence[Sequence[int]]) -> Any:
-        """As `start`, where other texts were written before, whose actions are not taken again. Raises ConfigError."""
+    def start_again(self, begun: Any, written: Sequence[Sequence[int]]) -> Any:
+        """The state `begun`, which `start` gave, where other texts were written before, whose actions are not taken
+        again. Raises ConfigError."""
         raise ConfigError("refine.texts above 1 is for a copier: an encoder-decoder would write the same text again")
 
     @abstractmethod
