@@ -136,26 +136,26 @@ class Train(Stage):
 
     def _learn(self, position: Position, rows: list[dict[str, Any]], share: "_Share") -> None:
         """Finish the rest of a pass; adds to `rows`, those of `training_steps`."""
-        batches = [] if self._spent(position) else self.trainer.batches(position.epoch)
-        for number, batch in enumerate(batches):
-            if self._spent(position):
-                break
+        batches = self.trainer.batches(position.epoch)
+        due = self._due(position, len(batches))
+        for number, batch in enumerate(batches[:due]):
             tokens = 0
             if number >= position.batch:
                 rows.append(self._step(batch, position, (position.epoch + number / len(batches)) / self.trainer.passes))
                 tokens = rows[-1]["tokens"]
                 if position.step % self.config.checkpoint_every == 0:
                     self._save(position, rows)
-            share.reach((number + 1) / len(batches), tokens)
-        if batches:
+            share.reach((number + 1) / due, tokens)
+        if position.batch:
             self._choose(position, rows)
         position.finished = True
         self._save(position, rows)
         share.reach(1.0)
 
-    def _spent(self, position: Position) -> bool:
-        """Whether the allowed steps are used up."""
-        return self.config.steps is not None and position.step >= self.config.steps
+    def _due(self, position: Position, batches: int) -> int:
+        """The batches of this pass, those that are done among them, until the allowed steps are used up."""
+        steps = self.config.steps
+        return batches if steps is None else min(batches, position.batch + max(0, steps - position.step))
 
     def _step(self, batch: Any, position: Position, done: float) -> dict[str, Any]:
         """Take a step and return its row; `done`: share of all passes."""

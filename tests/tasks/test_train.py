@@ -173,6 +173,29 @@ def test_steps_end_a_training_early(place: Path, tmp_path: Path) -> None:
     assert [record.rows("training_steps") for record in stage.artifact.completed().shards] == [2, 1, 0, 0]
 
 
+def test_the_last_allowed_step_may_be_interrupted_before_its_weights_are_judged(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"steps": 3, "clozes": 0, "checkpoint_every": 1}
+    whole, stage = (mortal(tmp_path / name, place, **given) for name in ("whole", "cut"))
+    whole.run("test")
+    monkeypatch.setenv("FATE", "quality:2")
+    with pytest.raises(Interrupted):
+        stage.run("first")
+    monkeypatch.delenv("FATE")
+    mortal(tmp_path / "cut", place, **given).run("second")
+    assert contents(stage.artifact) == contents(whole.artifact)
+    assert steps(stage.artifact) == steps(whole.artifact)
+
+
+def test_progress_is_of_the_steps_that_are_due(place: Path, tmp_path: Path) -> None:
+    stage = mortal(tmp_path, place, steps=1, epochs=1)
+    told: list[int] = []
+    stage.run("test", lambda count, tokens: told.append(count) if tokens else None)
+    assert len(stage.trainer.batches(0)) > 1
+    assert told[0] == stage.total_rows() // 2  # after the only step, of the first of two shards
+
+
 def test_any_network_and_any_rows_can_be_trained(place: Path, tmp_path: Path) -> None:
     stage = train_stage(tmp_path, place / "towns.json", trainer="tests.support.training:Line", epochs=2, **NO_ARTICLES)
     rows: list[int] = []
