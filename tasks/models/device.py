@@ -38,11 +38,18 @@ def choose_dtype(precision: Precision, device: "torch.device") -> "torch.dtype":
     import torch
 
     if precision != "auto":
-        dtype: torch.dtype = getattr(torch, DTYPES[precision])
-        return dtype
+        return dtype_of(precision)
     if device.type == "cpu":
         return torch.bfloat16 if _native_on_cpu() else torch.float32
     return torch.bfloat16 if not torch.cuda.is_available() or _native_on_gpu() else torch.float16
+
+
+def dtype_of(precision: DtypeName) -> "torch.dtype":
+    """What `precision_of` names."""
+    import torch
+
+    dtype: torch.dtype = getattr(torch, DTYPES[precision])
+    return dtype
 
 
 def precision_of(dtype: "torch.dtype") -> DtypeName:

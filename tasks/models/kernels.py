@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from configs.section import DtypeName, KernelName
 from tasks.models.bert import Bert
 from tasks.models.checkpoint import Checkpoint
-from tasks.models.device import DTYPES
+from tasks.models.device import dtype_of
 from tasks.models.files import UnsupportedModel
 from tasks.models.packed import Packed, packs
 
@@ -38,8 +38,7 @@ class Computation:
 
     @property
     def dtype(self) -> torch.dtype:
-        dtype: torch.dtype = getattr(torch, DTYPES[self.precision])
-        return dtype
+        return dtype_of(self.precision)
 
     def __str__(self) -> str:
         return f"{self.kernels} kernels in {self.precision}, {self.batch_tokens:,} tokens a batch"
@@ -69,7 +68,7 @@ class Padded:
 
 def can_pack(checkpoint: Checkpoint, device: torch.device, precision: DtypeName) -> bool:
     """Whether the kernels `packed` can compute this model here."""
-    return packs(device, getattr(torch, DTYPES[precision])) and checkpoint.is_plain_bert
+    return packs(device, dtype_of(precision)) and checkpoint.is_plain_bert
 
 
 def load(checkpoint: Checkpoint, device: torch.device, computation: Computation) -> tuple[Kernels, list[nn.Module]]:
