@@ -27,12 +27,12 @@ from configs.section import Section
 from configs.training import TrainConfig, TrainOreo
 from docs.markdown import anchor, block, code, paragraphs, prose, table
 from docs.papers import ABOUT, papers_page
-from flows.cli.descriptions import Description, Setting, described, section_of, sections_of, settings
+from flows.cli.descriptions import Description, Setting, described, section_of, sections_of, settings, summary
 from flows.cli.main import app
 from storage.catalog.database import without_rows
 from storage.catalog.macros import MACROS
 from storage.catalog.tables import documented, rows
-from tasks.registry import METHODS, summary
+from tasks.registry import METHODS
 
 DOCS = Path(__file__).parent
 COMPILED = (Method, Choose, Chosen)

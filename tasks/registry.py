@@ -1,10 +1,8 @@
 """The registry of methods: kind → name → "module:Class", imported at first use and constructed from settings."""
 
-import ast
 import difflib
 from collections.abc import Callable
 from importlib import import_module
-from pkgutil import get_data
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -77,11 +75,18 @@ METHODS: dict[str, dict[str, str]] = {
         "rerank": "tasks.refiners.rerank:Rerank",
         "dslr": "tasks.refiners.dslr:Dslr",
         "provence": "tasks.refiners.provence:Provence",
+        "cxmi": "tasks.refiners.cxmi:Cxmi",
         "oreo": "tasks.refiners.oreo:Oreo",
         "recomp": "tasks.refiners.recomp:Recomp",
+        "recomp_extractive": "tasks.refiners.recomp_extractive:RecompExtractive",
+        "compact": "tasks.refiners.compact:Compact",
+        "refiner_7b": "tasks.refiners.refiner_7b:Refiner7B",
         "relevance": "tasks.refiners.relevance:Relevance",
+        "crag": "tasks.refiners.crag:Crag",
+        "exit": "tasks.refiners.exit:Exit",
         "llmlingua": "tasks.refiners.llmlingua:LLMLingua",
         "llmlingua2": "tasks.refiners.llmlingua2:LLMLingua2",
+        "longllmlingua": "tasks.refiners.longllmlingua:LongLLMLingua",
         "selective_context": "tasks.refiners.selective_context:SelectiveContext",
         "gold": "tasks.refiners.gold:Gold",
     },
@@ -93,6 +98,7 @@ METHODS: dict[str, dict[str, str]] = {
         "sparse_rag": "tasks.generators.sparse_rag:SparseRag",
         "rate_then_prompt": "tasks.generators.rate_then_prompt:RateThenPrompt",
         "self_rag": "tasks.generators.self_rag:SelfRag",
+        "xrag": "tasks.generators.xrag:XRag",
     },
     "critic": {
         "embedded": "tasks.critics.embedded:Embedded",
@@ -118,6 +124,7 @@ METHODS: dict[str, dict[str, str]] = {
     "trainer": {
         "reader": "tasks.trainers.reader:ReaderTrainer",
         "critic": "tasks.trainers.critic:CriticTrainer",
+        "cxmi": "tasks.trainers.cxmi:CxmiTrainer",
         "sparse_rag": "tasks.trainers.sparse_rag:SparseRagTrainer",
         "oreo_sft": "tasks.trainers.oreo_sft:OreoSft",
         "oreo_contrastive": "tasks.trainers.oreo_contrastive:OreoContrastive",
@@ -181,15 +188,6 @@ def resolve(kind: str, name: str) -> Any:
         if name in known:
             raise
         raise UnknownName(kind, name, sorted(known)) from error
-
-
-def summary(kind: str, name: str) -> str:
-    """The first line of a registered method's docstring, read from its source: importing all methods takes seconds."""
-    module, _, attribute = METHODS[kind][name].partition(":")
-    package, _, file = module.rpartition(".")
-    tree = ast.parse(get_data(package, f"{file}.py") or b"")
-    method = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == attribute)
-    return (ast.get_docstring(method) or "").partition("\n")[0]
 
 
 def options_type(section: SectionT) -> type[SectionT]:

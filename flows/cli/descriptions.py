@@ -1,11 +1,13 @@
 """What can be said of a method and of a setting: `vitalfew methods`, `vitalfew datasets`, the commands' help and
 docs/reference/ show it, each in its own form."""
 
+import ast
 import inspect
 import json
 import shlex
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from pkgutil import get_data
 from typing import Any, get_args
 
 from pydantic import BaseModel
@@ -15,7 +17,7 @@ from configs.evaluation import Evaluate, LabelConfig, Method
 from configs.schema import IndexCorpus
 from configs.section import Section
 from configs.training import CollectConfig, TrainConfig
-from tasks.registry import options_type, resolve
+from tasks.registry import METHODS, options_type, resolve
 
 DEMO = "vitalfew index synthetic:passages=2000,questions=200 --name demo --set bm25.enabled=true"
 INDEXING = "vitalfew index synthetic:passages=200,questions=20 --name mine"
@@ -98,6 +100,15 @@ def settings(model: type[BaseModel], place: str = "", keys: Collection[str] | No
 def default_of(field: FieldInfo) -> str:
     """The default of a field as JSON has it, '' where a value has to be given."""
     return "" if field.is_required() else json.dumps(field.get_default(call_default_factory=True), default=str)
+
+
+def summary(kind: str, name: str) -> str:
+    """The first line of a registered method's docstring, read from its source: importing all methods takes seconds."""
+    module, _, attribute = METHODS[kind][name].partition(":")
+    package, _, file = module.rpartition(".")
+    tree = ast.parse(get_data(package, f"{file}.py") or b"")
+    method = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == attribute)
+    return (ast.get_docstring(method) or "").partition("\n")[0]
 
 
 def described(kind: str, name: str) -> Description:

@@ -9,9 +9,12 @@ from rich.padding import Padding
 from rich.table import Table
 
 from configs.section import Section
-from flows.cli.descriptions import Description, Setting, default_of, described, sections_of
+from flows.cli.descriptions import Description, Setting, default_of, described, sections_of, summary
 from flows.cli.terminal import explained_errors, out
-from tasks.registry import METHODS, UnknownName, resolve, summary
+from tasks.registry import METHODS, UnknownName, resolve
+
+SERVED = ("splitter", "encoder", "refiner", "generator")
+"""Kinds with methods that bring no model of their own."""
 
 
 def methods(
@@ -33,15 +36,33 @@ def methods(
 
 
 def _list() -> None:
+    from tasks.models.presets import serving
+
     table = Table("kind", "name", "what it does", box=None, header_style="bold", pad_edge=False)
     for kind, names in METHODS.items():
         for name in sorted(names) if kind != "dataset" else []:
-            table.add_row(kind, name, summary(kind, name))
+            models = serving(name) if kind in SERVED else []
+            about = escape(summary(kind, name))
+            if models and not any(model.directories() for model in models):
+                about += f"\n[yellow]needs a model that is not here:[/] [green]{escape(models[0].command)}[/]"
+            table.add_row(kind, name, about)
     out.print(table)
     out.print(
         "\nThe options of one, and an example: [b]vitalfew methods NAME[/b]. Dataset formats: `vitalfew datasets`."
     )
     out.print("A method of your own: [b]module:Class[/b] in place of a name.")
+
+
+def _models(method: Description) -> None:
+    """The models that it can run with, and which of them are on this machine."""
+    from tasks.models.presets import serving
+
+    if method.kind in SERVED and (models := serving(method.name)):
+        out.print("\nRuns with:")
+        for model in models:
+            here = "here" if model.directories() else f"[yellow]not here:[/] [green]{escape(model.command)}[/]"
+            words = f"  [cyan]{model.setting}={model.name}[/]  {escape(model.about)}; {here}"
+            out.print(words, highlight=False, soft_wrap=True)
 
 
 def _kind_of_own(name: str) -> str:
@@ -60,6 +81,7 @@ def _explain(method: Description) -> None:
         if listed:
             out.print(heading)
             _options(listed)
+    _models(method)
     if method.example:
         out.print(f"\n    [green]{escape(method.example)}[/]", highlight=False, soft_wrap=True)
     if method.before:

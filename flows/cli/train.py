@@ -59,6 +59,7 @@ def train(
 
         vitalfew train reader squad:dev-v1.1.json --out my-reader
         vitalfew train critic squad:dev-v1.1.json --set reader=my-reader --out my-critic
+        vitalfew train cxmi squad:dev-v1.1.json --set reader=my-reader --out my-filter
         vitalfew train oreo --index squad --out my-oreo
     """
     prepare(verbose)

@@ -71,18 +71,19 @@ class LocalModel:
         except (OSError, ValueError) as error:
             raise EngineUnavailable(f"{self.directory}: no tokenizer that can be read ({_line(error)})") from None
 
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of every prompt, in the model's chat template if it has one."""
+    def encode(self, texts: Sequence[str], begun: str = "") -> list[list[int]]:
+        """Token ids of every prompt, in the model's chat template if it has one. `begun`: of the answer, which the
+        model then continues."""
         if not texts:
             return []
         template = self.given_template
         if not (self.tokenizer.chat_template or template):
-            return self.tokenizer(list(texts))["input_ids"]
+            return self.tokenizer([f"{text}{begun}" for text in texts])["input_ids"]
         chats = [[{"role": "user", "content": text}] for text in texts]
         rendered = self.tokenizer.apply_chat_template(
             chats, chat_template=template, tokenize=False, add_generation_prompt=True
         )
-        return self.tokenizer(rendered, add_special_tokens=False)["input_ids"]
+        return self.tokenizer([f"{text}{begun}" for text in rendered], add_special_tokens=False)["input_ids"]
 
     @cached_property
     def prompt_limit(self) -> int | None:

@@ -33,6 +33,7 @@ class Preset(BaseModel):
     bundled: str | None = None
     size: int | None
     licence: str
+    serves: tuple[str, ...] = ()
 
     @property
     def source(self) -> str:
@@ -70,6 +71,12 @@ def presets() -> tuple[Preset, ...]:
                 yield Preset(kind=kind, name=name, **given)
 
     return tuple(read())
+
+
+def serving(method: str) -> list[Preset]:
+    """The models that a method can run with: one of them is enough, but for an adapter, which needs its base too. None
+    where it needs no model, or brings its own."""
+    return [preset for preset in presets() if method in preset.serves]
 
 
 def source_of(kind: str, name: str) -> str:

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import combinations
 from typing import Any
 
 from configs.evaluation import ScoreConfig
 from tasks.metrics.base import Column
 from tasks.registry import METHODS, make
-from tasks.reports.contents import Asked, MethodResult, Paid, Report, StageCost, Summary
+from tasks.reports.contents import Asked, MethodResult, Paid, Pair, Report, StageCost, Summary
+from tasks.reports.statistics.paired import Difference
 
 METRICS = (name for name in METHODS["metric"] if name != "mauve")
 COLUMNS = {column.name: column for name in METRICS for column in make(ScoreConfig(metrics=(name,)), "score").columns()}
@@ -207,6 +209,38 @@ def many_families() -> Report:
     return report(*(paretorag(f"k={k}", 0.8, k) for k in range(1, 31)))
 
 
+RIVALS = (
+    "all passages", "reranked passages", "MMR", "sentences", "DSLR", "CRAG", "EXIT", "Selective-Context", "LLMLingua",
+    "LongLLMLingua", "CXMI", "RECOMP, extractive", "Oreo", "ParetoRAG",
+)  # fmt: skip
+
+
+def rivals(names: Sequence[str] = RIVALS, budgets: Sequence[int | None] = (60, 120, 240, 480, None)) -> Report:
+    """Ways to pass on less, each at every budget, compared each with each at the second one."""
+    methods = []
+    for number, name in enumerate(names):
+        for budget in budgets:
+            tokens = float(budget or 90 + 40 * number)
+            accuracy = 0.25 + 0.02 * number + 0.0004 * tokens * (1 - number / 20)
+            values = summaries(
+                accuracy=accuracy, context_tokens=tokens, refine_seconds=0.1 * number, refine_cpu_seconds=0.2 * number,
+                total_seconds=0.1 * number + 0.05,
+            )  # fmt: skip
+            values["accuracy"] = replace(values["accuracy"], low=accuracy - 0.05, high=accuracy + 0.05)
+            settings = {"refine.refiner": name, "refine.max_tokens": budget}
+            methods.append(MethodResult(name + (f" max_tokens={budget}" if budget else ""), settings, values, costs()))
+    made = report(*methods, experiment="rivals")
+    alike = [place for place, method in enumerate(methods) if method.settings["refine.max_tokens"] == budgets[1]]
+    pairs = tuple(_pair(methods, one, other) for one, other in combinations(alike, 2))
+    return replace(made, primary="accuracy", pairwise={"refine.max_tokens": budgets[1]}, pairs=pairs)
+
+
+def _pair(methods: Sequence[MethodResult], one: int, other: int) -> Pair:
+    mean = (methods[one].summaries["accuracy"].value or 0) - (methods[other].summaries["accuracy"].value or 0)
+    p = 0.001 if abs(mean) > 0.1 else 0.4
+    return Pair(one, other, Difference(mean, mean - 0.08, mean + 0.08, p, 0.4, mean / 0.4, 1000, 300, 200, 500, p))
+
+
 ALL = (
     three,
     grid,
@@ -219,4 +253,5 @@ ALL = (
     strange_names,
     no_methods,
     many_families,
+    rivals,
 )

@@ -22,10 +22,15 @@ from transformers import (
     DPRConfig,
     DPRContextEncoder,
     DPRQuestionEncoder,
+    GemmaConfig,
+    GemmaForCausalLM,
     GPT2Config,
     GPT2Model,
     LlamaConfig,
     LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    MistralModel,
     PreTrainedTokenizerFast,
     Qwen2Config,
     Qwen2ForCausalLM,
@@ -213,6 +218,57 @@ def qwen_writer(directory: Path, positions: int = 256, tokens: Sequence[str] = (
     )
     Qwen2ForCausalLM(config).save_pretrained(directory)
     return directory
+
+
+def gemma(directory: Path, positions: int = 256, tokens: Sequence[str] = ()) -> Path:
+    """As `llama`, of Gemma's architecture: EXIT's base."""
+    llama(directory, positions=positions, tokens=tokens)
+    torch.manual_seed(14)
+    ends = {"bos_token_id": 1, "eos_token_id": 3, "pad_token_id": 0}
+    config = GemmaConfig(
+        **SIZES, **SPREAD, **ends, vocab_size=400, num_key_value_heads=1, head_dim=16, max_position_embeddings=positions
+    )
+    GemmaForCausalLM(config).save_pretrained(directory)
+    return directory
+
+
+def xrag(directory: Path, embedding: int = 32, **config: Any) -> Path:
+    """The layout of Hannibal046/xrag-7b: a Mistral with the placeholder in its vocabulary and the projector, of vectors
+    of so many numbers, among its weights."""
+    llama(directory, tokens=("<xRAG>",))  # for its tokenizer
+    model = MistralForCausalLM(_mistral(14, hidden_size=64, **config))
+    model.save_pretrained(directory)
+    weights = load_file(directory / "model.safetensors")
+    for layer, given in ((0, embedding), (2, 64)):
+        weights[f"projector.projector.{layer}.weight"] = torch.randn(64, given) / given**0.5
+        weights[f"projector.projector.{layer}.bias"] = torch.randn(64)
+    save_file(weights, directory / "model.safetensors", {"format": "pt"})
+    stated = json.loads((directory / "config.json").read_text())
+    own = {"architectures": ["XMistralForCausalLM"], "retriever_hidden_size": embedding}
+    (directory / "config.json").write_text(json.dumps(stated | own))
+    return directory
+
+
+def mistral_embedder(directory: Path) -> Path:
+    """Like SFR-Embedding-Mistral: vectors of length 1 for search, and a tokenizer whose settings ask for an end of text
+    that its tokenizer.json does not add."""
+    llama(directory, chat=False)  # for its tokenizer
+    MistralModel(_mistral(15)).save_pretrained(directory)
+    stated = json.loads((directory / "tokenizer_config.json").read_text())
+    (directory / "tokenizer_config.json").write_text(json.dumps(stated | {"add_eos_token": True}))
+    kinds = ("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")
+    modules = [{"path": path, "type": f"sentence_transformers.models.{kind}"} for path, kind in kinds]
+    (directory / "modules.json").write_text(json.dumps(modules))
+    (directory / "1_Pooling").mkdir()
+    (directory / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode_lasttoken": True}))
+    return directory
+
+
+def _mistral(seed: int, **config: Any) -> MistralConfig:
+    torch.manual_seed(seed)
+    ends = {"bos_token_id": 1, "eos_token_id": 3, "pad_token_id": 0}
+    sizes = {**SIZES, "num_key_value_heads": 1, "max_position_embeddings": 256, "sliding_window": None, **config}
+    return MistralConfig(**sizes, **SPREAD, **ends, vocab_size=400)
 
 
 def lora(directory: Path, base: Path, rank: int = 4, **config: Any) -> Path:

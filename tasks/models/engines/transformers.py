@@ -85,8 +85,14 @@ class Transformers(InBatches, Engine):
         return self.local.tokenizer.get_vocab()
 
     def complete(self, prompts: Sequence[str], probe: Probe | None = None, tick: Tick = no_tick) -> list[Completion]:
+        seeds = [sampling_seed(self.options.seed, prompt) for prompt in prompts]
+        return self.complete_ids(self.local.encode(prompts), seeds, probe, tick)
+
+    def complete_ids(
+        self, ids: Sequence[list[int]], seeds: Sequence[int], probe: Probe | None = None, tick: Tick = no_tick
+    ) -> list[Completion]:
+        """As `complete`, of prompts in the model's tokens, each with the seed of its own random numbers."""
         probed = self.local.probe_ids(probe) if probe else {}
-        ids = self.local.encode(prompts)
         answers: dict[int, Completion] = {}
         for row, tokens in enumerate(ids):
             if refusal := self.local.refusal(len(tokens)):
@@ -101,13 +107,12 @@ class Transformers(InBatches, Engine):
             assert model is not None
 
             def run(some: Sequence[int]) -> list[Completion]:
-                seeds = [sampling_seed(self.options.seed, prompts[row]) for row in some]
-                return self._batch([ids[row] for row in some], seeds, probe, probed)
+                return self._batch([ids[row] for row in some], [seeds[row] for row in some], probe, probed)
 
             done = in_halves(run, rows, counts)
             answers |= zip(rows, done, strict=True)
             tick(len(done), sum(answer.prompt_tokens + answer.completion_tokens for answer in done))
-        return [answers[row] for row in range(len(prompts))]
+        return [answers[row] for row in range(len(ids))]
 
     def _batch(
         self, ids: Sequence[list[int]], seeds: Sequence[int], probe: Probe | None, probed: dict[str, int]

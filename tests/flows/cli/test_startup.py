@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from flows.cli.descriptions import summary
 from flows.cli.main import app
-from tasks.registry import METHODS, resolve, summary
+from tasks.registry import METHODS, resolve
 from tests.support.indexing import index
 
 HEAVY = {"torch", "transformers", "ray", "prefect", "faiss", "scipy", "sklearn", "nltk", "matplotlib", "openai"}

@@ -80,8 +80,8 @@ def test_what_a_user_can_mend_is_one_message(place: Path, recipe: str, options: 
 
 
 def test_every_recipe_is_what_the_shipped_weights_were_trained_with() -> None:
-    assert names() == ["critic", "oreo", "oreo_t5", "reader", "sparse_rag", "sparse_rag_paper"]
-    for name in ("critic", "reader", "sparse_rag"):
+    assert names() == ["critic", "cxmi", "oreo", "oreo_t5", "reader", "sparse_rag", "sparse_rag_paper"]
+    for name in ("critic", "cxmi", "reader", "sparse_rag"):
         parameters = training(name, {"datasets": ["squad:x.json"]})
         options = with_options(parameters.train, "").model_dump(mode="json")
         settings = read_yaml(shipped(name) / "figures.json")["settings"]
