@@ -64,6 +64,11 @@ class RefineConfig(Section):
     )
 
     @property
+    def has_budget(self) -> bool:
+        """Whether the contexts' length is limited. A refiner whose own ratio or threshold is not set then fills that."""
+        return self.max_words is not None or self.max_tokens is not None
+
+    @property
     def shows_titles(self) -> bool:
         """Whether a prompt shows the title of a context's passage."""
         return self.text == "titled" or (self.is_wider and bool(self.titles))
@@ -213,6 +218,13 @@ PRIMARY = Field(
 )
 
 
+PAIRWISE: Any = Field(
+    None,
+    description="Settings whose methods are compared pair by pair, each with each: {refine.max_tokens: 120}. Holm's "
+    "correction is over all pairs.",
+)
+
+
 class Experiment(Execution):
     """An experiment as its YAML file has it: defaults, and what each method has otherwise.
 
@@ -246,6 +258,7 @@ class Experiment(Execution):
     )
     baseline: str | None = Field(None, description="The method that the others are compared with; default: the first.")
     primary: str | None = PRIMARY
+    pairwise: dict[str, Any] | None = PAIRWISE
     score: SerializeAsAny[ScoreConfig] = ScoreConfig()
 
 
@@ -260,6 +273,7 @@ class Evaluate(Execution):
         description="The method that the others are compared with; of a grid the most like each; default: the first.",
     )
     primary: str | None = PRIMARY
+    pairwise: dict[str, Any] | None = PAIRWISE
     score: SerializeAsAny[ScoreConfig] = ScoreConfig()
     choose: Choose | None = Field(None, description="What is chosen on development questions; test questions follow.")
     chosen: Chosen | None = Field(None, description="What was chosen, in the record of a run; nobody sets it.")

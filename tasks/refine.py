@@ -1,27 +1,32 @@
-"""refine: hits → evidence, the contexts of a prompt; and refinements, what that took of each question."""
+"""refine: hits → evidence, the contexts of a prompt; refinements, what that took of each question; and readings, what a
+model made of the hits. Readings of earlier runs, of other ratios and other refiners, are not computed again."""
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any, ClassVar
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from configs.evaluation import RefineConfig
 from configs.loading import ConfigError
-from storage import schemas
+from storage import files, schemas
 from storage.artifacts import Artifact
 from storage.ids import shard_of
 from storage.indexes.units import Units
-from tasks.models.loading import clock
+from tasks.models.loading import clock, cpu_clock
+from tasks.models.readings import Memory, Reading, remembering
 from tasks.refiners.base import Evidence, Hit, Refined, Refiner, Vectors, Writing
 from tasks.refiners.extents import Span, inside, parents, windows
 from tasks.registry import kept, with_options
 from tasks.splitters.tokens import count_tokens
 from tasks.stage import Progress, ShardResult, Stage
 
+MODELS = ("model", "scorer", "encoder")
+"""What refiners' identities call their model."""
 HIT = ("question_id", "title", "text", "passage_id", "start", "end")
 
 
@@ -87,6 +92,28 @@ class Refine(Stage):
     def total_rows(self) -> int:
         return self.inputs["asked"].completed().rows["asked"]
 
+    @property
+    def _bases(self) -> Path:
+        return self.artifact.file("reuse.json")
+
+    def prepared(self) -> list[Path]:
+        return [self._bases]
+
+    def prepare(self, progress: Progress) -> None:
+        """Choose the artifacts whose readings are reused, once: a run that resumes after a kill reuses the same."""
+        files.write_json(self._bases, [str(path.relative_to(self.store)) for path in self._earlier()])
+
+    def _earlier(self) -> list[Path]:
+        """Where the finished artifacts of the store keep readings of a model that this refiner has."""
+        own = [self.planned[role] for role in MODELS if role in self.planned]
+        found: list[Path] = []
+        for directory in files.folders(self.store / "readings") if own else ():
+            other = Artifact(self.store, self.table, directory.name)
+            manifest = other.recorded_manifest()
+            if manifest and any(manifest.method.get(role) in own for role in MODELS):
+                found += [other.path(record.shard, "readings") for record in manifest.shards]
+        return found
+
     def work(self, shard: int, progress: Progress) -> ShardResult:
         asked = self.inputs["asked"].read(shard, columns=["question_id", "text", "gold_passages"])
         table = self.inputs["hits"].read(shard)
@@ -98,9 +125,13 @@ class Refine(Stage):
         hits = [_hit(row, sentences, gold[row.pop("question_id")]) for row in table.select(HIT).to_pylist()]
         vectors = self._vectors(shard, table, places) if self.refiner.needs_vectors else None
         hits_of_questions = [hits[place] for place in places]
-        began = clock()
-        refined = self.refiner.refine(asked["text"].to_pylist(), hits_of_questions, vectors, progress)
-        accounts = self._accounts(ids, hits_of_questions, refined, clock() - began)
+        with remembering(Memory(self._remembered)) as memory:
+            began, cpu = clock(), cpu_clock()
+            refined = self.refiner.refine(asked["text"].to_pylist(), hits_of_questions, vectors, progress)
+            took, cpu = clock() - began, cpu_clock() - cpu
+        took += sum(reading.seconds for reading in memory.recalled.values())
+        cpu += sum(reading.cpu_seconds for reading in memory.recalled.values())
+        accounts = self._accounts(ids, hits_of_questions, refined, took, cpu)
         rows = [
             _row(question, rank, evidence)
             for question, contexts in zip(ids, refined.contexts, strict=True)
@@ -109,13 +140,29 @@ class Refine(Stage):
         tables = {
             self.table: pa.Table.from_pylist(rows, schemas.EVIDENCE),
             "refinements": pa.Table.from_pylist(accounts, schemas.REFINEMENTS),
+            **_readings(memory.new),
         }
-        return ShardResult(len(ids), tables, tokens=refined.tokens, notes=dict(refined.notes))
+        notes = {**refined.notes, **({"remembered": len(memory.recalled)} if memory.recalled else {})}
+        return ShardResult(len(ids), tables, tokens=refined.tokens, notes=notes)
+
+    def _remembered(self, keys: Sequence[int]) -> dict[int, Reading]:
+        """The readings that earlier artifacts have, by their ids."""
+        there = [
+            str(files.local(path)) for base in files.read_json(self._bases) if files.exists(path := self.store / base)
+        ]
+        if not there:
+            return {}
+        with duckdb.connect() as connection:
+            connection.register("due", pa.table({"id": pa.array(keys, pa.int64())}))
+            connection.from_parquet(there).create_view("known")
+            rows = connection.sql("SELECT DISTINCT ON (reading_id) * FROM known SEMI JOIN due ON reading_id = id")
+            columns = rows.to_arrow_table().select(schemas.READINGS.names).to_pydict().values()
+        return {key: Reading(np.array(values, np.float32), *cost) for key, values, *cost in zip(*columns, strict=True)}
 
     def _accounts(
-        self, questions: list[int], hits: Sequence[Sequence[Hit]], refined: Refined, seconds: float
+        self, questions: list[int], hits: Sequence[Sequence[Hit]], refined: Refined, seconds: float, cpu: float
     ) -> list[dict[str, Any]]:
-        """The rows of `refinements`. `seconds`: of all questions together."""
+        """The rows of `refinements`. `seconds`, `cpu`: of all questions together."""
         given = [sum(count_tokens(hit.shown(self.config)) for hit in own) for own in hits]
         whole = sum(given)
         writings = refined.writings or [Writing()] * len(questions)
@@ -124,7 +171,8 @@ class Refine(Stage):
                 "question_id": question,
                 "input_tokens": tokens,
                 "output_tokens": sum(evidence.tokens for evidence in contexts),
-                "seconds": seconds * (tokens / whole if whole else 1 / len(questions)),
+                "seconds": seconds * (share := tokens / whole if whole else 1 / len(questions)),
+                "cpu_seconds": cpu * share,
                 "cut": writing.cut,
                 "finish_reason": writing.finish_reason,
             }
@@ -184,6 +232,18 @@ class Refine(Stage):
 
     def _shards(self, passages: NDArray[np.int64]) -> NDArray[np.int64]:
         return shard_of(passages, len(self.inputs["passages"].completed().shards))
+
+
+def _readings(new: Mapping[int, Reading]) -> dict[str, pa.Table]:
+    """The table `readings`, of a refiner that has any."""
+    rows = [
+        {"reading_id": key, "reading": reading.values, **dict(zip(_COST, reading[1:], strict=True))}
+        for key, reading in sorted(new.items())
+    ]
+    return {"readings": pa.Table.from_pylist(rows, schemas.READINGS)} if rows else {}
+
+
+_COST = ("tokens", "seconds", "cpu_seconds")
 
 
 def _hit(row: dict[str, Any], sentences: Mapping[int, list[Span]], gold: frozenset[int]) -> Hit:

@@ -21,7 +21,7 @@ from tasks.reports.plots.drawing import Plot
 from tasks.reports.plots.list import drawn
 from tasks.reports.runs import read_manifest, run_of
 from tasks.reports.shown.page import page
-from tasks.reports.shown.tables import csv_bytes, long_table, wide_table
+from tasks.reports.shown.tables import csv_bytes, long_table, pair_table, wide_table
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,8 @@ def read_report(store: Path, run: Run) -> Report:
         chosen=parameters.chosen,
         choosing=paid(store, development) if development else None,
         critics=critic_results(store, run, parameters.methods),
+        pairwise=parameters.pairwise or {},
+        pairs=results.pairs,
     )
 
 
@@ -85,5 +87,7 @@ def write_report(store: Path, report: Report) -> Written:
     files.write_table(written.parquet, wide)
     files.write_table(written.scores, long_table(report))
     files.write_bytes(written.csv, csv_bytes(wide))
+    if report.pairs:
+        files.write_bytes(folder / "pairs.csv", csv_bytes(pair_table(report)))
     files.write_text(written.html, page(report, plots=written.plots))
     return written

@@ -166,7 +166,8 @@ class Score(Stage):
         evidence = self.inputs.get("evidence")
         # An older version's evidence has no account.
         if evidence and self._needs(REFINEMENTS) and "refinements" in evidence.completed().rows:
-            names = ("input_tokens", "output_tokens", "seconds")
+            known = evidence.schema(shard, "refinements").names  # an older version's have fewer
+            names = [name for name in Refinement.__slots__ if name in known]
             for row in evidence.read(shard, "refinements", ["question_id", *names]).to_pylist():
                 key = row.pop("question_id")
                 refined[key] = {"refinement": Refinement(**row)}

@@ -20,7 +20,7 @@ logger = logging.getLogger("vitalfew")
 OWN_RUNS = ("costs", "quotes")
 """Tables that are no part of an artifact but speak of one: they outlive it."""
 
-GROWN = ("candidates", "costs", "summaries")
+GROWN = ("candidates", "costs", "refinements", "summaries")
 """Tables that have got columns which files of an older version lack. To join columns by name, every file is opened."""
 
 # Quote and truth side by side, a row per artifact that was quoted. A stage's elapsed time is that from the beginning

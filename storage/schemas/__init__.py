@@ -21,6 +21,7 @@ from storage.schemas.evaluation import (
     EVIDENCE,
     HITS,
     PERTURBED,
+    READINGS,
     REFINEMENTS,
     SCORES,
     SUMMARIES,
@@ -33,6 +34,6 @@ from storage.schemas.training import LABELS, TRAINING_STEPS
 __all__ = [
     "ANSWERS", "APPRAISALS", "ASKED", "CANDIDATES", "COSTS", "CRITIQUES", "EVIDENCE", "GOLD_CONTEXTS", "HITS",
     "INDEX_QUALITY", "LABELS", "METHODS", "NEIGHBOURS", "OREO_CANDIDATES", "OREO_EXAMPLES", "PASSAGES", "PERTURBED",
-    "QUESTIONS", "QUOTES", "REFINEMENTS", "REJECTS", "ROLLOUTS", "ROWS", "RUNS", "SCORES", "SENTENCES", "SUMMARIES",
-    "TABLES", "TERMS", "TRAINING_STEPS", "VECTOR_KINDS", "question_vectors", "vectors",
+    "QUESTIONS", "QUOTES", "READINGS", "REFINEMENTS", "REJECTS", "ROLLOUTS", "ROWS", "RUNS", "SCORES", "SENTENCES",
+    "SUMMARIES", "TABLES", "TERMS", "TRAINING_STEPS", "VECTOR_KINDS", "question_vectors", "vectors",
 ]  # fmt: skip

@@ -64,11 +64,29 @@ REFINEMENTS = table(
         column(
             "seconds",
             pa.float64(),
-            "its share, by input, of the batch's time; a model is loaded before",
+            "its share, by input, of the batch's time, and of the time that remembered readings had taken; a model is "
+            "loaded before",
             unit="seconds",
+        ),
+        column(
+            "cpu_seconds", pa.float64(), "the same, of the processors' time; NULL: an older version", True, "seconds"
         ),
         column("cut", pa.bool_(), "whether the model that wrote the contexts read a part of the hits alone"),
         column("finish_reason", pa.string(), "stop or length, of the model that wrote the contexts; empty: none did"),
+    ],
+)
+
+READINGS = table(
+    "readings",
+    "what a refiner's model makes of a text, however much of it is then kept",
+    [
+        column("reading_id", pa.int64(), "content id of the model and of what it read: that is read once"),
+        column(
+            "reading", list_of(pa.float32()), "surprise (nats) by token, probabilities by sentence: as the model has it"
+        ),
+        column("tokens", pa.int32(), "tokens that were computed for it", unit="tokens"),
+        column("seconds", pa.float64(), "its share of the time of those that were read together", unit="seconds"),
+        column("cpu_seconds", pa.float64(), "the same, of the processors' time", unit="seconds"),
     ],
 )
 

@@ -25,6 +25,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, ClassVar
 
+import numpy as np
 import torch
 from pydantic import ConfigDict, Field
 from tokenizers import Tokenizer
@@ -40,6 +41,8 @@ from tasks.models.batches import batches
 from tasks.models.critic_model import CriticLogits, CriticModel
 from tasks.models.device import InBatches, require_device
 from tasks.models.loading import loading
+from tasks.models.readings import Reading as Remembered
+from tasks.models.readings import remembered
 from tasks.models.tuned import SETTINGS, Weights, read_tokenizer
 from tasks.models.weights import shipped
 from tasks.models.windows import MAX_QUESTION, Window, answer_window, encoded, padded, special, windows
@@ -104,8 +107,27 @@ class Embedded(InBatches):
     def relevance(self, pairs: Sequence[Pair], tick: Tick = no_tick) -> list[float]:
         """ISREL of (question, context) pairs, from 0 to 1: a scorer of contexts that needs no answer. 0 where the
         context is empty, or the question longer than `MAX_QUESTION` tokens."""
+        new = 0
+
+        def read(places: Sequence[int]) -> list[Remembered]:
+            nonlocal new
+            new = len(places)
+            return self._relevance([pairs[place] for place in places], tick)
+
+        values = remembered({**self.identity(), "of": "relevance"}, pairs, read)
+        tick(len(pairs) - new, 0)
+        return [self.calibration.isrel(float(own[0])) if len(own) else 0.0 for own in values]
+
+    def _relevance(self, pairs: Sequence[Pair], tick: Tick) -> list[Remembered]:
+        """Of every pair the logit, before calibration; none where the context says nothing."""
         told = self._contexts(pairs, len(pairs), tick)
-        return [self.calibration.isrel(told[pair].relevant) if pair in told else 0.0 for pair in pairs]
+        lengths = self._lengths(text for pair in pairs for text in pair)
+        return [
+            Remembered(
+                np.array([told[pair].relevant] if pair in told else [], np.float32), sum(lengths[t] for t in pair)
+            )
+            for pair in pairs
+        ]
 
     def evidence(self, batch: Sequence[Candidate], tick: Tick = no_tick) -> list[Evidence]:
         """What is known of every candidate before calibration; nothing where the question is too long."""

@@ -72,11 +72,13 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Refinement:
-    """What a refiner made of the hits, in words and punctuation marks, and how long it took."""
+    """What a refiner made of the hits, in words and punctuation marks, and how long it took; `cpu_seconds`: of all
+    processors, None where an older version refined."""
 
     input_tokens: int
     output_tokens: int
     seconds: float
+    cpu_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ from tasks.models.device import InBatches, require_device
 from tasks.models.files import UnsupportedModel, digests, find_model, require_safetensors
 from tasks.models.loading import loading
 from tasks.models.pretrained import pretrained
+from tasks.models.readings import Reading as Remembered
+from tasks.models.readings import Values, remembered
 from tasks.models.recipe import FALLBACK_TOKENS, OFFSET_POSITIONS, read_config, read_json
 
 Pair = tuple[str, str]
@@ -106,7 +108,20 @@ class PairModel(InBatches):
         return tokenizer
 
     def read(self, pairs: Sequence[Pair], tick: Tick = lambda pairs, tokens: None) -> list[Reading]:
-        """A reading of every pair, in order. The order changes no reading: batches have an order of their own."""
+        """A reading of every pair, in order; remembered across methods, ratios and runs. The order changes no reading:
+        batches have an order of their own."""
+        new = 0
+
+        def read(places: Sequence[int]) -> list[Remembered]:
+            nonlocal new
+            new = len(places)
+            return self._read([pairs[place] for place in places], tick)
+
+        values = remembered(self.identity(), pairs, read)
+        tick(len(pairs) - new, 0)
+        return [_unpacked(own) for own in values]
+
+    def _read(self, pairs: Sequence[Pair], tick: Tick) -> list[Remembered]:
         rows: list[tuple[int, Encoding]] = []
         for number, encoding in enumerate(self._encoded(pairs)):
             rows += [(number, part) for part in (encoding, *encoding.overflowing)]
@@ -121,7 +136,10 @@ class PairModel(InBatches):
             share = len(pairs) * done // len(rows)
             tick(share - ticked, sum(len(part.ids) for _, part in some))
             ticked = share
-        return [_whole(of_pair) for of_pair in parts]
+        tokens = [0] * len(pairs)
+        for pair, part in rows:
+            tokens[pair] += len(part.ids)
+        return [Remembered(_packed(_whole(of_pair)), read) for of_pair, read in zip(parts, tokens, strict=True)]
 
     def _encoded(self, pairs: Sequence[Pair]) -> list[Encoding]:
         self.tokenizer.no_truncation()
@@ -204,3 +222,14 @@ def _whole(parts: Sequence[Reading]) -> Reading:
     """Of a pair that was read in parts: the best score, and all tokens in order."""
     tokens = sorted(token for part in parts for token in part.tokens)
     return Reading(max(part.score for part in parts), tuple(tokens))
+
+
+def _packed(reading: Reading) -> Values:
+    """The score, then start, end and probability of every token: float32 has places of texts up to 16 million exactly."""
+    return np.array([reading.score, *(value for token in reading.tokens for value in token)], np.float32)
+
+
+def _unpacked(values: Values) -> Reading:
+    score, *rest = values.tolist()
+    triples = zip(rest[::3], rest[1::3], rest[2::3], strict=True)
+    return Reading(score, tuple((int(start), int(end), probability) for start, end, probability in triples))

@@ -15,7 +15,10 @@ from configs.options import Batching
 from tasks.models.batches import batches
 from tasks.models.engines.base import EngineUnavailable
 from tasks.models.engines.transformers import Transformers, all_cores
+from tasks.models.readings import Reading, numbers, remembered, settled
 
+Told = tuple[NDArray[np.int64], NDArray[np.float32]]
+"""Of a text's tokens, in order: where each ends in it (code points), and its surprise in nats."""
 Tick = Callable[[int], None]
 """Called with how many more tokens were computed."""
 
@@ -72,6 +75,35 @@ class Surprise:
         ends = [[end for _, end in offsets] for offsets in encoded["offset_mapping"]]
         return [*zip(encoded["input_ids"], ends, strict=True)]
 
+    def read(self, pairs: Sequence[tuple[str, str]], tick: Tick) -> list[Told]:
+        """For every pair (what stands before it, a text): how much the text's tokens surprise. A pair is read once, and
+        remembered across methods, ratios and runs. A text that is too long is read in parts, each after what stands
+        before it. Raises EngineUnavailable."""
+        befores = [*dict.fromkeys(before for before, _ in pairs)]
+        texts = [*dict.fromkeys(text for _, text in pairs)]
+        ids = dict(zip(befores, self.encode(befores) if befores else (), strict=True))
+        placed = dict(zip(texts, self.places(texts), strict=True))
+
+        def read(places: Sequence[int]) -> list[Reading]:
+            rows = [(ids[pairs[place][0]], placed[pairs[place][1]][0]) for place in places]
+            return self._read(rows, tick)
+
+        values = remembered({**self.identity(), "of": "surprise"}, pairs, read)
+        ends = {text: np.array(own, np.int64) for text, (_, own) in placed.items()}
+        return [(ends[text], surprise) for (_, text), surprise in zip(pairs, values, strict=True)]
+
+    def _read(self, rows: Sequence[tuple[Sequence[int], Sequence[int]]], tick: Tick) -> list[Reading]:
+        size = max(1, self.limit // 2)
+        parts = [(row, at) for row, (_, ids) in enumerate(rows) for at in range(0, len(ids), size)]
+        split = [([*rows[row][0], *rows[row][1][:at]], rows[row][1][at : at + size]) for row, at in parts]
+        found: list[list[NDArray[np.float32]]] = [[np.empty(0, np.float32)] for _ in rows]
+        for (row, _), surprise in zip(parts, self.of(split, tick), strict=True):
+            found[row].append(surprise)
+        lengths = [0] * len(rows)
+        for (row, _), (before, ids) in zip(parts, split, strict=True):
+            lengths[row] += min(len(before), self.limit - len(ids)) + len(ids)
+        return [Reading(settled(np.concatenate(own)), length) for own, length in zip(found, lengths, strict=True)]
+
     def decode(self, ids: Sequence[int]) -> str:
         return self.engine.local.decode(ids)
 
@@ -92,7 +124,7 @@ class Surprise:
         for batch in batches(lengths, self.batch_tokens):
             own = [len(rows[row][1]) for row in batch]
             for row, surprise in zip(batch, self._batch([whole[row] for row in batch], own), strict=True):
-                found[row] = surprise
+                found[row] = numbers(surprise)
             tick(sum(lengths[row] for row in batch))
         return [found[row] for row in range(len(rows))]
 

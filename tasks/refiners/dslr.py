@@ -5,8 +5,8 @@ under a threshold are dropped, and the rest stand in their original order. Here 
 sentence is scored as the prompt shows it, with its passage's title, and top_k hits are read. The scorer is any
 cross-encoder, or the embedded critic, and the threshold's default is half of the scale, not the paper's.
 
-The paper has no budget. Where one is set and more sentences pass than it takes, the best-scored are taken. A question
-of whose sentences none passes is answered without contexts.
+The paper has no budget. Where one is set, no threshold drops a sentence unless it is set too, and the best-scored that
+the budget takes are kept. A question of whose sentences none passes is answered without contexts.
 """
 
 from collections.abc import Sequence
@@ -21,6 +21,9 @@ from tasks.refiners.model import ModelRefiner
 from tasks.refiners.scorer import Scorer
 from tasks.refiners.sentences import contexts, sentences
 
+NATURAL = 0.5
+"""The threshold where neither it nor a budget is set."""
+
 
 class Dslr(ModelRefiner[Scorer]):
     """Sentences of the hits under a threshold of a cross-encoder are dropped; the others keep their order (DSLR)."""
@@ -28,7 +31,12 @@ class Dslr(ModelRefiner[Scorer]):
     class Options(Scoring, RefineConfig):
         model_config = ConfigDict(extra="forbid")
 
-        threshold: float = Field(0.5, ge=0, le=1, description="Sentences of a lower score are dropped.")
+        threshold: float | None = Field(
+            None,
+            ge=0,
+            le=1,
+            description="Sentences of a lower score are dropped. Default: 0.5, or none where a budget decides.",
+        )
 
     example: ClassVar[tuple[str, ...]] = ("refine.threshold=0.1",)
     version: ClassVar[str] = "1"
@@ -55,9 +63,12 @@ class Dslr(ModelRefiner[Scorer]):
         ]
         scores, tokens = self.model.scores(questions, shown, tick)
         made, passed = [], 0
+        threshold = self.options.threshold
+        if threshold is None:
+            threshold = 0.0 if self.options.has_budget else NATURAL
         for own, of_own, scored in zip(read, cut, scores, strict=True):
             order = sorted(range(len(of_own)), key=scored.__getitem__, reverse=True)
-            kept = [of_own[place] for place in order if scored[place] >= self.options.threshold]
+            kept = [of_own[place] for place in order if scored[place] >= threshold]
             passed += len(kept)
             made.append(contexts(own, kept, self.options))
         notes = {"sentences": sum(map(len, cut)), "passed": passed, "empty": sum(not each for each in made)}

@@ -147,6 +147,15 @@ class Among:
 
 
 @dataclass(frozen=True, slots=True)
+class Pair:
+    """Two methods, by their places; `difference`: the first minus the second, in the primary metric."""
+
+    one: int
+    other: int
+    difference: Difference
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """Which questions were asked: so many, from where, under which SQL condition, drawn with which seed, of which half;
     of so many (`hashed`) a hash decided in which half they are."""
@@ -203,7 +212,8 @@ class Report:
     """One run of an experiment; `primary`: the metric that it is about; `store`: the path of its store; `models`:
     encoders and generators that took part; `among`: where a method pays; `paper`: the one whose figures the experiment
     repeats; `counterparts`: ours, where they are of single questions; `choice`, `context_map`: a question to look at,
-    where methods choose among candidates or keep some of their hits; `chosen`: settings that were chosen on development
+    where methods choose among candidates or keep some of their hits; `pairs`: of methods that were compared each with
+    each, because they have the settings `pairwise`; `chosen`: settings that were chosen on development
     questions; `choosing`: what that paid, None where its run is not recorded any more; `critics`: by which methods
     choose."""
 
@@ -226,6 +236,8 @@ class Report:
     chosen: Chosen | None = None
     choosing: Paid | None = None
     critics: tuple[CriticResult, ...] = ()
+    pairwise: Mapping[str, Any] = field(default_factory=dict)
+    pairs: tuple[Pair, ...] = ()
 
     def measures(self, method: MethodResult) -> dict[str, Summary]:
         """The method's summaries and what its costs come to per question; a value that is no number is None."""

@@ -1,11 +1,12 @@
 """Methods set against one another, question by question: which with which, by how much, and how sure that is."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from tasks.reports.contents import BestAlpha, MethodResult
+from tasks.reports.contents import BestAlpha, MethodResult, Pair
 from tasks.reports.families import alpha_of, families
 from tasks.reports.question_scores import QuestionScores
 from tasks.reports.statistics.bootstrap import best_row
@@ -44,6 +45,20 @@ def differences(
             if difference.questions:
                 of_methods[place][column] = difference
     return corrected(of_methods, primary)
+
+
+def pairs(scores: Sequence[QuestionScores], places: Sequence[int], column: str) -> list[Pair]:
+    """Each of these methods against each, in a column; Holm's correction is over all pairs."""
+    both = [*combinations(places, 2)]
+    if not both:
+        return []
+    ids = scores[0].ids
+    of_place = {place: scores[place].of(column, ids) for place in places}
+    found = paired_bootstrap(
+        np.stack([of_place[other] for _, other in both]), np.stack([of_place[one] for one, _ in both])
+    )
+    adjusted = corrected([{column: each} for each in found], column)
+    return [Pair(one, other, own[column]) for (one, other), own in zip(both, adjusted, strict=True)]
 
 
 def best_alphas(results: Sequence[MethodResult], scores: Sequence[QuestionScores]) -> Iterator[BestAlpha]:

@@ -16,9 +16,9 @@ from storage.artifacts import Manifest
 from storage.runs import Run
 from tasks.metrics.base import Column
 from tasks.models.engines.base import EngineOptions
-from tasks.reports.contents import BestAlpha, MethodResult, StageCost, Summary
+from tasks.reports.contents import BestAlpha, MethodResult, Pair, StageCost, Summary
 from tasks.reports.costs import stage_costs
-from tasks.reports.differences import best_alphas, differences, opponents
+from tasks.reports.differences import best_alphas, differences, opponents, pairs
 from tasks.reports.indexes import context_mode
 from tasks.reports.primary import primary_metric
 from tasks.reports.question_scores import QuestionScores, read_question_scores
@@ -44,12 +44,14 @@ class Group:
 
 @dataclass(frozen=True)
 class Results:
-    """A report's rows; `primary`: the metric that it is about; `scores`: question by question, by the method's name."""
+    """A report's rows; `primary`: the metric that it is about; `scores`: question by question, by the method's name;
+    `pairs`: of methods that are compared each with each."""
 
     methods: tuple[MethodResult, ...]
     best_alphas: tuple[BestAlpha, ...]
     primary: str | None
     scores: Mapping[str, QuestionScores]
+    pairs: tuple[Pair, ...] = ()
 
 
 def groups(methods: Sequence[Method]) -> list[Group]:
@@ -99,7 +101,15 @@ def method_results(store: Path, run: Run, parameters: Evaluate) -> Results:
         for number, (result, _) in enumerate(results)
     )
     by_name = {method.name: own for method, own in zip(methods, scores, strict=True)}
-    return Results(methods, tuple(best_alphas(methods, scores)), primary, by_name)
+    alike = _with_settings([row.methods[0] for row in rows], parameters.pairwise or {})
+    compared_pairs = pairs(scores, alike, primary) if primary else []
+    return Results(methods, tuple(best_alphas(methods, scores)), primary, by_name, tuple(compared_pairs))
+
+
+def _with_settings(methods: Sequence[Method], wanted: Mapping[str, Any]) -> list[int]:
+    """The places of the methods that have these settings; none where none are wanted."""
+    flat = [dict(_flat(method.model_dump(mode="json", exclude={"name"}))) for method in methods] if wanted else []
+    return [place for place, own in enumerate(flat) if all(own.get(key) == value for key, value in wanted.items())]
 
 
 def _columns(results: Sequence[MethodResult]) -> dict[str, Column]:

@@ -65,3 +65,28 @@ def test_a_store_that_was_refined_by_an_older_version_answers(indexed: Path, tmp
     assert outcome.methods["best"]["refine"].artifact in outcome.reused
     assert values(store, outcome, "best")["context_share"] is None
     assert sql(store, "SELECT * FROM compression") == []
+
+
+def test_what_a_model_has_read_is_read_once_across_ratios_methods_and_runs(indexed: Path, tmp_path: Path) -> None:
+    store = copied(indexed, tmp_path / "store")
+    sweep = {f"at {share}": {"refine": {"refiner": "dslr", "threshold": share}} for share in (0.0, 0.1, 0.9)}
+    reread = {"reranked": {"refine": {"refiner": "rerank"}, "retrieve": {"retriever": "core_context", "top_k": 2}}}
+    outcome = run(store, {**SETTINGS, "methods": sweep})
+    first, *others = (outcome.methods[name]["refine"] for name in sweep)
+    tokens = [sum(record.cost.tokens for record in manifest.shards) for manifest in (first, *others)]
+    assert tokens[0] > 0 == tokens[1] == tokens[2]
+    assert first.note("remembered") == 0
+    assert all(other.note("remembered") == first.rows["readings"] for other in others)
+    # Another method and run: of what it reads only that is new which no method had read.
+    again = run(store, {**SETTINGS, "methods": reread}).methods["reranked"]["refine"]
+    assert again.rows.get("readings", 0) + again.note("remembered") == again.rows["evidence"]
+    assert again.note("remembered") > 0
+    # Nobody gets for nothing what another paid: the seconds count for all.
+    seconds = sql(store, "SELECT min(seconds), min(cpu_seconds) FROM refinements JOIN methods USING (fingerprint)")
+    assert min(seconds[0]) > 0
+    # A ratio alone gives what it gives after others.
+    fresh = copied(indexed, tmp_path / "fresh")
+    alone = run(fresh, {**SETTINGS, "methods": {"at 0.1": sweep["at 0.1"]}}).methods["at 0.1"]["refine"]
+    other = outcome.methods["at 0.1"]["refine"]
+    assert alone.artifact == other.artifact
+    assert alone.read(fresh, "evidence").equals(other.read(store, "evidence"))

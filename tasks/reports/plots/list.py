@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from tasks.reports.contents import Report
 from tasks.reports.plots.alpha import recall_by_alpha
+from tasks.reports.plots.budgets import quality_by_budget
 from tasks.reports.plots.candidates import candidates_in_the_plane
 from tasks.reports.plots.conditions import where_it_pays
 from tasks.reports.plots.contexts import contexts_in_two_dimensions
@@ -17,10 +18,13 @@ from tasks.reports.plots.quality import quality_by_price
 from tasks.reports.plots.ranks import rank_distribution
 from tasks.reports.plots.refiners import quality_by_refiner
 from tasks.reports.plots.second_quality import second_quality_by_price
+from tasks.reports.plots.spending import spent_by_method
 from tasks.reports.plots.thresholds import by_threshold
 
 PLOTS: tuple[Callable[[Report], Plot | None], ...] = (
+    quality_by_budget,
     quality_by_price,
+    spent_by_method,
     differences,
     where_it_pays,
     second_quality_by_price,

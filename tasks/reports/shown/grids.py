@@ -8,10 +8,12 @@ from tasks.reports.papers import HEADS, beside
 from tasks.reports.shown.choices import halves, values
 from tasks.reports.shown.columns import (
     DIFFERENCE_HEADS,
+    LEVEL,
     best,
     difference_cells,
     figure,
     not_told_apart,
+    signed,
     significant,
 )
 from tasks.reports.shown.tables import setting_text
@@ -100,6 +102,33 @@ def differences(report: Report) -> Grid:
         "(Holm): in the primary metric over the methods, in any other over all differences of this table."
     )
     return Grid(caption, ("method", *DIFFERENCE_HEADS), rows, 1)
+
+
+def pairs(report: Report) -> Grid:
+    """Methods that are compared each with each: a row's mean minus a column's, the best first."""
+    metric = report.primary or ""
+    found = {(pair.one, pair.other): pair.difference for pair in report.pairs}
+    values = report.values(metric) if found else []
+    places = sorted({place for both in found for place in both}, key=lambda place: (-(values[place] or 0.0), place))
+
+    def cell(row: int, column: int) -> Cell:
+        if row == column:
+            return Cell("–")
+        difference = found.get((row, column)) or found[column, row]
+        sign = 1 if (row, column) in found else -1
+        mean = difference.mean_difference
+        told = difference.p_holm is not None and difference.p_holm < LEVEL
+        return Cell("" if mean is None else signed(sign * mean), told, not told)
+
+    rows = [(_name(report, row), [cell(row, column) for column in places]) for row in places]
+    told = sum(each.p_holm is not None and each.p_holm < LEVEL for each in found.values())
+    alike = ", ".join(f"{key}={value}" for key, value in report.pairwise.items())
+    caption = (
+        f"{report.column(metric).heading if metric else ''} of the row minus that of the column, of methods with "
+        f"{alike}. Bold: p < 0.05 by a paired sign-flip test, corrected (Holm) over all {len(found):,} pairs; "
+        f"≈: not distinguishable. {told:,} of {len(found):,} pairs are told apart."
+    )
+    return Grid(caption, ["method", *(str(place + 1) for place in places)], rows)
 
 
 def everything(report: Report) -> Grid:

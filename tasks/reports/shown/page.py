@@ -37,6 +37,7 @@ def page(report: Report, columns: Sequence[str] | None = None, plots: Sequence[P
         headline=headline(report),
         figures=grids.figures(report, chosen),
         differences=grids.differences(report),
+        pairs=grids.pairs(report),
         statistics=statistics(report),
         choices=grids.choices(report),
         indexes=grids.indexes(report),

@@ -54,6 +54,21 @@ def long_table(report: Report) -> pa.Table:
     return pa.Table.from_pylist(rows, LONG)
 
 
+def pair_table(report: Report) -> pa.Table:
+    """A row for each pair of methods that were compared, in the primary metric."""
+    return pa.Table.from_pylist(
+        [
+            {
+                "method": report.methods[pair.one].name,
+                "other": report.methods[pair.other].name,
+                "metric": report.primary,
+                **_difference(pair.difference),
+            }
+            for pair in report.pairs
+        ]
+    )
+
+
 def _difference(difference: Difference) -> dict[str, Any]:
     return {
         "difference": difference.mean_difference,
