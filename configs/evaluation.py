@@ -65,7 +65,7 @@ class RefineConfig(Section):
 
     @property
     def has_budget(self) -> bool:
-        """Whether the contexts' length is limited. A refiner whose own ratio or threshold is not set then fills that."""
+        """Whether the contexts' length is limited: a refiner whose own ratio or threshold is not set fills that."""
         return self.max_words is not None or self.max_tokens is not None
 
     @property

@@ -45,6 +45,14 @@ class CausalModel(Batching):
     )
 
 
+class Adapted(CausalModel):
+    """Such a model with a LoRA adapter, or without."""
+
+    adapter: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
+        None, description="A LoRA adapter for the model: a preset, a Hugging Face name, or a directory."
+    )
+
+
 class Keeping(BaseModel):
     """A filter of hits that need not let any pass."""
 
@@ -52,7 +60,7 @@ class Keeping(BaseModel):
 
 
 class Rewriting(Batching):
-    """A sequence-to-sequence model that rewrites texts."""
+    """A language model that rewrites texts."""
 
     model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
         None, description="One of the method's presets, a Hugging Face name, or a directory."

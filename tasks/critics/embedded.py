@@ -41,8 +41,8 @@ from tasks.models.batches import batches
 from tasks.models.critic_model import CriticLogits, CriticModel
 from tasks.models.device import InBatches, require_device
 from tasks.models.loading import loading
+from tasks.models.readings import LEAST, finite, remembered
 from tasks.models.readings import Reading as Remembered
-from tasks.models.readings import remembered
 from tasks.models.tuned import SETTINGS, Weights, read_tokenizer
 from tasks.models.weights import shipped
 from tasks.models.windows import MAX_QUESTION, Window, answer_window, encoded, padded, special, windows
@@ -122,11 +122,10 @@ class Embedded(InBatches):
         """Of every pair the logit, before calibration; none where the context says nothing."""
         told = self._contexts(pairs, len(pairs), tick)
         lengths = self._lengths(text for pair in pairs for text in pair)
+        logits = [np.array([told[pair].relevant] if pair in told else [], np.float32) for pair in pairs]
         return [
-            Remembered(
-                np.array([told[pair].relevant] if pair in told else [], np.float32), sum(lengths[t] for t in pair)
-            )
-            for pair in pairs
+            Remembered(finite(logit, LEAST), sum(lengths[text] for text in pair))
+            for logit, pair in zip(logits, pairs, strict=True)
         ]
 
     def evidence(self, batch: Sequence[Candidate], tick: Tick = no_tick) -> list[Evidence]:

@@ -26,8 +26,8 @@ from tasks.models.device import InBatches, require_device
 from tasks.models.files import UnsupportedModel, digests, find_model, require_safetensors
 from tasks.models.loading import loading
 from tasks.models.pretrained import pretrained
+from tasks.models.readings import LEAST, Values, finite, remembered
 from tasks.models.readings import Reading as Remembered
-from tasks.models.readings import Values, remembered
 from tasks.models.recipe import FALLBACK_TOKENS, OFFSET_POSITIONS, read_config, read_json
 
 Pair = tuple[str, str]
@@ -225,8 +225,10 @@ def _whole(parts: Sequence[Reading]) -> Reading:
 
 
 def _packed(reading: Reading) -> Values:
-    """The score, then start, end and probability of every token: float32 has places of texts up to 16 million exactly."""
-    return np.array([reading.score, *(value for token in reading.tokens for value in token)], np.float32)
+    """The score, the least where it is no number, then start, end and probability of every token: as float32 has whole
+    numbers up to 16 million, places are exact."""
+    score = finite(np.array([reading.score], np.float32), LEAST)
+    return np.concatenate([score, np.array(reading.tokens, np.float32).reshape(-1)])
 
 
 def _unpacked(values: Values) -> Reading:

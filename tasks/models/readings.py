@@ -71,7 +71,7 @@ def remembered(
     """The values of every request, in order. `model`: everything that they depend on besides the request; `read`:
     computes the requests at these places, of which no two are the same and none is known.
 
-    What is no number counts as 0, the least, and is warned of."""
+    What is no number counts as 0, the least of probabilities, and is warned of; of logits `read` says so itself."""
     identity = fingerprint(**model)
     keys = [content_id(identity, *request) for request in requests]
     memory = _memory.get() or Memory()
@@ -84,16 +84,20 @@ def remembered(
     whole = max(1, sum(reading.tokens for reading in computed))
     for place, (values, tokens, *_) in zip(places, computed, strict=True):
         share = tokens / whole
-        memory.new[keys[place]] = Reading(numbers(values), tokens, share * took, share * cpu)
+        memory.new[keys[place]] = Reading(finite(values), tokens, share * took, share * cpu)
     known |= {keys[place]: memory.new[keys[place]] for place in places}
     return [known[key].values for key in keys]
 
 
-def numbers(values: Values) -> Values:
-    """With 0 in the place of what is no number."""
+LEAST = -1e30
+"""The least logit: what is worth nothing."""
+
+
+def finite(values: Values, least: float = 0.0) -> Values:
+    """With the least in the place of what is no number."""
     if (faulty := ~np.isfinite(values)).any():
-        logger.warning("a model gave %d values that are no numbers; they count as 0, the least", faulty.sum())
-        return np.where(faulty, np.float32(0), values)
+        logger.warning("a model gave %d values that are no numbers; they count as the least", faulty.sum())
+        return np.where(faulty, np.float32(least), values)
     return values
 
 

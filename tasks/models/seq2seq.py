@@ -1,4 +1,4 @@
-"""A sequence-to-sequence model that rewrites a text, shared by refiners and propositionisers.
+"""A language model that rewrites a text, an encoder-decoder or a causal one, shared by refiners and propositionisers.
 
 It runs on the engine `transformers`: batches by tokens, sorted by length, and always the most probable token. A failed
 question becomes a row with an error, but a text that cannot be rewritten ends the run: no table has a column for its
@@ -21,7 +21,7 @@ class RewritingFailed(ValueError):
 
 
 class Rewriter:
-    """An encoder-decoder of Hugging Face. The first text loads it."""
+    """An encoder-decoder of Hugging Face, or a causal model with or without an adapter. The first text loads it."""
 
     def __init__(
         self,
@@ -32,8 +32,10 @@ class Rewriter:
         presets: Mapping[str, str],
         max_new_tokens: int,
         max_input_tokens: int,
+        causal: bool = False,
     ) -> None:
-        """`section`: of the settings, for messages; the limits apply if `options` have none.
+        """`section`: of the settings, for messages; the limits apply if `options` have none; `causal`: which of the two
+        the model has to be. An `adapter` in `options` is merged into it.
 
         Raises ConfigError, and EngineUnavailable if the model is not on this machine or has another architecture.
         """
@@ -46,17 +48,18 @@ class Rewriter:
             model=presets.get(options.model, options.model),
             temperature=0,
             max_tokens=options.max_new_tokens or max_new_tokens,
-            device=options.device,
-            precision=options.precision,
-            batch_tokens=options.batch_tokens,
+            **options.model_dump(include={"device", "precision", "batch_tokens", "adapter"}),
         )
         local = LocalModel(chosen, section)
-        if not local.is_seq2seq:
+        if local.is_seq2seq == causal:
+            due = "causal model" if causal else "encoder-decoder"
             raise EngineUnavailable(
-                f"{local.directory} is no encoder-decoder, as {method!r} needs one: --set {section}.model=NAME"
+                f"{local.directory} is no {due}, as {method!r} needs one: --set {section}.model=NAME"
             )
         self.section = section
-        self.limit = options.max_input_tokens or min(max_input_tokens, local.positions or max_input_tokens)
+        written = chosen.max_tokens if causal else 0  # a causal model's positions hold what it writes as well
+        room = local.positions - written if local.positions else max_input_tokens
+        self.limit = options.max_input_tokens or min(max_input_tokens, room)
         limited = chosen.model_copy(update={"max_input_tokens": self.limit})
         self.engine = Transformers(limited, section, length="max_new_tokens")
         self.uses_gpu = self.engine.uses_gpu

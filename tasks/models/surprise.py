@@ -4,6 +4,7 @@ Rows are padded on the right, without a mask: what stands behind a token changes
 """
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,10 @@ from configs.options import Batching
 from tasks.models.batches import batches
 from tasks.models.engines.base import EngineUnavailable
 from tasks.models.engines.transformers import Transformers, all_cores
-from tasks.models.readings import Reading, numbers, remembered, settled
+from tasks.models.readings import Reading, finite, remembered, settled
 
+VERSION = "2"
+"""Of what is read: since 2, a start token only where the tokenizer has one."""
 Told = tuple[NDArray[np.int64], NDArray[np.float32]]
 """Of a text's tokens, in order: where each ends in it (code points), and its surprise in nats."""
 Tick = Callable[[int], None]
@@ -44,12 +47,12 @@ class Surprise:
                 f"--set {section}.model=NAME"
             )
         # Smaller than for answers: a batch has logits of its whole vocabulary at every position.
-        self.batch_tokens = options.batch_tokens or (16_384 if self.engine.uses_gpu else 2048)
+        self.batch_tokens = options.batch_tokens or (16_384 if self.engine.uses_gpu else 512)
         self.uses_gpu = self.engine.uses_gpu
         self.workers = self.engine.workers
 
     def identity(self) -> dict[str, Any]:
-        return {**self.engine.identity(), "batch_tokens": self.batch_tokens}
+        return {**self.engine.identity(), "batch_tokens": self.batch_tokens, "surprise": VERSION}
 
     @property
     def limit(self) -> int:
@@ -88,7 +91,7 @@ class Surprise:
             rows = [(ids[pairs[place][0]], placed[pairs[place][1]][0]) for place in places]
             return self._read(rows, tick)
 
-        values = remembered({**self.identity(), "of": "surprise"}, pairs, read)
+        values = remembered(self.identity(), pairs, read)
         ends = {text: np.array(own, np.int64) for text, (_, own) in placed.items()}
         return [(ends[text], surprise) for (_, text), surprise in zip(pairs, values, strict=True)]
 
@@ -104,15 +107,12 @@ class Surprise:
             lengths[row] += min(len(before), self.limit - len(ids)) + len(ids)
         return [Reading(settled(np.concatenate(own)), length) for own, length in zip(found, lengths, strict=True)]
 
-    def decode(self, ids: Sequence[int]) -> str:
-        return self.engine.local.decode(ids)
-
-    @property
+    @cached_property
     def _start(self) -> list[int]:
-        """What every row begins with, so that its first token has a probability."""
+        """What every row begins with, where the tokenizer lets a text begin so: the model has learnt texts with it."""
         tokenizer = self.engine.local.tokenizer
-        start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
-        return [] if start is None else [int(start)]
+        start = tokenizer.bos_token_id
+        return [int(start)] if start is not None and tokenizer("")["input_ids"][:1] == [start] else []
 
     def of(self, rows: Sequence[tuple[Sequence[int], Sequence[int]]], tick: Tick) -> list[NDArray[np.float32]]:
         """For every row, (what stands before it, its tokens), the surprise of its tokens in nats, float32 (n,). What
@@ -124,7 +124,7 @@ class Surprise:
         for batch in batches(lengths, self.batch_tokens):
             own = [len(rows[row][1]) for row in batch]
             for row, surprise in zip(batch, self._batch([whole[row] for row in batch], own), strict=True):
-                found[row] = numbers(surprise)
+                found[row] = finite(surprise)
             tick(sum(lengths[row] for row in batch))
         return [found[row] for row in range(len(rows))]
 

@@ -1,33 +1,50 @@
 """`llmlingua2`: a token classifier says which words of the hits to keep, whatever the question (LLMLingua-2).
 
 Pan et al., 2024 (arXiv 2403.12968, section 4): an encoder gives every token a probability of being kept, a word has the
-mean of its tokens', and of all words of a question's hits the share refine.rate with the highest stays, in its order.
+mean of its tokens', and the words with the highest stay, in their order, up to the share refine.rate of the tokens of a
+question's hits. With a budget and no rate, the best words fill it.
 
-Deviations: of equal words the first stays; no marks or numbers are kept by force, as the authors' package can; words
-are runs between blanks, and a title that is shown stays whole. Where a budget does not take all, the best words are
-taken.
+Words, the tokens that the share is of, and blanks between what is left are those of the authors' package
+(tasks/models/token_classifier.py): a punctuation mark stands right behind the word that is left before it.
+
+Deviations: the share is of all hits of a question, where the package takes it of every 512 tokens, and one percent
+more; of equal words the first stays, and one word in any case; a long text is cut into parts at the model's limit, not
+at a full stop; no marks or numbers are kept by force, as the package can. A title that is shown stays whole.
 
 The published checkpoint, microsoft/llmlingua-2-xlm-roberta-large-meetingbank, was not at hand: what is here was run
-with tiny models of its architecture and of BERT's, and never with it.
+with models of its architecture and of BERT's that have random weights, and never with it.
 """
 
-import re
+from bisect import bisect_left
 from collections.abc import Sequence
-from operator import itemgetter
-from typing import Annotated, ClassVar
+from operator import attrgetter
+from typing import Annotated, ClassVar, NamedTuple
 
+import numpy as np
 from pydantic import ConfigDict, Field
 
 from configs.evaluation import RefineConfig
 from configs.options import Batching
 from configs.section import NOT_IN_FINGERPRINT, ModelName
+from tasks.models.pairs import Reading
+from tasks.models.readings import settled
 from tasks.models.token_classifier import TokenClassifier
-from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
+from tasks.models.token_classifier import Word as Place
+from tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, no_tick
 from tasks.refiners.model import ModelRefiner
 from tasks.refiners.progress import Watched
-from tasks.refiners.sentences import Sentence, contexts
+from tasks.splitters.tokens import count_tokens, count_words
 
-_WORD = re.compile(r"\S+\s*")
+NATURAL = 0.33
+"""The rate where neither it nor a budget is named."""
+
+
+class Word(NamedTuple):
+    """`hit`: the number of its hit, in whose text `place` is; `keep`: its probability."""
+
+    hit: int
+    place: Place
+    keep: float
 
 
 class LLMLingua2(ModelRefiner[TokenClassifier]):
@@ -40,9 +57,15 @@ class LLMLingua2(ModelRefiner[TokenClassifier]):
             "microsoft/llmlingua-2-xlm-roberta-large-meetingbank",
             description="A token classifier with two labels: a Hugging Face name or a directory.",
         )
-        rate: float = Field(0.33, gt=0, le=1, description="Share of the hits' words that is left.")
+        rate: float | None = Field(
+            None,
+            gt=0,
+            le=1,
+            description="Share of the hits' tokens that is left. Default: 0.33; with max_words or max_tokens none, and "
+            "the words most worth keeping fill these.",
+        )
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     options: Options
 
     def __init__(self, options: Options) -> None:
@@ -61,32 +84,67 @@ class LLMLingua2(ModelRefiner[TokenClassifier]):
         watched = Watched(tick, len(questions), len(distinct))
         readings = self.model.read([("", text) for text in distinct], watched) if distinct else []
         watched.finish()
-        tokens = {text: reading.tokens for text, reading in zip(distinct, readings, strict=True)}
+        words = dict(zip(distinct, map(_words, self.model.words(distinct), readings), strict=True))
         made = []
         notes = {"words": 0, "left": 0}
         for own in read:
-            words = [word for number, hit in enumerate(own) for word in _words(hit, number, tokens[hit.text])]
-            kept = sorted(words, key=itemgetter(0), reverse=True)[: round(self.options.rate * len(words))]
-            made.append(contexts(own, [word for _, word in kept], self.options))
-            notes["words"] += len(words)
+            all_words = [Word(number, *word) for number, hit in enumerate(own) for word in words[hit.text]]
+            kept = self._within_budget(own, self._share(sorted(all_words, key=attrgetter("keep"), reverse=True)))
+            made.append(self._contexts(own, kept))
+            notes["words"] += len(all_words)
             notes["left"] += len(kept)
         return Refined(made, watched.tokens, notes)
 
+    def _share(self, words: Sequence[Word]) -> Sequence[Word]:
+        """Of words in descending order those that stay, whatever the budget."""
+        rate = self.options.rate
+        if rate is None:
+            rate = 1.0 if self.options.has_budget else NATURAL
+        tokens = np.cumsum([word.place.tokens for word in words])
+        return words[: max(1, int((tokens <= round(rate * tokens[-1])).sum()))] if words else ()
 
-def _words(hit: Hit, number: int, tokens: Sequence[tuple[int, int, float]]) -> list[tuple[float, Sentence]]:
-    """A hit's words with their probabilities. One that has no place in its passage is a word as a whole."""
-    if hit.start == hit.end:
-        return [(_mean(tokens, 0, len(hit.text)), Sentence(number, (hit.start, hit.end), hit.text))]
-    return [
-        (
-            _mean(tokens, match.start(), match.end()),
-            Sentence(number, (hit.start + match.start(), hit.start + match.end()), match[0]),
-        )
-        for match in _WORD.finditer(hit.text)
-    ]
+    def _within_budget(self, hits: Sequence[Hit], words: Sequence[Word]) -> Sequence[Word]:
+        """The first of them, as many as the budgets take."""
+        most_words, most_tokens = self.options.max_words, self.options.max_tokens
+
+        def exceeds(count: int) -> bool:
+            texts = [context.text for context in self._contexts(hits, words[: count + 1])]
+            return (most_words is not None and sum(map(count_words, texts)) > most_words) or (
+                most_tokens is not None and sum(map(count_tokens, texts)) > most_tokens
+            )
+
+        return words[: bisect_left(range(len(words)), True, key=exceeds)]
+
+    def _contexts(self, hits: Sequence[Hit], words: Sequence[Word]) -> list[Evidence]:
+        """What is left of each hit, in the order of the hits."""
+        left: dict[int, list[Place]] = {}
+        for word in sorted(words):
+            left.setdefault(word.hit, []).append(word.place)
+        return [self._context(hits[number], places) for number, places in left.items()]
+
+    def _context(self, hit: Hit, places: Sequence[Place]) -> Evidence:
+        """One hit's words in their order. Its origin: their places, those of neighbours as one."""
+        text, spans = "", list[tuple[int, int]]()
+        for start, end, _ in places:
+            gap = hit.text[spans[-1][1] : start] if spans else ""
+            if spans and not gap.strip():
+                text += gap
+                spans[-1] = spans[-1][0], end
+            else:
+                text += " " if text and (gap[-1].isspace() or hit.text[start].isalnum()) else ""
+                spans.append((start, end))
+            text += hit.text[start:end]
+        shown = hit.label(self.options) + text
+        origin = [(hit.passage_id, hit.start + start, hit.start + end) for start, end in spans]
+        return Evidence(shown, count_tokens(shown), tuple(origin) if hit.start < hit.end else ())
 
 
-def _mean(tokens: Sequence[tuple[int, int, float]], start: int, end: int) -> float:
-    """Of the tokens of a word; a word of which the model knows nothing is dropped first."""
-    own = [keep for first, last, keep in tokens if first < end and last > start]
-    return sum(own) / len(own) if own else 0.0
+def _words(places: Sequence[Place], reading: Reading) -> list[tuple[Place, float]]:
+    """The words of a text with their probabilities. One of which the model knows nothing is dropped first."""
+    starts, ends, keep = np.reshape(reading.tokens, (-1, 3)).T
+    keep = settled(keep.astype(np.float32))
+    found = []
+    for place in places:
+        first, last = np.searchsorted(ends, place.start, side="right"), np.searchsorted(starts, place.end)
+        found.append((place, float(keep[first:last].mean(dtype=np.float64)) if first < last else 0.0))
+    return found

@@ -7,7 +7,7 @@ model is the bundled one, or what `vitalfew train oreo` wrote. Of `copier` (task
 the hits, and the origin of a text is known, except of its titles.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -24,7 +24,7 @@ from tasks.models.decoding import Drawn, greedy
 from tasks.models.device import InBatches, require_device
 from tasks.models.loading import loading
 from tasks.models.policies import Shape, kind_of, policy_files, read_policy
-from tasks.models.policy import Policy, Source
+from tasks.models.policy import Policy, Source, Written
 from tasks.models.presets import source_of
 from tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, Writing, no_tick
 from tasks.splitters.tokens import count_tokens, first
@@ -55,7 +55,7 @@ class Oreo(InBatches):
         min_new_tokens: int = Field(0, ge=0, description="Words of a text, or tokens, before it may end.")
         max_new_tokens: int = Field(300, ge=1, description="Words of a text, or tokens, at most.")
 
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"  # since 3, a budget cuts the origin too
     cpu_tokens: ClassVar[int] = 4096
     needs_vectors = False
     needs_sentences = False
@@ -127,8 +127,20 @@ class Oreo(InBatches):
         text = first(written.text, self.options.max_words, self.options.max_tokens)
         if not text:
             return []
-        spans = [span for run in written.runs if (span := self._span(run, hits[run.chunk]))]
+        runs = self._shown(written, hits, len(text))
+        spans = [span for run in runs if (span := self._span(run, hits[run.chunk]))]
         return [Evidence(text, count_tokens(text), tuple(spans))]
+
+    def _shown(self, written: Written, hits: Sequence[Hit], length: int) -> Iterator[Run]:
+        """The parts of the text as far as its first characters, which a budget left, show them."""
+        at = 0
+        for run in written.runs:
+            hit = hits[run.chunk]
+            part = (hit.label(self.options) + hit.text)[run.start : run.end]
+            at = written.text.index(part, at)
+            if at < length:
+                yield Run(run.chunk, run.start, run.start + min(len(part), length - at))
+            at += len(part)
 
     def _span(self, run: Run, hit: Hit) -> tuple[int, int, int] | None:
         """Where a part of a hit, as it was read, lies in its passage; None of a title and of a hit without a place."""

@@ -24,7 +24,7 @@ class Recomp(Seq2SeqRefiner):
     example: ClassVar[tuple[str, ...]] = ("refine.model=recomp-nq",)
 
     name: ClassVar[str] = "recomp"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     presets: ClassVar[Mapping[str, str]] = {
         "recomp-nq": "fangyuan/nq_abstractive_compressor",
         "recomp-tqa": "fangyuan/tqa_abstractive_compressor",

@@ -1,13 +1,17 @@
 """`selective_context`: what a language model could have guessed of the hits is dropped (Selective-Context).
 
 Li et al., 2023 (arXiv 2310.06201, section 3): a causal model gives every token its self-information, −ln of its
-probability after what stands before it in its hit. That of a lexical unit, a sentence, a phrase or a word, is the sum
-over its tokens (equation 5). Units below a percentile of all units of the question's hits are dropped, and the others
-stand in their order. Where a budget does not take all of them, those with the most self-information are taken.
+probability after what stands before it in its hit. Units, which are sentences, phrases or words, have the mean of their
+tokens', and those below a percentile of all units of the question's hits are dropped; the others stand in their order.
+With a budget and no percentile, the units with the most self-information fill it.
 
-Deviations: phrases are found by spelling, without a parser: one ends at a punctuation mark, and before a function word
-that follows another kind of word; sentences are the index's. A title is read before its hit, and stays whole where
-refine.text and refine.titles show it. What a model rewrote has no place in its passage, and is one unit.
+As the authors' package has it, the mean is taken, where equation 5 has the sum; sums would favour long units.
+
+Deviations: a hit is read as a whole, its title first, as equation 1 has it; the package reads each sentence by itself,
+which comes to the same where the hits are sentences. Phrases are found by spelling, without a parser: one ends at a
+punctuation mark, and before a function word that follows another kind of word. The package's smallest unit is a token,
+ours a word. Sentences are the index's. A title stays whole where refine.text and refine.titles show it. What a model
+rewrote has no place in its passage, and is one unit.
 """
 
 import re
@@ -22,7 +26,7 @@ from pydantic import ConfigDict, Field
 from configs.evaluation import RefineConfig
 from configs.options import CausalModel
 from tasks.encoders import titles
-from tasks.models.surprise import Surprise
+from tasks.models.surprise import Surprise, Told
 from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
 from tasks.refiners.model import ModelRefiner
 from tasks.refiners.progress import Counted
@@ -36,6 +40,8 @@ when where whether which while who whom whose why will with without would yet yo
 """
 FUNCTION_WORDS = frozenset(_ENGLISH.split())
 _WORD = re.compile(r"\S+\s*")
+NATURAL = 50.0
+"""The percentile where neither it nor a budget is named."""
 
 
 class SelectiveContext(ModelRefiner[Surprise]):
@@ -45,12 +51,16 @@ class SelectiveContext(ModelRefiner[Surprise]):
         model_config = ConfigDict(extra="forbid")
 
         unit: Literal["word", "phrase", "sentence"] = Field("phrase", description="What is kept or dropped as a whole.")
-        percentile: float = Field(
-            50.0, ge=0, le=100, description="Units with less self-information than this percentile has are dropped."
+        percentile: float | None = Field(
+            None,
+            ge=0,
+            le=100,
+            description="Units with less self-information than this percentile has are dropped. Default: 50; with "
+            "max_words or max_tokens none, and the units with the most self-information fill these.",
         )
 
     example: ClassVar[tuple[str, ...]] = ("refine.model=smollm2", "refine.percentile=80")
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     options: Options
 
     def __init__(self, options: Options) -> None:
@@ -67,14 +77,15 @@ class SelectiveContext(ModelRefiner[Surprise]):
     ) -> Refined:
         count = Counted(tick)
         read = [own[: self.options.top_k] for own in hits]
-        distinct = [*dict.fromkeys((hit.title, hit.text) for own in read for hit in own)]
-        information = dict(zip(distinct, self._information(distinct, count), strict=True))
+        texts = {hit: titles.lead(hit.title) + hit.text for own in read for hit in own}
+        distinct = [*dict.fromkeys(texts.values())]
+        told = dict(zip(distinct, self.model.read([("", text) for text in distinct], count), strict=True))
         made = []
         notes = {"units": 0, "kept": 0}
         for own in read:
             units = [unit for number, hit in enumerate(own) for unit in self._units(hit, number)]
-            scores = [_sum(information[own[unit.hit].title, own[unit.hit].text], own[unit.hit], unit) for unit in units]
-            least = np.percentile(scores, self.options.percentile) if scores else 0.0
+            scores = [_mean(told[texts[own[unit.hit]]], own[unit.hit], unit) for unit in units]
+            least = np.percentile(scores, self._percentile) if scores else 0.0
             passing = [(score, unit) for score, unit in zip(scores, units, strict=True) if score >= least]
             passing.sort(key=itemgetter(0), reverse=True)
             made.append(contexts(own, [unit for _, unit in passing], self.options))
@@ -83,31 +94,22 @@ class SelectiveContext(ModelRefiner[Surprise]):
             tick(1, 0)
         return Refined(made, count.tokens, notes)
 
-    def _information(self, texts: Sequence[tuple[str, str]], count: Counted) -> list[list[tuple[int, float]]]:
-        """For every title and text, the tokens of the text: where the last character of each stands in it, and its
-        self-information. What is too long for the model is read in parts, each after what stands before it."""
-        leads = [titles.lead(title) for title, _ in texts]
-        encoded = self.model.places([lead + text for lead, (_, text) in zip(leads, texts, strict=True)])
-        size = max(1, self.model.limit // 2)
-        parts = [(text, at) for text, (ids, _) in enumerate(encoded) for at in range(0, len(ids), size)]
-        rows = [(encoded[text][0][:at], encoded[text][0][at : at + size]) for text, at in parts]
-        found: list[list[tuple[int, float]]] = [[] for _ in texts]
-        for (text, at), surprise in zip(parts, self.model.of(rows, count), strict=True):
-            ends = encoded[text][1][at : at + size]
-            found[text] += [
-                (end - 1 - len(leads[text]), value) for end, value in zip(ends, surprise.tolist(), strict=True)
-            ]
-        return found
+    @property
+    def _percentile(self) -> float:
+        if self.options.percentile is not None:
+            return self.options.percentile
+        return 0.0 if self.options.has_budget else NATURAL
 
     def _units(self, hit: Hit, number: int) -> list[Sentence]:
         """A hit's units in their order, without a gap: white space belongs to the unit before it."""
         if self.options.unit == "sentence" or hit.start == hit.end:
-            return sentences(hit, number)
+            return [unit for unit in sentences(hit, number) if unit.text.strip()]
         words = [*_WORD.finditer(hit.text)]
         starts = [0, *(word.start() for before, word in pairwise(words) if self._parts(before[0], word[0]))]
         return [
             Sentence(number, (hit.start + start, hit.start + end), hit.text[start:end])
             for start, end in pairwise([*starts, len(hit.text)])
+            if words
         ]
 
     def _parts(self, before: str, word: str) -> bool:
@@ -118,7 +120,10 @@ class SelectiveContext(ModelRefiner[Surprise]):
         return word.lower() in FUNCTION_WORDS and before.lower() not in FUNCTION_WORDS
 
 
-def _sum(information: Sequence[tuple[int, float]], hit: Hit, unit: Sentence) -> float:
-    """The self-information of a unit; `information`: of its hit's tokens."""
+def _mean(told: Told, hit: Hit, unit: Sentence) -> float:
+    """The self-information of a unit: the mean over the tokens that end in it. `told`: of the hit's title and text."""
+    ends, surprise = told
     start, end = (place - hit.start for place in unit.span) if unit.span[0] < unit.span[1] else (0, len(hit.text))
-    return sum(value for place, value in information if start <= place < end)
+    lead = len(titles.lead(hit.title))
+    own = surprise[slice(*np.searchsorted(ends, (lead + start, lead + end), side="right"))]
+    return float(own.mean(dtype=np.float64)) if own.size else 0.0

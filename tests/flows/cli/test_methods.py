@@ -2,10 +2,12 @@
 
 import shlex
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from huggingface_hub import constants
 from rich.text import Text
 from typer.main import get_command
 from typer.testing import CliRunner
@@ -116,3 +118,20 @@ def test_an_experiment_beside_the_store_is_known_by_its_name(tmp_path: Path) -> 
     asked = ["evaluate", "ours/keywords", "--index", "none", "--store", str(tmp_path / "store")]
     told = CliRunner().invoke(app, asked, env={"COLUMNS": "400"})
     assert "no index 'none'" in told.output
+
+
+def test_a_method_without_its_model_says_what_gets_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    listed = shown("methods")
+    lines = [" ".join(line.split()) for line in listed.splitlines()]
+    missing = {before.split()[1]: line for before, line in pairwise(lines) if line.startswith("needs a model")}
+    assert "hf download naver/provence-reranker-debertav3-v1" in missing["provence"]
+    assert "hf download cwyoon99/CompAct-7b" in missing["compact"]
+    # These run with what every installation has.
+    assert not missing.keys() & {"cut", "dslr", "crag", "cxmi", "oreo", "recomp_extractive", "reader", "minilm"}
+    snapshot = tmp_path / "models--cwyoon99--CompAct-7b" / "snapshots" / "0123"
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text("{}")
+    assert "refine.model=compact-7b" in shown("methods", "compact")
+    assert "here" in shown("methods", "compact").partition("compact-7b")[2]
+    assert "hf download cwyoon99" not in shown("methods")

@@ -13,7 +13,9 @@ from tasks.encoders.transformer import TransformerEncoder
 from tasks.models import provence, smollm2
 from tasks.models.adapters import Adapter
 from tasks.models.presets import Preset, presets, source_of
+from tasks.refiners.compact import Compact
 from tasks.refiners.recomp import Recomp
+from tasks.refiners.refiner_7b import Refiner7B
 from tasks.registry import METHODS, resolve
 from tasks.splitters.propositions import Propositions
 
@@ -29,8 +31,9 @@ def test_the_list_has_what_the_methods_look_for() -> None:
         assert issubclass(encoder, TransformerEncoder)
         hub = tuple(filter(None, (encoder.preset.model, encoder.preset.question_model)))
         assert listed("encoder")[name].hub == hub
-    rewriters = {**Recomp.presets, **Propositions.presets}
+    rewriters = {**Recomp.presets, **Propositions.presets, **Compact.presets}
     assert {name: preset.source for name, preset in listed("rewriter").items()} == rewriters
+    assert {name: source_of("language model", name) for name in Refiner7B.presets} == Refiner7B.presets
     assert listed("pruner")["provence"].source == provence.PUBLISHED
     assert EncodeConfig().encoder in listed("encoder")
 

@@ -1,18 +1,24 @@
-"""The refiner `selective_context` on a tiny model: units, the percentile, order, origins, and parts of a long text."""
+"""The refiner `selective_context` on a tiny model: units, the percentile, budgets, order, origins, and faulty input."""
 
+from itertools import pairwise
 from math import ceil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from configs.options import Batching
-from tasks.models.surprise import Surprise
+from configs.evaluation import RefineConfig
+from configs.loading import ConfigError
+from tasks.models.readings import Memory, remembering
 from tasks.refiners.base import Hit, Refined
 from tasks.refiners.selective_context import SelectiveContext
+from tasks.registry import make
 from tests.support import tiny_models
 
 TEXTS = [
@@ -44,18 +50,21 @@ def refined(model: Path, hits: list[Hit], **chosen: Any) -> Refined:
     ],
 )
 def test_units_are_of_the_text_and_have_its_information(llama: Path, unit: str, shown: list[str]) -> None:
-    """Kept one by one, by a budget of the least that shows the best, the units come in the order of their sums."""
-    model = Surprise(str(llama), Batching(**COMPUTING), "refine")
-    [(ids, ends)] = model.places([f"Ouse: {TEXTS[0]}"])
-    [surprise] = model.of([((), ids)], lambda tokens: None)
-    places = [TEXTS[0].index(text) for text in shown]
-    spans = [(place, place + len(text)) for place, text in zip(places, shown, strict=True)]
-    spans[0:1] = [(0, len(shown[0]))]
-    sums = [
-        sum(float(s) for end, s in zip(ends, surprise, strict=True) if start <= end - 1 - len("Ouse: ") < stop)
-        for start, stop in spans
+    """Equations 1 to 4, worked with transformers alone: −ln p of every token after all before it, a unit their mean."""
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(llama).eval(), AutoTokenizer.from_pretrained(llama)
+    row = tokenizer(f"Ouse: {TEXTS[0]}", add_special_tokens=False, return_offsets_mapping=True)
+    ids = [tokenizer.bos_token_id, *row["input_ids"]]
+    with torch.inference_mode():
+        probable = model(torch.tensor([ids])).logits[0].softmax(-1)
+    information = [-float(probable[place, token].log()) for place, token in enumerate(ids[1:])]
+    starts = [0]
+    for before, text in pairwise(shown):
+        starts.append(TEXTS[0].index(text, starts[-1] + len(before)))
+    means = [
+        np.mean([i for (_, end), i in zip(row["offset_mapping"], information, strict=True) if start < end - 6 <= stop])
+        for start, stop in zip(starts, [*starts[1:], len(TEXTS[0])], strict=True)
     ]
-    best = shown[int(np.argmax(sums))]
+    best = shown[int(np.argmax(means))]
     made = refined(llama, HITS[:1], unit=unit, percentile=100)
     assert [context.text for context in made.contexts[0]] == [best]
     (origin,) = made.contexts[0][0].origin
@@ -100,3 +109,58 @@ def test_what_is_shown_and_what_is_read(llama: Path) -> None:
     assert [(context.text, context.origin) for context in made.contexts[0]] == [(rewritten.text, ())]
     assert made.notes["units"] == 1
     assert refined(llama, []).contexts == [[]]
+
+
+def test_the_percentile_is_50_and_with_a_budget_none(llama: Path) -> None:
+    assert refined(llama, HITS).contexts == refined(llama, HITS, percentile=50).contexts
+    budget = {"unit": "word", "max_words": 12}
+    filled = refined(llama, HITS, **budget).contexts[0]
+    assert sum(len(context.text.split()) for context in filled) == 12
+    assert filled == refined(llama, HITS, percentile=0, **budget).contexts[0]
+    fewer = refined(llama, HITS, percentile=90, **budget).contexts[0]
+    assert sum(len(context.text.split()) for context in fewer) < 12
+
+
+@pytest.mark.parametrize("unit", ["word", "phrase", "sentence"])
+def test_a_budget_of_one_word_is_one_of_the_best_unit(llama: Path, unit: str) -> None:
+    [[context]] = refined(llama, HITS, unit=unit, max_words=1).contexts
+    [[best]] = refined(llama, HITS, unit=unit, percentile=100).contexts
+    assert context.text == best.text.split()[0]
+
+
+@pytest.mark.parametrize("percentile", [-1, 101])
+def test_a_percentile_out_of_bounds_is_refused(percentile: float) -> None:
+    with pytest.raises(ConfigError, match=r"percentile.*(greater than or equal to 0|less than or equal to 100)"):
+        make(RefineConfig(refiner="selective_context", model="x", percentile=percentile), "refine")
+
+
+@pytest.mark.parametrize("unit", ["word", "phrase", "sentence"])
+def test_blanks_are_no_unit_and_marks_are(llama: Path, unit: str) -> None:
+    texts = ["  \n ", "… — §", "\n A mill. "]
+    made = refined(llama, [Hit("", text, n, 0, len(text)) for n, text in enumerate(texts)], unit=unit, percentile=0)
+    assert [context.text for context in made.contexts[0]] == ["… — §", "A mill."]
+
+
+def test_what_is_no_number_counts_as_0(llama: Path, tmp_path: Path) -> None:
+    broken = tiny_models.llama(tmp_path / "broken")
+    weights = load_file(broken / "model.safetensors")
+    weights["model.norm.weight"] = torch.full_like(weights["model.norm.weight"], torch.nan)
+    save_file(weights, broken / "model.safetensors", {"format": "pt"})
+    made = refined(broken, HITS)
+    assert [context.text for context in made.contexts[0]] == TEXTS  # all units are equal
+
+
+def test_a_question_has_its_contexts_whatever_the_others_are(llama: Path) -> None:
+    options = SelectiveContext.Options(refiner="selective_context", model=str(llama), max_words=9, **COMPUTING)
+    refiner = SelectiveContext(options)
+    long = Hit("", " ".join(TEXTS * 5), 5, 0, len(" ".join(TEXTS * 5)))
+    questions = [HITS[:1], [long], HITS, []]
+    together = refiner.refine(["?"] * 4, questions).contexts
+    assert together == [refiner.refine(["?"], [hits]).contexts[0] for hits in questions]
+    assert together == refiner.refine(["?"] * 4, questions[::-1]).contexts[::-1]
+
+
+def test_a_hit_is_read_once_for_every_budget(llama: Path) -> None:
+    with remembering(Memory()):
+        first = refined(llama, HITS)
+        assert (first.tokens > 0, refined(llama, HITS, max_words=5).tokens) == (True, 0)

@@ -1,23 +1,18 @@
-"""Sparse RAG's rivals `relevance`, `gold` and `llmlingua`: what they keep, in which order, of how many tokens."""
+"""Sparse RAG's rivals `relevance` and `gold`: what they keep, in which order; and with `llmlingua` in an evaluation."""
 
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import AutoTokenizer, LlamaForCausalLM, T5ForSequenceClassification
+from transformers import AutoTokenizer, T5ForSequenceClassification
 
-from configs.loading import ConfigError
 from configs.options import Batching
-from tasks.models.engines.base import EngineUnavailable
 from tasks.models.evaluator import cross_encoder
-from tasks.models.surprise import Surprise
-from tasks.refiners.base import Hit, Refined
+from tasks.refiners.base import Hit
 from tasks.refiners.gold import Gold
-from tasks.refiners.llmlingua import LLMLingua
 from tasks.refiners.relevance import Relevance
 from tests.support import tiny_models
 from tests.support.evaluating import run
@@ -105,88 +100,6 @@ def test_gold_hits_alone_are_kept(hits: list[Hit], chosen: dict[str, Any], kept:
     assert made.notes["without_gold"] == (not any(hit.is_gold for hit in hits))
 
 
-# --- LLMLingua
-
-
-def compressed(model: Path, hits: list[list[Hit]], **chosen: Any) -> tuple[list[list[str]], Refined]:
-    options = LLMLingua.Options(refiner="llmlingua", model=str(model), **COMPUTING, **chosen)
-    ticks: list[tuple[int, int]] = []
-    made = LLMLingua(options).refine(["?"] * len(hits), hits, None, lambda *done: ticks.append(done))
-    assert (sum(count for count, _ in ticks), sum(tokens for _, tokens in ticks)) == (len(hits), made.tokens)
-    return [[context.text for context in own] for own in made.contexts], made
-
-
-@settings(deadline=None, max_examples=8)
-@given(
-    st.lists(
-        st.tuples(st.lists(st.integers(2, 399), max_size=5), st.lists(st.integers(2, 399), min_size=1, max_size=9))
-    ),
-    st.integers(30, 200),
-)
-def test_surprise_is_that_of_the_row_alone(llama: Path, rows: list[tuple[list[int], list[int]]], size: int) -> None:
-    model = LlamaForCausalLM.from_pretrained(llama, dtype=torch.float32).eval()
-    found = Surprise(str(llama), Batching(**COMPUTING, batch_tokens=size), "refine").of(rows, lambda tokens: None)
-    assert [len(each) for each in found] == [len(ids) for _, ids in rows]
-    for (before, ids), each in zip(rows, found, strict=True):
-        with torch.inference_mode():
-            logits = model(torch.tensor([[1, *before, *ids]])).logits[0].log_softmax(-1)
-        due = [-float(logits[len(before) + place, token]) for place, token in enumerate(ids)]
-        np.testing.assert_allclose(each, due, atol=1e-4)
-
-
-@settings(deadline=None, max_examples=6)
-@given(
-    st.lists(st.lists(st.sampled_from(HITS), max_size=4, unique=True), min_size=1, max_size=3),
-    st.sampled_from([0.1, 0.5, 0.8]),
-    st.sampled_from([1.0, 2.0]),
-    st.sampled_from([4, 100]),
-)
-def test_the_share_of_tokens_is_left_in_their_order(
-    llama: Path, hits: list[list[Hit]], rate: float, coarse: float, segment: int
-) -> None:
-    texts, made = compressed(llama, hits, rate=rate, coarse=coarse, segment=segment)
-    assert abs(made.notes["left"] - rate * made.notes["tokens"]) <= len(hits)
-    for own, of_question in zip(hits, texts, strict=True):
-        whole = [hit.text for hit in own]
-        for text in of_question:  # what is left of one hit, its characters in their order
-            assert any(_is_left_of(text, each) for each in whole)
-    alone = [compressed(llama, [own], rate=rate, coarse=coarse, segment=segment)[0][0] for own in hits]
-    assert texts == alone
-
-
-def test_all_tokens_are_left_at_rate_one(llama: Path) -> None:
-    texts, made = compressed(llama, [HITS, []], rate=1.0)
-    assert texts == [TEXTS, []]
-    assert made.contexts[0][0].origin == ()
-    assert compressed(llama, [HITS], rate=1.0, max_words=3, text="titled")[0] == [["Ouse: The river"]]
-    assert compressed(llama, [HITS], rate=1.0, top_k=2)[0] == [TEXTS[:2]]
-
-
-def test_hits_of_high_perplexity_come_first(llama: Path) -> None:
-    """Of two hits, with a budget for one, the less likely is kept."""
-    tokenizer = AutoTokenizer.from_pretrained(llama)
-    model = Surprise(str(llama), Batching(**COMPUTING), "refine")
-    pair = [HITS[0], HITS[3]]
-    rows: list[Any] = [((), tokenizer(f"{hit.text}\n", add_special_tokens=False).input_ids) for hit in pair]
-    means = [float(each.mean()) for each in model.of(rows, lambda tokens: None)]
-    texts, _ = compressed(llama, [pair], rate=0.2, coarse=1.0)
-    assert [[_is_left_of(text, hit.text) for hit in pair].index(True) for text in texts[0]] == [int(np.argmax(means))]
-
-
-def test_a_text_longer_than_the_model_is_read_in_parts(llama: Path) -> None:
-    long = " ".join(TEXTS * 10)
-    texts, made = compressed(llama, [[Hit("", long, 5, 0, len(long))]], rate=0.5, segment=1000)
-    assert made.notes["tokens"] > 256
-    assert _is_left_of(texts[0][0], long)
-
-
-def test_what_is_missing_is_named(evaluator: Path) -> None:
-    with pytest.raises(ConfigError, match=r"which model\? --set refine\.model=NAME"):
-        LLMLingua(LLMLingua.Options(refiner="llmlingua"))
-    with pytest.raises(EngineUnavailable, match=r"is an encoder-decoder.*--set refine\.model=NAME"):
-        LLMLingua(LLMLingua.Options(refiner="llmlingua", model=str(evaluator)))
-
-
 # --- In an evaluation
 
 
@@ -210,9 +123,3 @@ def test_all_of_them_in_an_evaluation(tmp_path: Path, llama: Path, evaluator: Pa
         f"JOIN asked USING (question_id) WHERE evidence.fingerprint = '{gold}'",
     )
     assert rows == right > 0
-
-
-def _is_left_of(text: str, whole: str) -> bool:
-    """Whether its characters stand in the whole in this order (a token's blank before it may be lost)."""
-    left = iter(whole)
-    return all(character in left for character in text if not character.isspace())

@@ -1,0 +1,147 @@
+"""`compact`: a causal model reads the hits a few at a time, and keeps one summary until that answers the question.
+
+CompAct (Yoon et al. 2024, arXiv 2407.09014): a round reads the question, the summary so far with its evaluation, and
+the next five documents, and writes a new summary and what it still lacks, which ends in [COMPLETE] or [INCOMPLETE].
+[COMPLETE] ends the rounds, as does the sixth (refine.rounds), or the last of the hits. The summary of the last round is
+the context, without its evaluation. Rounds, documents, 500 new tokens, greedy choice: the authors' README and
+`scripts/run_prompt.sh` (github.com/dmis-lab/CompAct); their script itself allows 900 tokens.
+
+Deviations:
+- The instructions (FIRST, FURTHER, TASK) ask for what the authors' `create_prompt` asks for, in words of our own; the
+  parts of the input and the marks are named as there. The checkpoint was trained on the authors' words: compare before
+  its figures are quoted.
+- A document begins with its title and a colon where refine.text and refine.titles show titles; theirs always begin
+  with the title, without a colon. The chat template's <s> stands once before the input, in their script twice.
+- An output without its parts does not end in an error: what stands before "Evaluation:", or all of it, is the
+  summary, and the last mark, wherever it stands, says whether it is complete; without a mark it is not. A round that
+  writes no summary leaves the one before. Marks are no part of a summary, and its lines become one.
+- The documents of a round are cut at 4096 tokens of input (our choice; they were trained on 2500, mark and all).
+
+All questions of a round go to the engine together. Of `Refined.writings`, `cut` is of any round, `finish_reason` of the
+last. The published checkpoint was not available during development: tests use a tiny Llama.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pydantic import ConfigDict, Field
+
+from tasks.models.engines.base import Completion
+from tasks.refiners.base import Hit, Refined, Tick, Vectors, Writing, no_tick
+from tasks.refiners.causal import CausalRefiner
+
+FIRST = "1. From the source documents below, write a summary that helps to answer the question."
+FURTHER = (
+    "1. From the previous summary and the source documents below, write a new summary that helps to answer the "
+    "question. The evaluation of the previous summary says what was still missing: look for it."
+)
+TASK = (
+    "Use at most 200 words and names in the place of pronouns. Neither guess nor answer the question: the summary is "
+    "all that is asked for.\n\n2. Then evaluate that summary by itself, as if nothing else were known. Say what an "
+    "answer still lacks and end with [INCOMPLETE], or, where nothing is missing, say why and end with [COMPLETE]."
+)
+COMPLETE = "[COMPLETE]"
+_MARK = re.compile(r"\[(?:IN)?COMPLETE\]")
+_NAME = re.compile(r"(Summary|Evaluation):")
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a round wrote."""
+
+    summary: str = ""
+    evaluation: str = ""
+    complete: bool = False
+
+
+def parse(output: str) -> Round:
+    """Of every part the first that says something; a text before all names is a summary where none is named."""
+    lead, *rest = _NAME.split(output)
+    parts = [*zip(rest[::2], rest[1::2], strict=True), ("Summary", lead)]
+    plain = [(name, " ".join(_MARK.sub(" ", text).split())) for name, text in parts]
+    summary, evaluation = (
+        next((text for name, text in plain if name == due and text), "") for due in ("Summary", "Evaluation")
+    )
+    return Round(summary, evaluation, _MARK.findall(output)[-1:] == [COMPLETE])
+
+
+@dataclass(slots=True)
+class _Reading:
+    """A question on the way. `segments`: of its hits, not yet read; `rounds`: done."""
+
+    question: str
+    segments: list[str]
+    last: Round = Round()
+    rounds: int = 0
+    cut: bool = False
+    finish_reason: str = ""
+
+    def frame(self, documents: str) -> str:
+        """The model's input in this round."""
+        before = f"Previous summary: {self.last.summary}\n\nEvaluation of previous summary: {self.last.evaluation}\n\n"
+        return (
+            f"{FURTHER if self.rounds else FIRST} {TASK}\n\nQuestion: {self.question}\n\n"
+            f"{before if self.rounds else ''}Source documents: {documents}\n\nSummary:"
+        )
+
+    def take(self, completion: Completion, cut: bool) -> None:
+        written = parse(completion.text)
+        self.last = Round(written.summary or self.last.summary, written.evaluation, written.complete)
+        self.rounds += 1
+        self.cut |= cut
+        self.finish_reason = completion.finish_reason
+
+
+class Compact(CausalRefiner):
+    """A causal model summarises the hits segment by segment, until its summary answers the question (CompAct)."""
+
+    class Options(CausalRefiner.Options):
+        model_config = ConfigDict(extra="forbid")
+
+        segment: int = Field(5, ge=1, description="Hits that the model reads in a round.")
+        rounds: int = Field(6, ge=1, description="Rounds of a question, at most; further hits are not read.")
+
+    example: ClassVar[tuple[str, ...]] = ("refine.model=compact-7b",)
+    name: ClassVar[str] = "compact"
+    version: ClassVar[str] = "1"
+    presets: ClassVar[Mapping[str, str]] = {"compact-7b": "cwyoon99/CompAct-7b"}
+    max_new_tokens: ClassVar[int] = 500
+    max_input_tokens: ClassVar[int] = 4096
+    options: Options
+
+    def frame(self, question: str, documents: str) -> str:
+        """Of the first round."""
+        return _Reading(question, []).frame(documents)
+
+    def refine(
+        self,
+        questions: Sequence[str],
+        hits: Sequence[Sequence[Hit]],
+        vectors: Vectors | None = None,
+        tick: Tick = no_tick,
+    ) -> Refined:
+        readings = [_Reading(text, self._segments(own)) for text, own in zip(questions, hits, strict=True)]
+        due = [reading for reading in readings if reading.segments]
+        tick(len(readings) - len(due), 0)
+        tokens = 0
+        while due:
+            asked = [self.fitted(reading.segments.pop(0), reading.frame) for reading in due]
+            written = self.model.rewrite([text for text, _ in asked], lambda _, computed: tick(0, computed))
+            for reading, (_, cut), completion in zip(due, asked, written, strict=True):
+                reading.take(completion, cut)
+                tokens += completion.prompt_tokens + completion.completion_tokens
+            further = [reading for reading in due if reading.segments and not reading.last.complete]
+            tick(len(due) - len(further), 0)
+            due = further
+        notes = {
+            "rounds": sum(reading.rounds for reading in readings),
+            "complete": sum(reading.last.complete for reading in readings),
+        }
+        writings = [Writing(reading.cut, reading.finish_reason) for reading in readings]
+        return self.refined([reading.last.summary for reading in readings], writings, tokens, notes)
+
+    def _segments(self, hits: Sequence[Hit]) -> list[str]:
+        shown, size = self.shown(hits), self.options.segment
+        return ["\n".join(shown[at : at + size]) for at in range(0, len(shown), size)][: self.options.rounds]

@@ -1,0 +1,167 @@
+"""A refiner that drops hits, and then tokens of what is kept: what `llmlingua` and `longllmlingua` have in common."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Any, Literal
+
+from pydantic import Field
+
+from configs.evaluation import RefineConfig
+from configs.options import CausalModel
+from tasks.models.surprise import Surprise
+from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
+from tasks.refiners.cut import Cut
+from tasks.refiners.model import ModelRefiner
+from tasks.refiners.progress import Counted
+from tasks.refiners.tokens import Floats, Reading, Row, Rule, Text, compress, evidence, fill, joined, read_as, reading
+from tasks.splitters.tokens import count_tokens, count_words
+
+BETWEEN = "\n\n"
+"""Stands between two hits."""
+NATURAL = 0.5
+"""The share that is left where neither it nor a budget is named."""
+
+
+class Compressing(CausalModel, RefineConfig):
+    """Settings of compression at the level of tokens."""
+
+    rate: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="Share of the hits' tokens that is left. Default: 0.5; with max_words or max_tokens none, and "
+        "these are filled.",
+    )
+    coarse: float = Field(
+        2.0, ge=1, description="Whole hits are kept up to so many times the tokens to be left (the paper's k)."
+    )
+    segment: int = Field(200, ge=2, description="Tokens that are compressed at once.")
+    judge: Literal["next", "own"] = Field(
+        "next",
+        description="Whose surprise decides on a token: the next token's, as in the authors' package, or its own, as "
+        "in the paper.",
+    )
+    rest: Literal["compressed", "whole"] = Field(
+        "compressed", description="What is shorter than a segment at the end; the authors' package leaves it whole."
+    )
+
+    @property
+    def fills(self) -> bool:
+        """Whether a budget says how much is left."""
+        return self.rate is None and self.has_budget
+
+    def share(self, hits: Sequence[Hit]) -> float:
+        """Of the tokens of these hits, how much is to be left."""
+        if not self.fills:
+            return self.rate or NATURAL
+        shown = [hit.shown(self) for hit in hits]
+        allowed = ((self.max_words, sum(map(count_words, shown))), (self.max_tokens, sum(map(count_tokens, shown))))
+        return min(1.0, *(budget / max(1, count) for budget, count in allowed if budget is not None))
+
+
+class Compressor(ModelRefiner[Surprise]):
+    """A subclass says what hits and tokens are worth."""
+
+    reorders: bool = False
+    """Whether the hits of the highest rank come first."""
+    options: Any
+    cut: Cut
+
+    def __init__(self, options: Compressing) -> None:
+        """Raises ConfigError, EngineUnavailable."""
+        super().__init__(options, Surprise(options.model, options, "refine"))
+        self.cut = Cut(options)
+
+    @abstractmethod
+    def rank(
+        self, questions: Sequence[str], texts: Sequence[str], count: Counted
+    ) -> tuple[Sequence[Floats], Sequence[float]]:
+        """Of every hit's text, with its question beside it: what its tokens are worth, and its rank, the highest the
+        best."""
+
+    @abstractmethod
+    def worth(self, questions: Sequence[str], rows: Sequence[Row], count: Counted) -> Sequence[Floats]:
+        """What the tokens of every row are worth, with its question beside it."""
+
+    def shares(self, lengths: Sequence[int], aim: float) -> list[float]:
+        """Of the kept hits' tokens, that of the highest rank first, how much is to be left: `aim` together."""
+        return [min(1.0, aim / max(1, sum(lengths)))] * len(lengths)
+
+    def refine(
+        self,
+        questions: Sequence[str],
+        hits: Sequence[Sequence[Hit]],
+        vectors: Vectors | None = None,
+        tick: Tick = no_tick,
+    ) -> Refined:
+        # A hit of white space has nothing to leave.
+        read = [[hit for hit in own[: self.options.top_k] if hit.text.strip()] for own in hits]
+        count = Counted(tick)
+        if not any(read):
+            tick(len(questions), 0)
+            return Refined([[] for _ in questions], notes={"tokens": 0, "left": 0})
+        parts, ranks = self._read(questions, read, count)
+        chosen = [self._coarse(*of_question) for of_question in zip(read, parts, ranks, strict=True)]
+        texts = self._compressed(questions, parts, chosen, count)
+        kept = [[own[number] for number in numbers] for own, (numbers, _) in zip(read, chosen, strict=True)]
+        for own, text in zip(kept, texts, strict=True) if self.options.fills else ():
+            fill(own, text, self.options)
+        contexts = [evidence(own, text, self.cut) for own, text in zip(kept, texts, strict=True)]
+        tick(len(questions), 0)
+        notes = {
+            "tokens": sum(len(part.ids) for own in parts for part in own),
+            "left": sum(int(text.left.sum()) for text in texts),
+        }
+        return Refined(contexts, count.tokens, notes)
+
+    def _compressed(
+        self,
+        questions: Sequence[str],
+        parts: Sequence[Sequence[Reading]],
+        chosen: Sequence[tuple[list[int], list[float]]],
+        count: Counted,
+    ) -> list[Text]:
+        """Every question's tokens; `chosen`: the hits that are kept, and what is to be left of each."""
+        segment = min(self.options.segment, max(2, self.model.limit // 2))
+        whole, exact = self.options.rest == "whole", self.options.fills
+        rule = Rule(segment, int(self.options.judge == "next"), whole, exact)
+        [between] = self.model.encode([BETWEEN])
+        texts = [
+            joined([own[number] for number in kept], shares, between, rule)
+            for own, (kept, shares) in zip(parts, chosen, strict=True)
+        ]
+
+        def worth(numbers: Sequence[int], rows: Sequence[Row]) -> Sequence[Floats]:
+            return self.worth([questions[number] for number in numbers], rows, count)
+
+        compress(texts, rule, worth)
+        return texts
+
+    def _read(
+        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], count: Counted
+    ) -> tuple[list[list[Reading]], list[list[float]]]:
+        """Every question's hits as they are read, and their ranks."""
+        pairs = [(question, hit) for question, own in zip(questions, hits, strict=True) for hit in own]
+        texts = [read_as(hit) for _, hit in pairs]
+        worth, ranks = self.rank([question for question, _ in pairs], texts, count)
+        tokens = self.model.places(texts)
+        shows = self.options.shows_titles
+        parts = [reading(hit, own, values, shows) for (_, hit), own, values in zip(pairs, tokens, worth, strict=True)]
+        places = [slice(*ends) for ends in pairwise(accumulate(map(len, hits), initial=0))]
+        return [parts[place] for place in places], [[*ranks[place]] for place in places]
+
+    def _coarse(
+        self, hits: Sequence[Hit], parts: Sequence[Reading], ranks: Sequence[float]
+    ) -> tuple[list[int], list[float]]:
+        """The numbers of the hits that are kept, in their order, and what is to be left of each."""
+        lengths = [len(part.ids) for part in parts]
+        aim = self.options.share(hits) * sum(lengths)
+        kept: list[int] = []
+        for number in sorted(range(len(hits)), key=lambda number: -ranks[number]):
+            if sum(lengths[each] for each in kept) > self.options.coarse * aim:
+                break
+            kept.append(number)
+        shares = dict(zip(kept, self.shares([lengths[number] for number in kept], aim), strict=True))
+        order = kept if self.reorders else sorted(kept)
+        return order, [shares[number] for number in order]

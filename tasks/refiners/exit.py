@@ -1,0 +1,110 @@
+"""`exit`: a causal model is asked of every sentence, with its whole hit before it, whether it is of use (EXIT).
+
+Hwang et al., 2024 (arXiv 2412.12559): hits are cut into sentences. Gemma 2B with an adapter reads the question, the
+whole passage and one of its sentences, and is to say Yes or No. A sentence whose P(Yes) / (P(Yes) + P(No)), as the next
+token, is at least 0.5 is kept; those that are stand in their original order. The prompt is that of the paper's table 6,
+which the checkpoint was trained on, in the model's own chat template; a title stands on a line before its passage, as
+in the authors' code (github.com/ThisIsHwang/EXIT).
+
+Deviations: the sentences are the index's, not spaCy's, and the passage is the hit as refine.text has it (with
+refine.text=passage all of it). Precision is refine.precision, not 4 bits. A passage that is too long for the model
+loses its middle; a sentence that is too long counts as 0. The paper has no budget: where one is set, and no threshold,
+all sentences are candidates, and the best fill it. A question of which no sentence is kept is answered without
+contexts.
+
+Question and passage are read once for all sentences of the passage (tasks/models/verdict.py).
+
+The published checkpoint (refine.model=gemma-2b-it, refine.adapter=exit) was not available during development: tests use
+a tiny Gemma. Any causal model can be asked.
+"""
+
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import ClassVar
+
+from pydantic import ConfigDict, Field
+
+from configs.evaluation import RefineConfig
+from configs.options import Adapted
+from tasks.encoders.titles import MOST_CHARS
+from tasks.models.verdict import Prompt, Verdict
+from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
+from tasks.refiners.model import ModelRefiner
+from tasks.refiners.progress import Watched
+from tasks.refiners.sentences import Sentence, contexts, sentences
+
+QUESTION = "Query:\n{}\nFull context:\n"
+SENTENCE = '\nSentence:\n{}\nIs this sentence useful in answering the query? Answer only "Yes" or "No".'
+THRESHOLD = 0.5
+
+
+class Exit(ModelRefiner[Verdict]):
+    """A causal model that has read the whole hit says of each sentence whether it is of use; those are kept (EXIT)."""
+
+    class Options(Adapted, RefineConfig):
+        model_config = ConfigDict(extra="forbid")
+
+        threshold: float | None = Field(
+            None,
+            ge=0,
+            le=1,
+            description="Sentences of a lower score are dropped. Default: 0.5, or none where max_words or max_tokens "
+            "is set, which the best then fill.",
+        )
+        yes: str = Field("Yes", min_length=1, description="The answer for a sentence of use: one token of the model.")
+        no: str = Field("No", min_length=1, description="The answer for any other: one token of the model.")
+
+    example: ClassVar[tuple[str, ...]] = ("refine.model=smollm2",)
+    version: ClassVar[str] = "1"
+    needs_sentences = True
+    options: Options
+
+    def __init__(self, options: Options) -> None:
+        """Raises ConfigError, EngineUnavailable."""
+        super().__init__(options, Verdict(options, "refine", options.yes, options.no))
+
+    def refine(
+        self,
+        questions: Sequence[str],
+        hits: Sequence[Sequence[Hit]],
+        vectors: Vectors | None = None,
+        tick: Tick = no_tick,
+    ) -> Refined:
+        read = [own[: self.options.top_k] for own in hits]
+        cut = [
+            [each for number, hit in enumerate(own) for each in sentences(hit, number) if each.text.strip()]
+            for own in read
+        ]
+        prompts = [
+            [_prompt(question, own[each.hit], each.text) for each in of_own]
+            for question, own, of_own in zip(questions, read, cut, strict=True)
+        ]
+        distinct = [*dict.fromkeys(prompt for own in prompts for prompt in own)]
+        watched = Watched(tick, len(questions), len(distinct))
+        scores = dict(zip(distinct, self.model.read(distinct, watched), strict=True))
+        watched.finish()
+        kept = [
+            self._kept([(scores[prompt], each) for prompt, each in zip(asked, of_own, strict=True)])
+            for asked, of_own in zip(prompts, cut, strict=True)
+        ]
+        made = [contexts(own, of_own, self.options) for own, of_own in zip(read, kept, strict=True)]
+        notes = {"sentences": sum(map(len, cut)), "passed": sum(map(len, kept))}
+        return Refined(made, watched.tokens, notes | {"empty": sum(not each for each in made)})
+
+    def _kept(self, scored: Sequence[tuple[float, Sentence]]) -> list[Sentence]:
+        """Those that reach the threshold, the best first."""
+        passing = [pair for pair in scored if pair[0] >= self._threshold]
+        return [sentence for _, sentence in sorted(passing, key=itemgetter(0), reverse=True)]
+
+    @property
+    def _threshold(self) -> float:
+        options = self.options
+        if options.threshold is not None:
+            return options.threshold
+        return 0.0 if options.has_budget else THRESHOLD
+
+
+def _prompt(question: str, hit: Hit, sentence: str) -> Prompt:
+    title = hit.title[:MOST_CHARS].strip()
+    passage = f"{title}\n{hit.text.strip()}" if title else hit.text.strip()
+    return QUESTION.format(question), passage, SENTENCE.format(sentence.strip())

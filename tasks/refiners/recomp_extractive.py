@@ -1,0 +1,147 @@
+"""`recomp_extractive`: a dual encoder picks the sentences of the hits that are nearest to the question (RECOMP).
+
+RECOMP (Xu et al., 2023, arXiv 2310.04408, section 3.1): an encoder of Contriever's architecture, trained so that the
+sentences that help a language model to answer are near to the question, scores every sentence of the hits by the inner
+product of its vector, a mean over token states, with the question's. The best N are kept: 1 for Natural Questions and
+TriviaQA, 2 for HotpotQA. The presets' names are those of the authors' README (github.com/carriex/recomp), which score
+the sentences of the best 5 passages (refine.top_k=5).
+
+Deviations: the sentences are the index's, and one is encoded as the prompt shows it, with its passage's title where
+refine.text or refine.titles say so; how the authors' prepared files show titles is not published. What is kept stands
+in the order of the hits. A checkpoint's own files say where a text is cut, after 100 tokens for RECOMP's, which the
+authors' script reads to 512. The paper has no budget: where one is set, and no number of sentences, the best fill it.
+
+Without a model, the bundled all-MiniLM-L6-v2 scores, by the cosine. The published checkpoints were not available during
+development: tests use tiny models of their architecture.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import chain
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import numpy as np
+from pydantic import ConfigDict, Field
+
+from configs.evaluation import RefineConfig
+from configs.options import Batching
+from configs.section import NOT_IN_FINGERPRINT, ModelName
+from tasks.encoders.base import Encoded
+from tasks.encoders.transformer import TransformerEncoder
+from tasks.models.files import find_model, minilm_directory
+from tasks.models.presets import source_of
+from tasks.models.readings import Reading, Values, remembered, settled
+from tasks.models.recipe import Preset
+from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
+from tasks.refiners.model import ModelRefiner
+from tasks.refiners.progress import Counted
+from tasks.refiners.sentences import Sentence, contexts, sentences
+
+if TYPE_CHECKING:
+    from tasks.models.checkpoint import Checkpoint
+
+SETTING = "refine.model"
+
+
+class Compressor(TransformerEncoder):
+    """One encoder for questions and sentences: the inner product of its vectors, as it pools them."""
+
+    preset: ClassVar[Preset] = Preset(similarity="dot")
+    workers: int | None = None
+
+    def model_directory(self) -> Path:
+        name = self.options.model
+        return find_model(source_of("compressor", name), SETTING) if name else minilm_directory()
+
+    @cached_property
+    def checkpoint(self) -> "Checkpoint":
+        return self._checkpoint(self.model_directory(), SETTING)
+
+
+class RecompExtractive(ModelRefiner[Compressor]):
+    """The sentences of the hits whose vectors are nearest to the question's, by a dual encoder (RECOMP)."""
+
+    class Options(Batching, RefineConfig):
+        model_config = ConfigDict(extra="forbid")
+
+        model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
+            None,
+            description="An encoder of questions and sentences: recomp-extractive-nq, recomp-extractive-tqa, "
+            "recomp-extractive-hotpotqa, a Hugging Face name, or a directory; default: all-MiniLM-L6-v2.",
+        )
+        sentences: int | None = Field(
+            None,
+            ge=1,
+            description="Sentences that are kept. Default: 1, or where max_words or max_tokens is set all that it "
+            "takes.",
+        )
+
+    example: ClassVar[tuple[str, ...]] = ("refine.sentences=2",)
+    version: ClassVar[str] = "1"
+    role: ClassVar[str] = "encoder"
+    needs_sentences = True
+    options: Options
+
+    def __init__(self, options: Options) -> None:
+        """Raises FileNotFoundError, UnsupportedModel."""
+        computing = options.model_dump(include={"model", "device", "precision", "batch_tokens"})
+        super().__init__(options, Compressor(Compressor.Options(**computing)))
+        _ = self.model.checkpoint  # what is missing is told before anything is encoded
+
+    def refine(
+        self,
+        questions: Sequence[str],
+        hits: Sequence[Sequence[Hit]],
+        vectors: Vectors | None = None,
+        tick: Tick = no_tick,
+    ) -> Refined:
+        count = Counted(tick)
+        read = [own[: self.options.top_k] for own in hits]
+        cut = [
+            [each for number, hit in enumerate(own) for each in sentences(hit, number) if each.text.strip()]
+            for own in read
+        ]
+        shown = [
+            [own[each.hit].label(self.options) + each.text.strip() for each in of_own]
+            for own, of_own in zip(read, cut, strict=True)
+        ]
+        asked = [question for question, own in zip(questions, shown, strict=True) if own]
+        of_questions = _vectors(asked, "question", self.model, self.model.encode_questions, count)
+        of_sentences = _vectors([*chain(*shown)], "sentence", self.model, self.model.encode, count)
+        made, kept = [], 0
+        for question, own, of_own, texts in zip(questions, read, cut, shown, strict=True):
+            best = self._best(of_questions.get(question), [of_sentences[text] for text in texts], of_own)
+            made.append(contexts(own, best, self.options))
+            kept += len(best)
+            tick(1, 0)
+        notes = {"sentences": sum(map(len, cut)), "kept": kept, "empty": sum(not each for each in made)}
+        return Refined(made, count.tokens, notes)
+
+    def _best(self, question: Values | None, vectors: Sequence[Values], of_them: Sequence[Sentence]) -> list[Sentence]:
+        """The sentences that are kept, the nearest first."""
+        if question is None:
+            return []
+        scores = np.stack(vectors).astype(np.float64) @ question.astype(np.float64)
+        scores[[not vector.any() for vector in vectors]] = -np.inf  # the model gave no numbers for it
+        order = sorted(zip(scores.tolist(), of_them, strict=True), key=itemgetter(0), reverse=True)
+        natural = len(order) if self.options.has_budget else 1
+        return [sentence for _, sentence in order[: self.options.sentences or natural]]
+
+
+def _vectors(
+    texts: Sequence[str], kind: str, model: Compressor, encode: Callable[[Sequence[str]], Encoded], count: Counted
+) -> dict[str, Values]:
+    """The vector of every text, float32 (d,), computed once; zero where the model gives no numbers."""
+    distinct = [*dict.fromkeys(texts)]
+
+    def read(places: Sequence[int]) -> list[Reading]:
+        encoded = encode([distinct[place] for place in places])
+        count(encoded.tokens)
+        whole = np.where(np.isfinite(encoded.vectors).all(axis=1, keepdims=True), encoded.vectors, 0)
+        share, rest = divmod(encoded.tokens, len(places))  # an encoder tells the tokens of all texts together
+        return [Reading(settled(vector), share + (number < rest)) for number, vector in enumerate(whole)]
+
+    known = remembered({**model.identity(), "of": kind}, [(text,) for text in distinct], read)
+    return dict(zip(distinct, known, strict=True))

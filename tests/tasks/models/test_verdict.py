@@ -1,0 +1,148 @@
+"""One word against another as the next behind a prompt, on tiny models: what is read once, what is left out, what is
+remembered, and what is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from configs.loading import ConfigError
+from configs.options import Adapted
+from tasks.models.engines.base import EngineUnavailable
+from tasks.models.readings import Memory, remembering
+from tasks.models.verdict import Prompt, Verdict
+from tests.support import tiny_models
+
+WORDS = ("Yes", "No")
+START, BODY = "Where does it rise?\n", "The river rises in the hills. Its mill still stands."
+ENDS = ["\nThe river rises in the hills.", "\nIts mill still stands.", "\nWho founded it?"]
+PROMPTS: list[Prompt] = [(START, BODY, end) for end in ENDS]
+LONG = " ".join([BODY] * 30)
+
+
+@pytest.fixture(scope="module")
+def gemma(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_models.gemma(tmp_path_factory.mktemp("gemma"), tokens=WORDS)
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_models.llama(tmp_path_factory.mktemp("llama"), chat=False, tokens=WORDS)
+
+
+def verdict(model: Path | str, yes: str = "Yes", no: str = "No", **chosen: Any) -> Verdict:
+    options = Adapted(model=str(model), device="cpu", precision="fp32", **chosen)
+    return Verdict(options, "refine", yes, no)
+
+
+def read(model: Verdict, prompts: list[Prompt]) -> tuple[list[float], int]:
+    ticks: list[tuple[int, int]] = []
+    values = model.read(prompts, lambda *done: ticks.append(done))
+    return values, sum(tokens for _, tokens in ticks)
+
+
+def expected(directory: Path, model: Verdict) -> list[float]:
+    """By transformers alone, every prompt from its first token to its last."""
+    network: Any = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32)
+    tokenizer: Any = AutoTokenizer.from_pretrained(directory)
+    yes, no = tokenizer.convert_tokens_to_ids([*WORDS])
+    shares = []
+    for prompt in PROMPTS:
+        [ids] = model.engine.local.encode(["".join(prompt)])
+        with torch.inference_mode():
+            logits = network(torch.tensor([ids])).logits[0, -1]
+        shares.append(logits[[yes, no]].softmax(0)[0].item())
+    return shares
+
+
+@pytest.mark.parametrize("name", ["gemma", "llama"])
+def test_the_share_is_that_behind_the_whole_prompt(name: str, request: pytest.FixtureRequest) -> None:
+    directory = request.getfixturevalue(name)
+    model = verdict(directory)
+    values, _ = read(model, PROMPTS)
+    assert values == pytest.approx(expected(directory, model), abs=3e-4)
+    assert len({*values}) == len(ENDS)
+
+
+def test_an_adapter_is_merged_into_the_model(gemma: Path, tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    adapter = tiny_models.lora(tmp_path / "adapter", gemma)
+    model = verdict(gemma, adapter=str(adapter))
+    whole = tiny_models.merged(tmp_path / "merged", gemma, adapter)
+    assert model.read(PROMPTS) == pytest.approx(expected(whole, model), abs=1e-3)
+    assert model.read(PROMPTS) != verdict(gemma).read(PROMPTS)
+    assert model.identity() != verdict(gemma).identity()
+
+
+def test_what_a_group_has_in_common_is_read_once(gemma: Path) -> None:
+    model = verdict(gemma)
+    ids = model.engine.local.encode(["".join(prompt) for prompt in PROMPTS])
+    common = len(model.engine.local.encode([START + BODY])[0]) - 4  # without what the chat template ends with
+    _, tokens = read(model, PROMPTS)
+    assert tokens <= sum(map(len, ids)) - 2 * common
+
+
+def test_a_reading_depends_on_its_group_alone(llama: Path) -> None:
+    model = verdict(llama)
+    others: list[Prompt] = [("Who?\n", "The sea. " * number, "\nThe sea.") for number in (1, 5, 9)]
+    alone = model.read(PROMPTS)
+    assert model.read([*others, *PROMPTS])[3:] == alone
+    assert model.read([*reversed(PROMPTS), *others])[:3] == alone[::-1]
+    assert model.read([PROMPTS[1], PROMPTS[0], PROMPTS[1], PROMPTS[2]]) == [alone[1], alone[0], alone[1], alone[2]]
+    assert model.read([]) == []
+
+
+def test_of_a_body_that_is_too_long_the_middle_is_left_out(llama: Path) -> None:
+    model = verdict(llama)
+    values, tokens = read(model, [(START, f"The hills. {LONG} The sea.", end) for end in ENDS])
+    assert all(0 < value < 1 for value in values)
+    assert tokens <= 3 * 255
+    # What stands in the middle is no part of what is read.
+    other = [(START, f"The hills. {LONG} Founded? {LONG} The sea.", end) for end in ENDS]
+    assert model.read([(START, f"The hills. {LONG} 120 km! {LONG} The sea.", end) for end in ENDS]) == model.read(other)
+
+
+def test_an_end_that_is_too_long_counts_as_nothing(llama: Path) -> None:
+    model = verdict(llama)
+    values = model.read([*PROMPTS, (START, BODY, f"\n{LONG}")])
+    assert values == [*model.read(PROMPTS), 0.0]
+    assert read(model, [(START, BODY, f"\n{LONG}")]) == ([0.0], 0)
+
+
+def test_no_number_counts_as_nothing(llama: Path, tmp_path: Path) -> None:
+    faulty = tiny_models.llama(tmp_path / "faulty", chat=False, tokens=WORDS)
+    weights = load_file(faulty / "model.safetensors")
+    weights["model.norm.weight"][:] = torch.nan
+    save_file(weights, faulty / "model.safetensors", {"format": "pt"})
+    assert verdict(faulty).read(PROMPTS) == [0.0, 0.0, 0.0]
+
+
+def test_a_prompt_is_read_once(llama: Path) -> None:
+    with remembering(Memory()) as memory:
+        first, tokens = read(verdict(llama), PROMPTS[:2])
+        again, more = read(verdict(llama), PROMPTS)
+    assert again[:2] == first
+    assert tokens > 0
+    assert sum(reading.tokens for reading in memory.new.values()) == tokens + more
+    with remembering(Memory(lambda keys: memory.new)):
+        assert read(verdict(llama), PROMPTS) == (again, 0)
+        assert read(verdict(llama, yes="No", no="Yes"), PROMPTS)[1] > 0
+
+
+def test_what_cannot_be_asked_is_refused(llama: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no='Never' is \d tokens"):
+        verdict(llama, no="Never")
+    with pytest.raises(ConfigError, match="give two words"):
+        verdict(llama, no="Yes")
+    with pytest.raises(EngineUnavailable, match=r"encoder-decoder.*--set refine\.model=NAME"):
+        verdict(tiny_models.t5_generator(tmp_path / "t5"))
+    with pytest.raises(EngineUnavailable, match=r"google/gemma-2b-it is not on this machine.*refine\.model"):
+        verdict("gemma-2b-it")
+    with pytest.raises(ConfigError, match=r"which model\? --set refine\.model=NAME"):
+        Verdict(Adapted(), "refine", *WORDS)
+    pytest.importorskip("peft")
+    with pytest.raises(EngineUnavailable, match=r"doubleyyh/exit-gemma-2b is not on this machine.*refine\.adapter"):
+        verdict(llama, adapter="exit")
