@@ -79,7 +79,7 @@ class BertTrainer(NetworkTrainer[Sequence[RowT]], Generic[ModelT, RowT]):
         torch.manual_seed(options.seed)
         self.model: ModelT = self.network().to(self.device)
         self.padding, self.mask = special(self.tokenizer, "[PAD]"), special(self.tokenizer, "[MASK]")
-        self.updates = Updates(self.model.trained(), options.learning_rate)
+        self.updates = Updates(self.model.learning(), options.learning_rate)
 
     def check(self) -> None:
         """Raise ConfigError if this split is unfit."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -21,19 +21,17 @@ from pydantic import ConfigDict, Field
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from configs.loading import ConfigError
 from configs.section import ModelName
 from tasks.critics.base import Judgement, no_tick
 from tasks.critics.calibration import Calibration, Line
 from tasks.critics.embedded import Embedded
-from tasks.generators.reader import Reader
 from tasks.metrics.answers import RIGHT
 from tasks.models.critic_model import CriticModel
-from tasks.models.tuned import SETTINGS, read_tokenizer
+from tasks.models.tuned import SETTINGS
 from tasks.models.windows import Batch
 from tasks.trainers.base import Finished, Tick
-from tasks.trainers.bert import DROPOUT, BertTrainer, WindowOptions
-from tasks.trainers.card import HELD_OUT, again_section, card_files, data_section
+from tasks.trainers.bert import WindowOptions
+from tasks.trainers.card import again_section, card_files, data_section
 from tasks.trainers.critic_card import (
     CANDIDATES,
     Fronts,
@@ -53,6 +51,7 @@ from tasks.trainers.discrimination import (
     columns,
     discrimination,
 )
+from tasks.trainers.from_reader import FromReader
 from tasks.trainers.judgements import JudgementSampler, LabelledCandidate, Lesson, lessons
 from tasks.trainers.quality import sample
 from tasks.trainers.spans import span_loss
@@ -63,7 +62,7 @@ CARD_QUESTIONS, CARD_RELEVANT = 300, 1000
 """Questions asked for the card, and those of which the relevant contexts alone are, for ISSUP."""
 
 
-class CriticTrainer(BertTrainer[CriticModel, Lesson]):
+class CriticTrainer(FromReader[CriticModel, Lesson]):
     """The embedded critic: is a context relevant, does it support the reader's answer, is that right?"""
 
     class Options(WindowOptions):
@@ -86,6 +85,7 @@ class CriticTrainer(BertTrainer[CriticModel, Lesson]):
         )
 
     use: ClassVar[str] = "critique.model"
+    called: ClassVar[str] = "the critic"
     version: ClassVar[str] = "2"
     headings: ClassVar[dict[str, str]] = {
         "unit": "contexts",
@@ -95,35 +95,9 @@ class CriticTrainer(BertTrainer[CriticModel, Lesson]):
         "ece": "ECE",
     }
 
-    def __init__(self, options: Options) -> None:
-        super().__init__(options)
-        self.reader = Reader(Reader.Options(model=options.reader, device=options.device, precision=options.precision))
-        self.base = self.reader.weights.name
-
-    def begins_from(self) -> dict[str, Any]:
-        return self.reader.weights.digests()
-
-    def _unseen(self) -> list[str]:
-        """Titles of the articles that the reader was not trained on, by its own list."""
-        file = self.reader.directory / HELD_OUT
-        return file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-
-    def check(self) -> None:
-        """Raises ConfigError if the reader may have learnt from an article that the critic holds out."""
-        if seen := sorted(set(self.split.held_out) - set(self._unseen())):
-            raise ConfigError(
-                f"the reader in {self.reader.directory} may have learnt from {seen[0]!r}, which the critic holds out: "
-                f"its {HELD_OUT} has no such title. Train a reader on the same data, with the same held_out and seed, "
-                "and name it with --set reader=DIR"
-            )
-
     def network(self) -> CriticModel:
-        weights = self.reader.weights
-        self.tokenizer = read_tokenizer(weights.base)
-        begin = weights.tensors()
-        model = CriticModel(weights.base, self.dtype, DROPOUT)
-        model.prepare_for_training(next(len(tensor[0]) for name, tensor in begin.items() if name.endswith(".b")))
-        model.begin_from(begin)
+        model, reader = self.prepared(CriticModel)
+        model.begin_from(reader)
         return model
 
     @cached_property

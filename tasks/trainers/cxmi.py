@@ -1,0 +1,256 @@
+"""`cxmi`: questions with answers marked in their passages → the weights of the refiner `cxmi` (FilCo's filter).
+
+FilCo (Wang et al., 2023, arXiv 2311.08377) trains a model to give, from a question and what was retrieved for it, the
+sentence of the largest CXMI (cxmi_labels.py). Here the passages that BM25 ranks highest for a question are its hits, of
+those that are neither held out nor for choosing; and a classifier learns, of one hit at a time, whether the gold
+context is in it, and which of its sentences that is. Every question gives the hit with its gold context, if it has one,
+and some of its others. Of some hits one sentence alone is read, as where sentences are retrieved.
+
+The training begins with a reader's weights, and so the articles that it holds out must have been held out from that
+reader. The threshold of the refiner is the one with the best F1 of the sentences that it passes on, on the articles
+that choose the weights.
+"""
+
+import json
+import logging
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from pydantic import ConfigDict, Field
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from configs.options import Batching
+from configs.section import ModelName
+from tasks.models.readings import Memory, remembering
+from tasks.models.sentence_filter import FilterModel, Request, SentenceFilter, parts_of
+from tasks.models.tuned import SETTINGS
+from tasks.models.windows import Batch, Window
+from tasks.trainers.articles import Material
+from tasks.trainers.base import Finished, Tick
+from tasks.trainers.bert import WindowOptions
+from tasks.trainers.card import again_section, card_files, data_section
+from tasks.trainers.cxmi_card import Filtering, best_threshold, figures, table
+from tasks.trainers.cxmi_labels import CausalLikelihood, Judged, ReaderLikelihood, Scorer, judged
+from tasks.trainers.from_reader import FromReader
+from tasks.trainers.quality import sample
+from tasks.trainers.spans import marginal
+
+logger = logging.getLogger("vitalfew")
+
+CARD_QUESTIONS = 150
+ALONE = 0.25
+"""The share of hits of which one sentence is read alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """A window of a question and a hit. `gold`: the first position of the gold context and one past its last."""
+
+    window: Window
+    gold: tuple[int, int] | None
+
+
+class CxmiTrainer(FromReader[FilterModel, Lesson]):
+    """The sentence filter of the refiner `cxmi`: which sentence of the hits makes the gold answer likeliest (FilCo)."""
+
+    class Options(WindowOptions):
+        model_config = ConfigDict(extra="forbid")
+
+        epochs: int = Field(1, ge=1, description="Passes over the questions.")
+        learning_rate: float = Field(
+            5e-4, gt=0, description="Peak learning rate, after a linear rise; then it falls to 0."
+        )
+        negatives: float = Field(
+            1, ge=0, description="Hits without the gold context per question and pass, on average."
+        )
+        top_k: int = Field(5, ge=1, description="Hits of a question, whose sentences are labelled.")
+        questions: int | None = Field(None, ge=1, description="Questions to learn from, at most; default: all.")
+        layers: int = Field(6, ge=1, description="Of the encoder the last ones, which learn, and none below.")
+        least: float = Field(0.0, description="CXMI, in nats, above which the best sentence is the gold context.")
+        scorer: ModelName | None = Field(
+            None,
+            description="A causal language model whose likelihood of the answer labels the sentences: a preset of "
+            "generator `transformers`, a Hugging Face name, or a directory; default: the reader.",
+        )
+        reader: ModelName | None = Field(
+            None,
+            description="The reader whose weights the filter begins from, a directory that `vitalfew train reader "
+            "--out` wrote; default: the embedded one.",
+        )
+
+    use: ClassVar[str] = "refine.model"
+    called: ClassVar[str] = "the filter"
+    headings: ClassVar[dict[str, str]] = {
+        "by": "sentences scored by",
+        "with_gold": "with a gold context",
+        "top_is_gold": "best is gold",
+        "top_has_answer": "best has the answer",
+        "any_has_answer": "any has it",
+        "passed": "passed on",
+        "passed_have_answer": "these have it",
+    }
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self.causal = CausalLikelihood(options.scorer, self._computing) if options.scorer else None
+        self.memory = Memory()
+
+    @property
+    def _computing(self) -> Batching:
+        return Batching(device=self.options.device, precision=self.options.precision)
+
+    def identity(self) -> dict[str, Any]:
+        return super().identity() | ({"scorer": self.causal.identity()} if self.causal else {})
+
+    def network(self) -> FilterModel:
+        model, reader = self.prepared(FilterModel)
+        model.begin_from(reader)
+        own = len(model.encoder.encoder.layer)
+        model.to(self.device).fix(max(0, own - self.options.layers), self.options.batch_tokens)
+        return model
+
+    def _judged(self, material: Material, questions: int | None) -> list[Judged]:
+        """Some of the material's questions, with hits out of the material."""
+        asked = sample(material.questions, questions or len(material.questions), self.options.seed)
+        score: Scorer = self.causal or ReaderLikelihood(self.for_inference(self.reader))
+        found = judged(material, asked, self.options.top_k, score, self.options.least)
+        torch.set_num_threads(self.threads)
+        return found
+
+    @cached_property
+    def _learnt(self) -> list[Judged]:
+        return self._judged(self.learnt, self.options.questions)
+
+    @cached_property
+    def _chosen_by(self) -> list[Judged]:
+        """Of the articles that choose the weights; hits are of all articles."""
+        return self._of(self.split.choosing, self.options.check_questions)
+
+    def _of(self, titles: Sequence[str], questions: int) -> list[Judged]:
+        return self._judged(Material(self.whole.passages, self.whole.of(titles).questions), questions)
+
+    def rows(self, epoch: int) -> list[Lesson]:
+        examples = [*drawn(self._learnt, self.options.negatives, random.Random(f"{self.options.seed}/{epoch}"))]
+        parts = parts_of(self.tokenizer, [request for request, _ in examples])
+        lessons = []
+        for (_, number), windows in zip(examples, parts, strict=True):
+            for part in windows:
+                place = next(((first, stop) for own, first, stop in part.places if own == number), None)
+                if place is None or number in part.whole:  # of a cut gold context nothing can be said
+                    lessons.append(Lesson(part.window, place))
+        return lessons
+
+    def losses(self, rows: Sequence[Lesson], batch: Batch) -> dict[str, Tensor]:
+        token, window = self.model(batch)
+        held = [float(row.gold is not None) for row in rows]
+        truth = torch.tensor(held, device=self.device)
+        with_gold = [number for number, row in enumerate(rows) if row.gold]
+        places = [tuple(range(*row.gold)) for row in rows if row.gold]
+        which = -marginal(token[with_gold], places).sum() if places else torch.zeros((), device=self.device)
+        return {"has": binary_cross_entropy_with_logits(window, truth, reduction="sum"), "which": which}
+
+    def quality(self, directory: Path) -> float:
+        """The share of questions with a gold context whose most probable sentence it is."""
+        asked = self._chosen_by
+        row = figures("cxmi", asked, self._probabilities(directory, asked))
+        logger.info("choosing articles: the best sentence is the gold context of %.3f", row.top_is_gold)
+        return row.top_is_gold
+
+    def _probabilities(
+        self, directory: Path, asked: Sequence[Judged], tick: Tick = lambda rows, tokens: None
+    ) -> list[list[float]]:
+        """Of every question's sentences."""
+        model = self.for_inference(SentenceFilter(directory, self._computing, "train"))
+        requests: list[list[Request]] = [[(one.question, *hit) for hit in one.hits] for one in asked]
+        with remembering(self.memory):
+            found = iter(model.read([request for own in requests for request in own], tick))
+        return [[float(value) for _ in own for value in next(found)] for own in requests]
+
+    def finish(self, directory: Path, tick: Tick) -> Finished:
+        threshold = best_threshold(self._chosen_by, self._probabilities(directory, self._chosen_by))
+        asked = self._of(self.split.held_out, CARD_QUESTIONS)
+        rows = [figures("cxmi", asked, self._probabilities(directory, asked, tick), threshold)]
+        rows += [figures(name, asked, scores) for name, scores in self._others(asked, tick)]
+        told = [asdict(row) for row in rows]
+        files = card_files(self.options, self.precision, self.split, told, self._card(rows, threshold))
+        settings = {"base": self.base, "threshold": threshold}
+        return Finished(told, files | {SETTINGS: f"{json.dumps(settings, indent=1)}\n".encode()})
+
+    def _others(self, asked: Sequence[Judged], tick: Tick) -> Iterator[tuple[str, list[list[float]]]]:
+        """What the bundled encoder and critic say of the same sentences, read one by one."""
+        from tasks.critics.embedded import Embedded
+        from tasks.encoders.minilm import MiniLM
+
+        encoder = MiniLM(MiniLM.Options(device=self.options.device, precision=self.options.precision))
+        texts = [*dict.fromkeys(text for one in asked for text in one.sentences)]
+        vectors = dict(zip(texts, encoder.encode(texts).vectors, strict=True))
+        queries = encoder.encode_questions([one.question for one in asked]).vectors
+        yield (
+            "minilm",
+            [
+                [float(query @ vectors[text]) for text in one.sentences]
+                for query, one in zip(queries, asked, strict=True)
+            ],
+        )
+        critic = self.for_inference(Embedded(Embedded.Options(**self._computing.model_dump())))
+        relevance = iter(critic.relevance([(one.question, text) for one in asked for text in one.sentences], tick))
+        yield "isrel", [[next(relevance) for _ in one.sentences] for one in asked]
+
+    def _card(self, rows: Sequence[Filtering], threshold: float) -> str:
+        options = self.options
+        gold = sum(one.gold is not None for one in self._learnt)
+        scorer = f"the language model `{options.scorer}`" if options.scorer else "the reader it began from"
+        return f"""# A sentence filter by CXMI
+
+It tells which sentence of a text makes the answer to a question likeliest (FilCo, arXiv 2311.08377): low-rank updates
+(float16) over the encoder that its reader is laid over, begun from that reader's, and a head for texts and one for
+sentences. `adapter.safetensors` has the weights, `config.json` the threshold, `tasks/models/sentence_filter.py` says
+how they are used, `tasks/trainers/cxmi_labels.py` how they were labelled: by {scorer}.
+
+{data_section(self.sources, self.whole, self.split, options.seed, "hits")}
+
+Of the former {len(self._learnt):,} were learnt from, {gold:,} of them with a gold context: a sentence of their first
+{options.top_k} hits (BM25) whose CXMI is above {options.least:g} nats, the largest one.
+
+## Figures of the held-out articles
+The first {options.top_k} hits (BM25) of {rows[0].questions:,} questions, of {len(self.whole.passages):,}
+passages: how often the best sentence is the gold context, of questions that have one, and how often a gold answer
+stands in it, of all questions. `minilm` is the cosine of question and sentence, `isrel` the bundled critic's ISREL of
+the sentence; the gold contexts are labelled as those that were learnt from. "Passed on": sentences a question at the
+threshold {threshold:g}, which has the best F1 on {len(self._chosen_by):,} questions of the articles that choose.
+
+{table(rows)}
+
+{again_section(self.sources)}
+"""
+
+
+def drawn(asked: Sequence[Judged], negatives: float, draw: random.Random) -> Iterator[tuple[Request, int | None]]:
+    """What a pass reads: texts with the number of the gold context in each, where it has one."""
+    for one in asked:
+        hits = [(hit, number) for hit, number in _hits(one) if hit]
+        others = [hit for hit in hits if hit[1] is None]
+        count = int(negatives) + (draw.random() < negatives % 1)
+        for hit, number in [each for each in hits if each[1] is not None] + draw.sample(
+            others, min(count, len(others))
+        ):
+            if draw.random() < ALONE:
+                alone = number if number is not None and draw.random() < 0.5 else draw.randrange(len(hit))
+                yield (one.question, hit[alone]), 0 if alone == number else None
+            else:
+                yield (one.question, *hit), number
+
+
+def _hits(one: Judged) -> Iterator[tuple[tuple[str, ...], int | None]]:
+    """The hits of a question, and the number of the gold context in each."""
+    first = 0
+    for hit in one.hits:
+        number = None if one.gold is None else one.gold - first
+        yield hit, number if number is not None and 0 <= number < len(hit) else None
+        first += len(hit)

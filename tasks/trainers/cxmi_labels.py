@@ -1,0 +1,142 @@
+"""FilCo's labels: of a question's sentences, the one that makes the gold answer likeliest (arXiv 2311.08377, sec. 2).
+
+CXMI(t) = log p(answer | question, t) - log p(answer | question). The sentence of the largest is the gold context if its
+CXMI is above `least` (0: the sentence helps); of equal ones the first, in the order of the hits. Where none is, the
+question has no gold context, and all of its sentences are examples of what is not to be passed on.
+
+p is a causal language model's, of the first gold answer, as in FilCo; or by default the reader's (likelihood.py), of
+every gold answer. A reader has no p(answer | question): it answers out of a text. In its place stands the probability
+with which the reader says that an empty text has the answer, as if it then knew which. That is at least as much as any
+answer's could be, so that a sentence helps only where the answer is likelier than that.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from configs.loading import ConfigError
+from configs.options import Batching
+from tasks.generators.likelihood import Told, log_likelihoods
+from tasks.generators.reader import Reader
+from tasks.models.batches import batches
+from tasks.models.engines.base import EngineUnavailable
+from tasks.models.surprise import Surprise
+from tasks.models.windows import CONTEXT, MAX_QUESTION, QUESTION, Window, encoded, padded, special
+from tasks.trainers.articles import Asked, Material
+from tasks.trainers.examples import ranked
+
+Scorer = Callable[[Sequence[Told]], Sequence[float]]
+"""log p(answer | question, text) of each; without a text ("") log p(answer | question)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A question with its hits, best first, each as its sentences. `gold`: the number of the gold context among all
+    sentences."""
+
+    question: str
+    answers: tuple[str, ...]
+    hits: tuple[tuple[str, ...], ...]
+    gold: int | None
+
+    @property
+    def sentences(self) -> list[str]:
+        return [sentence for hit in self.hits for sentence in hit]
+
+
+def judged(material: Material, asked: Sequence[Asked], top_k: int, score: Scorer, least: float) -> list[Judged]:
+    """These questions with the passages of the material that BM25 ranks highest for each."""
+    asked = list({each.question: each for each in asked}.values())
+    numbers = [*material.passages]
+    sentences = {
+        number: tuple(text.text[start:end] for start, end in text.sentences)
+        for number, text in material.passages.items()
+    }
+    rankings = ranked([text.text for text in material.passages.values()], asked, top_k)
+    hits = [tuple(sentences[numbers[place]] for place in ranking) for ranking in rankings]
+    values = cxmi(
+        score,
+        [(each.question, each.answers) for each in asked],
+        [[sentence for hit in own for sentence in hit] for own in hits],
+    )
+    return [
+        Judged(each.question, each.answers, own, gold(of_own, least))
+        for each, own, of_own in zip(asked, hits, values, strict=True)
+    ]
+
+
+def cxmi(
+    score: Scorer, asked: Sequence[tuple[str, tuple[str, ...]]], sentences: Sequence[Sequence[str]]
+) -> list[list[float]]:
+    """Of every question's sentences, in nats; `asked`: a question and its gold answers."""
+    told = [
+        Told(question, text, answers)
+        for (question, answers), own in zip(asked, sentences, strict=True)
+        for text in ("", *own)
+    ]
+    values = iter(score(told))
+    found = []
+    for own in sentences:
+        without = next(values)
+        found.append([next(values) - without for _ in own])
+    return found
+
+
+def gold(values: Sequence[float], least: float = 0.0) -> int | None:
+    """The place of the largest, the first of equals; None if it is not above `least`."""
+    best = max(range(len(values)), key=values.__getitem__, default=None)
+    return best if best is not None and values[best] > least else None
+
+
+class ReaderLikelihood:
+    """The likelihood of the gold answers by an extractive reader."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+
+    def __call__(self, told: Sequence[Told]) -> list[float]:
+        found = log_likelihoods(self.reader, told)
+        without = self._without([*dict.fromkeys(one.question for one in told if not one.text)])
+        return [value if one.text else without[one.question] for one, value in zip(told, found, strict=True)]
+
+    @torch.inference_mode()
+    def _without(self, questions: Sequence[str]) -> dict[str, float]:
+        """log P(an empty text has the answer) of every question."""
+        tokenizer = self.reader.tokenizer
+        start, end = special(tokenizer, "[CLS]"), special(tokenizer, "[SEP]")
+        rows = []
+        for encoding in encoded(tokenizer, questions).values() if questions else ():
+            head = (start, *encoding.ids[:MAX_QUESTION], end)
+            rows.append(Window((*head, end), (*(QUESTION,) * len(head), CONTEXT), len(head), 0, 0))
+        found = dict.fromkeys(questions, 0.0)
+        for places in batches([len(row.ids) for row in rows], self.reader.batch_tokens):
+            batch = padded([rows[place] for place in places], special(tokenizer, "[PAD]"), self.reader.device)
+            logits = torch.nn.functional.logsigmoid(self.reader.model(batch)[2]).tolist()
+            found |= {questions[place]: logit for place, logit in zip(places, logits, strict=True)}
+        return found
+
+
+class CausalLikelihood:
+    """The likelihood of the first gold answer by a causal language model."""
+
+    def __init__(self, name: str, options: Batching) -> None:
+        """Raises ConfigError."""
+        try:
+            self.surprise = Surprise(name, options, "scorer")
+        except (EngineUnavailable, ConfigError, FileNotFoundError) as error:
+            raise ConfigError(f"scorer={name}: {error}") from error
+
+    def identity(self) -> dict[str, Any]:
+        return self.surprise.identity()
+
+    def __call__(self, told: Sequence[Told]) -> list[float]:
+        read = self.surprise.read([(prompt(one), f" {one.answers[0].strip()}") for one in told], lambda tokens: None)
+        return [-float(surprise.sum()) for _, surprise in read]
+
+
+def prompt(told: Told) -> str:
+    """What stands before the answer."""
+    context = f"Context: {told.text.strip()}\n" if told.text else ""
+    return f"{context}Question: {told.question}\nAnswer:"

@@ -1,0 +1,216 @@
+"""The trainer `cxmi`: how it labels, that it learns, and what it leaves."""
+
+import json
+import math
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from configs.loading import ConfigError
+from configs.options import Batching
+from storage.weights import FIGURES, export
+from tasks.generators.likelihood import Told
+from tasks.generators.reader import Reader
+from tasks.models.sentence_filter import SentenceFilter, parts_of
+from tasks.models.tuned import ADAPTER, SETTINGS
+from tasks.trainers.card import HELD_OUT, RECIPE
+from tasks.trainers.cxmi import CxmiTrainer, drawn
+from tasks.trainers.cxmi_card import best_threshold, figures
+from tasks.trainers.cxmi_labels import CausalLikelihood, Judged, ReaderLikelihood, cxmi, gold
+from tests.support import tiny_models
+from tests.support.tiny_models import bert
+from tests.support.towns import towns
+from tests.support.training import Interrupted, opened, train_stage, write_weights
+
+FP32 = Batching(device="cpu", precision="fp32")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of questions, and a reader that has hardly learnt them."""
+    folder = tmp_path_factory.mktemp("towns")
+    squad = towns(folder / "towns.json")
+    given = {"trainer": "reader", "base": str(bert(folder / "base", 256)), "epochs": 1, "rank": 16}
+    stage = train_stage(folder / "store", squad, **given)
+    stage.run("test")
+    export(stage.artifact, folder / "reader")
+    return folder
+
+
+@pytest.fixture
+def settings(place: Path) -> dict[str, object]:
+    # A reader that has learnt nothing says little for any text: the best sentence counts, whatever its CXMI.
+    return {"trainer": "cxmi", "reader": str(place / "reader"), "learning_rate": 1e-2, "least": -1e9}
+
+
+# --- labels
+
+
+def known(told: Sequence[Told]) -> list[float]:
+    """log p: of any question 1/8 without a text, 1/2 and 1/16 with two texts, none with another."""
+    of = {"": 1 / 8, "a": 1 / 2, "b": 1 / 16, "c": 0.0}
+    return [math.log(of[one.text]) if of[one.text] else -math.inf for one in told]
+
+
+def test_cxmi_is_what_a_sentence_adds_to_the_likelihood() -> None:
+    asked = [("Who?", ("Ada",)), ("Where?", ("Ouse",))]
+    assert cxmi(known, asked, [["a", "b", "c"], ["b"]]) == [
+        [pytest.approx(math.log(4)), pytest.approx(-math.log(2)), -math.inf],
+        [pytest.approx(-math.log(2))],
+    ]
+
+
+def test_the_gold_context_is_the_first_of_the_largest_above_the_least() -> None:
+    assert gold([0.5, 2.0, 2.0]) == 1
+    assert gold([-0.1, 0.0, -math.inf]) is None
+    assert gold([-0.1, -2.0], least=-1.0) == 0
+    assert gold([]) is None
+
+
+def test_the_reader_needs_the_answer_in_the_text(place: Path) -> None:
+    score = ReaderLikelihood(Reader(Reader.Options(model=str(place / "reader"), precision="fp32")))
+    question, answers = "When was the mill built?", ("1700",)
+    texts = ["", "The mill was built in 1700.", "It lies on a river.", ""]
+    told = score([Told(question, text, answers) for text in texts])
+    assert told[0] == told[3] < 0
+    assert math.isfinite(told[1])
+    assert told[2] == -math.inf
+    assert score([]) == []
+
+
+def test_a_language_model_says_how_likely_the_first_answer_is(tmp_path: Path) -> None:
+    score = CausalLikelihood(str(tiny_models.llama(tmp_path / "llama")), FP32)
+    texts = ("", "The mill was built in 1700.")
+    told = [Told("When was the mill built?", text, ("1700", "in 1700")) for text in texts]
+    values = score(told)
+    assert all(math.isfinite(value) and value < 0 for value in values)
+    assert values[0] != values[1]
+    assert score([told[1]]) == [pytest.approx(values[1], abs=1e-4)]
+    with pytest.raises(ConfigError, match="scorer=nowhere"):
+        CausalLikelihood("nowhere", FP32)
+
+
+# --- what is learnt from
+
+
+def test_a_pass_draws_the_gold_context_and_some_other_hits() -> None:
+    one = Judged("Who?", ("Ada",), (("a ", "b "), ("c ", "d ", "e")), 3)
+    none = Judged("Where?", ("Ouse",), (("a ", "b "),), None)
+    draw = random.Random(0)
+    seen = [example for _ in range(60) for example in drawn([one, none], 1.0, draw)]
+    labelled = {(request, number) for request, number in seen}
+    assert labelled == {
+        (("Who?", "c ", "d ", "e"), 1),
+        (("Who?", "d "), 0),
+        (("Who?", "c "), None),
+        (("Who?", "e"), None),
+        *((("Who?", *own), None) for own in (("a ", "b "), ("a ",), ("b ",))),
+        *((("Where?", *own), None) for own in (("a ", "b "), ("a ",), ("b ",))),
+    }
+    assert [number for _, number in drawn([one], 0.0, draw)] in ([1], [0], [None])
+
+
+def test_windows_say_which_sentences_they_have_and_which_whole(place: Path) -> None:
+    tokenizer = opened(place / "windows", place / "towns.json", trainer="cxmi", reader=str(place / "reader")).tokenizer
+    sentences = [f"The mill was built in {year}. " for year in range(1700, 1780)]
+    (parts,) = parts_of(tokenizer, [("When was the mill built?", *sentences)])
+    assert len(parts) > 1
+    assert {number for part in parts for number in part.whole} == {*range(80)}
+    for part in parts:
+        assert [first for _, first, _ in part.places] == [part.window.first, *(end for _, _, end in part.places)][:-1]
+    assert parts_of(tokenizer, [("Who?", "  ")]) == [[]]
+    assert parts_of(tokenizer, []) == []
+
+
+def test_training_learns_its_labels_by_heart(settings: dict[str, object], place: Path, tmp_path: Path) -> None:
+    trainer = opened(tmp_path / "store", place / "towns.json", **settings, negatives=4.0)
+    assert all(one.gold is not None for one in trainer._learnt)
+    rows = [row for epoch in range(3) for row in trainer.rows(epoch)]
+    trainer.rows_per_step = len(rows)
+    losses = [trainer.step(rows, number, 0.3).losses["loss"] for number in range(250)]
+    assert losses[-1] < losses[0] / 4
+    write_weights(tmp_path / "out", trainer.model, trainer.base)
+    scores = trainer._probabilities(tmp_path / "out", trainer._learnt)
+    assert figures("cxmi", trainer._learnt, scores).top_is_gold > 0.9
+
+
+# --- what is left
+
+
+def test_weights_come_with_a_threshold_a_card_and_figures(
+    settings: dict[str, object], place: Path, tmp_path: Path
+) -> None:
+    stage = train_stage(tmp_path / "store", place / "towns.json", epochs=1, **settings)
+    stage.run("test")
+    out = stage.artifact.directory / "weights"
+    assert {file.name for file in out.iterdir()} == {ADAPTER, SETTINGS, HELD_OUT, FIGURES, "README.md", RECIPE}
+    rows = json.loads((out / FIGURES).read_text())["figures"]
+    assert [row["by"] for row in rows] == ["cxmi", "minilm", "isrel"]
+    assert all(0 <= row["top_has_answer"] <= row["any_has_answer"] <= 1 for row in rows)
+    card = (out / "README.md").read_text()
+    assert "8 questions of 4 articles" in card
+    assert "vitalfew train recipe.yaml squad:towns.json --out DIR" in card
+    model = SentenceFilter(out, FP32, "refine")
+    assert model.threshold == json.loads((out / SETTINGS).read_text())["threshold"]
+    (values,) = model.read([("When was the mill built?", "It lies on a river. ", "The mill was built in 1742.")])
+    assert values.shape == (2,)
+    assert 0 < values.sum() <= 1.001
+
+
+@pytest.mark.parametrize("layers", [6, 1])
+def test_an_interrupted_training_comes_to_the_same_weights(
+    settings: dict[str, object], place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layers: int
+) -> None:
+    given = {**settings, "epochs": 2, "checkpoint_every": 2, "layers": layers}
+    whole = train_stage(tmp_path / "whole", place / "towns.json", **given)
+    whole.run("test")
+    broken = train_stage(tmp_path / "broken", place / "towns.json", **given)
+    step, calls = CxmiTrainer.step, []
+
+    def interrupted(self, *arguments):  # type: ignore[no-untyped-def]
+        calls.append(arguments)
+        if len(calls) in (2, 5):
+            raise Interrupted
+        return step(self, *arguments)
+
+    monkeypatch.setattr(CxmiTrainer, "step", interrupted)
+    for _ in range(2):
+        with pytest.raises(Interrupted):
+            broken.run("test")
+    broken.run("test")
+    for path in (whole.artifact.directory / "weights").iterdir():
+        assert (broken.artifact.directory / "weights" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_a_reader_that_has_seen_what_is_held_out_is_refused(
+    settings: dict[str, object], place: Path, tmp_path: Path
+) -> None:
+    stage = train_stage(tmp_path / "store", place / "towns.json", **settings, held_out=2)
+    with pytest.raises(ConfigError, match=r"may have learnt from '.*', which the filter holds out"):
+        stage.run("test")
+
+
+# --- figures
+
+
+def test_figures_count_what_is_on_top_and_what_passes() -> None:
+    first = Judged("Who?", ("Ada",), (("By Ada. ", "No. "), ("Ada? ",)), 0)
+    second = Judged("Where?", ("Ouse",), (("Here. ", "There. "),), None)
+    row = figures("x", [first, second], [[0.2, 0.1, 0.9], [0.3, 0.4]], 0.2)
+    assert (row.questions, row.with_gold, row.top_is_gold, row.top_has_answer, row.any_has_answer) == (
+        2,
+        1,
+        0,
+        0.5,
+        0.5,
+    )
+    assert (row.passed, row.passed_have_answer) == (2.0, 0.5)
+    assert figures("x", [], []).top_is_gold == 0
+
+
+def test_the_threshold_has_the_best_f1() -> None:
+    asked = [Judged("Who?", ("Ada",), (("a ", "b ", "c "),), 0), Judged("Where?", ("x",), (("a ", "b "),), 1)]
+    assert best_threshold(asked, [[0.9, 0.42, 0.3], [0.1, 0.44]]) == 0.45
+    assert best_threshold([], []) == 0.05
