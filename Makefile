@@ -131,8 +131,17 @@ setup-rivals: .venv-rivals/.ready  ## Make .venv-rivals: sentence-transformers w
 	.venv-rivals/bin/python -m pip install --quiet --requirement constraints-rivals.txt
 	@touch $@
 
+setup-compressors: .venv-compressors/.ready  ## Make .venv-compressors: the packages llmlingua and selective-context, for bench-compressors (1.4 GB)
+
+# Without dependencies: constraints-compressors.txt holds all of them.
+.venv-compressors/.ready: constraints-compressors.txt
+	$(PYTHON) -m venv .venv-compressors
+	$(call install_torch,.venv-compressors/bin/python,constraints-compressors.txt)
+	.venv-compressors/bin/python -m pip install --quiet --no-deps --requirement constraints-compressors.txt
+	@touch $@
+
 clean:  ## Remove what was built, but no store
-	rm -rf $(VENV) .venv-rivals .venv-docs build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-rivals .venv-compressors .venv-docs build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 ##@ To measure it
 
@@ -177,6 +186,9 @@ bench-sparse: setup-tests  ## Sparse RAG's prefill, decoding and copies against 
 
 bench-oreo: setup-tests  ## Oreo's copier beside its goals: questions refined, SFT and PPO, length batching, memory
 	$(BIN)/python -m benchmarks.oreo
+
+bench-compressors: setup-tests setup-llm setup-compressors  ## LLMLingua, LLMLingua-2 and Selective-Context against their authors' packages: positions alike, speed
+	$(BIN)/python -m benchmarks.compressors
 
 bench-pfe: setup-tests  ## MMR and the selectors on one core; candidates in a batch against a bare one
 	$(BIN)/python -m benchmarks.pfe

@@ -1,0 +1,215 @@
+"""LLMLingua, LLMLingua-2 and Selective-Context as their authors' packages have them: the other side of
+`make bench-compressors`, as a process in .venv-compressors (`make setup-compressors`).
+
+Nothing is downloaded: models are directories. GPT-3.5's vocabulary, by which the package llmlingua counts, is the copy
+that llama-index-core carries, which is installed for that alone. Selective-Context's constructor would fetch GPT-2 and
+a spaCy model, so the object is built without it and gets a model, and a parser that parts words at blanks.
+
+    python -m benchmarks.compressors_authors
+
+It reads a line of JSON from stdin and answers with one: {"load": NAME, "model": DIRECTORY} → {"about": …};
+{"compress": NAME, "prompts": [[TEXT, …], …]} → {"kept": for every text of every prompt [[start, end, whether it was
+kept], …], "cpu": seconds}; what fails → {"error": …}.
+"""
+
+import importlib.util
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import IO, Any
+
+Kept = list[tuple[int, int, bool]]
+RATE, SEGMENT = 0.5, 200
+RATE_2 = 0.33
+DROPPED = 0.5
+
+
+def placed(text: str, units: Sequence[str], kept: Sequence[bool]) -> Kept:
+    """Where units stand in their text, one after the other; one that was written otherwise there is left out."""
+    found: Kept = []
+    at = 0
+    for unit, keeps in zip(units, kept, strict=True):
+        if unit and (start := text.find(unit, at)) >= 0:
+            at = start + len(unit)
+            found.append((start, at, bool(keeps)))
+    return found
+
+
+class LLMLingua:
+    """A prompt of several texts, at the package's own settings but for the texts' share, which is the paper's."""
+
+    def __init__(self, model: str) -> None:
+        from llmlingua import PromptCompressor
+
+        own = self.compressor = PromptCompressor(model, device_map="cpu", model_config={"trust_remote_code": False})
+        self.places: list[int] = []
+        self.step, own.get_compressed_input = own.get_compressed_input, self.noted_step
+        self.choice, own.control_context_budget = own.control_context_budget, self.noted_choice
+
+    def noted_choice(self, *given: Any, **named: Any) -> Any:
+        """The package's choice of texts, with a note of it, and the places of all tokens that are compressed."""
+        made = self.choice(*given, **named)
+        self.used = made[2]
+        joined = "\n\n".join(made[0])
+        self.offsets = self.compressor.tokenizer(joined, add_special_tokens=False, return_offsets_mapping=True)[
+            "offset_mapping"
+        ]
+        self.places = [*range(len(self.offsets))]
+        return made
+
+    def noted_step(self, loss: Any, *given: Any, **named: Any) -> Any:
+        """The package's step, with a note of the places that it leaves: a token is known by its loss."""
+        made = self.step(loss, *given, **named)
+        left, before = iter(made[4].tolist()), loss.tolist()
+        due = next(left, None)
+        places = []
+        for place, value in zip(self.places, before, strict=False):
+            if value == due:
+                places.append(place)
+                due = next(left, None)
+        self.places = places + self.places[len(before) :]
+        return made
+
+    def compress(self, texts: Sequence[str]) -> Callable[[], list[Kept]]:
+        self.compressor.compress_prompt(list(texts), rate=RATE, iterative_size=SEGMENT, context_budget="*2")
+        used, offsets, left = self.used, self.offsets, {*self.places}
+
+        def kept() -> list[Kept]:
+            found: list[Kept] = [[] for _ in texts]
+            at = 0
+            for number in used:
+                end = at + len(texts[number])
+                found[number] = [
+                    (start - at, stop - at, place in left)
+                    for place, (start, stop) in enumerate(offsets)
+                    if at <= start and stop <= end
+                ]
+                at = end + len("\n\n")
+            for number in {*range(len(texts))} - {*used}:
+                found[number] = placed(texts[number], words := texts[number].split(), [False] * len(words))
+            return found
+
+        return kept
+
+
+class LLMLingua2:
+    """The package's own settings, but for the rate."""
+
+    def __init__(self, model: str) -> None:
+        from llmlingua import PromptCompressor
+
+        config = {"trust_remote_code": False}
+        self.compressor = PromptCompressor(model, device_map="cpu", model_config=config, use_llmlingua2=True)
+
+    def compress(self, texts: Sequence[str]) -> Callable[[], list[Kept]]:
+        [text] = texts
+        made = self.compressor.compress_prompt([text], rate=RATE_2, return_word_label=True)
+
+        def kept() -> list[Kept]:
+            pairs = [word.rsplit(" ", 1) for word in made["fn_labeled_original_prompt"].split("\t\t|\t\t")]
+            return [placed(text, [word for word, _ in pairs], [label == "1" for _, label in pairs])]
+
+        return kept
+
+
+class Word:
+    """What the package asks of a spaCy token."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.whitespace_ = " "
+
+
+class SelectiveContext:
+    def __init__(self, model: str, level: str) -> None:
+        from selective_context import SelectiveContext as Theirs
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        own = self.package = Theirs.__new__(Theirs)
+        own.lang, own.model_type, own.device = "en", "gpt2", "cpu"
+        own.sent_level_self_info, own.keep_leading_word = True, False
+        own.sent_tokenize_pattern = r"(?<!\w\.\w.)(?<![A-Z][a-z]\.)(?<=\.|\?)\s"
+        own.phrase_mask_token = own.sent_mask_token = own.mask_token = ""
+        own.nlp = lambda sentence: [Word(word) for word in sentence.split()]
+        own.tokenizer = AutoTokenizer.from_pretrained(model)
+        own.model = AutoModelForCausalLM.from_pretrained(model, torch_dtype="float32").eval()
+        own.get_self_information = own._get_self_info_via_gpt2
+        self.level = level
+        self.inner, own.self_info_mask = own.self_info_mask, self.noted
+
+    def noted(self, units: Sequence[str], information: Sequence[float], level: str) -> Any:
+        """The package's step, with a note of what it masks."""
+        made = self.inner(units, information, level)
+        self.kept = [not value < self.package.ppl_threshold for value in information]
+        return made
+
+    def compress(self, texts: Sequence[str]) -> Callable[[], list[Kept]]:
+        [text] = texts
+        self.package(text, DROPPED, self.level)
+        units, kept = sentences(text) if self.level == "sent" else text.split(), self.kept
+        return lambda: [placed(text, units, kept)]
+
+
+def sentences(text: str) -> list[str]:
+    """As the package splits them."""
+    parts = re.split(r"(?<!\w\.\w.)(?<![A-Z][a-z]\.)(?<=\.|\?)\s", text)
+    return [part.strip() for part in parts if part.strip()]
+
+
+METHODS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "LLMLingua": ("llmlingua", LLMLingua),
+    "LLMLingua-2": ("llmlingua", LLMLingua2),
+    "Selective-Context, words": ("selective-context", lambda model: SelectiveContext(model, "phrase")),
+    "Selective-Context, sentences": ("selective-context", lambda model: SelectiveContext(model, "sent")),
+}
+"""Name → the package, and how it is loaded."""
+TOGETHER = {"LLMLingua": 5}
+"""Texts of a prompt, where it is not one: the package leaves a prompt of fewer tokens than a segment as it is."""
+
+
+class Bench:
+    """The loaded methods."""
+
+    def __init__(self) -> None:
+        self.loaded: dict[str, Any] = {}
+
+    def load(self, name: str, model: str) -> dict[str, str]:
+        package, method = METHODS[name]
+        self.loaded[name] = method(model)
+        self.loaded[name].compress(["A first text, which is not timed. It has two sentences."] * TOGETHER.get(name, 1))
+        return {"about": f"{package} {version(package)}, transformers {version('transformers')}"}
+
+    def compress(self, name: str, prompts: Sequence[Sequence[str]]) -> dict[str, Any]:
+        began = time.process_time()
+        made = [self.loaded[name].compress(texts) for texts in prompts]
+        return {"cpu": time.process_time() - began, "kept": [kept() for kept in made]}
+
+    def answer(self, order: dict[str, Any]) -> dict[str, Any]:
+        try:
+            if "load" in order:
+                return self.load(order["load"], order["model"])
+            return self.compress(order["compress"], order["prompts"])
+        except Exception as error:  # of any package: the benchmark says it, and goes on with the others
+            return {"error": f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"}
+
+
+def serve(orders: IO[str], answers: IO[str]) -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    bench = Bench()
+    for line in orders:
+        print(json.dumps(bench.answer(json.loads(line))), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    carried = Path(importlib.util.find_spec("torch").origin).parents[1] / "llama_index" / "core" / "_static"  # type: ignore[union-attr, arg-type]
+    os.environ.update(TIKTOKEN_CACHE_DIR=str(carried / "tiktoken_cache"), NLTK_DATA=str(carried / "nltk_cache"))
+    own = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what packages print is no answer
+    serve(sys.stdin, own)
