@@ -57,7 +57,7 @@ class Surprise:
     @property
     def limit(self) -> int:
         """Tokens of a row, with what stands before it."""
-        return (self.engine.local.prompt_limit or 2048) + 1 - len(self._start)
+        return (self.engine.local.prompt_limit or 2048) + 1 - len(self.start)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of plain texts, without special tokens and without a chat template."""
@@ -108,7 +108,7 @@ class Surprise:
         return [Reading(settled(np.concatenate(own)), length) for own, length in zip(found, lengths, strict=True)]
 
     @cached_property
-    def _start(self) -> list[int]:
+    def start(self) -> list[int]:
         """What every row begins with, where the tokenizer lets a text begin so: the model has learnt texts with it."""
         tokenizer = self.engine.local.tokenizer
         start = tokenizer.bos_token_id
@@ -118,7 +118,7 @@ class Surprise:
         """For every row, (what stands before it, its tokens), the surprise of its tokens in nats, float32 (n,). What
         stands before it is cut at its beginning where the model has no room. The very first token of a model without
         a start token is no surprise (0). A row has one token at least and `limit` at most."""
-        whole = [[*self._start, *_end(before, self.limit - len(ids)), *ids] for before, ids in rows]
+        whole = [[*self.start, *_end(before, self.limit - len(ids)), *ids] for before, ids in rows]
         found: dict[int, NDArray[np.float32]] = {}
         lengths = [len(ids) for ids in whole]
         for batch in batches(lengths, self.batch_tokens):

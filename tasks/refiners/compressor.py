@@ -9,12 +9,13 @@ from pydantic import Field
 
 from configs.evaluation import RefineConfig
 from configs.options import CausalModel
+from tasks.models.running import Running
 from tasks.models.surprise import Surprise
 from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
 from tasks.refiners.cut import Cut
 from tasks.refiners.model import ModelRefiner
 from tasks.refiners.progress import Counted
-from tasks.refiners.tokens import Floats, Reading, Row, Rule, Text, compress, evidence, fill, joined, read_as, reading
+from tasks.refiners.tokens import Floats, Reading, Rule, Text, compress, evidence, fill, joined, read_as, reading
 from tasks.splitters.tokens import count_tokens, count_words
 
 BETWEEN = "\n\n"
@@ -80,9 +81,13 @@ class Compressor(ModelRefiner[Surprise]):
         """Of every hit's text, with its question beside it: what its tokens are worth, and its rank, the highest the
         best."""
 
-    @abstractmethod
-    def worth(self, questions: Sequence[str], rows: Sequence[Row], count: Counted) -> Sequence[Floats]:
-        """What the tokens of every row are worth, with its question beside it."""
+    def befores(self, question: str) -> list[str]:
+        """What stands before the text, each time that it is read."""
+        return [""]
+
+    def worth(self, surprises: Sequence[Floats]) -> Floats:
+        """What tokens are worth, by their surprise each time that they were read."""
+        return surprises[0]
 
     def shares(self, lengths: Sequence[int], aim: float) -> list[float]:
         """Of the kept hits' tokens, that of the highest rank first, how much is to be left: `aim` together."""
@@ -103,7 +108,11 @@ class Compressor(ModelRefiner[Surprise]):
             return Refined([[] for _ in questions], notes={"tokens": 0, "left": 0})
         parts, ranks = self._read(questions, read, count)
         chosen = [self._coarse(*of_question) for of_question in zip(read, parts, ranks, strict=True)]
-        texts = self._compressed(questions, parts, chosen, count)
+        [between] = self.model.encode([BETWEEN])
+        texts = [
+            self._compressed(question, [own[number] for number in numbers], shares, between, count)
+            for question, own, (numbers, shares) in zip(questions, parts, chosen, strict=True)
+        ]
         kept = [[own[number] for number in numbers] for own, (numbers, _) in zip(read, chosen, strict=True)]
         for own, text in zip(kept, texts, strict=True) if self.options.fills else ():
             fill(own, text, self.options)
@@ -116,27 +125,16 @@ class Compressor(ModelRefiner[Surprise]):
         return Refined(contexts, count.tokens, notes)
 
     def _compressed(
-        self,
-        questions: Sequence[str],
-        parts: Sequence[Sequence[Reading]],
-        chosen: Sequence[tuple[list[int], list[float]]],
-        count: Counted,
-    ) -> list[Text]:
-        """Every question's tokens; `chosen`: the hits that are kept, and what is to be left of each."""
+        self, question: str, parts: Sequence[Reading], shares: Sequence[float], between: Sequence[int], count: Counted
+    ) -> Text:
+        """The tokens of a question's hits. A question at a time: a model's cache of it is large. `shares`: what is to
+        be left of each hit; `between`: the tokens between two."""
         segment = min(self.options.segment, max(2, self.model.limit // 2))
-        whole, exact = self.options.rest == "whole", self.options.fills
-        rule = Rule(segment, int(self.options.judge == "next"), whole, exact)
-        [between] = self.model.encode([BETWEEN])
-        texts = [
-            joined([own[number] for number in kept], shares, between, rule)
-            for own, (kept, shares) in zip(parts, chosen, strict=True)
-        ]
-
-        def worth(numbers: Sequence[int], rows: Sequence[Row]) -> Sequence[Floats]:
-            return self.worth([questions[number] for number in numbers], rows, count)
-
-        compress(texts, rule, worth)
-        return texts
+        rule = Rule(segment, int(self.options.judge == "next"), self.options.rest == "whole", self.options.fills)
+        text = joined(parts, shares, between, rule)
+        rows = [Running(self.model, before, count) for before in self.model.encode(self.befores(question))]
+        compress(text, rule, lambda ids, keep: self.worth([row.of(ids, keep) for row in rows]))
+        return text
 
     def _read(
         self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], count: Counted

@@ -28,7 +28,7 @@ from pydantic import ConfigDict
 
 from tasks.refiners.compressor import Compressing, Compressor
 from tasks.refiners.progress import Counted
-from tasks.refiners.tokens import Floats, Row
+from tasks.refiners.tokens import Floats
 
 
 class LLMLingua(Compressor):
@@ -46,6 +46,3 @@ class LLMLingua(Compressor):
         found = [surprise for _, surprise in self.model.read([("", text) for text in texts], count)]
         # The logarithm of the perplexity.
         return found, [float(surprise.mean()) if len(surprise) else 0.0 for surprise in found]
-
-    def worth(self, questions: Sequence[str], rows: Sequence[Row], count: Counted) -> Sequence[Floats]:
-        return self.model.of(rows, count)

@@ -28,7 +28,7 @@ from pydantic import ConfigDict, Field
 
 from tasks.refiners.compressor import BETWEEN, Compressing, Compressor
 from tasks.refiners.progress import Counted
-from tasks.refiners.tokens import Floats, Row
+from tasks.refiners.tokens import Floats
 
 RESTRICTION = " The text above holds the answer to this question."
 
@@ -69,12 +69,12 @@ class LongLLMLingua(Compressor):
         worth = [one - other for one, other in zip(plain, after, strict=True)]
         return worth, [-float(surprise.mean()) for surprise in of_questions]
 
-    def worth(self, questions: Sequence[str], rows: Sequence[Row], count: Counted) -> Sequence[Floats]:
-        distinct = [*dict.fromkeys(questions)]
-        asked = dict(zip(distinct, self.model.encode([question + BETWEEN for question in distinct]), strict=True))
-        informed = [([*asked[question], *before], ids) for question, (before, ids) in zip(questions, rows, strict=True)]
-        found = self.model.of([*rows, *informed], count)
-        return [plain - after for plain, after in zip(found[: len(rows)], found[len(rows) :], strict=True)]
+    def befores(self, question: str) -> list[str]:
+        return ["", question + BETWEEN]
+
+    def worth(self, surprises: Sequence[Floats]) -> Floats:
+        plain, after = surprises
+        return plain - after
 
     def shares(self, lengths: Sequence[int], aim: float) -> list[float]:
         steps = self.options.delta * np.linspace(1, -1, len(lengths)) * (len(lengths) > 1)

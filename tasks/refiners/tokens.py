@@ -37,8 +37,6 @@ from tasks.refiners.extents import Span
 from tasks.splitters.tokens import count_tokens, count_words
 
 Floats = NDArray[np.float32]
-Row = tuple[list[int], list[int]]
-"""What a model reads: token ids that stand before, and those whose surprise is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +83,10 @@ class Text:
         self.left = np.ones(len(self.ids), np.bool_)
         self.worth[self.stays] = np.inf
 
-    def row(self, size: int) -> tuple[Row, NDArray[np.int64]]:
-        """What is read to decide on the next tokens, and the places of those whose surprise that tells."""
+    def places(self, size: int) -> NDArray[np.int64]:
+        """Of the tokens that are read to decide on the next ones: those first that are read again."""
         before = np.flatnonzero(self.left[: self.done])
-        known = len(before) - self.again
-        places = np.concatenate([before[known:], np.arange(self.done, self.done + size)])
-        return (self.ids[before[:known]].tolist(), self.ids[places].tolist()), places
+        return np.concatenate([before[len(before) - self.again :], np.arange(self.done, self.done + size)])
 
     def learn(self, places: NDArray[np.int64], worth: Floats) -> None:
         self.worth[places] = worth
@@ -164,21 +160,15 @@ def joined(parts: Sequence[Reading], shares: Sequence[float], between: Sequence[
     return Text(np.array(ids, np.int64), np.array(hits, np.int64), spans, share, np.array(worth, np.float32), stays)
 
 
-def compress(
-    texts: Sequence[Text],
-    rule: Rule,
-    read: Callable[[Sequence[int], Sequence[Row]], Sequence[Floats]],
-) -> None:
-    """Segment by segment, that of every text at once. `read`: of the numbers of texts and a row of each, the worth of
-    the row's tokens."""
-    while due := [number for number, text in enumerate(texts) if rule.size(text)]:
-        later = [number for number in due if texts[number].done]
-        rows = [texts[number].row(rule.size(texts[number])) for number in later]
-        found = read(later, [row for row, _ in rows]) if later else []
-        for number, (_, places), worth in zip(later, rows, found, strict=True):
-            texts[number].learn(places[: len(places) - rule.ahead], settled(worth[rule.ahead :]))
-        for number in due:
-            texts[number].decide(rule.size(texts[number]), rule.exact)
+def compress(text: Text, rule: Rule, read: Callable[[Sequence[int], int], Floats]) -> None:
+    """Segment by segment. `read`: of tokens behind those that it was told to keep, what they are worth, and how many
+    of them, from the first on, are to be kept."""
+    while size := rule.size(text):
+        if text.done:
+            places = text.places(size)
+            worth = read(text.ids[places].tolist(), text.again)
+            text.learn(places[: len(places) - rule.ahead], settled(worth[rule.ahead :]))
+        text.decide(size, rule.exact)
 
 
 def fill(hits: Sequence[Hit], text: Text, options: RefineConfig) -> None:

@@ -1,0 +1,61 @@
+"""A row that is read on part by part has the surprises of the same row read at once."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from configs.options import Batching
+from tasks.models.running import Running
+from tasks.models.surprise import Surprise
+from tests.support import tiny_models
+
+COMPUTING: dict[str, Any] = {"device": "cpu", "precision": "fp32"}
+PARTS = st.lists(st.tuples(st.lists(st.integers(5, 90), min_size=1, max_size=12), st.integers(0, 12)), max_size=5)
+
+
+@pytest.fixture(scope="module", params=["llama", "gpt2"])
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Surprise:
+    """The second is of those whose cache is not read on."""
+    folder: Path = getattr(tiny_models, request.param)(tmp_path_factory.mktemp(request.param))
+    return Surprise(str(folder), Batching(**COMPUTING), "refine")
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.integers(5, 90), max_size=4), PARTS)
+def test_parts_have_the_surprises_of_the_whole(
+    model: Surprise, before: list[int], parts: list[tuple[list[int], int]]
+) -> None:
+    counted: list[int] = []
+    row, kept = Running(model, before, counted.append), [*before]
+    for ids, keep in parts:
+        keep = min(keep, len(ids))
+        [due] = model.of([(kept, ids)], lambda tokens: None)
+        assert row.of(ids, keep) == pytest.approx(due, abs=1e-4)
+        kept += ids[:keep]
+    assert sum(counted) >= sum(len(ids) for ids, _ in parts)
+
+
+def test_what_stays_is_read_once(tmp_path: Path) -> None:
+    model = Surprise(str(tiny_models.llama(tmp_path / "llama")), Batching(**COMPUTING), "refine")
+    counted: list[int] = []
+    row = Running(model, [7, 8, 9], counted.append)
+    for _ in range(3):
+        row.of([10, 11, 12, 13], 2)
+    assert counted == [len(model.start) + 3 + 4, 4, 4]
+
+
+def test_of_a_row_that_is_too_long_the_beginning_is_forgotten(tmp_path: Path) -> None:
+    model = Surprise(str(tiny_models.llama(tmp_path / "llama", positions=16)), Batching(**COMPUTING), "refine")
+    row = Running(model, [], lambda tokens: None)
+    kept: list[int] = []
+    for start in range(5, 50, 6):
+        ids = [*range(start, start + 6)]
+        [due] = model.of([(kept, ids)], lambda tokens: None)
+        found = row.of(ids, 4)
+        assert np.isfinite(found).all()
+        assert found == pytest.approx(due, abs=1e-4)
+        kept += ids[:4]
