@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from configs.evaluation import RefineConfig
 from configs.loading import ConfigError
 from storage import files, schemas
-from storage.artifacts import Artifact
+from storage.artifacts import Artifact, fingerprint
 from storage.ids import shard_of
 from storage.indexes.units import Units
 from tasks.models.loading import clock, cpu_clock
@@ -105,12 +105,12 @@ class Refine(Stage):
 
     def _earlier(self) -> list[Path]:
         """Where the finished artifacts of the store keep readings of a model that this refiner has."""
-        own = [self.planned[role] for role in MODELS if role in self.planned]
+        own = _models(self.planned)
         found: list[Path] = []
         for directory in files.folders(self.store / "readings") if own else ():
             other = Artifact(self.store, self.table, directory.name)
             manifest = other.recorded_manifest()
-            if manifest and any(manifest.method.get(role) in own for role in MODELS):
+            if manifest and own & _models(manifest.method):
                 found += [other.path(record.shard, "readings") for record in manifest.shards]
         return found
 
@@ -232,6 +232,11 @@ class Refine(Stage):
 
     def _shards(self, passages: NDArray[np.int64]) -> NDArray[np.int64]:
         return shard_of(passages, len(self.inputs["passages"].completed().shards))
+
+
+def _models(method: Mapping[str, Any]) -> set[str]:
+    """Fingerprints of a refiner's models: what a manifest says of one has lists for tuples."""
+    return {fingerprint(model=method[role]) for role in MODELS if role in method}
 
 
 def _readings(new: Mapping[int, Reading]) -> dict[str, pa.Table]:

@@ -67,6 +67,26 @@ def test_a_store_that_was_refined_by_an_older_version_answers(indexed: Path, tmp
     assert sql(store, "SELECT * FROM compression") == []
 
 
+@pytest.mark.parametrize("refiner", ["cxmi", "recomp_extractive", "crag"])
+def test_a_sweep_over_budgets_reads_once(indexed: Path, tmp_path: Path, refiner: str) -> None:
+    store = copied(indexed, tmp_path / "store")
+    sweep = {"swept": {"refine": {"refiner": refiner, "max_tokens": [8, 16, None]}}}
+    manifests = [stages["refine"] for stages in run(store, {**SETTINGS, "methods": sweep}).methods.values()]
+    first, *others = [sum(record.cost.tokens for record in manifest.shards) for manifest in manifests]
+    assert first > 0
+    assert others == [0, 0]
+
+
+def test_another_generator_refines_nothing_again(indexed: Path, tmp_path: Path) -> None:
+    store = copied(indexed, tmp_path / "store")
+    methods = {"ranked": {"refine": {"refiner": "dslr", "max_tokens": [8, None]}}}
+    first = run(store, {**SETTINGS, "methods": methods})
+    other = run(store, {**SETTINGS, "methods": methods, "generate": {"generator": "reader"}})
+    for name, stages in other.methods.items():
+        assert stages["refine"].artifact in other.reused
+        assert stages["generate"].artifact != first.methods[name]["generate"].artifact
+
+
 def test_what_a_model_has_read_is_read_once_across_ratios_methods_and_runs(indexed: Path, tmp_path: Path) -> None:
     store = copied(indexed, tmp_path / "store")
     sweep = {f"at {share}": {"refine": {"refiner": "dslr", "threshold": share}} for share in (0.0, 0.1, 0.9)}
