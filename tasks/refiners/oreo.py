@@ -10,8 +10,9 @@ the hits, and the origin of a text is known, except of its titles.
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
+import numpy as np
 import torch
 from pydantic import ConfigDict, Field
 
@@ -26,6 +27,7 @@ from tasks.models.loading import loading
 from tasks.models.policies import Shape, kind_of, policy_files, read_policy
 from tasks.models.policy import Policy, Source, Written
 from tasks.models.presets import source_of
+from tasks.models.readings import Reading, remembered
 from tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, Writing, no_tick
 from tasks.splitters.tokens import count_tokens, first
 
@@ -81,6 +83,9 @@ class Oreo(InBatches):
     def files(self) -> dict[str, str]:
         return policy_files(self.directory)
 
+    def identity(self) -> dict[str, Any]:
+        return {"class": type(self).__name__, "version": self.version, "model": super().identity()}
+
     @cached_property
     @loading()
     def policy(self) -> Policy:
@@ -99,22 +104,43 @@ class Oreo(InBatches):
         read = [list(own[: self.options.top_k]) for own in hits]
         texts = [[hit.label(self.options) + hit.text for hit in own] for own in read]
         due = [number for number, own in enumerate(texts) if any(map(str.strip, own))]
-        sources = self.policy.read([questions[n] for n in due], [texts[n] for n in due]) if due else []
-        # In an order of their own, so that what is in a batch does not depend on the order of the questions.
-        order = sorted(range(len(due)), key=lambda place: (sources[place].tokens, questions[due[place]], due[place]))
+        asked = [(questions[number], *texts[number]) for number in due]
+        sources = self.policy.read([question for question, *_ in asked], [own for _, *own in asked]) if due else []
+        new: list[int] = []
+
+        def write(places: Sequence[int]) -> list[Reading]:
+            new.extend(places)
+            return self._written([sources[place] for place in places], [asked[place] for place in places], tick)
+
+        # A budget cuts a text that is written: whatever it is, the text is written once.
+        actions = remembered({**self.identity()["model"], **self._writing()}, asked, write)
+        tick(len(questions) - len(new), 0)
         made: list[list[Evidence]] = [[] for _ in questions]
         writings = [Writing()] * len(questions)
+        for number, source, values in zip(due, sources, actions, strict=True):
+            drawn = [int(action) for action in values]
+            made[number] = self._evidence(source, drawn, read[number])
+            ended = drawn.count(self.policy.end) == self.texts
+            writings[number] = Writing(source.cut > 0, "stop" if ended else "length")
+        notes = {"empty": sum(not own for own in made), "cut": sum(source.cut > 0 for source in sources)}
+        return Refined(made, sum(sources[place].tokens for place in new), notes, writings)
+
+    def _writing(self) -> dict[str, Any]:
+        """What a text depends on besides the model, the question and the hits."""
+        names = ("max_input_tokens", "min_new_tokens", "max_new_tokens")
+        return {"texts": self.texts, **{name: getattr(self.options, name) for name in names}}
+
+    def _written(self, sources: Sequence[Source], asked: Sequence[tuple[str, ...]], tick: Tick) -> list[Reading]:
+        """The actions that write a text, of every source."""
+        # In an order of their own, so that what is in a batch does not depend on the order of the questions.
+        order = sorted(range(len(sources)), key=lambda place: (sources[place].tokens, asked[place]))
+        found: dict[int, Reading] = {}
         for start in range(0, len(order), TOGETHER):
             some = order[start : start + TOGETHER]
             for place, drawn in zip(some, self._drawn([sources[place] for place in some]), strict=True):
-                made[due[place]] = self._evidence(sources[place], drawn, read[due[place]])
-                ended = drawn.actions.count(self.policy.end) == self.texts
-                reason = "stop" if ended else "length"
-                writings[due[place]] = Writing(sources[place].cut > 0, reason)
+                found[place] = Reading(np.array(drawn.actions, np.float32), sources[place].tokens)
             tick(len(some), sum(sources[place].tokens for place in some))
-        tick(len(questions) - len(due), 0)
-        notes = {"empty": sum(not own for own in made), "cut": sum(source.cut > 0 for source in sources)}
-        return Refined(made, sum(source.tokens for source in sources), notes, writings)
+        return [found[place] for place in range(len(sources))]
 
     @torch.inference_mode()
     def _drawn(self, sources: Sequence[Source]) -> list[Drawn]:
@@ -122,8 +148,8 @@ class Oreo(InBatches):
         memory = self.policy.encode(sources)
         return greedy(self.policy, memory, options.max_new_tokens, options.min_new_tokens, self.texts)
 
-    def _evidence(self, source: Source, drawn: Drawn, hits: Sequence[Hit]) -> list[Evidence]:
-        written = self.policy.write(source, drawn.actions)
+    def _evidence(self, source: Source, actions: Sequence[int], hits: Sequence[Hit]) -> list[Evidence]:
+        written = self.policy.write(source, actions)
         text = first(written.text, self.options.max_words, self.options.max_tokens)
         if not text:
             return []

@@ -67,7 +67,7 @@ def test_a_store_that_was_refined_by_an_older_version_answers(indexed: Path, tmp
     assert sql(store, "SELECT * FROM compression") == []
 
 
-@pytest.mark.parametrize("refiner", ["cxmi", "recomp_extractive", "crag"])
+@pytest.mark.parametrize("refiner", ["cxmi", "recomp_extractive", "crag", "oreo"])
 def test_a_sweep_over_budgets_reads_once(indexed: Path, tmp_path: Path, refiner: str) -> None:
     store = copied(indexed, tmp_path / "store")
     sweep = {"swept": {"refine": {"refiner": refiner, "max_tokens": [8, 16, None]}}}
