@@ -57,7 +57,7 @@ def contents(store: Path) -> dict[str, str]:
         str(path.relative_to(store)): checksum(path)
         for path in sorted(store.glob("*/*/*"))
         if path.suffix in (".parquet", ".faiss", ".npy", ".npz")
-        and path.parent.parent.name not in ("costs", "quotes", "refinements", "reports")
+        and path.parent.parent.name not in ("costs", "quotes", "readings", "refinements", "reports")
     }
 
 

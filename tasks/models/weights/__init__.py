@@ -4,5 +4,5 @@ from pathlib import Path
 
 
 def shipped(name: str) -> Path:
-    """The directory of the weights of that name: reader, critic, sparse_rag."""
+    """The directory of the weights of that name: reader, critic, cxmi."""
     return Path(__file__).parent / name

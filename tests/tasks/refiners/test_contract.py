@@ -14,6 +14,7 @@ from tasks.refiners.base import Evidence, Hit, Vectors
 from tasks.registry import METHODS, make
 from tasks.splitters.tokens import count_tokens, count_words
 from tests.support import tiny_models
+from tests.support.real_model import smollm2_directory
 
 WORDS = st.sampled_from(["mill", "river", "The sea", "town,", "120 km", "§ — …", "été", "Ouse"])
 SENTENCE = st.lists(WORDS, min_size=1, max_size=5).map(lambda words: " ".join(words) + ". ")
@@ -151,3 +152,19 @@ def every_word_has_its_origin(contexts: Sequence[Evidence], hits: dict[int, Hit]
             part = hits[passage].text[start - 7 : end - 7].strip()
             assert part in rest
             rest = rest[rest.index(part) + len(part) :]
+
+
+@pytest.mark.llm
+@pytest.mark.parametrize("name", ["exit", "selective_context", "llmlingua", "longllmlingua"])
+def test_a_real_language_model_fills_a_budget_with_words_of_the_hits(name: str) -> None:
+    smollm2_directory()
+    passages = [
+        ["The Ouse rises in the hills of the north. ", "It runs for 120 km, past four towns, to the sea. "],
+        ["The mill of Kessin was founded by Ada Velmar in 1742. ", "Its wheel was turned by the river until 1901. "],
+        ["Bread is made of flour, water and salt. ", "It is baked for half an hour. "],
+    ]
+    hits = [hit(number, parts) for number, parts in enumerate(passages)]
+    refiner = make(RefineConfig(refiner=name, model="smollm2", max_tokens=20), "refine")
+    [contexts] = refined(refiner, ["Who founded the mill of Kessin?"], [hits])
+    assert 15 <= sum(context.tokens for context in contexts) <= 20
+    every_word_has_its_origin(contexts, dict(enumerate(hits)))
