@@ -147,14 +147,12 @@ class Refine(Stage):
 
     def _remembered(self, keys: Sequence[int]) -> dict[int, Reading]:
         """The readings that earlier artifacts have, by their ids."""
-        there = [
-            str(files.local(path)) for base in files.read_json(self._bases) if files.exists(path := self.store / base)
-        ]
+        there = [path for base in files.read_json(self._bases) if files.exists(path := self.store / base)]
         if not there:
             return {}
         with duckdb.connect() as connection:
             connection.register("due", pa.table({"id": pa.array(keys, pa.int64())}))
-            connection.from_parquet(there).create_view("known")
+            connection.from_parquet([str(files.local(path)) for path in there]).create_view("known")
             rows = connection.sql("SELECT DISTINCT ON (reading_id) * FROM known SEMI JOIN due ON reading_id = id")
             columns = rows.to_arrow_table().select(schemas.READINGS.names).to_pydict().values()
         return {key: Reading(np.array(values, np.float32), *cost) for key, values, *cost in zip(*columns, strict=True)}

@@ -184,7 +184,7 @@ def test_a_question_without_what_a_column_needs_is_left_out(name: str) -> None:
             copy_seconds=0.1, decode_seconds=0.1),
         selected=(Answer("Some", 9, 1, 0.1),),
         candidates=(Answer("Some", 9, 1, 0.1),),
-        refinement=Refinement(30, 3, 0.2),
+        refinement=Refinement(30, 3, 0.2, 0.3),
         appraisal=(8.0, 9.5),
     )  # fmt: skip
     if name == "choice":
@@ -352,11 +352,12 @@ def test_tokens() -> None:
 
 
 def test_compression() -> None:
-    refined = replace(answered("Ada"), refinement=Refinement(20, 5, 0.25))
+    refined = replace(answered("Ada"), refinement=Refinement(20, 5, 0.25, 0.5))
     nothing = Case("Who?", (), (), (), refinement=Refinement(0, 0, 0.0))
     assert values("compression", refined, nothing, answered("Ada")) == {
         "context_share": [0.25, None, None],
         "refine_seconds": [0.25, 0.0, None],
+        "refine_cpu_seconds": [0.5, None, None],
         "total_seconds": [0.75, None, None],
     }
 
