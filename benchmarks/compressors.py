@@ -1,13 +1,13 @@
 """`make bench-compressors`: LLMLingua, LLMLingua-2 and Selective-Context here against their authors' packages.
 
-50 passages, the same models, the same settings, one core for all (the processes are bound to it), turn by
-turn, 25 texts at a time: theirs a prompt at once, which is how their packages are called, ours the 25 texts in
-batches. A prompt is a text; of LLMLingua, whose package leaves short ones as they are, five. For each method the share
-of positions (tokens; words of LLMLingua-2 and of Selective-Context; sentences) that both keep or both drop, and texts
-per second of CPU time, in float32; the goals stand beside them. Where the processor has bf16, ours takes it by default,
-which is not measured here.
+50 texts, the same models, the same settings, one core for all (the processes are bound to it), turn by turn, 25
+texts at a time: theirs a prompt at once, which is how their packages are called, ours the 25 texts in batches. A text
+is a passage; of LLMLingua, whose package leaves short ones as they are, three. For each method the share of positions
+(tokens; words of LLMLingua-2 and of Selective-Context; sentences) that both keep or both drop, and texts per second of
+CPU time, in float32; the goals stand beside them. Where the processor has bf16, ours takes it by default, which is not
+measured here.
 
-SmolLM2 is the causal model. LLMLingua-2's classifier was not at hand: one of XLM-RoBERTa's architecture (12 layers of
+SmolLM2 is the causal model, of LLMLingua without a start token, of which its package knows nothing. LLMLingua-2's classifier was not at hand: one of XLM-RoBERTa's architecture (12 layers of
 384) gets random weights from a fixed seed here, and a vocabulary of the passages. Selective-Context's package reads
 sentence by sentence, so sentences are the hits here. Its phrases need a spaCy model, which is not at hand, and are not
 compared: it is given words for phrases, and so are we.
@@ -117,6 +117,13 @@ def model_of(name: str, scratch: Path, texts: Sequence[str]) -> Path:
     return causal(scratch, smollm2.find(), None if name == "LLMLingua" else "<|endoftext|>")
 
 
+def texts_of(name: str, passages: Sequence[str], count: int) -> list[str]:
+    """From all over the passages, each of as many that follow one another as the method's texts have."""
+    size = TOGETHER.get(name, 1)
+    starts = range(0, len(passages) - size, max(1, (len(passages) - size) // count))[:count]
+    return ["\n\n".join(passages[start : start + size]) for start in starts]
+
+
 def whole(texts: Sequence[str]) -> list[Hit]:
     return [Hit("", text, number, 0, len(text)) for number, text in enumerate(texts)]
 
@@ -155,8 +162,7 @@ class Contest:
     kept: int = 0
 
     def turn(self, texts: Sequence[str]) -> None:
-        together = TOGETHER.get(self.name, 1)
-        prompts = [texts[at : at + together] for at in range(0, len(texts), together)]
+        prompts = [[text] for text in texts]
         answer = self.ask(compress=self.name, prompts=prompts)
         if "error" in answer:
             raise RuntimeError(f"{self.name}: {answer['error']}")
@@ -218,11 +224,10 @@ def main() -> None:
     if not ENVIRONMENT.exists():
         raise SystemExit(f"there is no {ENVIRONMENT}, which has the authors' packages: make setup-compressors")
     source, found = passages()
-    texts = found[:: max(1, len(found) // count)][:count]
-    words = sum(len(text.split()) for text in texts)
-    print(f"{count} passages of {source}, {words:,} words, one core", flush=True)
+    print(f"{count} texts of passages of {source}, one core", flush=True)
     with tempfile.TemporaryDirectory() as scratch, authors() as ask:
         for name in names:
+            texts = texts_of(name, found, count)
             model = model_of(name, Path(scratch), found)
             answer = ask(load=name, model=str(model))
             if "error" in answer:

@@ -168,8 +168,8 @@ METHODS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "Selective-Context, sentences": ("selective-context", lambda model: SelectiveContext(model, "sent")),
 }
 """Name → the package, and how it is loaded."""
-TOGETHER = {"LLMLingua": 5}
-"""Texts of a prompt, where it is not one: the package leaves a prompt of fewer tokens than a segment as it is."""
+TOGETHER = {"LLMLingua": 3}
+"""Passages of a text, where it is not one: the package leaves a text of fewer tokens than a segment as it is."""
 
 
 class Bench:
@@ -181,7 +181,7 @@ class Bench:
     def load(self, name: str, model: str) -> dict[str, str]:
         package, method = METHODS[name]
         self.loaded[name] = method(model)
-        self.loaded[name].compress(["A first text, which is not timed. It has two sentences."] * TOGETHER.get(name, 1))
+        self.loaded[name].compress(["A first text, which is not timed. It has two sentences."])
         return {"about": f"{package} {version(package)}, transformers {version('transformers')}"}
 
     def compress(self, name: str, prompts: Sequence[Sequence[str]]) -> dict[str, Any]:

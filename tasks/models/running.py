@@ -1,6 +1,7 @@
 """A row that a causal model reads on, part by part, while parts of it are dropped: what stays is read once.
 
 What was read stays in the model's cache; of the next part only its beginning is kept, which stands where it will stand.
+No start token stands before it, as in the package llmlingua: the very first token is no surprise (0).
 """
 
 from collections.abc import Sequence
@@ -35,7 +36,7 @@ class Running:
         whose layers do not see all tokens before."""
         if len(self.kept) + len(ids) > self.model.limit or not continues(self.model.engine.model):
             self.cache, self.cached, self.last = None, 0, None
-            [surprise] = self.model.of([(self.kept, ids)], self.tick)
+            [surprise] = self.model.of([(self.kept, ids)], self.tick, started=False)
         else:
             surprise = finite(self._of(ids, keep))
         self.kept += ids[:keep]
@@ -45,8 +46,7 @@ class Running:
     def _of(self, ids: Sequence[int], keep: int) -> NDArray[np.float32]:
         if self.cache is None:
             self.cache, self.cached, self.last = DynamicCache(config=self.model.engine.model.config), 0, None
-        row = [*self.model.start, *self.kept]
-        new = row[self.cached :]
+        new = self.kept[self.cached :]
         whole = torch.tensor([[*new, *ids]], device=self.model.engine.device)
         with all_cores():
             output = self.model.engine.model(
@@ -57,10 +57,10 @@ class Running:
                 logits = torch.cat([self.last[None], logits])
             # A token's probability is the output at the token before it; the very first has none before it.
             unknown = len(ids) + 1 - len(logits)
-            of_them = torch.tensor(ids[unknown:], device=logits.device)
+            of_them = torch.tensor(ids[unknown:], device=logits.device, dtype=torch.long)
             losses = cross_entropy(logits[:-1], of_them, reduction="none").cpu().numpy()
         self.tick(len(new) + len(ids))
-        self.cached = len(row) + keep
+        self.cached = len(self.kept) + keep
         for layer in self.cache.layers:
             layer.keys, layer.values = layer.keys[:, :, : self.cached], layer.values[:, :, : self.cached]
         place = len(logits) - 1 - len(ids) + keep

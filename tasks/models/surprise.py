@@ -18,8 +18,6 @@ from tasks.models.engines.base import EngineUnavailable
 from tasks.models.engines.transformers import Transformers, all_cores
 from tasks.models.readings import Reading, finite, remembered, settled
 
-VERSION = "2"
-"""Of what is read: since 2, a start token only where the tokenizer has one."""
 Told = tuple[NDArray[np.int64], NDArray[np.float32]]
 """Of a text's tokens, in order: where each ends in it (code points), and its surprise in nats."""
 Tick = Callable[[int], None]
@@ -52,12 +50,12 @@ class Surprise:
         self.workers = self.engine.workers
 
     def identity(self) -> dict[str, Any]:
-        return {**self.engine.identity(), "batch_tokens": self.batch_tokens, "surprise": VERSION}
+        return {**self.engine.identity(), "batch_tokens": self.batch_tokens}
 
     @property
     def limit(self) -> int:
         """Tokens of a row, with what stands before it."""
-        return (self.engine.local.prompt_limit or 2048) + 1 - len(self.start)
+        return (self.engine.local.prompt_limit or 2048) + 1 - len(self._start)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of plain texts, without special tokens and without a chat template."""
@@ -91,7 +89,7 @@ class Surprise:
             rows = [(ids[pairs[place][0]], placed[pairs[place][1]][0]) for place in places]
             return self._read(rows, tick)
 
-        values = remembered(self.identity(), pairs, read)
+        values = remembered({**self.identity(), "of": "surprise"}, pairs, read)
         ends = {text: np.array(own, np.int64) for text, (_, own) in placed.items()}
         return [(ends[text], surprise) for (_, text), surprise in zip(pairs, values, strict=True)]
 
@@ -108,17 +106,20 @@ class Surprise:
         return [Reading(settled(np.concatenate(own)), length) for own, length in zip(found, lengths, strict=True)]
 
     @cached_property
-    def start(self) -> list[int]:
-        """What every row begins with, where the tokenizer lets a text begin so: the model has learnt texts with it."""
+    def _start(self) -> list[int]:
+        """What every row begins with, so that its first token has a probability."""
         tokenizer = self.engine.local.tokenizer
-        start = tokenizer.bos_token_id
-        return [int(start)] if start is not None and tokenizer("")["input_ids"][:1] == [start] else []
+        start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+        return [] if start is None else [int(start)]
 
-    def of(self, rows: Sequence[tuple[Sequence[int], Sequence[int]]], tick: Tick) -> list[NDArray[np.float32]]:
+    def of(
+        self, rows: Sequence[tuple[Sequence[int], Sequence[int]]], tick: Tick, started: bool = True
+    ) -> list[NDArray[np.float32]]:
         """For every row, (what stands before it, its tokens), the surprise of its tokens in nats, float32 (n,). What
         stands before it is cut at its beginning where the model has no room. The very first token of a model without
-        a start token is no surprise (0). A row has one token at least and `limit` at most."""
-        whole = [[*self.start, *_end(before, self.limit - len(ids)), *ids] for before, ids in rows]
+        a start token is no surprise (0). A row has one token at least and `limit` at most. `started`: by that token."""
+        start = self._start if started else []
+        whole = [[*start, *_end(before, self.limit - len(ids)), *ids] for before, ids in rows]
         found: dict[int, NDArray[np.float32]] = {}
         lengths = [len(ids) for ids in whole]
         for batch in batches(lengths, self.batch_tokens):

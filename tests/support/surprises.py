@@ -39,7 +39,10 @@ def words(limit: int = 1000, broken: str = "") -> Iterator[list[tuple[list[str],
         return KNOWN if word in before else float(re.sub(r"\D", "", word) or 0)
 
     def of(
-        self: Any, rows: Sequence[tuple[Sequence[int], Sequence[int]]], tick: Callable[[int], None]
+        self: Any,
+        rows: Sequence[tuple[Sequence[int], Sequence[int]]],
+        tick: Callable[[int], None],
+        started: bool = True,
     ) -> list[NDArray[np.float32]]:
         named = [([vocabulary[id] for id in before], [vocabulary[id] for id in ids]) for before, ids in rows]
         rows_read.extend(named)
