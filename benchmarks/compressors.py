@@ -7,10 +7,11 @@ is a passage; of LLMLingua, whose package leaves short ones as they are, three. 
 CPU time, in float32; the goals stand beside them. Where the processor has bf16, ours takes it by default, which is not
 measured here.
 
-SmolLM2 is the causal model, of LLMLingua without a start token, of which its package knows nothing. LLMLingua-2's classifier was not at hand: one of XLM-RoBERTa's architecture (12 layers of
-384) gets random weights from a fixed seed here, and a vocabulary of the passages. Selective-Context's package reads
-sentence by sentence, so sentences are the hits here. Its phrases need a spaCy model, which is not at hand, and are not
-compared: it is given words for phrases, and so are we.
+SmolLM2 is the causal model, of LLMLingua without a start token, of which its package knows nothing. LLMLingua-2's
+classifier was not at hand: one of XLM-RoBERTa's architecture (12 layers of 384) gets random weights from a fixed seed
+here, and a vocabulary of the passages. Selective-Context's package reads sentence by sentence, so sentences are the
+hits here. Its phrases need a spaCy model, which is not at hand, and are not compared: it is given words for phrases,
+and so are we.
 
     python -m benchmarks.compressors [--texts N] [METHOD]...
 """
