@@ -61,7 +61,7 @@ def _models(method: Description) -> None:
         out.print("\nRuns with:")
         for model in models:
             here = "here" if model.directories() else f"[yellow]not here:[/] [green]{escape(model.command)}[/]"
-            words = f"  [cyan]{model.setting}={model.name}[/]  {escape(model.about)}; {here}"
+            words = f"  [cyan]{model.name}[/]  {escape(model.about)}; {here}"
             out.print(words, highlight=False, soft_wrap=True)
 
 
