@@ -1,0 +1,73 @@
+"""What a model made of a text is computed once, and what is no number is the least."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from configs.options import Scoring
+from tasks.models.pairs import CrossEncoder
+from tasks.models.readings import Memory, Reading, remembered, remembering
+from tests.support import tiny_models
+
+REQUESTS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xy")), max_size=8)
+
+
+@given(st.lists(REQUESTS, min_size=1, max_size=4), st.booleans())
+def test_every_request_is_read_once_and_gets_its_own_values(calls: list[list[tuple[str, str]]], keeps: bool) -> None:
+    read: list[tuple[str, str]] = []
+
+    def ask(requests: Sequence[tuple[str, str]]) -> None:
+        def values(places: Sequence[int]) -> list[Reading]:
+            read.extend(requests[place] for place in places)
+            return [
+                Reading(np.array([ord(one) for one in "".join(requests[place])], np.float32), 2) for place in places
+            ]
+
+        found = remembered({"model": "m"}, requests, values)
+        assert [own.tolist() for own in found] == [[ord(one) for one in a + b] for a, b in requests]
+
+    if not keeps:  # as where a method is called by itself: within a call
+        ask(calls[0])
+        assert sorted(read) == sorted({*calls[0]})
+        return
+    with remembering(Memory()) as memory:
+        for requests in calls:
+            ask(requests)
+    assert sorted(read) == sorted({request for requests in calls for request in requests})
+    # Another piece of work finds them, and one of another model does not.
+    asked = [*dict.fromkeys(request for requests in calls for request in requests)]
+    with remembering(Memory(lambda keys: {key: memory.new[key] for key in keys if key in memory.new})) as later:
+        remembered({"model": "m"}, asked, lambda places: pytest.fail("it was read before"))
+        assert len(later.recalled) == len(asked)
+        remembered({"model": "other"}, asked, lambda places: [Reading(np.zeros(1, np.float32), 1) for _ in places])
+    assert len(later.new) == len(asked)
+
+
+def test_what_is_no_number_is_the_least_and_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    found = remembered({}, [("a",)], lambda places: [Reading(np.array([0.5, np.nan, np.inf], np.float32), 1)])
+    assert found[0].tolist() == [0.5, 0.0, 0.0]
+    assert "2 values that are no numbers" in caplog.text
+
+
+def test_a_pair_without_a_score_is_the_least_relevant_and_the_others_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = Scoring(device="cpu", precision="fp32")
+    model = CrossEncoder(str(tiny_models.cross_encoder(tmp_path)), options, "refine")
+    pairs = [("Who?", "The mill."), ("Who?", "The river runs to the sea, past the towns.")]
+    due = model.read(pairs)[1].score
+    whole = model.outputs
+
+    def outputs(inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, None]:
+        short = inputs["attention_mask"].sum(1) < 10
+        return whole(inputs)[0].masked_fill(short, float("nan")), None
+
+    monkeypatch.setattr(model, "outputs", outputs)
+    first, second = model.read(pairs)
+    assert model.relevance(first.score) == 0.0
+    assert second.score == pytest.approx(due)
