@@ -41,7 +41,7 @@ def placed(text: str, units: Sequence[str], kept: Sequence[bool]) -> Kept:
 
 
 class LLMLingua:
-    """A prompt of several texts, at the package's own settings but for the texts' share, which is the paper's."""
+    """The package's own settings but for the share, which is the paper's."""
 
     def __init__(self, model: str) -> None:
         from llmlingua import PromptCompressor
@@ -49,18 +49,6 @@ class LLMLingua:
         own = self.compressor = PromptCompressor(model, device_map="cpu", model_config={"trust_remote_code": False})
         self.places: list[int] = []
         self.step, own.get_compressed_input = own.get_compressed_input, self.noted_step
-        self.choice, own.control_context_budget = own.control_context_budget, self.noted_choice
-
-    def noted_choice(self, *given: Any, **named: Any) -> Any:
-        """The package's choice of texts, with a note of it, and the places of all tokens that are compressed."""
-        made = self.choice(*given, **named)
-        self.used = made[2]
-        joined = "\n\n".join(made[0])
-        self.offsets = self.compressor.tokenizer(joined, add_special_tokens=False, return_offsets_mapping=True)[
-            "offset_mapping"
-        ]
-        self.places = [*range(len(self.offsets))]
-        return made
 
     def noted_step(self, loss: Any, *given: Any, **named: Any) -> Any:
         """The package's step, with a note of the places that it leaves: a token is known by its loss."""
@@ -76,23 +64,15 @@ class LLMLingua:
         return made
 
     def compress(self, texts: Sequence[str]) -> Callable[[], list[Kept]]:
-        self.compressor.compress_prompt(list(texts), rate=RATE, iterative_size=SEGMENT, context_budget="*2")
-        used, offsets, left = self.used, self.offsets, {*self.places}
+        [text] = texts
+        encoded = self.compressor.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        offsets = encoded["offset_mapping"]
+        self.places = [*range(len(offsets))]
+        self.compressor.compress_prompt([text], rate=RATE, iterative_size=SEGMENT)
+        left = {*self.places}
 
         def kept() -> list[Kept]:
-            found: list[Kept] = [[] for _ in texts]
-            at = 0
-            for number in used:
-                end = at + len(texts[number])
-                found[number] = [
-                    (start - at, stop - at, place in left)
-                    for place, (start, stop) in enumerate(offsets)
-                    if at <= start and stop <= end
-                ]
-                at = end + len("\n\n")
-            for number in {*range(len(texts))} - {*used}:
-                found[number] = placed(texts[number], words := texts[number].split(), [False] * len(words))
-            return found
+            return [[(start, end, place in left) for place, (start, end) in enumerate(offsets)]]
 
         return kept
 
