@@ -1,11 +1,32 @@
-"""Paths in settings."""
+"""Paths in settings, and where a store is: a directory of this machine or a prefix of a bucket."""
 
 import re
-from pathlib import Path
+from pathlib import Path, PosixPath
 from typing import Any
 
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+SCHEMES = {"s3": "Amazon S3 and what speaks like it", "gs": "Google Cloud Storage", "az": "Azure Blob Storage"}
+_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/{1,2}(.*)", re.DOTALL)
 """How s3://bucket begins, as a text or as a path, which has one slash fewer."""
+_PART = re.compile(r"[^\s?#*@\\]+")
+
+
+class BucketPath(PosixPath):
+    """A place in an object store: `/`, `.name`, `.parent` and `.relative_to` work as a path's, its text is the URL.
+
+    Whatever would take it for a file of this machine gets a TypeError: places are asked by `storage.files` alone.
+    """
+
+    def __str__(self) -> str:
+        first, *rest = self.parts or (".",)
+        return f"{first}//{'/'.join(rest)}" if first.rstrip(":") in SCHEMES and first[-1] == ":" else super().__str__()
+
+    def __fspath__(self) -> str:
+        if self.parts and self.parts[0].endswith(":"):
+            raise TypeError(f"{self} is no file of this machine: storage.files reads and writes it")
+        return super().__fspath__()
+
+    def absolute(self) -> "BucketPath":
+        return self
 
 
 def absolute_if_directory(name: str) -> str:
@@ -19,11 +40,32 @@ def absolute(path: Path) -> Path:
     return path.expanduser().absolute()
 
 
-def directory(given: Any) -> Any:
-    """A store's place as it was given. Raises ValueError for the address of anything but a directory."""
-    if isinstance(given, str | Path) and _ADDRESS.match(str(given)):
+def store_place(given: str | Path) -> Path:
+    """Where a store is: a directory, or `s3://bucket/prefix` as a BucketPath. Raises ValueError."""
+    place = store_setting(given)
+    return place if isinstance(place, Path) else Path(place)
+
+
+def store_setting(given: Any) -> Any:
+    """A store's place as it was given, the address of a bucket as a BucketPath. Raises ValueError for an address of
+    another kind, or one that cannot be a store's."""
+    if not isinstance(given, str | Path) or not (address := _ADDRESS.match(str(given))):
+        return given
+    scheme, rest = address[1].lower(), address[2].strip("/")
+    if scheme not in SCHEMES:
         raise ValueError(
-            f"{given}: a store is a directory of this machine; object stores cannot be used yet. Mount the bucket and "
-            "give its directory (./ in front of the name, where a directory is called like that)"
+            f"{address[1]}://…: a store is a directory, or a prefix of a bucket: s3://BUCKET/PREFIX, gs:// or az:// "
+            "(./ in front of the name, where a directory is called like that)"
         )
-    return given
+    if "@" in rest.partition("/")[0] or "?" in rest:
+        raise ValueError(f"{scheme}://…: credentials come from the environment, never with the address")
+    parts = rest.split("/")
+    if not rest or not all(_PART.fullmatch(part) and part not in (".", "..") for part in parts):
+        raise ValueError(f"{scheme}://{rest}: a store in a bucket is {scheme}://BUCKET/PREFIX, without blank ?#*@\\")
+    return BucketPath(f"{scheme}:", *parts)
+
+
+def beside(store: Path, name: str) -> Path:
+    """A folder of the user's own files (`experiments`, `corpora`): beside a store that is a directory, and in the
+    working directory where the store is in a bucket."""
+    return Path(name).absolute() if isinstance(store, BucketPath) else store.absolute().parent / name

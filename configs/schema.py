@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
 
-from configs.paths import directory
+from configs.paths import store_setting
 from configs.section import NOT_IN_FINGERPRINT, Config, Section
 
 Unit = Literal["sentence", "passage"]
@@ -119,7 +119,9 @@ class BM25Config(Config):
 class Place(Config):
     """Where a flow runs, and with how much of the machine. Nothing here changes a result."""
 
-    store: Annotated[Path, BeforeValidator(directory)] = Field(Path("store"), description="Directory of all artifacts.")
+    store: Annotated[Path, BeforeValidator(store_setting)] = Field(
+        Path("store"), description="Where all artifacts are: a directory, or a prefix of a bucket (s3://BUCKET/PREFIX)."
+    )
     workers: int | None = Field(None, ge=1, description="Parallel workers; default: one per CPU core.")
     num_gpus: float | None = Field(
         None,

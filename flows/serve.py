@@ -24,6 +24,7 @@ from prefect.schedules import Cron
 from prefect.states import Cancelled, Crashed
 from prefect.types.entrypoint import EntrypointType
 
+from configs.paths import store_place
 from flows.forms import ReEncode
 from flows.pipelines.corpora import corpora, find_corpus
 from flows.server.access import PATIENCE
@@ -144,5 +145,6 @@ def _await(client: Any) -> None:
 
 if __name__ == "__main__":
     end_with_parent()
-    store, ready, *own = map(Path, sys.argv[1:])
-    serve_deployments(store, ready, own[0] if own else None)
+    place, *others = sys.argv[1:]
+    ready, *own = map(Path, others)
+    serve_deployments(store_place(place), ready, own[0] if own else None)

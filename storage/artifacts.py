@@ -10,22 +10,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from storage import files
+from storage import attempts, files
 from storage.costs import write_ledger
-from storage.files import DamagedRecord
+from storage.files import DamagedRecord, Status
 from storage.manifests import (
+    NOTHING_SEEN,
     PREPARATION,
     File,
     Manifest,
     ShardRecord,
     known_manifest,
     known_record,
+    seen_together,
     write_manifest,
 )
 
@@ -54,7 +57,22 @@ class Artifact:
 
     def path(self, shard: int, table: str | None = None, suffix: str = "parquet") -> Path:
         """Where a shard of one of the artifact's tables lies."""
+        plain = self._plain(shard, table, suffix)
+        return self._recorded(shard, plain) if files.names_attempts(self.store) else plain
+
+    def new_path(self, shard: int, table: str | None = None, suffix: str = "parquet") -> Path:
+        """Where a shard of one of the artifact's tables is written."""
+        return attempts.new(self._plain(shard, table, suffix))
+
+    def _plain(self, shard: int, table: str | None, suffix: str) -> Path:
         return self.store / (table or self.table) / self.fingerprint / f"{shard:05d}.{suffix}"
+
+    def _recorded(self, shard: int, plain: Path) -> Path:
+        """The path of a shard's file as the manifest or its done-marker says; the plain one of what is not there."""
+        try:
+            return _recorded_place(self, shard, plain)
+        except FileNotFoundError:
+            return plain
 
     def file(self, name: str) -> Path:
         """Where a file that is no shard of a table lies: a template, probes, parameters."""
@@ -69,7 +87,7 @@ class Artifact:
         return files.locked(self.lock)
 
     def write(self, shard: int, table: str, rows: pa.Table) -> File:
-        path = self.path(shard, table)
+        path = self.new_path(shard, table)
         files.write_table(path, rows)
         return self.describe(path, table, rows.num_rows)
 
@@ -99,13 +117,42 @@ class Artifact:
             return files.read_record(self.directory / "stage.json", dict)
         return None
 
-    def mark_done(self, record: ShardRecord) -> None:
-        files.write_json(self._marker(record.shard), asdict(record))
+    def mark_done(self, record: ShardRecord) -> ShardRecord:
+        """Say that a shard is done; what counts then: where another attempt was first and is whole, its record."""
+        marker = self.marker(record.shard)
+        if not files.write_json_once(marker, asdict(record)):
+            if other := self.record(record.shard):
+                for path in {file.path for file in record.files} - {file.path for file in other.files}:
+                    files.remove(self.store / path)
+                return other
+            files.write_json(marker, asdict(record))
+        return record
 
     def record(self, shard: int) -> ShardRecord | None:
         """The shard's done-marker, or None where it has to be done (again: it or a file of it is damaged)."""
-        record = known_record(self._marker(shard))
-        return None if record is None or any(file.damage(self.store) for file in record.files) else record
+        return self._whole(known_record(self.marker(shard)))
+
+    def _whole(self, record: ShardRecord | None, seen: Mapping[Path, Status] = NOTHING_SEEN) -> ShardRecord | None:
+        return None if record is None or any(file.damage(self.store, seen) for file in record.files) else record
+
+    def records_of(self, shards: Sequence[int]) -> list[ShardRecord | None]:
+        """`record` of all these shards."""
+        return self._records([self.marker(shard) for shard in shards])
+
+    def pending(self, shards: Sequence[int]) -> list[int]:
+        """The shards that have to be done (again). In a bucket, one that an old list lacks may be among them, which
+        costs its work and nothing else."""
+        markers = {self.marker(shard): shard for shard in shards}
+        in_bucket = files.is_in_bucket(self.store)
+        listed = [*(markers.keys() & files.statuses(self.directory / "done") if in_bucket else markers)]
+        done = {marker for marker, record in zip(listed, self._records(listed), strict=True) if record}
+        return [shard for marker, shard in markers.items() if marker not in done]
+
+    def _records(self, markers: Sequence[Path]) -> list[ShardRecord | None]:
+        """What these done-markers say, None of one that is not there or whose files are damaged."""
+        known = files.at_once(self.store, known_record, markers)
+        seen = seen_together(self.store, (file for record in known if record for file in record.files))
+        return [self._whole(record, seen) for record in known]
 
     def prepared_file(self, path: Path) -> Path:
         """A file of the preparation, as it was written. Raises Damaged."""
@@ -153,12 +200,23 @@ class Artifact:
 
     def marked(self, shard: int) -> bool:
         """Whether the shard was done once; `record` looks whether its files are still as they were."""
-        return files.exists(self._marker(shard))
+        return files.exists(self.marker(shard))
 
     def complete(self, manifest: Manifest) -> None:
+        """Raises LeaseLost where this process is not the one that works on it any more."""
         for table in {file.table for file in manifest.files()}:
             files.remove_leftovers(self.store / table / self.fingerprint)
+        files.confirm_lock(self.lock)
         write_manifest(self.directory, manifest)
+        for path in self.superseded(manifest):
+            files.remove(path)
+
+    def superseded(self, manifest: Manifest) -> list[Path]:
+        """What attempts have written that do not count."""
+        recorded = {self.store / file.path for file in manifest.files()}
+        folders = sorted({path.parent for path in recorded})
+        there = (path for folder in folders for path in files.statuses(folder))
+        return [path for path in there if attempts.is_attempt(path.name) and path not in recorded]
 
     def manifest(self) -> Manifest | None:
         """The manifest, or None where the artifact is not complete (any more: see `damage`)."""
@@ -167,7 +225,8 @@ class Artifact:
 
     def damage(self, manifest: Manifest) -> str | None:
         """What became of the first file that is not as it was written, in words."""
-        return next(filter(None, (file.damage(self.store) for file in manifest.files())), None)
+        seen = seen_together(self.store, manifest.files())
+        return next(filter(None, (file.damage(self.store, seen) for file in manifest.files())), None)
 
     def recorded_manifest(self) -> Manifest | None:
         """The manifest, whatever became of the files since; None where it is missing or damaged."""
@@ -180,14 +239,30 @@ class Artifact:
             raise FileNotFoundError(f"{self.name} is not complete, and it comes first; run the same command again")
         return manifest
 
-    def _marker(self, shard: int) -> Path:
+    def marker(self, shard: int) -> Path:
+        """Where a shard's done-marker lies."""
         return self.directory / "done" / f"{'preparation' if shard == PREPARATION else format(shard, '05d')}.json"
 
 
 def complete_artifacts(store: Path) -> Iterator[tuple[Artifact, Manifest]]:
     """Every artifact of a store whose manifest exists, in the order of their names."""
-    for path in files.find(store, "*/*/manifest.json"):
-        artifact = Artifact(store, path.parent.parent.name, path.parent.name)
-        manifest = artifact.recorded_manifest()
+    found = files.find(store, "*/*/manifest.json")
+    made = [Artifact(store, path.parent.parent.name, path.parent.name) for path in found]
+    known = files.at_once(store, Artifact.recorded_manifest, made)
+    for artifact, manifest in zip(made, known, strict=True):
         if manifest:
             yield artifact, manifest
+
+
+@lru_cache(1 << 16)
+def _recorded_place(artifact: Artifact, shard: int, plain: Path) -> Path:
+    """What is written once is looked up once. Raises FileNotFoundError."""
+    name = str(plain.relative_to(artifact.store))
+    if manifest := artifact.recorded_manifest():
+        placed = manifest.placed
+    else:
+        record = known_record(artifact.marker(shard))
+        placed = {attempts.plain(file.path): file.path for file in record.files} if record else {}
+    if name not in placed:
+        raise FileNotFoundError(f"{plain} is not there")
+    return artifact.store / placed[name]

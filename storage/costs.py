@@ -1,7 +1,10 @@
 """The ledger: what a shard of work took, and what that costs."""
 
+import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cache
@@ -30,6 +33,32 @@ class Cost:
     peak_memory_bytes: int = 0
     usd: float = 0.0
     gpu_joules: float | None = None
+    node: str = ""
+
+
+_node: ContextVar[str] = ContextVar("node", default="")
+_alone: ContextVar[bool] = ContextVar("alone", default=False)
+
+
+@contextmanager
+def working_on(node: str) -> Iterator[None]:
+    """Within the block, the ledger has this node of a cluster instead of the machine's name."""
+    token = _node.set(node)
+    try:
+        yield
+    finally:
+        _node.reset(token)
+
+
+@contextmanager
+def working_alone() -> Iterator[None]:
+    """Within the block, meters leave out the processes that this one has started, as they do other work: a command's
+    server and its cluster."""
+    token = _alone.set(True)
+    try:
+        yield
+    finally:
+        _alone.reset(token)
 
 
 class Meter:
@@ -43,8 +72,9 @@ class Meter:
         self._model = model
 
     def __enter__(self) -> Self:
-        family = Family()
+        family = Family(alone=_alone.get())
         family.reset_peak_memory()
+        self.cost.node = _node.get() or socket.gethostname()
         self.cost.started = datetime.now(UTC).isoformat()
         self._joules = nvml.joules() if self._num_gpus else None
         self._own, self._cpu = time.process_time(), family.cpu_seconds()
@@ -54,7 +84,7 @@ class Meter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        cost, family = self.cost, Family()
+        cost, family = self.cost, Family(alone=_alone.get())
         cost.wall_seconds = time.perf_counter() - self._wall
         # A process that left the family took what it had taken before with it.
         cost.cpu_seconds = max(family.cpu_seconds() - self._cpu, time.process_time() - self._own)
@@ -76,6 +106,7 @@ def charge(
 
 def write_ledger(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Enter rows of `schemas.COSTS`; rows that are there for other shards or other runs stay."""
+    rows = [{**row, "node": row.get("node") or None} for row in rows]
     paid = {(row["shard"], row["run_id"]) for row in rows}
     before = [row for row in read_ledger(path) if (row["shard"], row["run_id"]) not in paid]
     files.write_table(path, pa.Table.from_pylist([*before, *rows], schemas.COSTS))

@@ -86,7 +86,8 @@ class Journal:
 
     def remove(self) -> None:
         """Needs the shard's done-marker."""
-        files.remove(self.path)
+        if not files.is_in_bucket(self.path) or self.earlier or self._answers:  # nothing is asked for nothing
+            files.remove_lines(self.path)
 
 
 def place(artifact: Artifact, shard: int) -> Path:

@@ -1,16 +1,18 @@
 """What is recorded of an artifact: its files with their checksums, its shards' done-markers, its manifest."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 
 from storage import files
+from storage.attempts import plain
 from storage.costs import Cost
 from storage.files import DamagedRecord, Status
 
@@ -18,6 +20,19 @@ PREPARATION = -1
 """The shard number of what a stage does once, before its shards."""
 PREPARED = "preparation"
 """What stands for the table of a file that this leaves, which is no table of the catalog."""
+
+
+NOTHING_SEEN: Mapping[Path, Status] = MappingProxyType({})
+
+
+def seen_together(store: Path, written: Iterable["File"]) -> dict[Path, Status]:
+    """Of the files' folders what is in them, where that is cheaper than to look at every file."""
+    if not files.is_in_bucket(store):
+        return {}
+    seen: dict[Path, Status] = {}
+    for folder in sorted({(store / file.path).parent for file in written}):
+        seen |= files.statuses(folder)
+    return seen
 
 
 @dataclass(frozen=True)
@@ -35,18 +50,22 @@ class File:
     checksum: str
     modified_ns: int = 0
 
-    def misfit(self, store: Path) -> str | None:
-        """What is wrong with the file in this store as far as its size tells, in words; None where nothing is."""
-        return self._look(store)[1]
+    def misfit(self, store: Path, seen: Mapping[Path, Status] = NOTHING_SEEN) -> str | None:
+        """What is wrong with the file in this store as far as its size tells, in words; None where nothing is.
 
-    def damage(self, store: Path) -> str | None:
-        """The same, and by its checksum where its date is another than it was given, or where this machine has read
-        it and seen other bytes."""
-        now, fault = self._look(store)
+        `seen`: of files that were looked at together (`seen_together`).
+        """
+        return self._look(store, seen)[1]
+
+    def damage(self, store: Path, seen: Mapping[Path, Status] = NOTHING_SEEN) -> str | None:
+        """The same, and by its checksum where its date is another than it was given (in a directory), or where this
+        machine has read it and seen other bytes."""
+        now, fault = self._look(store, seen)
         if now is None or fault:
             return fault
         path = store / self.path
-        as_written = now.modified_ns == self.modified_ns and not files.seen_otherwise(path, now, self.checksum)
+        as_written = files.as_written(path, now, self.modified_ns)
+        as_written = as_written and not files.seen_otherwise(path, now, self.checksum)
         return None if as_written or files.has_checksum(path, self.checksum) else self._changed()
 
     def corruption(self, store: Path, progress: Callable[[int], Any] = lambda read: None) -> str | None:
@@ -64,9 +83,9 @@ class File:
         """
         return files.checked(store / self.path, self.checksum)
 
-    def _look(self, store: Path) -> tuple[Status | None, str | None]:
+    def _look(self, store: Path, seen: Mapping[Path, Status]) -> tuple[Status | None, str | None]:
         try:
-            now = files.status(store / self.path)
+            now = seen.get(store / self.path) or files.status(store / self.path)
         except FileNotFoundError:
             return None, f"{self.path} is missing"
         size = f"{self.path} has {now.size:,} bytes and was written with {self.bytes:,}"
@@ -135,6 +154,11 @@ class Manifest:
         """All shards of one of the artifact's tables, one below the other. Raises FileNotFoundError."""
         return files.read_tables((store / file.path for file in self.files() if file.table == table), columns)
 
+    @cached_property
+    def placed(self) -> dict[str, str]:
+        """The path of every file by its plain path: in a bucket it says which attempt wrote it."""
+        return {plain(file.path): file.path for file in self.files()}
+
     def note(self, name: str) -> int:
         """The sum of a note over all shards."""
         return self._notes[name]
@@ -192,11 +216,12 @@ def _read_shards(directory: Path, stored: Any) -> list[ShardRecord]:
     if isinstance(stored, list):  # as it was until November 2026
         return [ShardRecord.from_json(shard) for shard in stored]
     path = directory / stored["file"]
-    if not files.exists(path):
-        raise DamagedRecord(f"{path} is missing")
-    if files.checksum(path) != stored["checksum"]:
-        raise DamagedRecord(f"{path} has other bytes than those that were written (checksum)")
-    rows = files.read_table(path).to_pylist()
+    try:
+        rows = files.read_table(files.checked(path, stored["checksum"])).to_pylist()
+    except FileNotFoundError:
+        raise DamagedRecord(f"{path} is missing") from None
+    except files.Damaged:
+        raise DamagedRecord(f"{path} has other bytes than those that were written (checksum)") from None
     return [ShardRecord.from_json({**row, "notes": dict(row["notes"])}) for row in rows]
 
 
@@ -210,6 +235,8 @@ def known_manifest(directory: Path) -> Manifest | None:
 def known_record(marker: Path) -> ShardRecord | None:
     """A done-marker, None where it is missing or damaged; parsed once per process while its file is the same."""
     with suppress(FileNotFoundError, DamagedRecord):
+        if files.is_in_bucket(marker):  # to look whether it is the same is as dear as to read it
+            return files.read_record(marker, ShardRecord.from_json)
         return _record(marker, files.status(marker))
     return None
 

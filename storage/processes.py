@@ -16,11 +16,11 @@ _PROC = Path("/proc")
 
 
 class Family:
-    """This process and its descendants, as they live now."""
+    """This process and its descendants, as they live now; `alone`: without these."""
 
-    def __init__(self) -> None:
+    def __init__(self, alone: bool = False) -> None:
         # They are looked for among all processes of the machine, and only where there is a child.
-        self.others = psutil.Process().children(recursive=True) if _has_children() else []
+        self.others = psutil.Process().children(recursive=True) if not alone and _has_children() else []
 
     def cpu_seconds(self) -> float:
         """CPU time so far of this process with all its threads, of the others, and of the children that they and it

@@ -91,13 +91,27 @@ def recorded_run(
 
 def read_runs(store: Path) -> list[Run]:
     """All runs, oldest first. One that says 'running' while its process is gone was interrupted."""
-    return sorted(map(_read_run, files.find(store / "runs", "*.json")), key=lambda run: run.started)
+    found = files.find(store / "runs", "*.json")
+    return sorted(filter(None, files.at_once(store, _known_run, found)), key=lambda run: run.started)
+
+
+def import_run(store: Path, run: Run) -> None:
+    """Take over the record of a run of another store, where there is none of it."""
+    if not files.exists(_run_path(store, run.run_id)):
+        _write_run(store, run)
 
 
 def is_running(store: Path, run_id: str) -> bool:
     """Whether a run is at work, as far as this machine can say."""
     path = _run_path(store, run_id)
     return files.exists(path) and _read_run(path).state == "running"
+
+
+def _known_run(path: Path) -> Run | None:
+    """None of a run that was killed before its record was written."""
+    with suppress(FileNotFoundError):
+        return _read_run(path)
+    return None
 
 
 def _read_run(path: Path) -> Run:
@@ -133,7 +147,7 @@ def save_index(store: Path, index: NamedIndex) -> None:
 
 
 def index_names(store: Path) -> list[str]:
-    return sorted(path.stem for path in files.find(store / "indexes", "*.json"))
+    return sorted(path.stem for path in files.find(store / "indexes", "*.json") if files.exists(path))
 
 
 def find_index(store: Path, name: str) -> NamedIndex:

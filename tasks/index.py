@@ -172,7 +172,7 @@ class Index(Stage):
         covered = self.covered()[shard]
         written, near = [], []
         for unit in self.kinds:
-            path = self.artifact.path(shard, suffix=f"{unit}.faiss")
+            path = self.artifact.new_path(shard, suffix=f"{unit}.faiss")
             ids = np.concatenate([self._ids(unit, number) for number in covered])
             batches = (self._read(unit, number).rows for number in covered)
             if self.config.type == "flat":

@@ -152,6 +152,6 @@ class BM25(Stage):
         documents = vocabulary.documents(
             self.prepared_file(self.vocabulary(unit)), {word for text in units for word in text}
         )
-        paths = bm25_shards.build(bm25_shards.stem(self.artifact, shard, unit), corpus, units, documents)
+        paths = bm25_shards.build(bm25_shards.new_stem(self.artifact, shard, unit), corpus, units, documents)
         # The arrays form one index, so only the first counts its rows.
         return [self.artifact.describe(path, self.table, len(units) * (path == paths[0])) for path in paths]

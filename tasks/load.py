@@ -57,6 +57,7 @@ class Load(Stage):
     table: ClassVar[str] = "passages"
     section: ClassVar[str] = "load"
     version: ClassVar[str] = "2"
+    at_home: ClassVar[bool] = True
 
     def __init__(self, store: Path, datasets: tuple[str, ...], config: LoadConfig) -> None:
         self.datasets = [parse_dataset(specification) for specification in datasets]

@@ -20,6 +20,7 @@ from pydantic import BaseModel
 from configs.section import Config
 from storage import files, journals
 from storage.artifacts import PREPARATION, Artifact, File, Manifest, ShardRecord, fingerprint
+from storage.attempts import attempt
 from storage.costs import Meter
 from storage.journals import Journal
 from storage.manifests import PREPARED
@@ -63,6 +64,8 @@ class Stage(ABC):
     role: ClassVar[str | None] = None
     """The setting that names the method whose tokens are paid for: encoder, generator. None: it has no model."""
     version: ClassVar[str] = "1"
+    at_home: ClassVar[bool] = False
+    """Its preparation reads the user's own files: where a cluster works, it is done where the command runs."""
     num_gpus: float = 0.0
     """Of one worker: what the ledger counts, and Ray reserves."""
     workers: int | None = None
@@ -149,7 +152,7 @@ class Stage(ABC):
                 files.remove_tree(self.staging)
 
     def pending(self) -> list[int]:
-        return [shard for shard in self.shards() if self.artifact.record(shard) is None]
+        return self.artifact.pending(self.shards())
 
     def prepared(self) -> list[Path]:
         """The files that `prepare` leaves for the shards (a template, parameters). They are part of the artifact."""
@@ -199,20 +202,20 @@ class Stage(ABC):
         """Do one shard and mark it done. Raises MethodChanged."""
         self.confirm()
         journal = Journal(self.artifact, shard, run_id)
-        with Meter(self.num_gpus, self.model_name) as meter, remembering(journal):
+        with attempt(run_id), Meter(self.num_gpus, self.model_name) as meter, remembering(journal):
             result = self.work(shard, progress)
             written = [self.artifact.write(shard, table, rows) for table, rows in result.tables.items()]
             meter.cost.tokens = journal.tokens(result.tokens)
         self.confirm()
         total = journal.total(meter.cost, self.model_name)
         record = ShardRecord(shard, run_id, written + result.files, result.rows_in, total, result.notes)
-        self._mark_done(record, journal)
-        return record
+        return self._mark_done(record, journal)
 
-    def _mark_done(self, record: ShardRecord, journal: Journal) -> None:
+    def _mark_done(self, record: ShardRecord, journal: Journal) -> ShardRecord:
         """What was paid is in the marker from now on."""
-        self.artifact.mark_done(record)
+        counted = self.artifact.mark_done(record)
         journal.remove()
+        return counted
 
     def run(
         self, run_id: str, progress: Progress = lambda rows, tokens: None, expect: Callable[[int], Any] = int
@@ -230,10 +233,12 @@ class Stage(ABC):
 
     def finish(self) -> Manifest:
         """Write the ledger of the artifact and its manifest, under its lock. Every shard must be done."""
-        records = [record for shard in self.shards() if (record := self.artifact.record(shard))]
-        if len(records) != len(self.shards()):
-            raise RuntimeError(f"{self.artifact.name}: {len(self.shards()) - len(records)} shards are not done")
-        whole = [self.artifact.write(0, table, content) for table, content in self.conclude(records).items()]
+        shards = self.shards()
+        records = [record for record in self.artifact.records_of(shards) if record]
+        if len(records) != len(shards):
+            raise RuntimeError(f"{self.artifact.name}: {len(shards) - len(records)} shards are not done")
+        with attempt("whole"):
+            whole = [self.artifact.write(0, table, content) for table, content in self.conclude(records).items()]
         self.confirm()
         rows: dict[str, int] = {}
         for record in records:

@@ -88,6 +88,8 @@ def _punkt() -> Check:
 def _disk(store: Path) -> Check:
     from storage import files
 
+    if files.is_in_bucket(store):
+        store = files.cache_folder()  # where its copies lie
     free = files.free_bytes(store) / 2**30
     remedy = "" if free > 2 else "; make room"
     return Check("free disk", free > 2, f"{free:,.1f} GiB for {files.absolute(store)}{remedy}")

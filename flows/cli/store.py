@@ -16,12 +16,12 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Table
 
 from flows.cli.reproduce import changed_settings, index_command
-from flows.cli.terminal import DEFAULT_STORE, StoreOption, err, explained_errors, out
+from flows.cli.terminal import DEFAULT_STORE, StoreOption, err, explained_errors, out, store_argument
 
 if TYPE_CHECKING:
     from storage.upkeep.inventory import Entry
 
-store_app = typer.Typer(name="store", no_args_is_help=True, help="Look after a store: ls, verify, gc, rm.")
+store_app = typer.Typer(name="store", no_args_is_help=True, help="Look after a store: ls, verify, copy, gc, rm.")
 
 
 @store_app.command()
@@ -40,18 +40,24 @@ def ls(
         check_store(store)
         entries = survey(store)
         indexes = _indexes(store)
-        totals = {"bytes": files.tree_bytes(store), "free_bytes": files.free_bytes(store)}
+        free_bytes = None if files.is_in_bucket(store) else files.free_bytes(store)
+        size = files.tree_bytes(store)
     if as_json:
         listed = [{**asdict(entry), "artifact": entry.artifact.name} for entry in entries]
-        print(json.dumps({"store": str(store), "artifacts": listed, "indexes": indexes, **totals}, indent=1))
+        print(
+            json.dumps(
+                {"store": str(store), "artifacts": listed, "indexes": indexes, "bytes": size, "free_bytes": free_bytes},
+                indent=1,
+            )
+        )
         return
     _print_artifacts(entries)
     for index in indexes:
         out.print(f"\n[b]{index['name']}[/]  {escape(index['settings'])}", highlight=False, soft_wrap=True)
     usd = sum(entry.usd for entry in entries)
+    free = "" if free_bytes is None else f"; {decimal(free_bytes)} are free on that disk"
     out.print(
-        f"\n{len(entries)} artifacts, {decimal(totals['bytes'])} in {escape(str(store))}, USD {usd:.5f} spent on them; "
-        f"{decimal(totals['free_bytes'])} are free on that disk.",
+        f"\n{len(entries)} artifacts, {decimal(size)} in {escape(str(store))}, USD {usd:.5f} spent on them{free}.",
         highlight=False,
         soft_wrap=True,
     )
@@ -162,6 +168,45 @@ def _remake(store: Path, artifact: str, remove: Path | None) -> str:
         last = users[-1]
         return f"{first}the command of run {last.run_id} ({last.flow} {last.name}) again makes it anew"
     return "nothing uses it: `vitalfew store gc --delete` removes it"
+
+
+@store_app.command()
+def copy(
+    source: Annotated[Path, typer.Argument(metavar="FROM", parser=store_argument, help="DIR or s3://BUCKET/PREFIX.")],
+    target: Annotated[Path, typer.Argument(metavar="TO", parser=store_argument, help="DIR or s3://BUCKET/PREFIX.")],
+    indexes: Annotated[
+        list[str] | None, typer.Option("--index", metavar="NAME", help="Only what this index uses. Repeatable.")
+    ] = None,
+) -> None:
+    """Copy a store to another place: publish a laptop's in a bucket, take a bucket's home.
+
+    All complete artifacts with their costs, runs, named indexes and reports; every byte is compared with its checksum.
+    What is there already is not copied again: the same command goes on after a kill, and brings a copy up to date.
+
+        vitalfew store copy store s3://BUCKET/PREFIX
+    """
+    with explained_errors():
+        from storage.upkeep.copying import check_places, copy_records, select
+        from storage.upkeep.copying import copy as copied
+        from storage.upkeep.inventory import check_store
+
+        check_store(source)
+        check_places(source, target)
+        chosen = select(source, indexes or [])
+        size = sum(file.bytes for _, manifest in chosen for file in manifest.files())
+        with _bar(size) as bar:
+            task = bar.add_task("copy", total=size)
+            done = list(copied(chosen, target, lambda more: bar.advance(task, more)))
+        kept = copy_records(source, target, indexes or [])
+    for told in kept:
+        out.print(f"[yellow]{escape(told)}[/]", highlight=False, soft_wrap=True)
+    new = [each for each in done if not each.was_there]
+    out.print(
+        f"{len(new)} artifacts copied ({decimal(sum(each.bytes for each in new))}), {len(done) - len(new)} were there. "
+        f"They are used by --store {escape(str(target))}",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 @store_app.command()

@@ -20,21 +20,30 @@ from rich.logging import RichHandler
 from rich.markup import escape
 
 from configs.loading import parse_assignments, read_yaml
-from configs.paths import directory
+from configs.paths import store_place
 from tasks.reports.shown.text import printable
 
 out = Console()
 err = Console(stderr=True)
 
 
-def _store(given: str | Path) -> Path:
+def store_argument(given: str | Path) -> Path:
+    """A store's place as a parameter of a command."""
     try:
-        return Path(directory(given))
+        return store_place(given)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
 
 
-StoreOption = Annotated[Path, typer.Option("--store", metavar="DIR", help="Directory of all artifacts.", parser=_store)]
+StoreOption = Annotated[
+    Path,
+    typer.Option(
+        "--store",
+        metavar="DIR",
+        parser=store_argument,
+        help="Where all artifacts are: a directory, or s3://BUCKET/PREFIX.",
+    ),
+]
 DEFAULT_STORE = Path("store")
 GOES_ON = "Finished shards are kept: the same command goes on from there."
 CANCELLED = f"[yellow]Cancelled.[/] {GOES_ON}"

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from configs.corpus import Corpus
 from configs.loading import ConfigError, build, read_yaml
+from configs.paths import beside
 from tasks.registry import UnknownName
 
 FOLDER = Path(__file__).parents[2] / "configs" / "corpora"
@@ -16,7 +17,7 @@ def corpora(store: Path, own: Path | None = None) -> dict[str, Path]:
     """
     if own and not own.is_dir():
         raise ConfigError(f"no directory of corpora {own}")
-    folders = [FOLDER, own or store.absolute().parent / "corpora"]
+    folders = [FOLDER, own or beside(store, "corpora")]
     return {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
 
 

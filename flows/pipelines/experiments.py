@@ -10,6 +10,7 @@ from typing import Any
 
 from configs.evaluation import Choose, Evaluate, Experiment, Method, Option, ScoreConfig
 from configs.loading import ConfigError, build, merged, read_yaml
+from configs.paths import beside
 from configs.section import Section
 from flows.pipelines.grid import (
     KINDS,
@@ -35,7 +36,7 @@ ANY_INDEX = {"index": "any"}
 
 def experiments(store: Path = USUAL_STORE) -> dict[str, Path]:
     """The files of all experiments by name; the directory `experiments` beside the store takes precedence."""
-    folders = (FOLDER, store.absolute().parent / "experiments")
+    folders = (FOLDER, beside(store, "experiments"))
     return {
         path.relative_to(folder).with_suffix("").as_posix(): path
         for folder in folders

@@ -48,8 +48,10 @@ def serve(descriptor: int | None, store: Path | None, corpora: Path | None) -> N
 
 if __name__ == "__main__":
     end_with_parent()
+    from configs.paths import store_place
+
     arguments = ArgumentParser()
     arguments.add_argument("--descriptor", type=int)
-    arguments.add_argument("--store", type=Path)
+    arguments.add_argument("--store", type=store_place)
     arguments.add_argument("--corpora", type=Path)
     serve(**vars(arguments.parse_args()))

@@ -24,7 +24,7 @@ def home(store: Path) -> Path:
     if own := os.environ.get("PREFECT_HOME"):
         return Path(own).expanduser().absolute()
     path = files.absolute(store)
-    digest = blake2b(os.fsencode(path), digest_size=6).hexdigest()
+    digest = blake2b(os.fsencode(str(path)), digest_size=6).hexdigest()
     return _state() / f"{path.name[:60]}-{digest}"
 
 

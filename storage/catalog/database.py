@@ -46,6 +46,7 @@ def build(store: Path) -> Path:
 
 def _write(temporary: Path, store: Path) -> None:
     with duckdb.connect(str(temporary)) as connection:
+        files.open_to_sql(connection, store)
         fill(connection, store)
 
 
@@ -53,12 +54,7 @@ def _current(store: Path) -> duckdb.DuckDBPyConnection | None:
     """The catalog, opened: to open it takes longer than most queries. None where it is missing, lacks an artifact or a
     run, lists what is gone, or is of another place or version."""
     path = store / CATALOG
-    if not files.exists(path):
-        return None
-    written = files.status(path).modified_ns
-    patterns = ("*/*/manifest.json", "runs/*.json", "quotes/*/*.parquet")
-    sources = chain.from_iterable(files.find(store, pattern) for pattern in patterns)
-    if any(files.status(source).modified_ns >= written for source in sources):
+    if not files.exists(path) or not (files.is_in_bucket(store) or _is_newest(path, store)):
         return None
     try:
         connection = _open(path, store)
@@ -70,10 +66,20 @@ def _current(store: Path) -> duckdb.DuckDBPyConnection | None:
     return None
 
 
+def _is_newest(path: Path, store: Path) -> bool:
+    """Whether no record of a directory was written after the catalog. In a bucket the catalog knows the version of the
+    register that it was made by."""
+    written = files.status(path).modified_ns
+    patterns = ("*/*/manifest.json", "runs/*.json", "quotes/*/*.parquet")
+    sources = chain.from_iterable(files.find(store, pattern) for pattern in patterns)
+    return all(files.status(source).modified_ns < written for source in sources)
+
+
 def _is_of(connection: duckdb.DuckDBPyConnection, store: Path) -> bool:
     """Whether a catalog is of this layout and of this place, and lists nothing that is gone."""
     try:
-        if connection.sql("SELECT root, layout FROM place").fetchall() != [(str(files.absolute(store)), LAYOUT)]:
+        here = (str(files.absolute(store)), LAYOUT, files.version(store))
+        if connection.sql("SELECT root, layout, version FROM place").fetchall() != [here]:
             return False
         running = connection.sql("SELECT run_id FROM runs WHERE state = 'running'").fetchall()
         if not all(runs.is_running(store, run_id) for (run_id,) in running):  # some were killed
@@ -81,6 +87,8 @@ def _is_of(connection: duckdb.DuckDBPyConnection, store: Path) -> bool:
         listed = connection.sql("SELECT table_name || '/' || fingerprint FROM artifacts").fetchall()
     except duckdb.Error:
         return False
+    if files.is_in_bucket(store):  # what is removed is struck out of the register
+        return True
     return all(files.exists(store / name / "manifest.json") for (name,) in listed)  # else some were removed
 
 
@@ -94,7 +102,7 @@ def connect(store: Path) -> duckdb.DuckDBPyConnection:
         return current
     try:
         return _open(build(store), store)
-    except NotWritten:  # a store on read-only media, say, can be queried all the same
+    except (NotWritten, files.BucketError):  # a store that may only be read can be queried all the same
         with TemporaryDirectory(prefix="vitalfew-") as folder:
             _write(Path(folder) / CATALOG, store)
             return _open(Path(folder) / CATALOG, store)
@@ -111,8 +119,9 @@ def _open(path: Path, store: Path) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(str(files.local(path)), read_only=True)
     # Connections of one process to one file share an instance, and with it a configuration that is locked already.
     if connection.sql("SELECT current_setting('lock_configuration')").fetchall() != [(True,)]:
+        files.open_to_sql(connection, store)
         connection.execute("SET TimeZone = 'UTC'")
-        allowed = ", ".join(quoted(str(place)) for place in _places(store))
+        allowed = ", ".join(quoted(f"{place}/") for place in _places(store))
         connection.execute(f"SET allowed_directories = [{allowed}]")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
@@ -124,6 +133,8 @@ def _places(store: Path) -> list[Path]:
 
     DuckDB goes by where a file really is. Of what a link leads to, only directories named as an artifact's are let in.
     """
+    if files.is_in_bucket(store):
+        return [store]
     folders = (folder for table in files.folders(store) for folder in files.folders(table) if is_fingerprinted(folder))
     linked = (files.absolute(folder) for folder in folders if files.is_link(folder) or files.is_link(folder.parent))
     return [files.absolute(store), *filter(is_fingerprinted, linked)]

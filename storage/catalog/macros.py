@@ -102,11 +102,11 @@ ORDER BY question_id, run_id, method, step, place, text
 """
 
 _SPENDING = f"""
-SELECT c.started::DATE AS day, c.run_id, c.stage, c.model, sum(c.rows)::BIGINT AS rows,
+SELECT c.started::DATE AS day, c.run_id, c.stage, c.model, c.node, sum(c.rows)::BIGINT AS rows,
     sum(c.tokens)::BIGINT AS tokens, sum(c.wall_seconds) AS wall_seconds, sum(c.cpu_seconds) AS cpu_seconds,
     sum(c.gpu_seconds) AS gpu_seconds, sum(c.gpu_joules) AS gpu_joules, sum(c.usd) AS usd
 FROM costs AS c WHERE {_named("c.run_id")}
-GROUP BY ALL ORDER BY day, c.run_id, usd DESC, c.stage, c.model
+GROUP BY ALL ORDER BY day, c.run_id, usd DESC, c.stage, c.model, c.node
 """
 
 _QUOTED = f"""
@@ -170,7 +170,7 @@ MACROS = (
     ),
     Macro(
         "spending", "run := ''",
-        "tokens, CPU and GPU seconds and USD by day (UTC), run, stage and model",
+        "tokens, CPU and GPU seconds and USD by day (UTC), run, stage, model and node",
         "SELECT day, stage, model, sum(tokens), sum(usd) FROM spending() GROUP BY ALL ORDER BY ALL", _SPENDING,
     ),
     Macro(

@@ -86,13 +86,15 @@ def fill(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
 
 
 def _fill(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
-    root = files.absolute(store)
+    root, version = files.absolute(store), files.version(store)
     paths: dict[str, list[str]] = {table: [] for table in schemas.TABLES}
     for table in OWN_RUNS:
         paths[table] = [str(root / path.relative_to(store)) for path in _ledgers(store, table)]
     artifacts = []
     for artifact, manifest in complete_artifacts(store):
-        if fault := next(filter(None, (file.misfit(store) for file in manifest.files())), None):
+        # An object is there whole before its manifest is: to look at each of them would be a request each.
+        looked_at = [] if files.is_in_bucket(store) else manifest.files()
+        if fault := next(filter(None, (file.misfit(store) for file in looked_at)), None):
             logger.warning("%s is left out of the tables: %s", artifact.name, fault)
             continue
         for file in manifest.files():
@@ -104,7 +106,8 @@ def _fill(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
         size = sum(file.bytes for file in manifest.files())
         completed = (last.run_id, manifest.completed)
         artifacts.append((artifact.fingerprint, artifact.table, manifest.stage, *completed, size))
-    connection.execute("CREATE TABLE place AS SELECT ? AS root, ? AS layout", [str(root), LAYOUT])
+    here = [str(root), LAYOUT, version]
+    connection.execute("CREATE TABLE place AS SELECT ? AS root, ? AS layout, ? AS version", here)
     connection.execute(
         "CREATE TABLE artifacts (fingerprint VARCHAR, table_name VARCHAR, stage VARCHAR, run_id VARCHAR, "
         "completed TIMESTAMPTZ, bytes BIGINT)"
@@ -114,7 +117,9 @@ def _fill(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
     _write_runs(connection, store)
     for table in schemas.TABLES:
         if table not in ("runs", "methods"):
-            connection.execute(f"CREATE VIEW {table} AS {_select(table, paths[table])}")
+            # Of a bucket, many small files would be asked for by every query.
+            kind = "TABLE" if table in OWN_RUNS and files.is_in_bucket(store) else "VIEW"
+            connection.execute(f"CREATE {kind} {table} AS {_select(table, paths[table])}")
     for table in sorted(paths.keys() - schemas.TABLES.keys()):
         _write_further(connection, table, paths[table])
     for view in VIEWS:
@@ -126,8 +131,9 @@ def _fill(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
 
 def _write_comments(connection: duckdb.DuckDBPyConnection) -> None:
     """What every table, column and macro is, for whatever opens the catalog."""
+    stored = {name for (name,) in connection.sql("SELECT table_name FROM duckdb_tables()").fetchall()}
     for table, row in tables.ROWS.items():
-        kind = "TABLE" if table in ("runs", "methods", "artifacts") else "VIEW"
+        kind = "TABLE" if table in stored else "VIEW"
         connection.execute(f"COMMENT ON {kind} {table} IS {quoted(f'a row is {row}')}")
         for name, column in tables.columns(table).items():
             connection.execute(f"COMMENT ON COLUMN {table}.{_name(name)} IS {quoted(column.comment)}")
@@ -179,13 +185,21 @@ def _write_runs(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
 
 def _ledgers(store: Path, table: str) -> Iterator[Path]:
     """The costs (quotes) of all artifacts, those that were removed since among them: what was spent stays spent."""
-    for path in files.find(store, f"{table}/*/*.parquet"):
-        try:
-            files.read_schema(path)
-        except (files.Damaged, OSError) as error:
-            logger.warning("%s is left out of the tables: %s", path, error)
-        else:
+    found = files.find(store, f"{table}/*/*.parquet")
+    for path, fault in zip(found, files.at_once(store, _fault, found), strict=True):
+        if fault is None:
             yield path
+        elif not isinstance(fault, FileNotFoundError):
+            logger.warning("%s is left out of the tables: %s", path, fault)
+
+
+def _fault(path: Path) -> Exception | None:
+    """Why a table cannot be read."""
+    try:
+        files.read_schema(path)
+    except (files.Damaged, OSError) as error:
+        return error
+    return None
 
 
 def _select(table: str, paths: list[str]) -> str:

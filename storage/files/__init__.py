@@ -4,38 +4,50 @@ A *place* in a store is a path without the file system: `/`, `.name`, `.parent` 
 is at a place is asked here, by `from storage import files`: `files.exists(place)`, `files.read_table(place)`. What a
 library has to open or map by itself (FAISS, DuckDB, bm25s) gets its path from `files.local(place)`.
 
-A store is a directory of this machine. Another kind of store changes modules of this package and nothing else.
+A store is a directory of this machine (`directory`) or a prefix of a bucket (`objects`); `places` tells them apart.
 """
 
 from storage.files.arrays import map_array, read_array, read_arrays, write_array, write_arrays, write_rows
-from storage.files.checksums import Damaged, checked, checksum, checksum_now, has_checksum, seen_otherwise
-from storage.files.leftovers import left_behind, remove_leftovers
-from storage.files.lines import Lines, append_line, read_lines
-from storage.files.local import (
-    Status,
+from storage.files.checksums import Damaged, checked, checksum, checksum_now, copy, has_checksum, seen_otherwise
+from storage.files.directory import Status, user_cache
+from storage.files.errors import BucketError, CacheFull, LeaseLost, NotWritten
+from storage.files.lines import Lines, append_line, read_lines, remove_lines
+from storage.files.places import (
     absolute,
+    as_written,
+    at_once,
+    cache_folder,
+    confirm_lock,
     exists,
     find,
     folders,
     free_bytes,
     is_folder,
+    is_in_bucket,
     is_inside,
     is_link,
+    is_locked,
     is_writable,
+    last_written,
+    left_behind,
     local,
+    locked,
     make_folder,
+    names_attempts,
+    open_to_sql,
     read_bytes,
     read_text,
     remove,
+    remove_leftovers,
     remove_tree,
     status,
+    statuses,
     tree_bytes,
-    user_cache,
+    version,
 )
-from storage.files.locks import is_locked, locked
 from storage.files.private import make_private_folder, move_private, open_private, write_private
 from storage.files.processes import is_alive, this_process
-from storage.files.records import DamagedRecord, Record, read_json, read_record, write_json
+from storage.files.records import DamagedRecord, Record, read_json, read_record, write_json, write_json_once
 from storage.files.tables import (
     OpenTable,
     open_table,
@@ -47,11 +59,14 @@ from storage.files.tables import (
     write_table,
 )
 from storage.files.tensors import read_notes, read_tensors, write_tensors
-from storage.files.writing import NotWritten, flush, write_atomically, write_bytes, write_text
+from storage.files.writing import flush, write_atomically, write_bytes, write_text
 
 __all__ = [
+    "BucketError",
+    "CacheFull",
     "Damaged",
     "DamagedRecord",
+    "LeaseLost",
     "Lines",
     "NotWritten",
     "OpenTable",
@@ -59,9 +74,14 @@ __all__ = [
     "Status",
     "absolute",
     "append_line",
+    "as_written",
+    "at_once",
+    "cache_folder",
     "checked",
     "checksum",
     "checksum_now",
+    "confirm_lock",
+    "copy",
     "exists",
     "find",
     "flush",
@@ -70,10 +90,12 @@ __all__ = [
     "has_checksum",
     "is_alive",
     "is_folder",
+    "is_in_bucket",
     "is_inside",
     "is_link",
     "is_locked",
     "is_writable",
+    "last_written",
     "left_behind",
     "local",
     "locked",
@@ -81,8 +103,10 @@ __all__ = [
     "make_private_folder",
     "map_array",
     "move_private",
+    "names_attempts",
     "open_private",
     "open_table",
+    "open_to_sql",
     "read_array",
     "read_arrays",
     "read_arrow",
@@ -98,18 +122,22 @@ __all__ = [
     "read_text",
     "remove",
     "remove_leftovers",
+    "remove_lines",
     "remove_tree",
     "seen_otherwise",
     "status",
+    "statuses",
     "this_process",
     "tree_bytes",
     "user_cache",
+    "version",
     "write_array",
     "write_arrays",
     "write_arrow",
     "write_atomically",
     "write_bytes",
     "write_json",
+    "write_json_once",
     "write_private",
     "write_rows",
     "write_table",

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from storage.files.checksums import damage_named
-from storage.files.local import local
+from storage.files.places import local
 from storage.files.writing import write_atomically
 
 _UNREADABLE = (Exception,)

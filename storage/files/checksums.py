@@ -10,14 +10,16 @@ Where nothing can be written there, a file is read once per process.
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from storage.files.local import Status, local, status, user_cache
+from storage.files.directory import Status, user_cache
+from storage.files.places import blocks, is_in_bucket, local, medium, status
+from storage.files.writing import write_atomically
 
 SETTLED_NS = 1_000_000_000
 """What was changed so recently could change once more and keep its date: nothing is remembered of it."""
@@ -48,12 +50,21 @@ def damage_named(path: Path, *errors: type[Exception]) -> Iterator[None]:
 
 
 def checksum(path: Path, progress: Callable[[int], Any] = lambda read: None) -> str:
-    """128-bit BLAKE2b of a file's bytes, hexadecimal. `progress` is called with how many more bytes are read."""
+    """128-bit BLAKE2b of a file's bytes (of an object's: of the copy that is here), hexadecimal. `progress` is called
+    with how many more bytes are read."""
+    return _digest(blocks(local(path)), progress)
+
+
+def _as_it_is(path: Path, progress: Callable[[int], Any] = lambda read: None) -> str:
+    """The same of the bytes where the file lies."""
+    return _digest(blocks(path), progress)
+
+
+def _digest(content: Iterable[bytes], progress: Callable[[int], Any]) -> str:
     digest = blake2b(digest_size=16)
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-            progress(len(block))
+    for block in content:
+        digest.update(block)
+        progress(len(block))
     return digest.hexdigest()
 
 
@@ -62,9 +73,39 @@ def checked(path: Path, expected: str) -> Path:
 
     Raises FileNotFoundError, Damaged.
     """
-    if not has_checksum(path, expected):
+    whole = _whole_copy(path, expected) if is_in_bucket(path) else has_checksum(path, expected) and local(path)
+    if not whole:
         raise Damaged.because(path, "it has other bytes than those that were written (checksum)")
-    return local(path)
+    return whole
+
+
+def _whole_copy(path: Path, expected: str) -> Path | None:
+    """The copy of an object with this checksum, fetched again where the one that is here is damaged."""
+    from storage.files.objects import cache
+
+    for copy in (medium(path).local, medium(path).refreshed):
+        here: Path = copy(path)
+        if cache.is_whole(here, expected):
+            return here
+        if checksum(here) == expected:
+            cache.say_whole(here, expected)
+            return here
+    return None
+
+
+def copy(source: Path, target: Path, expected: str) -> None:
+    """Write a copy of a file that has this checksum. Raises FileNotFoundError, Damaged, NotWritten."""
+
+    def fill(temporary: Path) -> None:
+        digest = blake2b(digest_size=16)
+        with temporary.open("wb") as file:
+            for block in blocks(source):
+                digest.update(block)
+                file.write(block)
+        if digest.hexdigest() != expected:
+            raise Damaged.because(source, "it has other bytes than those that were written (checksum)")
+
+    write_atomically(target, fill)
 
 
 def has_checksum(path: Path, expected: str) -> bool:
@@ -101,7 +142,7 @@ class _Memory:
     def read(self, path: Path, progress: Callable[[int], Any] = lambda read: None) -> str:
         """The checksum of the bytes as they are, which is remembered if they did not change meanwhile."""
         before = status(path)
-        found = checksum(path, progress)
+        found = _as_it_is(path, progress)
         if status(path) == before and time.time_ns() - before.changed_ns > SETTLED_NS:
             self.checksums[path.name] = _key(before), found
             self._append([path.name, _key(before), found])
@@ -134,7 +175,7 @@ def _memory(log: Path) -> _Memory:
 
 
 def _log(folder: Path) -> Path:
-    home, name = user_cache(), blake2b(os.fsencode(folder.absolute()), digest_size=16).hexdigest()
+    home, name = user_cache(), blake2b(os.fsencode(str(folder.absolute())), digest_size=16).hexdigest()
     return home / "checked" / f"{name}.jsonl" if home else Path(os.devnull)
 
 

@@ -75,3 +75,7 @@ def is_locked(path: Path) -> bool:
     except OSError:  # held, or a file system that does not say
         return True
     return False
+
+
+def confirm_lock(path: Path) -> None:
+    """The system lets nobody else have a lock that is held."""

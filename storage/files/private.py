@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 from typing import IO
 
+from storage.files.directory import remove_tree
 from storage.files.leftovers import temporary_name
-from storage.files.local import remove_tree
 from storage.files.writing import write_atomically
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from storage.files.checksums import Damaged
-from storage.files.local import read_bytes
-from storage.files.writing import write_text
+from storage.files.places import read_bytes
+from storage.files.writing import write_once, write_text
 
 Record = TypeVar("Record")
 
@@ -25,11 +25,19 @@ class DamagedRecord(Damaged):
 
 def write_json(path: Path, value: Any) -> None:
     """An object is sealed: its last member is a checksum of the other bytes. Raises NotWritten."""
-    if isinstance(value, dict):
-        blank = _text(_FIRST | value | {_SEAL: ""})
-        write_text(path, _text(_FIRST | value | {_SEAL: _digest(blank.encode())}))
-    else:
-        write_text(path, _text(value))
+    write_text(path, _sealed(value))
+
+
+def write_json_once(path: Path, value: Any) -> bool:
+    """The same of what nobody is to replace; False where another process was first. Raises NotWritten."""
+    return write_once(path, _sealed(value))
+
+
+def _sealed(value: Any) -> str:
+    if not isinstance(value, dict):
+        return _text(value)
+    blank = _text(_FIRST | value | {_SEAL: ""})
+    return _text(_FIRST | value | {_SEAL: _digest(blank.encode())})
 
 
 def read_json(path: Path) -> Any:

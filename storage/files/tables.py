@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from storage.files.checksums import damage_named
-from storage.files.local import local
+from storage.files.places import local
 from storage.files.writing import write_atomically
 
 ROW_GROUP = 4096

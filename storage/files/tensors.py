@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from storage.files.checksums import damage_named
-from storage.files.local import local
+from storage.files.places import local
 from storage.files.records import DamagedRecord
 from storage.files.writing import write_atomically
 

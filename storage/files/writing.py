@@ -7,20 +7,32 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from storage.files.directory import free_bytes
+from storage.files.errors import NotWritten
 from storage.files.leftovers import temporary_name
-from storage.files.local import free_bytes
+from storage.files.places import is_in_bucket, medium
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
-class NotWritten(OSError):
-    """A file of the store could not be written: the message names it, the cause and the remedy."""
-
-
 def write_bytes(path: Path, content: bytes) -> None:
     """Raises NotWritten."""
-    write_atomically(path, lambda temporary: temporary.write_bytes(content))
+    if is_in_bucket(path):  # small: it needs no file of this machine
+        medium(path).write_bytes(path, content)
+    else:
+        write_atomically(path, lambda temporary: temporary.write_bytes(content))
+
+
+def write_once(path: Path, text: str) -> bool:
+    """Write a file that nobody is to replace; whether it has this text now. Raises NotWritten.
+
+    In a directory a lock keeps others away, and it is written anew.
+    """
+    if is_in_bucket(path):
+        return bool(medium(path).write_once(path, text.encode("utf-8")))
+    write_text(path, text)
+    return True
 
 
 def write_text(path: Path, text: str) -> None:
@@ -29,7 +41,11 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
-    """Have `write` fill a temporary file, flush it to the disk and only then give it its name. Raises NotWritten."""
+    """Have `write` fill a temporary file of this machine, flush it to the disk and only then give it its name (in a
+    bucket: upload it). Raises NotWritten."""
+    if is_in_bucket(path):
+        medium(path).write(path, write)
+        return
     temporary = temporary_name(path)
     try:
         with explained(path):
@@ -56,7 +72,9 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def flush(path: Path) -> None:
-    """Have the system write a file, or the names in a folder, to the disk."""
+    """Have the system write a file, or the names in a folder, to the disk; an object is there once it is written."""
+    if is_in_bucket(path):
+        return
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -49,7 +49,14 @@ class Corpus:
 
 def stem(artifact: Artifact, shard: int, unit: Unit) -> Path:
     """What the names of a shard's files begin with."""
-    return artifact.directory / f"{shard:05d}.{unit}"
+    first = f".{ARRAYS[0]}.npy"
+    path = artifact.path(shard, suffix=f"{unit}{first}")
+    return path.with_name(path.name.removesuffix(first))
+
+
+def new_stem(artifact: Artifact, shard: int, unit: Unit) -> Path:
+    """The same of files that are being written."""
+    return artifact.new_path(shard, suffix=unit)
 
 
 def build(stem: Path, corpus: Corpus, units: Sequence[Sequence[str]], documents: dict[str, int]) -> list[Path]:

@@ -26,6 +26,7 @@ COSTS = table(
             unit="bytes",
         ),
         column("usd", pa.float64(), "cost at configs/prices.yaml", unit="USD"),
+        column("node", pa.string(), "the machine that did the work, in a cluster HOST/NODE; NULL: not recorded", True),
     ],
 )
 

@@ -156,9 +156,10 @@ def files_of(records: Iterable[ShardRecord]) -> Iterator[File]:
 
 def last_sign(artifact: Artifact) -> float:
     """When something was last written for an artifact (POSIX seconds)."""
-    places = [artifact.directory, artifact.directory / "done", artifact.directory / "staging"]
-    places += journals.paths(artifact)
-    return max((files.status(place).modified_ns / 1e9 for place in places if files.exists(place)), default=0.0)
+    places = [artifact.directory]
+    if not files.is_in_bucket(artifact.store):  # where one list has all that is below a folder
+        places += [artifact.directory / "done", artifact.directory / "staging", *journals.paths(artifact)]
+    return max(map(files.last_written, places))
 
 
 def references(store: Path, policy: Policy) -> dict[str, str]:

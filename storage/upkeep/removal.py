@@ -84,6 +84,11 @@ def leftovers(store: Path) -> Iterator[Removal]:
     """Temporary files of processes that are gone: on this machine as it says, elsewhere after SILENCE."""
     for path, size in files.left_behind(store, SILENCE):
         yield Removal("file", str(path.relative_to(store)), "left behind by a process that was killed", size)
+    if not files.names_attempts(store):
+        return
+    for artifact in inventory.artifacts(store):
+        for path in artifact.superseded(manifest) if (manifest := artifact.recorded_manifest()) else ():
+            yield Removal("file", str(path.relative_to(store)), "of an attempt that did not count", 0)
 
 
 def _stale_sources(store: Path) -> Iterator[Removal]:

@@ -40,6 +40,7 @@ from tasks.critics.evidence import Evidence, Reading, Said, readings, said, supp
 from tasks.models.batches import batches
 from tasks.models.critic_model import CriticLogits, CriticModel
 from tasks.models.device import InBatches, require_device
+from tasks.models.files import directory_of
 from tasks.models.loading import loading
 from tasks.models.readings import LEAST, finite, remembered
 from tasks.models.readings import Reading as Remembered
@@ -67,7 +68,7 @@ class Embedded(InBatches):
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.directory = Path(options.model) if options.model else embedded()
+        self.directory = directory_of(options.model) if options.model else embedded()
         try:
             self.weights = Weights.at(
                 self.directory,

@@ -29,6 +29,7 @@ from tasks.generators.base import Generator, Prompt
 from tasks.models.batches import batches
 from tasks.models.device import InBatches, require_device
 from tasks.models.engines.base import Completion, EngineUnavailable, Tick, failed, no_tick
+from tasks.models.files import directory_of
 from tasks.models.reader_model import ReaderModel, span_scores
 from tasks.models.tuned import Weights, read_tokenizer
 from tasks.models.weights import shipped
@@ -72,7 +73,7 @@ class Reader(InBatches, Generator):
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.directory = Path(options.model) if options.model else embedded()
+        self.directory = directory_of(options.model) if options.model else embedded()
         try:
             self.weights = Weights.at(
                 self.directory,

@@ -1,11 +1,13 @@
-"""The files of a model on this machine, and their checksums. Nothing is downloaded here, and nothing unpickled."""
+"""The files of a model on this machine, and their checksums. Nothing is unpickled here, and nothing downloaded but from
+a bucket that a setting names: one's own, and what is trained into a store of it."""
 
 from collections.abc import Iterable
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from storage.files import checksum
+from configs.paths import SCHEMES, store_place
+from storage.files import checksum, local
 from tasks.models import smollm2
 
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
@@ -13,17 +15,29 @@ IDENTIFYING = (".json", ".txt", ".model", ".safetensors")
 """Endings of the files that a vector depends on: settings, vocabulary, weights."""
 
 
+def is_in_bucket(name: str) -> bool:
+    """Whether a model is named by a place in a bucket, as s3://BUCKET/PREFIX/training_steps/…/weights."""
+    return name.startswith(tuple(f"{scheme}://" for scheme in SCHEMES))
+
+
+def directory_of(name: str) -> Path:
+    """The directory of that name; of one in a bucket, a copy on this machine. Raises FileNotFoundError where the bucket
+    has none, and BucketError."""
+    return local(store_place(name)) if is_in_bucket(name) else Path(name)
+
+
 class UnsupportedModel(ValueError):
     """A model that cannot be used as it is; the message names the file and the remedy."""
 
 
 def find_model(name: str, setting: str, marks: tuple[str, ...] = ("config.json", "modules.json")) -> Path:
-    """The directory of a model: `name` itself if it is one, else its snapshot in the local Hugging Face cache.
+    """The directory of a model: `name` itself if it is one, here or in a bucket, else its snapshot in the local Hugging
+    Face cache.
 
     A snapshot is complete if it has one of the files `marks`. `smollm2` is that of the package index. Raises
     FileNotFoundError, which says how to provide the model; `setting` is the key that points elsewhere.
     """
-    directory = Path(name)
+    directory = directory_of(name)
     if directory.is_dir():
         return directory.absolute()
     if name == smollm2.NAME:

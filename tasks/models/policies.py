@@ -10,7 +10,7 @@ import torch
 
 from storage.files import read_json
 from tasks.models.copier import Copier
-from tasks.models.files import UnsupportedModel, digests, find_model
+from tasks.models.files import UnsupportedModel, digests, directory_of, find_model
 from tasks.models.policy import Policy
 from tasks.models.presets import source_of
 from tasks.models.seq2seq_policy import Seq2SeqPolicy, check
@@ -45,7 +45,7 @@ def begun_from(policy: PolicyName, base: str, earlier: Path | None) -> Path:
         directory = find_model(source_of("language model", base), "sft.base")
         check(directory)
         return directory
-    directory = shipped(READER) if base == READER else Path(base)
+    directory = shipped(READER) if base == READER else directory_of(base)
     Weights.at(directory, "sft.base takes what `vitalfew train reader --out` wrote, or reader for the bundled one")
     return directory
 

@@ -20,7 +20,7 @@ from torch.nn.utils import parametrize
 
 from storage.files import read_json
 from tasks.models.bert import from_transformers, plain_bert
-from tasks.models.files import UnsupportedModel, digests, minilm_directory
+from tasks.models.files import UnsupportedModel, digests, directory_of, minilm_directory
 from tasks.models.packed import Packed, packs
 from tasks.models.windows import SIZE, Batch
 
@@ -257,7 +257,7 @@ def weight_files(model: TunedEncoder, base: str) -> dict[str, bytes]:
 
 def base_directory(base: str) -> Path:
     """The directory of the encoder that the weights update; `base`: "minilm" or a path."""
-    return minilm_directory() if base == "minilm" else Path(base)
+    return minilm_directory() if base == "minilm" else directory_of(base)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ settings say.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, ClassVar
 
 from pydantic import ConfigDict, Field
@@ -22,6 +21,7 @@ from pydantic import ConfigDict, Field
 from configs.evaluation import RefineConfig
 from configs.options import Batching
 from configs.section import NOT_IN_FINGERPRINT, ModelName
+from tasks.models.files import directory_of
 from tasks.models.presets import source_of
 from tasks.models.sentence_filter import Request, SentenceFilter
 from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
@@ -54,7 +54,7 @@ class Cxmi(ModelRefiner[SentenceFilter]):
 
     def __init__(self, options: Options) -> None:
         """Raises FileNotFoundError, UnsupportedModel."""
-        super().__init__(options, SentenceFilter(Path(source_of("pruner", options.model)), options, "refine"))
+        super().__init__(options, SentenceFilter(directory_of(source_of("pruner", options.model)), options, "refine"))
 
     @property
     def threshold(self) -> float:

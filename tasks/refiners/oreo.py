@@ -9,7 +9,6 @@ the hits, and the origin of a text is known, except of its titles.
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -23,6 +22,7 @@ from configs.section import NOT_IN_FINGERPRINT, ModelName
 from tasks.models.copied import Run
 from tasks.models.decoding import Drawn, greedy
 from tasks.models.device import InBatches, require_device
+from tasks.models.files import directory_of
 from tasks.models.loading import loading
 from tasks.models.policies import Shape, kind_of, policy_files, read_policy
 from tasks.models.policy import Policy, Source, Written
@@ -70,7 +70,7 @@ class Oreo(InBatches):
                 f"refine.min_new_tokens={options.min_new_tokens} is above refine.max_new_tokens="
                 f"{options.max_new_tokens}"
             )
-        self.options, self.directory = options, Path(source_of("evidence writer", options.model))
+        self.options, self.directory = options, directory_of(source_of("evidence writer", options.model))
         copier = kind_of(self.directory) == "copier"
         self.texts = options.texts or (OF_A_COPIER if copier else 1)
         if self.texts > 1 and not copier:

@@ -29,8 +29,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the files that are read."""
     read: list[str] = []
-    checksum = module.checksum
-    monkeypatch.setattr(module, "checksum", lambda path, *given: read.append(path.name) or checksum(path, *given))
+    checksum = module._as_it_is
+    monkeypatch.setattr(module, "_as_it_is", lambda path, *given: read.append(path.name) or checksum(path, *given))
     return read
 
 
@@ -42,8 +42,8 @@ def written(path: Path, content: bytes = b"the bytes of an index") -> str:
 def in_another_process(path: Path, expected: str) -> int:
     """How often another process of this machine reads the file to check it."""
     script = (
-        f"{READ}\nmodule.SETTLED_NS = -1\nreads, checksum = [], module.checksum\n"
-        "module.checksum = lambda path, *given: reads.append(path) or checksum(path, *given)\n"
+        f"{READ}\nmodule.SETTLED_NS = -1\nreads, checksum = [], module._as_it_is\n"
+        "module._as_it_is = lambda path, *given: reads.append(path) or checksum(path, *given)\n"
         "[files.checked(Path(sys.argv[1]), sys.argv[2]) for _ in range(3)]\nprint(len(reads))"
     )
     command = [sys.executable, "-c", script, str(path), expected]

@@ -2,8 +2,17 @@
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from storage.files.leftovers import left_behind, remove_leftovers
+from storage.files.locks import confirm_lock, is_locked, locked
+
+__all__ = ["confirm_lock", "is_locked", "left_behind", "locked", "remove_leftovers"]
+
+NAMES_ATTEMPTS = False
+"""Whether a shard's files carry the attempt that wrote them: here its lock keeps an artifact's writers apart."""
 
 
 class Status(NamedTuple):
@@ -24,6 +33,20 @@ def status(path: Path) -> Status:
     except NotADirectoryError as error:  # a file stands where a folder of the path is to be
         raise FileNotFoundError(*error.args) from error
     return Status(entry.st_size, entry.st_mtime_ns, entry.st_ctime_ns, entry.st_dev, entry.st_ino)
+
+
+def statuses(folder: Path) -> dict[Path, Status]:
+    """None: to look at a file by itself is as cheap."""
+    return {}
+
+
+def as_written(now: Status, modified_ns: int) -> bool:
+    return now.modified_ns == modified_ns
+
+
+def version(store: Path) -> str:
+    """None: the dates of its files tell."""
+    return ""
 
 
 def exists(path: Path) -> bool:
@@ -65,9 +88,11 @@ def read_bytes(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def read_text(path: Path) -> str:
-    """Raises FileNotFoundError, and UnicodeDecodeError."""
-    return path.read_text(encoding="utf-8")
+def blocks(path: Path) -> Iterator[bytes]:
+    """A file's bytes, in pieces. Raises FileNotFoundError."""
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            yield block
 
 
 def find(folder: Path, pattern: str = "*") -> list[Path]:
@@ -94,6 +119,10 @@ def tree_bytes(folder: Path) -> int:
             except FileNotFoundError:  # a run works here
                 continue
     return total
+
+
+def last_written(path: Path) -> float:
+    return path.stat().st_mtime if path.exists() else 0.0
 
 
 def free_bytes(path: Path) -> int:

@@ -1,0 +1,277 @@
+"""A store in a bucket: what is there, its bytes, and its removal. Each function is as storage/files/directory.py's."""
+
+import fnmatch
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import timedelta
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import obstore
+
+from storage.files.directory import Status
+from storage.files.objects import cache, register
+from storage.files.objects.appended import append, read_appended
+from storage.files.objects.client import client, explained, key
+from storage.files.objects.leases import confirm_lock, is_locked, locked
+from storage.files.objects.register import version
+
+__all__ = ["append", "confirm_lock", "is_locked", "locked", "read_appended", "version"]
+
+_ATTEMPT = re.compile(r"\d+\.by-[\w-]+\..+")
+"""A name that says which attempt wrote it: no other attempt writes it again (storage/artifacts.py)."""
+_LARGE = 64 << 20
+"""Bytes from which an object is uploaded in parts."""
+NAMES_ATTEMPTS = True
+"""Whether a shard's files carry the attempt that wrote them, so that a late writer replaces nothing."""
+
+
+def _status(meta: Any) -> Status:
+    """`inode` stands for the entity tag; dates are the server's, and judge nothing."""
+    modified = int(meta["last_modified"].timestamp() * 1e9)
+    return Status(meta["size"], modified, modified, 0, _number(meta["e_tag"]))
+
+
+def status(path: Path) -> Status:
+    """Raises FileNotFoundError."""
+    with explained(path):
+        return _status(obstore.head(client(path), key(path)))
+
+
+def statuses(folder: Path) -> dict[Path, Status]:
+    """Of the objects in a folder, by one list: it may be old, so that what is not in it may be there."""
+    with explained(folder):
+        listed = obstore.list_with_delimiter(client(folder), prefix=_prefix(folder))
+    return {_place(folder, meta): _status(meta) for meta in listed["objects"]}
+
+
+def as_written(now: Status, modified_ns: int) -> bool:
+    """Objects are written once, and a date would be another machine's: the size has been compared."""
+    return True
+
+
+def exists(path: Path) -> bool:
+    """A name with a suffix is an object's; another may be a folder's."""
+    try:
+        status(path)
+        return True
+    except FileNotFoundError:
+        return not path.suffix and _has_some(path)
+
+
+def is_folder(path: Path) -> bool:
+    return bool(register.version(path)) or _has_some(path)
+
+
+def _has_some(path: Path) -> bool:
+    with explained(path):
+        page = next(iter(obstore.list(client(path), prefix=_prefix(path), chunk_size=1)), None)
+    return bool(page)
+
+
+def is_writable(folder: Path) -> bool:
+    probe = folder / ".writable"
+    try:
+        write_bytes(probe, b"")
+        remove(probe)
+    except OSError:
+        return False
+    return True
+
+
+def is_link(path: Path) -> bool:
+    return False
+
+
+def is_inside(store: Path, path: Path) -> bool:
+    return path.is_relative_to(store)
+
+
+def absolute(path: Path) -> Path:
+    return path
+
+
+def local(path: Path) -> Path:
+    """A copy on this machine, of an object or of all objects of a folder. Raises FileNotFoundError, CacheFull."""
+    if not _ATTEMPT.fullmatch(path.name):
+        try:
+            now = status(path)
+        except FileNotFoundError:
+            return _local_folder(path)
+        return _copy(path, str(now.inode))
+    return _copy(path, "")
+
+
+def _copy(path: Path, version: str) -> Path:
+    copy = cache.place(str(path), version, path.name)
+    if known := cache.find(copy):
+        return known
+    with cache.scratch() as folder:
+        _download(path, folder / path.name)
+        return cache.keep(copy, folder / path.name)
+
+
+def refreshed(path: Path) -> Path:
+    """A copy that is fetched again, where the one that is there is not as the object is."""
+    cache.drop(local(path))
+    return local(path)
+
+
+def _download(path: Path, temporary: Path) -> None:
+    def write(file: Any) -> None:
+        for block in blocks(path):
+            file.write(block)
+
+    cache.fill(temporary, write)
+
+
+def blocks(path: Path) -> Iterator[bytes]:
+    """An object's bytes as they are now, in pieces. Raises FileNotFoundError, BucketError."""
+    with explained(path):
+        found = obstore.get(client(path), key(path))
+        for block in found.stream(min_chunk_size=8 << 20):
+            yield bytes(block)
+
+
+def _local_folder(folder: Path) -> Path:
+    objects = _below(folder)
+    if not objects:
+        raise FileNotFoundError(f"{folder} is not there")
+    version = blake2b(repr(sorted((name, str(meta["e_tag"])) for name, meta in objects)).encode()).hexdigest()
+    copy = cache.place(str(folder), version, folder.name)
+    if known := cache.find(copy):
+        return known
+    with cache.scratch() as scratch:
+        for name, _ in objects:
+            target = scratch / folder.name / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _download(folder / name, target)
+        return cache.keep(copy, scratch / folder.name)
+
+
+def read_bytes(path: Path) -> bytes:
+    """Raises FileNotFoundError."""
+    with explained(path):
+        return bytes(obstore.get(client(path), key(path)).bytes())
+
+
+def find(folder: Path, pattern: str = "*") -> list[Path]:
+    """Records by the register; anything else by a list, and folders among it."""
+    if register.is_registered(folder, pattern):
+        return register.find(folder, pattern)
+    wanted = pattern.split("/")
+    names = [name for name, _ in _below(folder)] if len(wanted) > 1 else _entries(folder)
+    tops = {tuple(name.split("/")[: len(wanted)]) for name in names}
+    whole = (parts for parts in tops if len(parts) == len(wanted))
+    return sorted(folder.joinpath(*parts) for parts in whole if all(map(fnmatch.fnmatchcase, parts, wanted)))
+
+
+def folders(folder: Path) -> list[Path]:
+    with explained(folder):
+        listed = obstore.list_with_delimiter(client(folder), prefix=_prefix(folder))
+    return sorted(folder / prefix.rstrip("/").rpartition("/")[2] for prefix in listed["common_prefixes"])
+
+
+def tree_bytes(folder: Path) -> int:
+    return sum(meta["size"] for _, meta in _below(folder))
+
+
+def last_written(path: Path) -> float:
+    """By the server's clock, of all that is below a folder."""
+    return max((meta["last_modified"].timestamp() for _, meta in _below(path)), default=0.0)
+
+
+def free_bytes(path: Path) -> int:
+    """A bucket has no end."""
+    return sys.maxsize
+
+
+def make_folder(path: Path) -> None:
+    """A bucket has none."""
+
+
+def remove(path: Path) -> None:
+    with suppress(FileNotFoundError), explained(path):
+        obstore.delete(client(path), key(path))
+    register.forget(path)
+
+
+def remove_tree(path: Path) -> None:
+    names = [name for name, _ in _below(path)]
+    for start in range(0, len(names), 1000):
+        with explained(path):
+            obstore.delete(client(path), [key(path / name) for name in names[start : start + 1000]])
+    for name in names:
+        register.forget(path / name)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """An upload that was cut off leaves no object."""
+
+
+def left_behind(store: Path, silence: timedelta) -> Iterator[tuple[Path, int]]:
+    yield from ()
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    register.note(path)
+    with explained(path):
+        obstore.put(client(path), key(path), content, use_multipart=False)
+
+
+def write_once(path: Path, content: bytes) -> bool:
+    """Whether the object has these bytes now: not where another process was first with others."""
+    register.note(path)
+    while True:
+        try:
+            with explained(path):
+                obstore.put(client(path), key(path), content, mode="create")
+            return True
+        except FileExistsError:  # or our own put was cut off after it was done, and tried again
+            with suppress(FileNotFoundError):  # two at the same moment: the server took neither
+                return read_bytes(path) == content
+
+
+def write(path: Path, fill: Callable[[Path], Any]) -> None:
+    """Have `fill` write a file of this machine, and upload it. It stays as a copy: mostly it is read again here."""
+    with cache.scratch() as folder:
+        temporary = folder / path.name
+        with cache.room_explained():
+            fill(temporary)
+        register.note(path)
+        size = temporary.stat().st_size
+        with explained(path):
+            put = obstore.put(client(path), key(path), temporary, use_multipart=size > _LARGE, chunk_size=_LARGE // 4)
+        version = "" if _ATTEMPT.fullmatch(path.name) else str(_number(put["e_tag"]))
+        cache.keep(cache.place(str(path), version, path.name), temporary)
+
+
+def _number(tag: Any) -> int:
+    """An entity tag as a number."""
+    return int.from_bytes(blake2b(str(tag).encode(), digest_size=8).digest(), "little")
+
+
+def _prefix(folder: Path) -> str | None:
+    return f"{key(folder)}/" if key(folder) else None
+
+
+def _place(folder: Path, meta: Any) -> Path:
+    return folder / meta["path"][len(_prefix(folder) or "") :]
+
+
+def _below(folder: Path) -> list[tuple[str, Any]]:
+    """Of all objects below a folder: the name from there on, and the metadata."""
+    with explained(folder):
+        pages = obstore.list(client(folder), prefix=_prefix(folder))
+        return [(meta["path"][len(_prefix(folder) or "") :], meta) for page in pages for meta in page]
+
+
+def _entries(folder: Path) -> list[str]:
+    """The names of the objects and folders in a folder."""
+    with explained(folder):
+        listed = obstore.list_with_delimiter(client(folder), prefix=_prefix(folder))
+    names = [*(meta["path"] for meta in listed["objects"]), *listed["common_prefixes"]]
+    return [name.rstrip("/")[len(_prefix(folder) or "") :] for name in names]

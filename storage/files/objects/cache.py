@@ -1,0 +1,163 @@
+"""Copies of objects on this machine, for what maps or opens a file: bounded in size, the least lately used go first.
+
+A copy is found by the address of its object and its version (entity tag), which a name with an attempt in it does
+without: such an object is written once. The folder is $VITALFEW_CACHE, else `objects` in the user's cache directory; it
+holds $VITALFEW_CACHE_GB gigabytes (10⁹ bytes; default: 20). All processes of a machine share it. What was used in the
+last minutes stays, even beyond the bound: another process may be about to open it.
+"""
+
+import errno
+import os
+import shutil
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from pathlib import Path
+from secrets import token_hex
+from tempfile import gettempdir
+from typing import IO, Any
+
+from storage.files.directory import tree_bytes, user_cache
+from storage.files.errors import CacheFull
+from storage.files.leftovers import is_leftover
+from storage.files.locks import locked
+from storage.files.processes import this_process
+
+USUAL_GB = 20.0
+RECENT_SECONDS = 600.0
+_added = {"bytes": -1}
+"""Bytes that this process has added since it last looked at the whole; negative: it has not looked yet."""
+
+
+def folder() -> Path:
+    own = os.environ.get("VITALFEW_CACHE")
+    home = user_cache()
+    if own:
+        return Path(own).expanduser().absolute()
+    return home / "objects" if home else Path(gettempdir(), f"vitalfew-objects-{os.getuid()}")
+
+
+def bound() -> int:
+    """Bytes that the copies may take. Raises CacheFull where the setting is no number."""
+    given = os.environ.get("VITALFEW_CACHE_GB", str(USUAL_GB))
+    try:
+        return int(float(given) * 1e9)
+    except ValueError:
+        raise CacheFull(f"VITALFEW_CACHE_GB={given!r} is no number of gigabytes") from None
+
+
+def place(address: str, version: str, name: str) -> Path:
+    """Where the copy of an object lies, or would."""
+    digest = blake2b(f"{address}\n{version}".encode(), digest_size=16).hexdigest()
+    return folder() / digest[:2] / digest / name
+
+
+def find(copy: Path) -> Path | None:
+    """The copy, which counts as used now; None where there is none."""
+    try:
+        os.utime(copy.parent)
+        return copy if copy.exists() else None
+    except FileNotFoundError:
+        return None
+
+
+def keep(copy: Path, temporary: Path) -> Path:
+    """Take a whole file of `scratch` over as a copy."""
+    size = tree_bytes(temporary) if temporary.is_dir() else temporary.stat().st_size
+    copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not (temporary.is_dir() and copy.exists()):  # a folder replaces none: another process was first
+        os.replace(temporary, copy)
+    os.utime(copy.parent)
+    _make_room(size)
+    return copy
+
+
+def is_whole(copy: Path, checksum: str) -> bool:
+    """Whether the copy was once found to have this checksum."""
+    return (copy.parent / f".{checksum}").exists()
+
+
+def say_whole(copy: Path, checksum: str) -> None:
+    """Remember it, as long as there is the copy."""
+    with suppress(OSError):  # the disk is full: it is read again
+        (copy.parent / f".{checksum}").touch()
+
+
+def drop(copy: Path) -> None:
+    """Forget a copy that is not as its object is."""
+    shutil.rmtree(copy.parent, ignore_errors=True)
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder of this process on the disk of the copies, that goes with the block. Raises CacheFull."""
+    path = folder() / "scratch" / f".{token_hex(4)}.{socket.gethostname()}.{this_process()}.tmp"
+    try:
+        with room_explained():
+            path.mkdir(mode=0o700, parents=True)
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def fill(temporary: Path, write: Callable[[IO[bytes]], Any]) -> None:
+    """Have `write` fill a file; once more after the old copies have gone, where the disk is full. Raises CacheFull."""
+    with room_explained():
+        for last in (False, True):
+            try:
+                with temporary.open("wb") as file:
+                    write(file)
+                return
+            except OSError as error:
+                if last or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                    raise
+                _evict(0, recent=60.0)
+
+
+@contextmanager
+def room_explained() -> Iterator[None]:
+    """Raises CacheFull where the disk of the copies is full or may not be written."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        raise CacheFull(
+            f"{folder()}: {os.strerror(error.errno)}. Copies of the store's objects lie there: make room, or say "
+            "VITALFEW_CACHE=DIR for another disk, VITALFEW_CACHE_GB=N for another bound; then the same command goes on"
+        ) from None
+
+
+def _make_room(added: int) -> None:
+    """Look at the whole when this process begins, and whenever it has added a twentieth of the bound."""
+    if _added["bytes"] >= 0:
+        _added["bytes"] += added
+    if not 0 <= _added["bytes"] <= bound() // 20:
+        _added["bytes"] = 0
+        _evict(bound(), RECENT_SECONDS)
+
+
+def _evict(most: int, recent: float) -> None:
+    """Remove what was not used for longest until `most` bytes are left; nothing used within `recent` seconds."""
+    with suppress(OSError), locked(folder() / "lock", wait=False) as free:
+        if not free:  # another process does it
+            return
+        for left in (folder() / "scratch").glob(".*.tmp"):
+            if is_leftover(left):
+                shutil.rmtree(left, ignore_errors=True)
+        copies = sorted(_copies())
+        total = sum(size for _, size, _ in copies)
+        for used, size, path in copies:
+            if total <= most or time.time() - used < recent:
+                return
+            shutil.rmtree(path, ignore_errors=True)
+            total -= size
+
+
+def _copies() -> Iterator[tuple[float, int, Path]]:
+    """Of every copy: when it was used last (POSIX seconds), its bytes, its folder."""
+    for own in folder().glob("??/*"):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            yield own.stat().st_mtime, tree_bytes(own), own

@@ -1,0 +1,136 @@
+"""The client of a bucket (obstore), made once per process, and what its errors mean to a user.
+
+Credentials, region and endpoint come from the environment, under the names of each cloud's own tools. No message,
+path or record has them.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import obstore
+from obstore import exceptions
+from obstore.store import AzureStore, GCSStore, S3Store
+
+from configs.paths import BucketPath
+from storage.files.errors import BucketError
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_ENVIRONMENT = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL)",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS",
+    "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+}
+SECRET_NAMES = ("AWS_", "AZURE_", "GOOGLE_")
+"""How the variables begin by which a bucket is reached."""
+_PATIENCE = {"max_retries": 12, "retry_timeout": timedelta(minutes=3)}
+_TIMES = {"connect_timeout": timedelta(seconds=10), "timeout": timedelta(minutes=10)}
+_READING = {"read_timeout": timedelta(seconds=60)}
+
+
+def key(path: Path) -> str:
+    """The name of an object in its bucket."""
+    return "/".join(path.parts[2:])
+
+
+def client(path: Path) -> Any:
+    """The client of a place's bucket. Raises BucketError where the bucket is not there or does not let anybody in."""
+    return _client(path.parts[0].rstrip(":"), path.parts[1])
+
+
+@cache
+def _client(scheme: str, bucket: str) -> Any:
+    place = BucketPath(f"{scheme}:", bucket)
+    with explained(place):  # asked once with little patience: it may not be there at all
+        hurried = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
+        obstore.list_with_delimiter(_connect(scheme, bucket, hurried), prefix="vitalfew-is-here/")
+    return _connect(scheme, bucket, _PATIENCE)
+
+
+def hurried(path: Path, seconds: float) -> Any:
+    """A client that gives up after so many seconds: for what is worth nothing later."""
+    return _hurried(path.parts[0].rstrip(":"), path.parts[1], seconds)
+
+
+@cache
+def _hurried(scheme: str, bucket: str, seconds: float) -> Any:
+    return _connect(scheme, bucket, {"max_retries": 5, "retry_timeout": timedelta(seconds=seconds)})
+
+
+def _connect(scheme: str, bucket: str, patience: dict[str, Any]) -> Any:
+    kind: Any = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}[scheme]
+    options: dict[str, Any] = {**_TIMES, **_READING}
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+    if scheme == "s3" and urlsplit(endpoint).hostname in LOOPBACK:
+        options["allow_http"] = True
+    return kind(bucket, client_options=options, retry_config=patience)
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Within the block, the client's errors are FileNotFoundError, FileExistsError or BucketError, in words."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        if "NoSuchBucket" in str(error):
+            raise BucketError(_missing(path)) from None
+        raise FileNotFoundError(f"{path} is not there") from None
+    except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
+        raise FileExistsError(f"{path} was written by another process") from None
+    except exceptions.BaseError as error:
+        raise BucketError(_meaning(path, error)) from None
+
+
+def _missing(path: Path) -> str:
+    return f"{path}: there is no bucket {path.parts[1]}. Make it, or give another --store"
+
+
+def _meaning(path: Path, error: Exception) -> str:
+    """What went wrong, and the remedy. The client's own text has a request's address, and maybe a signature in it."""
+    text, scheme = str(error), path.parts[0].rstrip(":")
+    code = (re.search(r"<Code>(\w+)</Code>", text) or [None, ""])[1]
+    variables = _ENVIRONMENT[scheme]
+    if code == "NoSuchBucket" or "ContainerNotFound" in text:
+        return _missing(path)
+    if code == "RequestTimeTooSkewed":
+        return f"{path}: the clock of this machine is wrong, and the server takes nothing it signs: set the clock (NTP)"
+    if code in ("InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"):
+        return f"{path}: these credentials are not valid ({code}): set {variables} in the environment"
+    if isinstance(error, exceptions.PermissionDeniedError) or code == "AccessDenied":
+        return (
+            f"{path}: these credentials may not do this ({code or 'status 403'}). A store has to be listed, read, "
+            "written and deleted from (on S3 ListBucket, GetObject, PutObject, DeleteObject); to read, the first two do"
+        )
+    if isinstance(error, exceptions.UnauthenticatedError) or re.search(r"credential|169\.254\.169\.254|metadata", text):
+        return f"{path}: there are no credentials for it: set {variables} in the environment"
+    if isinstance(error, exceptions.NotSupportedError) or code == "NotImplemented":
+        return unconditional(path)
+    if "URL scheme is not allowed" in text:
+        return f"{path}: AWS_ENDPOINT_URL is http://, which others can read: use https://, or AWS_ALLOW_HTTP=true"
+    status = re.search(r"status code: (\d{3}[^:\n]{0,40})", text)
+    cause = code or (status and status[1]) or _short(text)
+    return f"{path} cannot be reached: {cause}. What is finished is kept: the same command goes on from there"
+
+
+def _short(text: str) -> str:
+    """The innermost cause, without the address that was asked."""
+    first = text.partition("\n")[0]
+    return re.sub(r"https?://\S+", "its server", first)[-200:]
+
+
+def unconditional(path: Path) -> str:
+    return (
+        f"{path}: the server of this bucket knows no conditional writes (If-None-Match, If-Match), so that two runs "
+        "could not be kept apart. Take one that does, as the clouds' own and most servers of today do"
+    )
+
+
+def seen(meta: Any) -> dict[str, str]:
+    """The version of an object, as a conditional `put` takes it: it replaces that one and no other."""
+    return {name: meta[name] for name in ("e_tag", "version") if meta[name] is not None}

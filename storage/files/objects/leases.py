@@ -1,0 +1,221 @@
+"""Locks in a bucket: leases, taken and kept by conditional writes.
+
+A lease is an object: who holds it, the number of its taking (the *token*, which only grows) and of its last beat. Its
+holder writes it anew every BEAT_SECONDS, on the condition that it is as the holder left it; whoever waits takes it over
+on the same condition once it has not been written for LEASE_SECONDS. So of two that want it one gets it, and a holder
+that was silent for too long learns that it is one no longer: `confirm_lock` raises before it says that all is done.
+The age of a lease is told by the server's dates alone, whatever the clocks of the machines say. A process of this
+machine that is gone holds nothing: its lease is taken over at once.
+"""
+
+import json
+import random
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+import obstore
+
+from storage.files.errors import BucketError, LeaseLost
+from storage.files.objects.client import client, explained, hurried, key, seen, unconditional
+from storage.files.processes import is_alive, this_process
+
+LEASE_SECONDS = 60.0
+BEAT_SECONDS = 15.0
+LOOK_SECONDS = 1.0
+"""How often it is looked for a lease that is another's."""
+
+
+@dataclass
+class Lease:
+    """A lease that this process holds."""
+
+    path: Path
+    token: int
+    version: Any
+    """What it replaces when it is written next."""
+    beat: int = 0
+    lost: bool = False
+    ended: threading.Event = field(default_factory=threading.Event)
+    written: threading.Lock = field(default_factory=threading.Lock)
+
+    def write(self, client: Any, holder: str) -> None:
+        """Write it anew. Raises FileExistsError where it is another's."""
+        with self.written:
+            self.beat += 1
+            content = _content(self.token, holder, self.beat)
+            try:
+                self.version = _put(client, self.path, content, self.version)
+            except FileExistsError:  # an earlier beat, given up, may have been written after all
+                found = _read(self.path)
+                if found is None or (found.token, found.holder) != (self.token, _this_holder()):
+                    raise
+                self.version = _put(client, self.path, content, found.version)
+
+    def keep(self) -> None:
+        """Beat until the lease ends or is lost."""
+        last = time.monotonic()
+        while not self.ended.wait(BEAT_SECONDS):
+            try:
+                self.write(hurried(self.path, BEAT_SECONDS), _this_holder())
+                last = time.monotonic()
+            except (FileExistsError, FileNotFoundError):
+                self.lost = True
+            except OSError:  # the server does not answer: until it does, nobody else gets the lease either
+                self.lost = time.monotonic() - last > LEASE_SECONDS
+            if self.lost:
+                return
+
+
+_held: dict[Path, Lease] = {}
+
+
+@contextmanager
+def locked(path: Path, wait: bool = True) -> Iterator[bool]:
+    """As storage/files/locks.py. Raises BucketError, as where the bucket knows no conditional writes."""
+    lease = _acquire(path, wait)
+    if lease is None:
+        yield False
+        return
+    _held[path] = lease
+    threading.Thread(target=lease.keep, name=f"lease {path.name}", daemon=True).start()
+    try:
+        yield True
+    finally:
+        lease.ended.set()
+        del _held[path]
+        with suppress(OSError):  # it was taken over, or its artifact removed; or it runs out
+            lease.write(hurried(path, BEAT_SECONDS), "")
+
+
+def confirm_lock(path: Path) -> None:
+    """Raises LeaseLost where this process held the lease and does so no longer; before it says that all is done."""
+    lease = _held.get(path)
+    if lease is None:
+        return
+    try:
+        lease.write(client(path), _this_holder())
+    except (FileExistsError, FileNotFoundError):
+        lease.lost = True
+    if lease.lost:
+        raise LeaseLost(
+            f"{path.parent}: another run has taken this over, after this one was silent for {LEASE_SECONDS:.0f} "
+            "seconds. What both have finished is kept: run the same command again"
+        )
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process holds the lease."""
+    found = _read(path)
+    return found is not None and not _is_free(path, found, _Clock(path))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A lease as it is in the bucket; `modified`: the server's date (POSIX seconds)."""
+
+    token: int
+    holder: str
+    modified: float
+    version: Any
+
+
+class _Clock:
+    """The server's time, asked once and then counted on: an object that is written now has its date."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._offset: float | None = None
+
+    def now(self) -> float:
+        if self._offset is None:
+            probe = self.path.with_name(f".clock-{token_hex(8)}")
+            with explained(probe):
+                began = time.monotonic()
+                obstore.put(client(probe), key(probe), b"")
+                self._offset = obstore.head(client(probe), key(probe))["last_modified"].timestamp() - began
+                obstore.delete(client(probe), key(probe))
+        return time.monotonic() + self._offset
+
+
+def _acquire(path: Path, wait: bool) -> Lease | None:
+    clock = _Clock(path)
+    while True:
+        found = _read(path)
+        if found is None or _is_free(path, found, clock):
+            token = found.token + 1 if found else 1
+            with suppress(FileExistsError):  # another was first
+                version = _put(hurried(path, 20.0), path, _content(token, _this_holder(), 0), found and found.version)
+                _check_conditions(path)
+                return Lease(path, token, version)
+        elif not wait:
+            return None
+        time.sleep(random.uniform(0.5, 1.0) * LOOK_SECONDS)
+
+
+def _is_free(path: Path, found: _Found, clock: _Clock) -> bool:
+    if not found.holder or (path in _held and _held[path].lost):
+        return True
+    host, _, process = found.holder.partition(" ")
+    if host == socket.gethostname() and not is_alive(process):
+        return True
+    return clock.now() - found.modified > LEASE_SECONDS
+
+
+def _read(path: Path) -> _Found | None:
+    try:
+        with explained(path):
+            got = obstore.get(client(path), key(path))
+            meta, content = got.meta, bytes(got.bytes())
+    except FileNotFoundError:
+        return None
+    version = seen(meta)
+    with suppress(ValueError, KeyError, TypeError):
+        value = json.loads(content)
+        return _Found(int(value["token"]), str(value["holder"]), meta["last_modified"].timestamp(), version)
+    return _Found(0, "", 0.0, version)  # somebody else's file: nobody holds it
+
+
+def _put(client: Any, path: Path, content: bytes, version: Any) -> Any:
+    """Write the lease in the place of this version, or anew, and return its version. Raises FileExistsError."""
+    try:
+        with explained(path):
+            put = obstore.put(client, key(path), content, mode=version or "create")
+            return seen(put)
+    except FileExistsError:  # or the put was cut off after it was done, and tried again
+        with explained(path):
+            got = obstore.get(client, key(path))
+            if bytes(got.bytes()) == content:
+                return seen(got.meta)
+        raise
+
+
+def _content(token: int, holder: str, beat: int) -> bytes:
+    return json.dumps({"token": token, "holder": holder, "beat": beat, "nonce": token_hex(8)}).encode()
+
+
+def _this_holder() -> str:
+    return f"{socket.gethostname()} {this_process()}"
+
+
+_conditional: set[str] = set()
+"""Buckets whose server was seen to keep a condition."""
+
+
+def _check_conditions(path: Path) -> None:
+    """A server that does not know conditions may ignore them. Raises BucketError."""
+    if path.parts[1] in _conditional:
+        return
+    try:
+        with explained(path):
+            obstore.put(client(path), key(path), b"", mode="create")
+    except FileExistsError:
+        _conditional.add(path.parts[1])
+        return
+    raise BucketError(unconditional(path))

@@ -1,0 +1,119 @@
+"""The register of a store in a bucket: the names of its records, so that nobody has to list the bucket to find them.
+
+One object, `register.json`, has the place of every manifest, run, named index, quote and ledger. It is changed by
+compare-and-swap (If-Match), before the record itself is written: what a kill leaves is a name without a record, which
+readers pass over, never a record without a name. Each change counts, so that its version says whether anything is new.
+A store that was copied into the bucket by another tool gets its register from one list.
+"""
+
+import json
+import random
+import time
+from pathlib import Path, PurePosixPath
+from threading import Lock
+from typing import Any
+
+import obstore
+
+from storage.files.errors import BucketError
+from storage.files.objects.client import client, explained, key, seen
+
+NAME = "register.json"
+PATTERNS = (
+    "*/*/manifest.json", "runs/*.json", "indexes/*.json", "quotes/*/*.parquet", "costs/*/*.parquet",
+)  # fmt: skip
+_TRIES = 200
+_own = Lock()
+"""Threads of this process take turns."""
+
+
+def is_registered(folder: Path, pattern: str) -> bool:
+    """Whether the register answers what matches the pattern below a folder."""
+    return _pattern(folder, pattern) is not None
+
+
+def find(folder: Path, pattern: str) -> list[Path]:
+    """The places of records that match, in the order of names; one may be of a record that was never written."""
+    known = _pattern(folder, pattern)
+    assert known
+    root = folder if known == pattern else folder.parent
+    return [root / name for name in _read(root)[0]["places"] if PurePosixPath(name).match(known)]
+
+
+def version(root: Path) -> str:
+    """What is another once a record of the store was written or removed; empty where there is no register."""
+    try:
+        with explained(root / NAME):
+            return str(obstore.head(client(root), key(root / NAME))["e_tag"])
+    except FileNotFoundError:
+        return ""
+
+
+def note(path: Path) -> None:
+    """Enter a record that is about to be written; nothing of what is no record."""
+    if root := _root(path):
+        _change(root, str(path.relative_to(root)), there=True)
+
+
+def forget(path: Path) -> None:
+    """Strike out a record that was removed."""
+    if root := _root(path):
+        _change(root, str(path.relative_to(root)), there=False)
+
+
+def _pattern(folder: Path, pattern: str) -> str | None:
+    return next((own for own in PATTERNS if own in (pattern, f"{folder.name}/{pattern}")), None)
+
+
+def _root(path: Path) -> Path | None:
+    """The store that a record is of; None of what is none."""
+    name = PurePosixPath(*path.parts[2:])
+    for pattern in PATTERNS:
+        depth = pattern.count("/")
+        if len(name.parts) > depth and name.match(pattern):
+            return path.parents[depth]
+    return None
+
+
+def _read(root: Path) -> tuple[dict[str, Any], Any]:
+    """The register, and what `put` takes as the version that it replaces."""
+    place = root / NAME
+    try:
+        with explained(place):
+            found = obstore.get(client(root), key(place))
+            version = seen(found.meta)
+            return json.loads(bytes(found.bytes())), version
+    except FileNotFoundError:
+        return {"changes": 0, "places": _listed(root)}, "create"
+
+
+def _listed(root: Path) -> list[str]:
+    """The records of a store without a register."""
+    prefix = key(root)
+    with explained(root):
+        pages = obstore.list(client(root), prefix=f"{prefix}/" if prefix else None)
+        names = [entry["path"][len(prefix) :].lstrip("/") for page in pages for entry in page]
+    patterns = {(pattern, pattern.count("/") + 1) for pattern in PATTERNS}
+    matching = (
+        name
+        for name in names
+        if any(len(PurePosixPath(name).parts) == depth and PurePosixPath(name).match(own) for own, depth in patterns)
+    )
+    return sorted(matching)
+
+
+def _change(root: Path, name: str, there: bool) -> None:
+    place = root / NAME
+    for attempt in range(_TRIES):
+        with _own:
+            known, replaced = _read(root)
+            places = {*known["places"], name} if there else {*known["places"]} - {name}
+            content = {"changes": known["changes"] + 1, "places": sorted(places)}
+            try:
+                with explained(place):
+                    obstore.put(client(root), key(place), json.dumps(content).encode(), mode=replaced)
+                return
+            except FileExistsError:  # another process was first; or a put was cut off, which is done again harmlessly
+                pass
+        time.sleep(random.uniform(0, 0.02 * min(attempt + 1, 25)))
+    raise BucketError(f"{place} is changed by others all the time; run the same command again")
