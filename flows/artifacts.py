@@ -23,8 +23,10 @@ logger = logging.getLogger("vitalfew")
 def show_report(written: Written) -> None:
     """Show the table of an evaluation as Markdown with the path of its page, and its plots as images."""
     report, page = written.report, files.absolute(written.html)
+    copied = f"`vitalfew report {report.run_id}` says where a copy is"
+    where = copied if files.is_in_bucket(page) else "open it in a browser of that machine"
     create_markdown_artifact(
-        f"{markdown_report(report)}\n\nPlots and all figures: `{page}` (open it in a browser of that machine)",
+        f"{markdown_report(report)}\n\nPlots and all figures: `{page}` ({where})",
         key="report",
         description=report.experiment,
     )

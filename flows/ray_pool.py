@@ -13,6 +13,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
 from tempfile import mkdtemp
@@ -20,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from configs.loading import ConfigError
 from configs.schema import Execution
-from configs.section import Section
-from flows.pipelines.secrets import secrets
-from storage.artifacts import PREPARATION, Manifest
+from flows.pipelines.nodes import check_places, missing_store, on_node, own_places, passed, secrets_of, take_over
+from storage.artifacts import PREPARATION, Artifact, Manifest
+from storage.costs import working_alone, working_on
 from tasks.stage import Progress, Stage
 
 
@@ -51,21 +52,8 @@ OBJECT_STORE_BYTES = 80 << 20  # only small records travel between workers
 POLL_SECONDS = 0.3
 LOSSES = 3
 """How often a shard may lose its actor before the run fails."""
-
-PASSED = (
-    "DO_NOT_TRACK",
-    "HF_HUB_DISABLE_PROGRESS_BARS",
-    "HF_HUB_OFFLINE",
-    "MKL_NUM_THREADS",
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "TOKENIZERS_PARALLELISM",
-    "TRANSFORMERS_VERBOSITY",
-)
-"""Variables of this process that the workers of a named cluster get, with all VITALFEW_* that hold no secret: Ray shows
-them in its dashboard and in its logs. A local Ray's workers inherit the whole environment."""
-SECRET = ("KEY", "PASSWORD", "SECRET", "TOKEN", "WEBHOOK")
-SERVERS = ("OPENAI_", "VITALFEW_API_KEYS")
+LOST = object()
+"""What a call of a lost actor returned."""
 
 
 @contextmanager
@@ -105,36 +93,45 @@ def _local(execution: Execution) -> Iterator[dict[str, Any]]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def passed(environment: Mapping[str, str]) -> dict[str, str]:
-    """The part of an environment that the workers of a named cluster get."""
-    return {
-        name: value
-        for name, value in environment.items()
-        if name in PASSED or (name.startswith("VITALFEW_") and not any(word in name for word in SECRET))
-    }
+@dataclass(frozen=True)
+class Job:
+    """What a worker is given of a stage: its pickle and artifact, whose run it is, the secrets that it needs, and the
+    files that the node must have."""
+
+    pickled: bytes
+    artifact: Artifact
+    run_id: str
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    places: Mapping[str, Path] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, stage: Stage, run_id: str) -> "Job":
+        return cls(cloudpickle.dumps(stage), stage.artifact, run_id, secrets_of(stage), own_places(stage))
 
 
-def secrets_of(stage: Stage) -> dict[str, str]:
-    """The secrets that the stage's method reads from the environment, as they are set here, and what says which server
-    each of them is for. They travel with every call, which Ray neither shows nor logs."""
-    names = secrets(stage.config, stage.section) if isinstance(stage.config, Section) else {}
-    return {name: os.environ[name] for name in os.environ if name in names or (names and name.startswith(SERVERS))}
+@dataclass(frozen=True, eq=False)
+class Hired:
+    """An actor, and the node that it is on, once that is known."""
+
+    actor: Any
+    node: str = ""
 
 
 class Workers:
     """A pool of Ray actors that execute the shards of stages of one kind, one stage after another: a model that several
-    stages use is loaded once."""
+    stages use is loaded once. An actor has one shard at a time: no more are on their way than there are actors."""
 
     def __init__(self, limit: int | None) -> None:
         self.limit = limit
         self.num_gpus = 0.0
         self.counter: Any = None
-        self.idle: list[Any] = []
+        self.idle: list[Hired] = []
         self.starting: dict[Any, Any] = {}
         """Actors that Ray has found no room for yet, by the call that returns when they are there."""
 
     def run(self, stage: Stage, run_id: str, progress: "StageProgress") -> Manifest:
-        """Execute a stage and return its manifest. Raises the errors of the actors unchanged."""
+        """Execute a stage and return its manifest. Raises the errors of the actors; of a named cluster's, with the node
+        where the user has to mend something."""
         if manifest := stage.manifest():
             return manifest  # without an actor: a finished run has no cluster, and an actor would start one
         stage.artifact.begin(stage.description())  # by which a worker knows the store
@@ -144,7 +141,11 @@ class Workers:
         if self.num_gpus != stage.num_gpus:  # one method of a flow may need a GPU, and another none
             self.num_gpus, self.idle, self.starting = stage.num_gpus, [], {}
         try:
-            self._do(stage, run_id, [PREPARATION], 1, progress)
+            if stage.at_home and _named_cluster():
+                with working_alone():  # this process has started Prefect's server, maybe, but nothing that prepares
+                    stage.run_preparation(run_id, progress.add)
+            else:
+                self._do(stage, run_id, [PREPARATION], 1, progress)
             progress.expect(stage.total_rows())
             self._do(stage, run_id, stage.pending(), limit, progress)
         except RayTaskError as error:
@@ -156,36 +157,39 @@ class Workers:
     def _do(self, stage: Stage, run_id: str, shards: Sequence[int], limit: int, progress: "StageProgress") -> None:
         """Do shards on at most `limit` actors. The others do the work of those that Ray finds no room for, as after the
         loss of a node."""
-        waiting, busy, losses = deque(shards), dict[Any, tuple[Any, int]](), Counter[int | None]()
-        job = (secrets_of(stage), cloudpickle.dumps(stage), run_id, self.counter)
+        waiting, busy, losses = deque(shards), dict[Any, tuple[Hired, int]](), Counter[int | None]()
+        job = Job.of(stage, run_id)
         while waiting or busy:
             self._hire(min(limit, len(waiting) + len(busy)) - len(busy))
             while waiting and self.idle and len(busy) < limit:
-                actor, number = self.idle.pop(), waiting.popleft()
-                busy[actor.do.remote(*job, number)] = actor, number
+                hired, number = self.idle.pop(), waiting.popleft()
+                busy[hired.actor.do.remote(job, self.counter, number)] = hired, number
+            progress.at_work({hired.node for hired, _ in busy.values() if "/" in hired.node})
             done, _ = ray.wait([*busy, *self.starting], timeout=POLL_SECONDS)
             for call in done:
-                actor, shard = busy.pop(call, None) or (self.starting.pop(call), None)
-                if _returned(call, losses, shard):
-                    self.idle.append(actor)
+                hired, shard = busy.pop(call, None) or (Hired(self.starting.pop(call)), None)
+                if (node := _returned(call, losses, shard)) is not LOST:
+                    self.idle.append(hired if hired.node else Hired(hired.actor, node))
                 elif shard is not None:
                     waiting.appendleft(shard)
-            progress.add(*ray.get(self.counter.take.remote()))
+            for node, (rows, tokens) in ray.get(self.counter.take.remote()).items():
+                progress.add(rows, tokens, node if "/" in node else "")
+        progress.at_work(())
 
     def _hire(self, wanted: int) -> None:
         """Have `wanted` actors that are idle or starting."""
         remote: Any = ray.remote
         worker = remote(num_cpus=1, num_gpus=self.num_gpus)(Worker)
         for _ in range(wanted - len(self.idle) - len(self.starting)):
-            actor = worker.remote()
+            actor = worker.remote(in_cluster=bool(_named_cluster()))
             self.starting[actor.ready.remote()] = actor
 
 
-def _returned(call: Any, losses: Counter[int | None], shard: int | None) -> bool:
-    """Whether the call returned; False if its actor was lost. Raises the error of the work itself, and of Ray where
-    actors are lost again and again."""
+def _returned(call: Any, losses: Counter[int | None], shard: int | None) -> Any:
+    """What the call returned; LOST if its actor was lost. Raises the error of the work itself, and of Ray where actors
+    are lost again and again."""
     try:
-        ray.get(call)
+        return ray.get(call)
     except RayTaskError:
         raise
     except RayError as error:
@@ -193,8 +197,7 @@ def _returned(call: Any, losses: Counter[int | None], shard: int | None) -> bool
         if losses[shard] > LOSSES:
             raise
         logger.warning("A worker was lost, its work is done again: %s", str(error).partition("\n")[0])
-        return False
-    return True
+        return LOST
 
 
 def most_workers(stage: Stage, workers: int | None, resources: Mapping[str, float]) -> int:
@@ -221,19 +224,18 @@ def is_lost(error: object) -> bool:
 
 
 class Tally:
-    """A Ray actor that adds up the rows and tokens of the workers, so that the driver can show them. One that was lost
-    with its node begins again at 0."""
+    """A Ray actor that adds up the rows and tokens of the workers by their nodes, so that the driver can show them. One
+    that was lost with its node begins again at 0."""
 
     def __init__(self) -> None:
-        self.rows = self.tokens = 0
+        self.counted: dict[str, tuple[int, int]] = {}
 
-    def add(self, rows: int, tokens: int) -> None:
-        self.rows += rows
-        self.tokens += tokens
+    def add(self, node: str, rows: int, tokens: int) -> None:
+        before = self.counted.get(node, (0, 0))
+        self.counted[node] = before[0] + rows, before[1] + tokens
 
-    def take(self) -> tuple[int, int]:
-        taken = self.rows, self.tokens
-        self.rows = self.tokens = 0
+    def take(self) -> dict[str, tuple[int, int]]:
+        taken, self.counted = self.counted, {}
         return taken
 
 
@@ -241,36 +243,53 @@ class Worker:
     """A Ray actor that executes shards. Every call brings the stage's small description, so that any actor has all it
     needs; the stage loads its model once."""
 
-    def __init__(self) -> None:
+    def __init__(self, in_cluster: bool = False) -> None:
+        """`in_cluster`: of several nodes, or one that may get others."""
         self.pickled = b""
         self.opened = False
+        host = socket.gethostname()
+        self.node = f"{host}/{ray.get_runtime_context().get_node_id()[:6]}" if in_cluster else host
+        self.in_cluster = in_cluster
 
-    def ready(self) -> None:
-        """Returns when the actor has been started."""
+    def ready(self) -> str:
+        """The actor's node, once it has been started: HOST, or HOST/NODE in a cluster."""
+        return self.node
 
-    def do(self, own_secrets: Mapping[str, str], pickled: bytes, run_id: str, counter: Any, shard: int) -> None:
-        """Do a shard, or what comes before the first. Raises ConfigError where this node does not see the store."""
-        os.environ.update(own_secrets)
-        if pickled != self.pickled:  # a stage constructs its method when it is unpickled, which may look for its key
-            self.stage: Stage = cloudpickle.loads(pickled)
-            self.pickled, self.opened = pickled, False
-        stage = self.stage
-        if stage.artifact.description() is None:
-            raise ConfigError(
-                f"the node {socket.gethostname()} ({ray.util.get_node_ip_address()}) has no store at "
-                f"{stage.store}, or another one: all nodes of a cluster share the store's directory, under one path"
-            )
+    def do(self, job: "Job", counter: Any, shard: int) -> None:
+        """Do a shard, or what comes before the first. Raises ConfigError where this node does not see the store, or
+        lacks a file."""
+        take_over(job.secrets)
+        try:
+            with working_on(self.node):
+                self._do(job, counter, shard)
+        except (OSError, ValueError) as error:
+            if not self.in_cluster:
+                raise
+            raise on_node(self.node, error) from error
+
+    def _do(self, job: "Job", counter: Any, shard: int) -> None:
+        stage, progress = self._stage(job), self._tell(counter)
         if shard == PREPARATION:
-            stage.run_preparation(run_id, _tell(counter))
+            stage.run_preparation(job.run_id, progress)
             return
         if not self.opened:
             stage.open()
             self.opened = True
-        stage.run_shard(shard, run_id, _tell(counter))
+        stage.run_shard(shard, job.run_id, progress)
 
+    def _stage(self, job: "Job") -> Stage:
+        if job.pickled != self.pickled:
+            node = f"{self.node} ({ray.util.get_node_ip_address()})"
+            if job.artifact.description() is None:
+                raise missing_store(job.artifact.store, node)
+            check_places(job.places, node)
+            # A stage constructs its method when it is unpickled, which may look for its key and its model.
+            self.stage: Stage = cloudpickle.loads(job.pickled)
+            self.pickled, self.opened = job.pickled, False
+        return self.stage
 
-def _tell(counter: Any) -> Progress:
-    def progress(rows: int, tokens: int) -> None:
-        counter.add.remote(rows, tokens)
+    def _tell(self, counter: Any) -> Progress:
+        def progress(rows: int, tokens: int) -> None:
+            counter.add.remote(self.node, rows, tokens)
 
-    return progress
+        return progress

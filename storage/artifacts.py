@@ -126,6 +126,7 @@ class Artifact:
                     files.remove(self.store / path)
                 return other
             files.write_json(marker, asdict(record))
+            _recorded_place.cache_clear()  # what was damaged lies elsewhere now
         return record
 
     def record(self, shard: int) -> ShardRecord | None:
@@ -208,6 +209,7 @@ class Artifact:
             files.remove_leftovers(self.store / table / self.fingerprint)
         files.confirm_lock(self.lock)
         write_manifest(self.directory, manifest)
+        _recorded_place.cache_clear()  # what was damaged lies elsewhere now
         for path in self.superseded(manifest):
             files.remove(path)
 

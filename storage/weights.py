@@ -11,6 +11,11 @@ WEIGHTS = "weights"
 FIGURES = "figures.json"
 
 
+def weights_folder(artifact: Path) -> Path:
+    """Where the weights lie in a training's artifact; of a store in a bucket, what a setting can name its model by."""
+    return artifact / WEIGHTS
+
+
 def weight_files(artifact: Artifact) -> list[File]:
     """Weights, card and figures. Raises FileNotFoundError where the training is not complete."""
     return [file for file in artifact.completed().files() if file.table == WEIGHTS]
@@ -18,7 +23,7 @@ def weight_files(artifact: Artifact) -> list[File]:
 
 def figures(artifact: Artifact) -> list[dict[str, Any]]:
     """What a finished training measured on what was held out, a row each. Raises FileNotFoundError."""
-    rows: list[dict[str, Any]] = files.read_json(artifact.directory / WEIGHTS / FIGURES)["figures"]
+    rows: list[dict[str, Any]] = files.read_json(weights_folder(artifact.directory) / FIGURES)["figures"]
     return rows
 
 

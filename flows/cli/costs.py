@@ -24,7 +24,7 @@ def costs(
     ] = "",
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
-    """Show what runs cost, by stage and model, by day and by run, and compare it with the quote.
+    """Show what runs cost, by stage and model, by day, by run and by node, and compare it with the quote.
 
     Prices are those of configs/prices.yaml on the day of the work. Costs of artifacts that were removed later are
     included. The same with SQL: FROM spending(), FROM quoted(), and the table `costs`, a row per shard.
@@ -41,6 +41,9 @@ def costs(
             out.print(_paid(("stage", "model"), stages, total=True), "")
             out.print(_paid(("day (UTC)",), _spending(connection, run, "s.day", "s.day")), "")
             out.print(_paid(("run", "for"), _spending(connection, run, "s.run_id, runs.name", "s.run_id")))
+            nodes = _spending(connection, run, "s.node", "s.node NULLS LAST")
+            if len(nodes) > 1:
+                out.print("", _paid(("node",), [(name or "not recorded", *rest) for name, *rest in nodes]))
             _quoted(connection, run)
 
 

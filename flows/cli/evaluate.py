@@ -95,11 +95,13 @@ def report(
 
 def show_report(written: "Written") -> None:
     """Print the table of an evaluation, and where its page, its figures and its rows are."""
+    from storage import files
     from tasks.reports.shown.queries import queries
     from tasks.reports.shown.terminal import terminal_report
 
     out.print(terminal_report(written.report, out.width))
-    out.print(f"\nPlots and all figures:  {escape(str(written.html))}  (open it in a browser)", soft_wrap=True)
+    page = escape(str(files.local(written.html)))  # of a bucket: the copy that is here
+    out.print(f"\nPlots and all figures:  {page}  (open it in a browser)", soft_wrap=True)
     out.print(
         f"The table as CSV and Parquet:  {escape(str(written.csv))}, {escape(str(written.parquet))}", soft_wrap=True
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from configs.paths import BucketPath
 from flows.cli import show
 from flows.cli.run import execute
 from flows.cli.terminal import (
@@ -19,6 +20,7 @@ from flows.cli.terminal import (
     explained_errors,
     out,
     prepare,
+    store_argument,
 )
 
 if TYPE_CHECKING:
@@ -32,8 +34,20 @@ DatasetsArgument = Annotated[
 IndexOption = Annotated[
     str | None, typer.Option("--index", metavar="NAME", help="For oreo: learn from the questions of this index.")
 ]
+
+
+def _directory(given: str | Path) -> Path:
+    """A directory of this machine. Raises BadParameter for a place in a bucket."""
+    if isinstance(place := store_argument(given), BucketPath):
+        raise typer.BadParameter(
+            f"{place}: --out is a directory; a store in a bucket has its models for all who read it"
+        )
+    return place
+
+
 DirectoryOption = Annotated[
-    Path | None, typer.Option("--out", metavar="DIR", help="Copy the finished model there, with its card.")
+    Path | None,
+    typer.Option("--out", metavar="DIR", parser=_directory, help="Copy the finished model there, with its card."),
 ]
 PassagesOption = Annotated[
     list[str] | None, typer.Option("--passages", metavar="DATASET", help="More passages to learn from. Repeatable.")
@@ -64,6 +78,8 @@ def train(
     """
     prepare(verbose)
     with explained_errors():
+        from storage.files import is_in_bucket
+        from storage.weights import weights_folder
         from tasks.registry import resolve
 
         form = _form(recipe, datasets or [], index, passages or [], directory, store, assignments or [], workers)
@@ -78,6 +94,9 @@ def train(
         if directory:
             shown = escape(str(directory))
             out.print(f"The model is in {shown}:  --set {trainer.use}={shown}", soft_wrap=True)
+        elif is_in_bucket(parameters.store):
+            folder = weights_folder(parameters.store / trained.artifact)
+            out.print(f"To use it, wherever this bucket is read:  --set {trainer.use}={folder}", soft_wrap=True)
         else:
             out.print("To use it, the same command with --out DIR copies it to a directory.")
 

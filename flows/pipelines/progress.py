@@ -3,7 +3,8 @@
 import logging
 import sys
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection
 from types import TracebackType
 from typing import Self
 
@@ -20,12 +21,16 @@ HOOK_EVERY = 3.0
 class StageProgress:
     """Counts the rows and tokens of one stage: `with StageProgress("encode", total) as progress: progress.add(...)`.
 
-    `hook(percent, line)` is called every few seconds; `line` has rows, tokens per second and the time left.
+    `hook(percent, line)` is called every few seconds; `line` has rows, tokens per second and the time left, and where
+    several nodes of a cluster have worked, the rows of each.
     """
 
     def __init__(self, stage: str, hook: Callable[[float, str], None] | None = None, unit: str = "rows") -> None:
         self.stage, self.hook, self.unit = stage, hook, unit
         self.total = self.rows = self.tokens = 0
+        self.by_node: Counter[str] = Counter()
+        """Rows of every node that has worked on this, or does so now."""
+        self._at_work: Collection[str] = ()
         self._bar: Progress | None = None
 
     def __enter__(self) -> Self:
@@ -52,11 +57,12 @@ class StageProgress:
         if self._bar:
             self._bar.stop()
         if error is None and self.hook:
-            self.hook(100.0, self.line())
+            self.hook(100.0, self._whole_line())
 
     def expect(self, total: int) -> None:
         """Restart the count, towards `total` rows."""
         self.total, self.rows, self.tokens = total, 0, 0
+        self.by_node.clear()
         self._began = time.monotonic()
         if self._bar:
             self._bar.reset(self._task, total=total, speed="")
@@ -67,28 +73,52 @@ class StageProgress:
             self.expect(total)
         self.add(rows - self.rows, 0)
 
-    def add(self, rows: int, tokens: int) -> None:
+    def at_work(self, nodes: Collection[str]) -> None:
+        """The nodes of a cluster that work on it now."""
+        self._at_work = nodes
+        self.by_node.update(dict.fromkeys(nodes, 0))
+        self.add(0, 0)
+
+    def add(self, rows: int, tokens: int, node: str = "") -> None:
+        """So many more rows are done, by a node of a cluster where one is named."""
         self.rows += rows
         self.tokens += tokens
+        if node:
+            self.by_node[node] += rows
         now = time.monotonic()
         if self._bar:
-            self._bar.update(self._task, advance=rows, speed=self._speed())
+            self._bar.update(self._task, advance=rows, speed=", ".join(filter(None, (self._speed(), self._nodes()))))
         elif now - self._logged >= LOG_EVERY:
             self._logged = now
-            logger.info("%s: %s", self.stage, self.line())
+            logger.info("%s: %s", self.stage, self._whole_line())
         if self.hook and now - self._hooked >= HOOK_EVERY:
             self._hooked = now
-            self.hook(100.0 * self.rows / self.total if self.total else 0.0, self.line())
+            self.hook(100.0 * self.rows / self.total if self.total else 0.0, self._whole_line())
 
     def line(self) -> str:
-        """'1,024 of 9,179 rows, 16,204 tokens/s, 38 s left'."""
+        """'1,024 of 9,179 rows, 16,204 tokens/s, 38 s left, 3 nodes'."""
         parts = [f"{self.rows:,} of {self.total:,} {self.unit}" if self.total else f"{self.rows:,} {self.unit}"]
         if self.tokens:
             parts.append(self._speed())
         if 0 < self.rows < self.total:
             left = (time.monotonic() - self._began) * (self.total - self.rows) / self.rows
             parts.append(f"{left:,.0f} s left")
-        return ", ".join(parts)
+        return ", ".join([*parts, *filter(None, [self._nodes()])])
+
+    def _whole_line(self) -> str:
+        """With the rows of every node: '…, 2 nodes (ann/1f09ac 620 rows; bob/77e0d2 9 rows, idle)'."""
+        if not self._nodes():
+            return self.line()
+        of_nodes = (
+            f"{node} {rows:,} {self.unit}{'' if node in self._at_work or not self._at_work else ', idle'}"
+            for node, rows in sorted(self.by_node.items())
+        )
+        return f"{self.line()} ({'; '.join(of_nodes)})"
+
+    def _nodes(self) -> str:
+        """How many nodes work on it, or have worked where none does now; nothing where it has always been one."""
+        at_work = len(self._at_work or self.by_node)
+        return f"{at_work} node{'s' * (at_work != 1)}" if len(self.by_node) > 1 else ""
 
     def _speed(self) -> str:
         seconds = time.monotonic() - self._began

@@ -147,7 +147,15 @@ def query(store: Path, sql: str) -> duckdb.DuckDBPyRelation:
         _check_only_reads(connection, sql)
         return connection.sql(sql)
     except duckdb.Error as error:
-        raise QueryError(str(error)) from None
+        raise QueryError(_cause(error)) from None
+
+
+def _cause(error: duckdb.Error) -> str:
+    """What DuckDB says; of what Python said to it, as where a file of a bucket is not there, the last line."""
+    text = str(error)
+    if not text.startswith("Traceback "):
+        return text
+    return text.partition("\n\nLINE ")[0].rpartition("\n")[2].partition(": ")[2]
 
 
 def _check_only_reads(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
@@ -162,4 +170,4 @@ def _check_only_reads(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
     try:
         connection.sql(f"EXPLAIN FROM query({quoted(sql)})")
     except duckdb.Error as error:
-        raise QueryError(str(error).partition("\n\nLINE ")[0]) from None  # which would show the line above
+        raise QueryError(_cause(error).partition("\n\nLINE ")[0]) from None  # which would show the line above

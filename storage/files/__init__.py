@@ -43,6 +43,7 @@ from storage.files.places import (
     status,
     statuses,
     tree_bytes,
+    variables_of_buckets,
     version,
 )
 from storage.files.private import make_private_folder, move_private, open_private, write_private
@@ -130,6 +131,7 @@ __all__ = [
     "this_process",
     "tree_bytes",
     "user_cache",
+    "variables_of_buckets",
     "version",
     "write_array",
     "write_arrays",

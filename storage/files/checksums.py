@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from storage.files.directory import Status, user_cache
+from storage.files.errors import BucketError, CacheFull
 from storage.files.places import blocks, is_in_bucket, local, medium, status
 from storage.files.writing import write_atomically
 
@@ -37,12 +38,12 @@ class Damaged(ValueError):
 @contextmanager
 def damage_named(path: Path, *errors: type[Exception]) -> Iterator[None]:
     """Within the block, these errors of a library that reads the file say that it is damaged. An error of the system
-    (the file is missing, reading it is forbidden) stays what it is. Raises Damaged."""
+    (the file is missing, reading it is forbidden, its server does not answer) stays what it is. Raises Damaged."""
     try:
         yield
     except errors as error:
         refused = isinstance(error, OSError) and error.errno is not None
-        if refused or isinstance(error, (FileNotFoundError, MemoryError)):
+        if refused or isinstance(error, (FileNotFoundError, MemoryError, BucketError, CacheFull)):
             raise
         with suppress(OSError):
             _memory(_log(path.parent)).read(path)  # so that `seen_otherwise` knows, and a run makes it again

@@ -141,6 +141,13 @@ def cache_folder() -> Path:
     return cache.folder()
 
 
+def variables_of_buckets() -> tuple[str, ...]:
+    """How the environment variables begin by which buckets are reached, their credentials among them."""
+    from storage.files.objects.client import SECRET_NAMES
+
+    return SECRET_NAMES
+
+
 def make_folder(path: Path) -> None:
     """For what asks for a folder before anything is written into it: a lock that is not waited for."""
     medium(path).make_folder(path)

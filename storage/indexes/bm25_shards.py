@@ -34,7 +34,13 @@ METHOD = "lucene"
 (Kamphuis et al., Which BM25 Do You Mean?, ECIR 2020: "Lucene (accurate)")."""
 MERGED_AT_ONCE = 64
 
-logging.getLogger("bm25s").setLevel(logging.WARNING)  # by itself it tells of every shard
+
+def _bm25(**settings: Any) -> "bm25s.BM25":
+    """Imported where it is needed, as it is slow; it sets its logger to tell of every shard."""
+    import bm25s
+
+    logging.getLogger("bm25s").setLevel(logging.WARNING)
+    return bm25s.BM25(method=METHOD, **settings)
 
 
 @dataclass(frozen=True)
@@ -88,9 +94,7 @@ def _scored(
     mean = corpus.words / corpus.units
     share = corpus.b * (sum(map(len, units)) / len(units)) / mean
     k1, b = corpus.k1 * (1 - corpus.b + share), share / (1 - corpus.b + share)
-    import bm25s
-
-    index = bm25s.BM25(k1=k1, b=b, method=METHOD)
+    index = _bm25(k1=k1, b=b)
     index.index((units, places), create_empty_token=False, show_progress=False)
     data, indptr = index.scores["data"], index.scores["indptr"]
     here = np.diff(indptr)
@@ -128,9 +132,7 @@ class Shard:
 
     @cached_property
     def index(self) -> "bm25s.BM25":
-        import bm25s
-
-        index = bm25s.BM25(method=METHOD)
+        index = _bm25()
         index.nonoccurrence_array = None
         index.scores = {name: self._array(name) for name in ("data", "indices", "indptr")} | {"num_docs": self.units}
         return index

@@ -48,7 +48,10 @@ def find_model(name: str, setting: str, marks: tuple[str, ...] = ("config.json",
     try:
         snapshot: Path | None = Path(snapshot_download(name, local_files_only=True))
     except HFValidationError:
-        raise FileNotFoundError(f"{setting}={name}: no such directory") from None
+        raise FileNotFoundError(
+            f"{setting}={name}: no such directory. Of a cluster every node needs it there, or it is in a bucket: "
+            f"{setting}=s3://BUCKET/PLACE"
+        ) from None
     except LocalEntryNotFoundError:
         snapshot = None
     if snapshot is None or not any((snapshot / mark).exists() for mark in marks):

@@ -3,11 +3,13 @@
 import json
 import os
 import pickle
+import re
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -15,23 +17,34 @@ import yaml
 
 from configs.evaluation import GenerateConfig
 from configs.loading import ConfigError
+from configs.paths import store_place
+from configs.schema import EncodeConfig, RetrieveConfig
 from flows.pipelines.graph import graph
+from flows.pipelines.nodes import on_node, own_places, passed, secrets_of, take_over
 from flows.pipelines.run import run_serially
-from flows.ray_pool import Worker, passed, secrets_of
+from flows.ray_pool import Job, Worker
+from storage import files
+from storage.files import BucketError
+from storage.files.objects import client
 from storage.runs import read_runs
 from tasks.generate import Generate
-from tasks.stage import Stage
+from tasks.generators.reader import Reader
+from tasks.models.weights import shipped
+from tasks.registry import UnknownName, with_options
+from tasks.stage import Progress, ShardResult, Stage
 from tests.flows.pipelines.test_evaluate import parameters as evaluation
-from tests.support.indexing import SYNTHETIC, contents, index, parameters
+from tests.support.indexing import contents, index, objects_contents, parameters, sql
+from tests.support.object_store import ObjectServer, s3_server
 from tests.support.ray_nodes import ROOT, Nodes, three_nodes, wait_for
+from tests.support.towns import towns
 
 ENCODER = "tests.support.fakes:HaltedEncoder"
 EVALUATION = """
 index: test
-questions: {batch: 4}
-generate: {generator: 'tests.support.fakes:FirstWords'}
-retrieve: {top_k: 5}
-methods: {naive: {retrieve: {retriever: passage}}, pareto: {retrieve: {retriever: core_context}}}
+questions: {{batch: 4, sample: 14}}
+generate: {{generator: 'tests.support.fakes:FirstWords', prompt: {prompt}}}
+retrieve: {{top_k: 5}}
+methods: {{naive: {{retrieve: {{retriever: passage}}}}, pareto: {{retrieve: {{retriever: core_context}}}}}}
 """
 
 
@@ -42,7 +55,11 @@ def stage(store: Path) -> Stage:
 def test_workers_of_a_cluster_get_what_is_named_and_no_secret() -> None:
     given = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "VITALFEW_DATA": "/data"}
     kept_back = {
+        "AWS_SECRET_ACCESS_KEY": "k",
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
         "OPENAI_API_KEY": "k",
+        "VITALFEW_CACHE": "/this/machine's",
+        "VITALFEW_CACHE_GB": "1",
         "VITALFEW_WEBHOOK": "https://hooks.example/secret",
         "VITALFEW_OWN_KEY": "k",
         "RAY_AUTH_TOKEN": "t",
@@ -59,7 +76,7 @@ def test_a_key_travels_with_the_stage_that_reads_it_alone(tmp_path: Path, monkey
         "VITALFEW_API_KEYS": "other.example.org=OTHER_KEY",
         "OTHER_KEY": "sk-2",
     }
-    for name, value in environment.items():
+    for name, value in {**environment, "AWS_SECRET_ACCESS_KEY": "of a bucket"}.items():
         monkeypatch.setenv(name, value)
     asked = stage(tmp_path).artifact
     paid = Generate(tmp_path, asked, None, GenerateConfig.model_validate({"generator": "openai", "model": "m"}))
@@ -68,10 +85,120 @@ def test_a_key_travels_with_the_stage_that_reads_it_alone(tmp_path: Path, monkey
     assert secrets_of(own) == secrets_of(stage(tmp_path)) == {}
 
 
+def test_what_opens_a_bucket_travels_where_store_or_model_are_in_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = {
+        "AWS_ACCESS_KEY_ID": "id",
+        "AWS_SECRET_ACCESS_KEY": "s",
+        "AWS_ENDPOINT_URL": "https://s3.example.org",
+    }
+    (tmp_path / "config").touch()
+    for name, value in {**environment, "AWS_CONFIG_FILE": str(tmp_path / "config")}.items():
+        monkeypatch.setenv(name, value)
+    shard = Stored(store_place("s3://bucket/store"), {}, GenerateConfig(generator="tests.support.fakes:FirstWords"))
+    assert secrets_of(shard) == environment  # a file's name says nothing on another machine
+    away = GenerateConfig.model_validate({"generator": "reader", "model": "s3://bucket/models/reader"})
+    assert secrets_of(Stored(tmp_path, {}, away)) == environment
+    assert secrets_of(Stored(tmp_path, {}, GenerateConfig(generator="reader"))) == {}
+
+
+def test_a_nodes_own_token_does_not_go_with_anothers_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "the node's")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "the node's")
+    take_over({})
+    assert os.environ["AWS_SESSION_TOKEN"] == "the node's"
+    take_over({"AWS_ACCESS_KEY_ID": "the user's"})
+    assert os.environ["AWS_ACCESS_KEY_ID"] == "the user's"
+    assert "AWS_SESSION_TOKEN" not in os.environ
+
+
+class Stored(Stage):
+    """A stage as far as it is known before its work."""
+
+    name, table, section = "stored", "stored", "generate"
+
+    def method_identity(self) -> dict[str, Any]:
+        return {}
+
+    def shards(self) -> list[int]:
+        return [0]
+
+    def total_rows(self) -> int:
+        return 0
+
+    def work(self, shard: int, progress: Progress) -> ShardResult:
+        return ShardResult(0)
+
+
 def test_a_node_without_the_store_says_which_and_where(tmp_path: Path) -> None:
+    job = Job.of(stage(tmp_path / "elsewhere"), "run")
     with pytest.raises(ConfigError, match=rf"the node \S+ \([\d.]+\) has no store at {tmp_path}/elsewhere"):
-        Worker().do({}, pickle.dumps(stage(tmp_path / "elsewhere")), "run", None, 0)
+        Worker().do(job, None, 0)
     assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.slow
+def test_a_node_that_asks_another_server_says_so(bucket: ObjectServer) -> None:
+    job = Job.of(Stored(store_place(f"s3://{bucket.bucket}/elsewhere"), {}, GenerateConfig()), "run")
+    with pytest.raises(ConfigError, match=r"finds nothing of this run in s3://\S+/elsewhere.* AWS_ENDPOINT_URL"):
+        Worker().do(job, None, 0)
+
+
+def test_a_node_without_a_model_says_which_and_what_to_do(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    encoding = {"encoder": "huggingface", "model": str(model)}
+    config = with_options(EncodeConfig.model_validate(encoding), "encode")
+    encode = Stored(tmp_path, {}, config)
+    encode.section = "encode"  # type: ignore[misc]
+    encode.artifact.begin({})
+    job = Job.of(encode, "run")
+    assert job.places == {"encode.model": model}
+    model.rmdir()  # as on a node that never had it
+    with pytest.raises(ConfigError) as failed:
+        Worker().do(job, None, 0)
+    assert re.search(rf"the node \S+ \([\d.]+\) has no {model}, which encode.model names", str(failed.value))
+    assert "encode.model=s3://BUCKET/PLACE" in str(failed.value)
+
+
+@pytest.mark.slow
+def test_a_model_in_a_bucket_is_the_one_that_was_put_there(bucket: ObjectServer, tmp_path: Path) -> None:
+    place = f"s3://{bucket.bucket}/models/reader"
+    for path in shipped("reader").iterdir():
+        files.write_bytes(store_place(place) / path.name, path.read_bytes())
+    bundled = Reader(Reader.Options(generator="reader", device="cpu"))
+    remote = Reader(Reader.Options(generator="reader", device="cpu", model=place))
+    assert remote.directory.is_relative_to(tmp_path / "copies")
+    assert remote.identity() == bundled.identity()  # so that answers are reused, wherever the model is read from
+    with pytest.raises(FileNotFoundError, match=f"{place}2 is not there"):
+        Reader(Reader.Options(generator="reader", device="cpu", model=f"{place}2"))
+
+
+def test_a_file_of_rankings_has_to_be_on_every_node_and_a_prompt_need_not(tmp_path: Path) -> None:
+    (tmp_path / "ask.jinja").write_text("{{ question }}")
+    (tmp_path / "naive.run").write_text("1 Q0 2 1 0.5 tag\n")
+    ranked = RetrieveConfig.model_validate({"retriever": "run_file", "file": tmp_path / "naive.run"})
+    asked = GenerateConfig.model_validate({"generator": "reader", "prompt": str(tmp_path / "ask.jinja")})
+    places = [own_places(Stored(tmp_path, {}, with_options(config, "s"))) for config in (ranked, asked)]
+    assert places == [{"generate.file": tmp_path / "naive.run"}, {}]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConfigError("which model?"),
+        FileNotFoundError(2, "No such file", "/models/a"),
+        BucketError("s3://b: no"),
+        UnknownName("prompt", "a", ["b"]),
+        json.JSONDecodeError("no JSON", "{", 1),
+    ],
+)
+def test_an_error_of_a_node_names_it_and_travels(error: Exception) -> None:
+    told = pickle.loads(pickle.dumps(on_node("host/1f09ac", error)))
+    assert str(told) == f"on the node host/1f09ac: {error}"
+    assert isinstance(told, type(error) if type(error) not in (UnknownName, json.JSONDecodeError) else ConfigError)
+    assert str(on_node("host/1f09ac", told)) == str(told)
 
 
 LOCAL = """
@@ -104,61 +231,110 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     # Sockets of Unix have short names.
     folder = Path("/tmp") / f"nodes-{os.getpid()}"
     folder.mkdir()
-    with three_nodes(folder) as nodes:
+    with three_nodes(folder, apart=True) as nodes:
         yield nodes
     subprocess.run(["rm", "-rf", str(folder)], check=True)
 
 
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ObjectServer]:
+    """A bucket that this process reaches, and whoever gets `environment`."""
+    with s3_server("ray-nodes") as server:
+        for name, value in {**server.environment, "VITALFEW_CACHE": str(tmp_path / "copies")}.items():
+            monkeypatch.setenv(name, value)
+        for made in (client._client, client._hurried):  # for another test's server
+            made.cache_clear()
+        yield server
+        for made in (client._client, client._hurried):
+            made.cache_clear()
+
+
 @pytest.mark.slow
-def test_index_and_evaluate_lose_a_node_each_and_no_byte(nodes: Nodes, tmp_path: Path) -> None:
-    file = tmp_path / "trial.yaml"
-    file.write_text(EVALUATION)
-    store, halt = tmp_path / "cluster", tmp_path / "halt"
+@pytest.mark.parametrize("place", ["directory", "bucket"])
+def test_index_and_evaluate_lose_a_node_each_and_no_byte(
+    nodes: Nodes, tmp_path: Path, place: str, request: pytest.FixtureRequest
+) -> None:
+    server: ObjectServer | None = request.getfixturevalue("bucket") if place == "bucket" else None
+    store = store_place(f"s3://{server.bucket}/store") if server else tmp_path / "cluster"
+    corpus, file = own_files(nodes.driver)
+    halt = tmp_path / "halt"
     environment = {
         **nodes.environment,
+        **(server.environment if server else {}),
         "VITALFEW_TEST_HALT": str(halt),
+        "VITALFEW_CACHE": str(tmp_path / "copies"),
         "PREFECT_HOME": str(tmp_path / "prefect"),
+        "PYTHONPATH": str(ROOT),
     }
     commands = [
-        ["index", SYNTHETIC, "--name", "test", "--set", f"encode.encoder={ENCODER}", "--set", "load.shard_passages=10"],
+        ["index", corpus, "--name", "test", "--set", f"encode.encoder={ENCODER}", "--set", "load.shard_passages=4"],
         ["evaluate", str(file)],
     ]
     for command in commands:
+        nodes.replace()
         halt.mkdir()
         process = subprocess.Popen(
             [sys.executable, "-m", "flows.cli", *command, "--store", str(store)],
-            cwd=ROOT,
+            cwd=nodes.driver,
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
         try:
-            victim = halted_node(nodes, halt, process)
-            nodes.kill(victim)
+            all_halted(nodes, halt, process)
+            nodes.kill(nodes.raylets[1])
             subprocess.run(["rm", "-r", str(halt)], check=True)
             output, _ = process.communicate(timeout=300)
         finally:
             process.kill()
         assert process.returncode == 0, output
         assert "A worker was lost" in output
+        assert re.search(r"encode(_questions)?: done, .*, 3 nodes", output), output
     whole = tmp_path / "whole"
-    index(whole, encode={"encoder": ENCODER}, load={"shard_passages": 10})
-    graph(evaluation(whole, yaml.safe_load(EVALUATION))).run(run_serially)
-    assert contents(store) == contents(whole)
+    index(whole, corpus, encode={"encoder": ENCODER}, load={"shard_passages": 4})
+    graph(evaluation(whole, yaml.safe_load(file.read_text()))).run(run_serially)
+    assert (objects_contents(store) if server else contents(store)) == contents(whole)
     assert [run.state for run in read_runs(store)] == ["completed", "completed"]
+    assert nodes_paid(store, environment) >= 3
+    if server:  # and no credential of it is where Ray keeps its logs
+        key = server.environment["AWS_SECRET_ACCESS_KEY"]
+        assert subprocess.run(["grep", "-rqs", key, nodes.driver.parent]).returncode == 1
 
 
-def halted_node(nodes: Nodes, halt: Path, process: "subprocess.Popen[str]") -> int:
-    """The raylet of a node in the middle of its work, but not the driver's own."""
+def own_files(folder: Path) -> tuple[str, Path]:
+    """What only the machine has where the commands run: a corpus with questions, and an experiment with its prompt."""
+    corpus, prompt, file = folder / "towns.json", folder / "ask.jinja", folder / "trial.yaml"
+    towns(corpus, [f"Town {number}" for number in range(24)])
+    prompt.write_text("{% for context in contexts %}{{ context }}\n{% endfor %}{{ question }}")
+    file.write_text(EVALUATION.format(prompt=prompt))
+    return f"squad:{corpus}", file
 
-    def busy() -> set[int]:
+
+def all_halted(nodes: Nodes, halt: Path, process: "subprocess.Popen[str]") -> None:
+    """Wait until every node is in the middle of its work."""
+
+    def busy() -> bool:
         if process.poll() is not None:
             raise AssertionError(process.communicate()[0])
-        return {psutil.Process(int(worker.name)).ppid() for worker in halt.iterdir()} & {*nodes.raylets[1:]}
+        return {psutil.Process(int(worker.name)).ppid() for worker in halt.iterdir()} >= {*nodes.raylets}
 
     wait_for(busy)
-    return busy().pop()
+
+
+def nodes_paid(store: Path, environment: Mapping[str, str]) -> int:
+    """The nodes that the ledger names, and the command beside them."""
+    named = {node for (node,) in sql(store, "SELECT DISTINCT node FROM costs")}
+    shown = subprocess.run(
+        [sys.executable, "-m", "flows.cli", "costs", "--store", str(store)],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert all(node in shown for node in named)
+    return sum("/" in node for node in named)
 
 
 @pytest.mark.slow

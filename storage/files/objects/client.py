@@ -7,7 +7,7 @@ path or record has them.
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -47,9 +47,9 @@ def client(path: Path) -> Any:
 @cache
 def _client(scheme: str, bucket: str) -> Any:
     place = BucketPath(f"{scheme}:", bucket)
-    with explained(place):  # asked once with little patience: it may not be there at all
-        hurried = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
-        obstore.list_with_delimiter(_connect(scheme, bucket, hurried), prefix="vitalfew-is-here/")
+    hurried = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
+    with suppress(FileNotFoundError), explained(place):  # asked with little patience: it may not be there at all
+        obstore.get(_connect(scheme, bucket, hurried), "vitalfew-is-here")
     return _connect(scheme, bucket, _PATIENCE)
 
 
@@ -78,13 +78,18 @@ def explained(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        if "NoSuchBucket" in str(error):
+        if _is_of_bucket(str(error)):
             raise BucketError(_missing(path)) from None
         raise FileNotFoundError(f"{path} is not there") from None
     except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
         raise FileExistsError(f"{path} was written by another process") from None
     except exceptions.BaseError as error:
         raise BucketError(_meaning(path, error)) from None
+
+
+def _is_of_bucket(text: str) -> bool:
+    """Whether it is the bucket that is not there."""
+    return "NoSuchBucket" in text or "ContainerNotFound" in text
 
 
 def _missing(path: Path) -> str:
@@ -96,7 +101,7 @@ def _meaning(path: Path, error: Exception) -> str:
     text, scheme = str(error), path.parts[0].rstrip(":")
     code = (re.search(r"<Code>(\w+)</Code>", text) or [None, ""])[1]
     variables = _ENVIRONMENT[scheme]
-    if code == "NoSuchBucket" or "ContainerNotFound" in text:
+    if _is_of_bucket(text):
         return _missing(path)
     if code == "RequestTimeTooSkewed":
         return f"{path}: the clock of this machine is wrong, and the server takes nothing it signs: set the clock (NTP)"

@@ -60,17 +60,13 @@ class Lease:
 
     def keep(self) -> None:
         """Beat until the lease ends or is lost."""
-        last = time.monotonic()
-        while not self.ended.wait(BEAT_SECONDS):
+        while not self.lost and not self.ended.wait(BEAT_SECONDS):
             try:
                 self.write(hurried(self.path, BEAT_SECONDS), _this_holder())
-                last = time.monotonic()
             except (FileExistsError, FileNotFoundError):
                 self.lost = True
-            except OSError:  # the server does not answer: until it does, nobody else gets the lease either
-                self.lost = time.monotonic() - last > LEASE_SECONDS
-            if self.lost:
-                return
+            except OSError:  # no answer, for however long: it is this process's until another has written it
+                continue
 
 
 _held: dict[Path, Lease] = {}

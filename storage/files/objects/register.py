@@ -40,11 +40,11 @@ def find(folder: Path, pattern: str) -> list[Path]:
     return [root / name for name in _read(root)[0]["places"] if PurePosixPath(name).match(known)]
 
 
-def version(root: Path) -> str:
+def version(store: Path) -> str:
     """What is another once a record of the store was written or removed; empty where there is no register."""
     try:
-        with explained(root / NAME):
-            return str(obstore.head(client(root), key(root / NAME))["e_tag"])
+        with explained(store / NAME):
+            return str(obstore.head(client(store), key(store / NAME))["e_tag"])
     except FileNotFoundError:
         return ""
 

@@ -44,7 +44,11 @@ class StoreFiles(AbstractFileSystem):
         return _Object(self, path, self.info(path)["size"])
 
     def glob(self, path: str, **options: Any) -> list[str]:
-        """The path itself: names with a sign of a pattern are not in a store."""
+        """The path itself: names with a sign of a pattern are not in a store. Raises PermissionError outside it.
+
+        Whether it is there is asked when it is opened: a table has thousands of files.
+        """
+        self._place(path)
         return [path]
 
     def exists(self, path: str, **options: Any) -> bool:

@@ -1,7 +1,11 @@
 """What work is charged at: dated prices, prices by model, the energy of a GPU, and the model in the ledger."""
 
+import re
+import socket
+import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,12 +13,15 @@ from types import SimpleNamespace
 import pyarrow.parquet as pq
 import pytest
 from pydantic import BaseModel
+from typer.testing import CliRunner
 
 from configs.evaluation import GenerateConfig
 from configs.schema import LoadConfig
+from flows.cli.main import app
 from storage import costs, nvml, schemas
-from storage.costs import Meter, charge, read_prices
+from storage.costs import Cost, Meter, charge, read_prices, working_alone, working_on
 from storage.files import write_table
+from storage.manifests import ShardRecord
 from tasks.stage import Stage
 from tests.support.indexing import index, sql
 
@@ -90,17 +97,66 @@ def test_the_ledger_names_the_model(tmp_path: Path) -> None:
 
 
 def test_a_ledger_of_an_older_version(tmp_path: Path) -> None:
-    """It has no columns for the model and the energy: none is told, and the rest can be read."""
+    """It has no columns for the model, the energy and the node: none is told, and the rest can be read."""
     index(tmp_path)
     for path in tmp_path.glob("costs/*/*.parquet"):
-        columns = [name for name in schemas.COSTS.names if name not in ("model", "gpu_joules")]
+        columns = [name for name in schemas.COSTS.names if name not in ("model", "gpu_joules", "node")]
         write_table(path, pq.read_table(path).select(columns))
     (tmp_path / "catalog.duckdb").unlink(missing_ok=True)
-    assert sql(tmp_path, "SELECT DISTINCT model, gpu_joules FROM costs") == [(None, None)]
+    assert sql(tmp_path, "SELECT DISTINCT model, gpu_joules, node FROM costs") == [(None, None, None)]
     assert len(sql(tmp_path, "FROM spending()")) == 4
     (tmp_path / "runs").mkdir(exist_ok=True)
     index(tmp_path, encode={"context": "passage"})  # another artifact: old and new ledgers side by side
     assert ("tests.support.fakes:HashEncoder",) in sql(tmp_path, "SELECT model FROM spending()")
+    assert "not recorded" in _shown(tmp_path)
+
+
+def test_the_ledger_names_the_node(tmp_path: Path) -> None:
+    index(tmp_path)
+    assert sql(tmp_path, "SELECT DISTINCT node FROM costs") == [(socket.gethostname(),)]
+    assert "node" not in _shown(tmp_path)  # the only one
+    with working_on("ann/1f09ac"):
+        index(tmp_path, encode={"context": "passage"})
+    own = socket.gethostname()
+    named = sql(tmp_path, "SELECT node, list(DISTINCT stage ORDER BY stage) FROM spending() GROUP BY 1")
+    assert dict(named) == {own: ["encode", "index", "load", "split"], "ann/1f09ac": ["encode", "index"]}
+    assert all(re.search(rf"^{name} +[\d,]+", _shown(tmp_path), re.MULTILINE) for name in (own, "ann/1f09ac"))
+
+
+def _shown(store: Path) -> str:
+    result = CliRunner().invoke(app, ["costs", "--store", str(store)], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_a_record_of_an_older_version_has_no_node() -> None:
+    cost = {"started": "2026-11-22T00:00:00+00:00", "tokens": 3, "wall_seconds": 0.5}
+    record = ShardRecord.from_json({"shard": 0, "run_id": "r", "files": [], "rows_in": 1, "cost": cost})
+    assert (record.cost.tokens, record.cost.node) == (3, "")
+
+
+SPIN = """
+import time
+while time.process_time() < 0.5:
+    pass
+print(flush=True)
+input()
+"""
+
+
+def test_what_is_done_where_a_command_runs_is_measured_without_its_server() -> None:
+    command = [sys.executable, "-c", SPIN]
+    taken: list[Cost] = []
+    for place in (nullcontext(), working_alone()):
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+            assert server.stdout
+            with place, Meter() as meter:
+                server.stdout.readline()
+            taken.append(meter.cost)
+            server.communicate(b"end")
+    together, alone = taken
+    assert alone.cpu_seconds < together.cpu_seconds
+    assert alone.peak_memory_bytes < together.peak_memory_bytes
 
 
 class Gpu:

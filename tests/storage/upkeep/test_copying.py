@@ -1,0 +1,130 @@
+"""`store copy`: between directories and buckets, as often as wanted, with every byte compared."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from configs.loading import build
+from configs.paths import store_place
+from configs.schema import RetrieveConfig, Search
+from flows.cli.main import app
+from storage import files
+from storage.runs import find_index, read_runs
+from storage.upkeep import copying
+from tasks.registry import with_options
+from tasks.retrieve import Searcher
+from tests.support.damage import flip
+from tests.support.indexing import contents, index, sql
+from tests.support.object_store import ObjectServer, s3_server
+
+SETTINGS = {"bm25": {"enabled": True}, "index": {"type": "sq8"}}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ObjectServer]:
+    with s3_server("copies") as server:
+        yield server
+
+
+@pytest.fixture
+def bucket(server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, value in {**server.environment, "VITALFEW_CACHE": str(tmp_path / "cache")}.items():
+        monkeypatch.setenv(name, value)
+    return store_place(f"s3://copies/{tmp_path.name}")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    store = tmp_path_factory.mktemp("laptop") / "store"
+    index(store, **SETTINGS)
+    return store
+
+
+def copy(source: Path, target: Path, *options: str) -> str:
+    done = CliRunner().invoke(app, ["store", "copy", str(source), str(target), *options])
+    assert done.exit_code == 0, done.output
+    return " ".join(done.output.split())
+
+
+def rankings(store: Path) -> list[tuple[int, float]]:
+    searcher = Searcher.named(store, "test")
+    return [(hit.unit_id, hit.score) for hit in searcher.hits("Where is the observatory?", retriever("hybrid"))]
+
+
+def retriever(name: str) -> RetrieveConfig:
+    return with_options(build(Search, {"retrieve": {"retriever": name}}).retrieve, "retrieve")
+
+
+def test_a_store_is_published_and_taken_home_with_the_same_bytes(store: Path, bucket: Path, tmp_path: Path) -> None:
+    assert "6 artifacts copied" in copy(store, bucket)
+    assert "0 artifacts copied (0 bytes), 6 were there" in copy(store, bucket)
+    copy(bucket, tmp_path / "home")
+    assert contents(tmp_path / "home") == contents(store)
+    for place in (bucket, tmp_path / "home"):
+        assert rankings(place) == rankings(store)
+        assert sql(place, "SELECT count(*) FROM sentences") == sql(store, "SELECT count(*) FROM sentences")
+        assert sql(place, "SELECT sum(usd), count(*) FROM costs") == sql(store, "SELECT sum(usd), count(*) FROM costs")
+        assert [run.run_id for run in read_runs(place)] == [run.run_id for run in read_runs(store)]
+        assert find_index(place, "test") == find_index(store, "test")
+        done = CliRunner().invoke(app, ["store", "verify", "--store", str(place)])
+        assert "No fault in 6 artifacts" in done.output
+    assert not index(tmp_path / "home", **SETTINGS).new()
+
+
+def test_a_copy_that_was_cut_off_goes_on(
+    store: Path, bucket: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied: list[Path] = []
+    write = files.copy
+
+    def fail_at_the_tenth(source: Path, target: Path, checksum: str) -> None:
+        copied.append(source)
+        if len(copied) == 10:
+            raise OSError("the line is cut")
+        write(source, target, checksum)
+
+    monkeypatch.setattr(copying.files, "copy", fail_at_the_tenth)
+    done = CliRunner().invoke(app, ["store", "copy", str(store), str(bucket)])
+    assert done.exit_code == 1
+    assert "the line is cut" in done.output
+    before = {*copied[:9]}
+    copied.clear()
+    copied += [Path("no tenth any more")] * 10
+    copy(store, bucket)
+    assert not before & {*copied}
+    copy(bucket, tmp_path / "home")
+    assert contents(tmp_path / "home") == contents(store)
+
+
+def test_a_damaged_source_is_named_and_nothing_of_it_counts(tmp_path: Path, bucket: Path) -> None:
+    index(tmp_path / "store", **SETTINGS)
+    (damaged,) = (tmp_path / "store" / "faiss").glob("*/00000.sentence.faiss")
+    flip(damaged)
+    done = CliRunner().invoke(app, ["store", "copy", str(tmp_path / "store"), str(bucket)])
+    assert done.exit_code == 1
+    assert "00000.sentence.faiss is damaged" in " ".join(done.output.split())
+    assert not files.find(bucket, "faiss/*/manifest.json") or not files.exists(
+        files.find(bucket, "faiss/*/manifest.json")[0]
+    )
+
+
+def test_what_an_index_uses_alone(store: Path, tmp_path: Path) -> None:
+    index(store, name="other", **{**SETTINGS, "index": {"type": "flat"}})
+    copy(store, tmp_path / "part", "--index", "other")
+    assert sql(tmp_path / "part", "SELECT count(*) FROM artifacts WHERE stage = 'index'") == [(1,)]
+    assert find_index(tmp_path / "part", "other") == find_index(store, "other")
+
+
+def test_an_index_of_that_name_is_kept_and_told(store: Path, tmp_path: Path) -> None:
+    index(tmp_path / "store", "synthetic:passages=20,questions=2,seed=9")
+    other = find_index(tmp_path / "store", "test")
+    assert "index test is of other artifacts there" in copy(store, tmp_path / "store")
+    assert find_index(tmp_path / "store", "test") == other
+
+
+@pytest.mark.parametrize(("source", "target"), [("store", "store"), ("store", "store/copy"), ("s3://b/a", "s3://b/a/c")])
+def test_a_store_is_not_copied_into_itself(source: str, target: str, tmp_path: Path) -> None:
+    with pytest.raises(copying.CannotCopy, match="one lies in the other"):
+        copying.check_places(*(store_place(place if ":" in place else tmp_path / place) for place in (source, target)))
