@@ -88,6 +88,12 @@ test-mauve: setup-tests  ## Tests of the metric MAUVE, whose package (GPL-3.0) n
 	$(PIP) --editable '.[mauve]'
 	$(BIN)/python -m pytest tests/tasks/metrics/test_mauve.py
 
+cluster: setup-tests  ## A cluster in small on this machine, without containers: S3, Prefect, three Ray nodes; Ctrl-C ends it
+	@$(BIN)/python -m deploy.local_cluster
+
+check-deploy: setup-tests  ## Check deploy/ with the tools that are here (hadolint, Compose, Kubernetes' schemas), and say which are missing
+	$(BIN)/python -m pytest -rs tests/deploy/test_files.py
+
 reference: setup  ## Write docs/reference/ and docs/papers.md anew, from the code
 	$(BIN)/python -m docs.generate
 

@@ -21,7 +21,16 @@ from typing import TYPE_CHECKING, Any
 
 from configs.loading import ConfigError
 from configs.schema import Execution
-from flows.pipelines.nodes import check_places, missing_store, on_node, own_places, passed, secrets_of, take_over
+from flows.pipelines.nodes import (
+    cannot_join,
+    check_places,
+    missing_store,
+    on_node,
+    own_places,
+    passed,
+    secrets_of,
+    take_over,
+)
 from storage.artifacts import PREPARATION, Artifact, Manifest
 from storage.costs import working_alone, working_on
 from tasks.stage import Progress, Stage
@@ -71,6 +80,8 @@ def ray_cluster(execution: Execution) -> Iterator[None]:
         try:
             started.result()
             yield
+        except ConnectionError as error:
+            raise cannot_join(_named_cluster(), error) from None
         finally:
             wait([started])  # a cluster that is still starting cannot be shut down
             ray.shutdown()

@@ -39,9 +39,7 @@ IndexOption = Annotated[
 def _directory(given: str | Path) -> Path:
     """A directory of this machine. Raises BadParameter for a place in a bucket."""
     if isinstance(place := store_argument(given), BucketPath):
-        raise typer.BadParameter(
-            f"{place}: --out is a directory; a store in a bucket has its models for all who read it"
-        )
+        raise typer.BadParameter(f"{place}: --out is a directory; whoever reads a bucket has its models")
     return place
 
 

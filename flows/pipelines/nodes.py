@@ -130,3 +130,11 @@ def on_node(node: str, error: Exception) -> Exception:
     except Exception:  # its class wants more than a text: what it says is what counts
         return ConfigError(told)
     return same
+
+
+def cannot_join(address: str | None, error: Exception) -> ConfigError:
+    """What to say where this machine cannot work with a cluster: Ray lets nodes alone do so."""
+    return ConfigError(
+        f"the Ray cluster at {address} cannot be joined from here ({' '.join(str(error).split())[:200]}). The machine "
+        "where a command runs is a node as well: `ray start --address=HOST:PORT --num-cpus=0` here first"
+    )

@@ -27,6 +27,8 @@ _ENVIRONMENT = {
     "gs": "GOOGLE_APPLICATION_CREDENTIALS",
     "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
 }
+_OBJECT = re.compile(r"https?://(?!169\.254\.)\S+")
+"""The address that was asked; not that where a cloud's machines ask for credentials."""
 SECRET_NAMES = ("AWS_", "AZURE_", "GOOGLE_")
 """How the variables begin by which a bucket is reached."""
 _PATIENCE = {"max_retries": 12, "retry_timeout": timedelta(minutes=3)}
@@ -66,10 +68,21 @@ def _hurried(scheme: str, bucket: str, seconds: float) -> Any:
 def _connect(scheme: str, bucket: str, patience: dict[str, Any]) -> Any:
     kind: Any = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}[scheme]
     options: dict[str, Any] = {**_TIMES, **_READING}
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
-    if scheme == "s3" and urlsplit(endpoint).hostname in LOOPBACK:
+    allowed = os.environ.get("AWS_ALLOW_HTTP", "").lower() == "true"  # which the library reads without options alone
+    if scheme == "s3" and (_endpoint() in LOOPBACK or allowed):
         options["allow_http"] = True
     return kind(bucket, client_options=options, retry_config=patience)
+
+
+def _endpoint() -> str | None:
+    """The host of AWS_ENDPOINT_URL; the library panics at what is no address. Raises BucketError."""
+    given = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    if not given:
+        return None
+    address = urlsplit(given)
+    if address.scheme not in ("http", "https") or not address.hostname or address.username:
+        raise BucketError("AWS_ENDPOINT_URL is no address of a server, as https://HOST and https://HOST:PORT are")
+    return address.hostname
 
 
 @contextmanager
@@ -98,7 +111,7 @@ def _missing(path: Path) -> str:
 
 def _meaning(path: Path, error: Exception) -> str:
     """What went wrong, and the remedy. The client's own text has a request's address, and maybe a signature in it."""
-    text, scheme = str(error), path.parts[0].rstrip(":")
+    text, scheme = _OBJECT.sub("", str(error)), path.parts[0].rstrip(":")
     code = (re.search(r"<Code>(\w+)</Code>", text) or [None, ""])[1]
     variables = _ENVIRONMENT[scheme]
     if _is_of_bucket(text):
@@ -116,7 +129,7 @@ def _meaning(path: Path, error: Exception) -> str:
         return f"{path}: there are no credentials for it: set {variables} in the environment"
     if isinstance(error, exceptions.NotSupportedError) or code == "NotImplemented":
         return unconditional(path)
-    if "URL scheme is not allowed" in text:
+    if "BadScheme" in text or "URL scheme is not allowed" in text:
         return f"{path}: AWS_ENDPOINT_URL is http://, which others can read: use https://, or AWS_ALLOW_HTTP=true"
     status = re.search(r"status code: (\d{3}[^:\n]{0,40})", text)
     cause = code or (status and status[1]) or _short(text)
@@ -124,9 +137,8 @@ def _meaning(path: Path, error: Exception) -> str:
 
 
 def _short(text: str) -> str:
-    """The innermost cause, without the address that was asked."""
-    first = text.partition("\n")[0]
-    return re.sub(r"https?://\S+", "its server", first)[-200:]
+    """The innermost cause."""
+    return text.partition("\n")[0].rpartition(" - ")[2][-200:]
 
 
 def unconditional(path: Path) -> str:

@@ -1,0 +1,193 @@
+"""The cluster of `compose.yaml` in small, without containers, on this machine alone: an S3 server, Prefect's server
+with its database (SQLite), a Prefect worker, and three Ray nodes of one CPU each. `make cluster`.
+
+    python -m deploy.local_cluster [--exports FILE] [--bucket NAME]
+
+It writes what a client needs into a file for a shell, which only its owner reads, and says so once all parts answer.
+Ctrl-C ends all of them. All of it is for trying things out: the bucket is in memory and gone with the cluster, as are
+Prefect's runs and the secrets, which are made anew at every start. Everything listens on 127.0.0.1 and asks for a
+secret.
+"""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+from shlex import quote
+from tempfile import mkdtemp
+from urllib.request import urlopen
+
+from deploy.parts import PartEnded, Parts, interruptible
+from flows.server.access import Server, new_secret, protected
+from flows.server.api import HOST
+from flows.server.guard import START
+from storage import files
+from tests.support.object_store import REGION
+
+ROOT = Path(__file__).parents[1]
+POOL = "vitalfew"
+WORKER = "local"
+DEPLOYMENTS = "deploy/prefect.yaml"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster that answers. `exports`: what a client is to have in its environment."""
+
+    parts: Parts
+    exports: Mapping[str, str]
+    prefect: Server
+
+
+@contextmanager
+def local_cluster(bucket: str = "vitalfew") -> Iterator[Cluster]:
+    """Start all parts, and end them with the block. Raises PartEnded or TimeoutError if one does not start."""
+    folder = Path(mkdtemp(prefix="vf-"))  # closed to other users; short, for Ray's sockets have long names
+    parts = Parts(folder, ROOT)
+    try:
+        yield _start(parts, bucket)
+    finally:
+        _deaf(parts.end)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _start(parts: Parts, bucket: str) -> Cluster:
+    s3 = {"AWS_ACCESS_KEY_ID": token_hex(10), "AWS_SECRET_ACCESS_KEY": token_hex(20), "AWS_REGION": REGION}
+    ray = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token_hex(32), "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+    parts.start("s3", _module("deploy.object_store", bucket), _clean() | s3)
+    # The nodes get no key of the bucket: those of a cluster that others use, too, would have none of yours.
+    nodes = {"RAY_TMPDIR": str(parts.folder), "RAY_USAGE_STATS_ENABLED": "0"}
+    parts.start("ray", _module("tests.support.ray_nodes"), _clean() | ray | nodes)
+    server = _start_prefect(parts)
+    exports = {
+        **s3,
+        "AWS_ENDPOINT_URL": f"http://{HOST}:{parts.line('s3')}",
+        **ray,
+        "RAY_ADDRESS": json.loads(parts.line("ray"))["address"],
+        "PREFECT_API_URL": f"{server.address}/api",
+        "PREFECT_API_AUTH_STRING": server.secret or "",
+        "VITALFEW_STORE": f"s3://{bucket}/store",
+    }
+    parts.until("Prefect's server", server.answers)
+    _start_worker(parts, exports)
+    parts.until("Prefect's worker", lambda: "ONLINE" in _workers(server))
+    return Cluster(parts, exports, server)
+
+
+def _start_prefect(parts: Parts) -> Server:
+    with socket.socket() as bound:
+        bound.bind((HOST, 0))
+        server = Server(f"http://{HOST}:{bound.getsockname()[1]}", new_secret())
+        own = {"PREFECT_HOME": str(parts.folder / "server"), "PREFECT_API_URL": f"{server.address}/api"}
+        command = _module("flows.server.api", "--descriptor", str(bound.fileno()))
+        parts.start("prefect", command, _clean() | _prefect() | protected(server) | own, [bound.fileno()])
+    return server
+
+
+def _start_worker(parts: Parts, exports: Mapping[str, str]) -> None:
+    """Deploy the flows, for the store in the bucket, and start what runs them."""
+    own = {"PREFECT_HOME": str(parts.folder / "worker"), "PREFECT_RUNNER_POLL_FREQUENCY": "2"}
+    environment = _clean() | _prefect() | dict(exports) | own
+    prefect = [sys.executable, "-m", "prefect", "--no-prompt"]
+    with parts.log("deploy").open("wb") as log:
+        for words in (
+            ["work-pool", "create", POOL, "--type", "process"],
+            ["deploy", "--all", "--prefect-file", DEPLOYMENTS],
+        ):
+            if subprocess.run([*prefect, *words], cwd=ROOT, env=environment, stdout=log, stderr=log).returncode:
+                raise PartEnded(f"the flows were not deployed:\n{parts.last_words('deploy')}")
+    parts.start("worker", _module("deploy.worker", "--pool", POOL, "--name", WORKER), environment)
+
+
+def _workers(server: Server) -> list[str]:
+    """The states of the pool's workers."""
+    with urlopen(server.request(f"/api/work_pools/{POOL}/workers/filter", b"{}"), timeout=10) as answer:
+        return [worker["status"] for worker in json.load(answer)]
+
+
+def _module(name: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", name, *arguments]
+
+
+def _clean() -> dict[str, str]:
+    """The environment of this process without what names another cluster, or is a key."""
+    foreign = ("AWS_", "AZURE_", "GOOGLE_", "OPENAI_", "PREFECT_", "RAY_", "VITALFEW_API_KEYS")
+    return {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+
+
+def _prefect() -> dict[str, str]:
+    """Prefect's settings for server and worker: a run's log has this project's messages, nothing is sent elsewhere."""
+    return {
+        "DO_NOT_TRACK": "1",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
+        "PREFECT_LOGGING_EXTRA_LOGGERS": "vitalfew",
+        "PREFECT_CLI_COLORS": "false",
+    }
+
+
+def _deaf(end: Callable[[], None]) -> None:
+    """Do something that a second Ctrl-C does not interrupt."""
+    if threading.current_thread() is not threading.main_thread():
+        end()
+        return
+    old = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        end()
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+
+def main() -> None:
+    parser = ArgumentParser(description="A cluster in small, on this machine alone.")
+    parser.add_argument("--exports", type=Path, default=ROOT / "build" / "cluster.env", help="the file for a shell")
+    parser.add_argument("--bucket", default="vitalfew", help="its name, 3 characters or more")
+    given = parser.parse_args()
+    interruptible()
+    try:
+        with local_cluster(given.bucket) as cluster:
+            _write(given.exports, cluster)
+            try:
+                _tell(given.exports, cluster)
+                cluster.parts.watch()
+            finally:
+                given.exports.unlink(missing_ok=True)
+    except KeyboardInterrupt:
+        print("All of it has ended.", flush=True)
+    except (PartEnded, TimeoutError) as error:
+        sys.exit(f"{error}")
+
+
+def _write(path: Path, cluster: Cluster) -> None:
+    lines = [f"export {name}={quote(value)}" for name, value in cluster.exports.items()]
+    page = f"# Prefect's UI, in a browser: {cluster.prefect.address}{START}#{cluster.prefect.secret}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.write_private(path, "\n".join([*lines, page, ""]))
+
+
+def _tell(path: Path, cluster: Cluster) -> None:
+    print(
+        f"S3       {cluster.exports['AWS_ENDPOINT_URL']}, its bucket in memory: {cluster.exports['VITALFEW_STORE']}\n"
+        f"Prefect  {cluster.prefect.address}, with a worker of the pool {POOL}\n"
+        f"Ray      {cluster.exports['RAY_ADDRESS']}, three nodes\n\n"
+        f"Ready. In another terminal, what a client needs (the page of Prefect's UI, too, is in that file):\n"
+        f"  . {path}\n"
+        f'  vitalfew index folder:docs --name docs --store "$VITALFEW_STORE"\n'
+        "Ctrl-C ends all of it, and forgets what is in the bucket.",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""An S3 server on the loopback interface for `make cluster`: moto's, in memory, behind a check of every signature.
+
+    AWS_ACCESS_KEY_ID=... AWS_SECRET_ACCESS_KEY=... python -m deploy.object_store BUCKET
+
+It prints its port once it listens, and ends with the process that started it. moto itself lets everybody in; here a
+request has to be signed with the two keys (AWS Signature Version 4), as on S3.
+"""
+
+import hashlib
+import hmac
+import os
+import sys
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.support.object_store import HOST, REGION, OneAtATime
+
+ALGORITHM = "AWS4-HMAC-SHA256"
+_ACCOUNT = "123456789012"  # moto's own, the owner of what no account is named for
+
+
+class Signed:
+    """A WSGI application that answers 403 to what is not signed with its keys.
+
+    The body is not hashed again: between two processes of one machine nobody can change it under way.
+    """
+
+    def __init__(self, application: Any, access_key: str, secret_key: str) -> None:
+        self.application = application
+        self.access_key, self.secret_key = access_key, secret_key
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        code = self._refused(environ)
+        if code is None:
+            return self.application(environ, start_response)
+        body = f"<?xml version='1.0'?><Error><Code>{code}</Code></Error>".encode()
+        start_response(
+            "403 Forbidden",
+            [("Content-Type", "application/xml"), ("Content-Length", str(len(body))), ("Connection", "close")],
+        )
+        return [body]
+
+    def _refused(self, environ: Mapping[str, Any]) -> str | None:
+        """S3's code of the error; None if the signature is right."""
+        method, _, fields = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+        given = dict(field.strip().partition("=")[::2] for field in fields.split(","))
+        scope = given.get("Credential", "").split("/")
+        if method != ALGORITHM or len(scope) != 5 or "Signature" not in given or "SignedHeaders" not in given:
+            return "AccessDenied"
+        if scope[0] != self.access_key:
+            return "InvalidAccessKeyId"
+        right = self._signature(environ, scope[1:], given["SignedHeaders"])
+        return None if hmac.compare_digest(right, given["Signature"]) else "SignatureDoesNotMatch"
+
+    def _signature(self, environ: Mapping[str, Any], scope: list[str], signed: str) -> str:
+        """The signature that the request should have, in hex. `scope`: day, region, service, "aws4_request"."""
+        address = urlsplit(environ["RAW_URI"])
+        parameters = sorted(name if "=" in name else f"{name}=" for name in address.query.split("&") if name)
+        headers = [f"{name}:{_header(environ, name)}" for name in signed.split(";")]
+        canonical = [
+            environ["REQUEST_METHOD"],
+            address.path,
+            "&".join(parameters),
+            *headers,
+            "",
+            signed,
+            environ.get("HTTP_X_AMZ_CONTENT_SHA256", ""),
+        ]
+        digest = hashlib.sha256("\n".join(canonical).encode()).hexdigest()
+        to_sign = "\n".join([ALGORITHM, environ.get("HTTP_X_AMZ_DATE", ""), "/".join(scope), digest])
+        key = f"AWS4{self.secret_key}".encode()
+        for part in scope:
+            key = hmac.digest(key, part.encode(), "sha256")
+        return hmac.digest(key, to_sign.encode(), "sha256").hex()
+
+
+def _header(environ: Mapping[str, Any], name: str) -> str:
+    plain = name.upper().replace("-", "_")
+    value = environ.get(plain if plain in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{plain}", "")
+    return " ".join(str(value).split())
+
+
+def main(bucket: str) -> None:
+    """Serve until standard input ends, as it does when the process that started this one ends, however it ends."""
+    access_key, secret_key = os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"]
+    os.environ["MOTO_S3_DEFAULT_KEY_BUFFER_SIZE"] = str(2**40)  # bytes of an object before it goes to a disk
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+    from moto.s3.models import s3_backends
+    from werkzeug.serving import make_server
+
+    class Unlogged(MotoRequestHandler):
+        def log(self, *_: Any) -> None:
+            pass
+
+    s3_backends[_ACCOUNT]["aws"].create_bucket(bucket, REGION)
+    application = Signed(OneAtATime(DomainDispatcherApplication(create_backend_app)), access_key, secret_key)
+    server = make_server(HOST, 0, application, threaded=True, request_handler=Unlogged)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    print(server.port, flush=True)
+    os.dup2(2, 1)  # nobody reads further what moto prints
+    sys.stdin.buffer.read()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

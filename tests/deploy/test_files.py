@@ -1,0 +1,206 @@
+"""The files of deploy/, where no Docker and no Kubernetes runs: what they say is checked against the code and, where
+they are installed, by hadolint, Docker Compose and Kubernetes' own schemas (`make check-deploy` says which are not)."""
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tomllib
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from flows.cli.main import app
+from flows.serve import FLOWS
+from tests.deploy.test_object_store import object_server
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+CLUSTER, JOB = yaml.safe_load_all((DEPLOY / "kuberay.yaml").read_text())
+DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
+PINNED = dict(re.findall(r"^([\w-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
+SECRET = re.compile(r"PASSWORD|TOKEN|KEY|AUTH_STRING")
+SERVICES = pytest.mark.parametrize("name", sorted(COMPOSE["services"]))
+GROUPS = [CLUSTER["spec"]["headGroupSpec"], *CLUSTER["spec"]["workerGroupSpecs"]]
+
+
+def tool(name: str) -> str:
+    """Its path, in this environment or the machine's. Skips the test without."""
+    path = shutil.which(name, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    return path or pytest.skip(f"{name} is not installed")
+
+
+def compose() -> list[str]:
+    """Docker Compose, version 2 or later. Skips the test without."""
+    for command in (["docker", "compose"], ["docker-compose"]):
+        if shutil.which(command[0]):
+            done = subprocess.run([*command, "version", "--short"], capture_output=True, text=True)
+            if done.returncode == 0 and not done.stdout.startswith(("1.", "v1.")):
+                return command
+    return pytest.skip("Docker Compose (version 2 or later) is not installed")
+
+
+# -- Dockerfile
+
+
+def test_hadolint_has_nothing_to_say() -> None:
+    done = subprocess.run([tool("hadolint"), str(DEPLOY / "Dockerfile")], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_the_image_takes_what_is_there_and_nothing_else() -> None:
+    copied = {name for line in re.findall(r"^COPY (.+) \S+$", DOCKERFILE, re.MULTILINE) for name in line.split()}
+    let_in = re.findall(r"^!(\S+)$", (DEPLOY / "Dockerfile.dockerignore").read_text(), re.MULTILINE)
+    assert copied == set(let_in)
+    assert all((ROOT / name).exists() for name in copied)
+    packages = {path.name for path in ROOT.iterdir() if (path / "__init__.py").exists()}
+    assert packages & copied == {"configs", "flows", "storage", "tasks"}
+
+
+def test_the_image_runs_vitalfew_as_nobody_in_particular() -> None:
+    lines = [line for line in DOCKERFILE.splitlines() if line.startswith(("USER", "ENTRYPOINT"))]
+    assert lines == ["USER 10001:10001", 'ENTRYPOINT ["vitalfew"]']
+    assert not SECRET.search("".join(re.findall(r"^(?:ARG|ENV) .*", DOCKERFILE, re.MULTILINE)))
+
+
+@pytest.mark.parametrize("extras", [[], ["nvml"]])
+def test_the_image_needs_what_the_project_needs(extras: list[str]) -> None:
+    command = [sys.executable, str(DEPLOY / "requirements.py"), *extras]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert listed == sum((project["optional-dependencies"][extra] for extra in extras), project["dependencies"])
+
+
+# -- compose.yaml
+
+
+def environment(folder: Path) -> Path:
+    """The file that `env.sh` makes, in this folder."""
+    shutil.copy(DEPLOY / "env.sh", folder)
+    subprocess.run(["sh", str(folder / "env.sh")], check=True, capture_output=True)
+    return folder / ".env"
+
+
+def variables(file: Path) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in file.read_text().splitlines() if "=" in line and line[0] != "#")
+
+
+def test_every_secret_is_the_users_own(tmp_path: Path) -> None:
+    made = environment(tmp_path)
+    assert stat.S_IMODE(made.stat().st_mode) == 0o600
+    values = variables(made)
+    assert all(re.fullmatch("[0-9a-f]{20,}", value) for value in values.values())
+    assert len(set(values.values())) == len(values)
+    assert dict.fromkeys(values, "") == variables(DEPLOY / ".env.example")
+    assert set(re.findall(r"\$\{(\w+)", (DEPLOY / "compose.yaml").read_text())) == {*values, "VITALFEW_FILES"}
+    again = subprocess.run(["sh", str(tmp_path / "env.sh")], capture_output=True)
+    assert (again.returncode, variables(made)) == (1, values)
+
+
+@SERVICES
+def test_no_secret_has_a_default(name: str) -> None:
+    for variable, value in COMPOSE["services"][name].get("environment", {}).items():
+        if SECRET.search(variable):
+            assert re.fullmatch(r"(\$\{\w+(:\?[^}]+)?\}:?)+", value), variable
+
+
+@SERVICES
+def test_a_service_is_pinned_and_reached_from_this_machine_alone(name: str) -> None:
+    service = COMPOSE["services"][name]
+    assert re.fullmatch(r"[\w/.-]+:(?!latest)[\w.-]+", service["image"])
+    assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    for other, condition in service.get("depends_on", {}).items():
+        ended = condition["condition"] == "service_completed_successfully"
+        assert ended or "healthcheck" in COMPOSE["services"][other]
+
+
+def test_only_what_runs_commands_has_the_keys_of_the_bucket() -> None:
+    having = {name for name, service in COMPOSE["services"].items() if "AWS_ACCESS_KEY_ID" in service["environment"]}
+    assert having == {"worker"}
+
+
+def test_compose_reads_the_file(tmp_path: Path) -> None:
+    command = [*compose(), "--file", str(DEPLOY / "compose.yaml"), "--profile", "gpu"]
+    made = [*command, "--env-file", str(environment(tmp_path)), "config"]
+    whole = yaml.safe_load(subprocess.run(made, check=True, capture_output=True, text=True).stdout)
+    assert set(whole["services"]) == set(COMPOSE["services"])
+    ports = [port for service in whole["services"].values() for port in service.get("ports", [])]
+    assert {port["host_ip"] for port in ports} == {"127.0.0.1"}
+    (tmp_path / "empty").touch()
+    without = [*command, "--env-file", str(tmp_path / "empty"), "config"]
+    bare = {name: value for name, value in os.environ.items() if name not in variables(DEPLOY / ".env.example")}
+    refused = subprocess.run(without, capture_output=True, text=True, env=bare)
+    assert refused.returncode != 0
+    assert "sh deploy/env.sh" in refused.stderr
+
+
+def test_the_bucket_is_made_once() -> None:
+    tool("curl")
+    (script,) = COMPOSE["services"]["bucket"]["command"]
+    with object_server("key", "secret") as port:
+        here = script.replace("$$", "$").replace("http://s3:9000", f"http://127.0.0.1:{port}")
+        for keys, status in [("key:secret", 0), ("key:secret", 0), ("key:guessed", 1)]:
+            done = subprocess.run(["sh", "-euc", here], env=os.environ | {"KEYS": keys}, capture_output=True)
+            assert done.returncode == status, done
+
+
+# -- What both deploy
+
+
+def test_the_versions_are_those_of_the_constraints() -> None:
+    deployed = yaml.safe_load((DEPLOY / "prefect.yaml").read_text())
+    assert (CLUSTER["spec"]["rayVersion"], deployed["prefect-version"]) == (PINNED["ray"], PINNED["prefect"])
+
+
+def test_deployed_flows_are_those_of_the_ui_and_keep_to_the_bucket() -> None:
+    served = {f"{name.replace('.', '/')}.py:{flow}" for name, _, flow in (entry.partition(":") for entry in FLOWS)}
+    deployed = yaml.safe_load((DEPLOY / "prefect.yaml").read_text())["deployments"]
+    assert {deployment["entrypoint"] for deployment in deployed} == served
+    for deployment in deployed:
+        assert deployment["parameters"]["parameters"]["store"] == "{{ $VITALFEW_STORE }}"
+        assert deployment["work_pool"]["name"] == "vitalfew"
+
+
+# -- kuberay.yaml
+
+
+def pods() -> list[dict[str, Any]]:
+    """The pods of all groups, as Kubernetes has pods."""
+    named = [({"name": group.get("groupName", "head")}, group["template"]["spec"]) for group in GROUPS]
+    return [{"apiVersion": "v1", "kind": "Pod", "metadata": name, "spec": spec} for name, spec in named]
+
+
+def test_pods_have_secrets_from_secrets_and_say_what_they_take() -> None:
+    assert CLUSTER["spec"]["authOptions"] == {"mode": "token", "secretName": "vitalfew-ray"}
+    for pod in pods():
+        assert pod["spec"]["securityContext"]["runAsNonRoot"]
+        (container,) = pod["spec"]["containers"]
+        assert not any(SECRET.search(variable["name"]) for variable in container["env"])
+        assert {"cpu", "memory"} <= set(container["resources"]["requests"])
+        assert ("envFrom" in container) == (pod["metadata"]["name"] == "head")
+    gpu = GROUPS[-1]
+    assert (gpu["groupName"], gpu["replicas"]) == ("gpu", 0)
+    assert gpu["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "1"
+
+
+def test_the_job_is_a_command_for_a_bucket() -> None:
+    program, command, *arguments = JOB["spec"]["entrypoint"].split()
+    assert (program, JOB["spec"]["clusterSelector"]) == ("vitalfew", {"ray.io/cluster": CLUSTER["metadata"]["name"]})
+    options = {word: value for word, value in pairwise(arguments) if word.startswith("--")}
+    assert options["--store"].startswith("s3://")
+    said = CliRunner().invoke(app, [command, "--help"], env={"TERM": "dumb", "COLUMNS": "200"}).output
+    assert all(option in said for option in options)
+
+
+def test_kubernetes_takes_the_pods() -> None:
+    validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
+    for pod in pods():
+        validate.validate(pod, validate.latest_version(), strict=True)
