@@ -21,16 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from configs.loading import ConfigError
 from configs.schema import Execution
-from flows.pipelines.nodes import (
-    cannot_join,
-    check_places,
-    missing_store,
-    on_node,
-    own_places,
-    passed,
-    secrets_of,
-    take_over,
-)
+from flows.pipelines import nodes
 from storage.artifacts import PREPARATION, Artifact, Manifest
 from storage.costs import working_alone, working_on
 from tasks.stage import Progress, Stage
@@ -74,14 +65,12 @@ def ray_cluster(execution: Execution) -> Iterator[None]:
     # In a separate thread, because in the main thread Ray replaces Prefect's handler of SIGTERM: a cancelled run would
     # count as crashed, and a cancellation during the start would be lost. The thread lives as long as the cluster,
     # because Linux kills Ray's processes when the thread that started them ends.
-    named = {"address": _named_cluster(), "runtime_env": {"env_vars": passed(os.environ)}}
+    named = {"address": _named_cluster(), "runtime_env": {"env_vars": nodes.passed(os.environ)}}
     with nullcontext(named) if _named_cluster() else _local(execution) as settings, ThreadPoolExecutor(1) as starter:
         started = starter.submit(ray.init, log_to_driver=False, logging_level=logging.ERROR, **settings)
         try:
-            started.result()
+            nodes.join(started, _named_cluster())
             yield
-        except ConnectionError as error:
-            raise cannot_join(_named_cluster(), error) from None
         finally:
             wait([started])  # a cluster that is still starting cannot be shut down
             ray.shutdown()
@@ -117,7 +106,7 @@ class Job:
 
     @classmethod
     def of(cls, stage: Stage, run_id: str) -> "Job":
-        return cls(cloudpickle.dumps(stage), stage.artifact, run_id, secrets_of(stage), own_places(stage))
+        return cls(cloudpickle.dumps(stage), stage.artifact, run_id, nodes.secrets_of(stage), nodes.own_places(stage))
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,14 +258,14 @@ class Worker:
     def do(self, job: "Job", counter: Any, shard: int) -> None:
         """Do a shard, or what comes before the first. Raises ConfigError where this node does not see the store, or
         lacks a file."""
-        take_over(job.secrets)
+        nodes.take_over(job.secrets)
         try:
             with working_on(self.node):
                 self._do(job, counter, shard)
         except (OSError, ValueError) as error:
             if not self.in_cluster:
                 raise
-            raise on_node(self.node, error) from error
+            raise nodes.on_node(self.node, error) from error
 
     def _do(self, job: "Job", counter: Any, shard: int) -> None:
         stage, progress = self._stage(job), self._tell(counter)
@@ -292,8 +281,8 @@ class Worker:
         if job.pickled != self.pickled:
             node = f"{self.node} ({ray.util.get_node_ip_address()})"
             if job.artifact.description() is None:
-                raise missing_store(job.artifact.store, node)
-            check_places(job.places, node)
+                raise nodes.missing_store(job.artifact.store, node)
+            nodes.check_places(job.places, node)
             # A stage constructs its method when it is unpickled, which may look for its key and its model.
             self.stage: Stage = cloudpickle.loads(job.pickled)
             self.pickled, self.opened = job.pickled, False

@@ -1,13 +1,9 @@
 """Thirty `kill -9` at random moments of indexing, evaluating and training: nothing is lost, and nothing differs."""
 
-import multiprocessing
-import os
 import random
 import shutil
-import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +12,7 @@ from typer.testing import CliRunner
 from storage.files import checksum
 from storage.runs import read_runs
 from tests.support.indexing import contents, sql
+from tests.support.killing import is_killed, seconds
 from tests.support.tiny_models import bert
 from tests.support.towns import towns
 
@@ -23,40 +20,6 @@ pytestmark = pytest.mark.slow
 
 KILLS = 10
 """Of each command."""
-FORKED = multiprocessing.get_context("forkserver")
-FORKED.set_forkserver_preload(
-    ["flows.cli.main", "flows.pipelines.index_corpus", "flows.pipelines.evaluate", "tasks.train"]
-)
-
-
-def _obey(arguments: Sequence[str]) -> None:
-    """The command line in a process of its own, which is there at once: it is a fork of one that has loaded it all."""
-    from flows.cli.main import app
-
-    for stream in (sys.stdout, sys.stderr):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-    app(list(arguments))
-
-
-def _seconds(arguments: Sequence[str]) -> float:
-    """Run a command to its end. Returns how long it took."""
-    began = time.monotonic()
-    process = FORKED.Process(target=_obey, args=(arguments,))
-    process.start()
-    process.join()
-    assert process.exitcode == 0, arguments
-    return time.monotonic() - began
-
-
-def _is_killed(arguments: Sequence[str], after: float) -> bool:
-    """Start a command and kill it after so many seconds; whether it had not ended before."""
-    process = FORKED.Process(target=_obey, args=(arguments,))
-    process.start()
-    process.join(after)
-    process.kill()
-    process.join()
-    assert process.exitcode in (0, -9)
-    return process.exitcode == -9
 
 
 def _index(place: Path, store: Path) -> list[str]:
@@ -102,9 +65,9 @@ def test_ten_kills_at_random_moments(
     """Each kill meets the command as it goes on from the last one; where it comes to its end, it begins anew."""
     undisturbed = tmp_path / "undisturbed"
     if first:
-        _seconds(first(place, undisturbed))
+        seconds(first(place, undisturbed))
         shutil.copytree(undisturbed, tmp_path / "before")
-    whole_takes = _seconds(command(place, undisturbed))
+    whole_takes = seconds(command(place, undisturbed))
     whole = _results(undisturbed)
     moments = random.Random(command.__name__)
     kills = stores = 0
@@ -114,10 +77,10 @@ def test_ten_kills_at_random_moments(
         assert stores < 3 * KILLS
         if first:
             shutil.copytree(tmp_path / "before", store)
-        while kills < KILLS and _is_killed(command(place, store), moments.uniform(0, whole_takes)):
+        while kills < KILLS and is_killed(command(place, store), moments.uniform(0, whole_takes)):
             kills += 1
             assert _results(store).items() <= whole.items()
-        _seconds(command(place, store))
+        seconds(command(place, store))
         _is_as_if_nothing_had_happened(store, whole)
 
 

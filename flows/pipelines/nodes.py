@@ -8,6 +8,7 @@ a node that lacks it says so.
 import os
 import pickle
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -132,9 +133,15 @@ def on_node(node: str, error: Exception) -> Exception:
     return same
 
 
-def cannot_join(address: str | None, error: Exception) -> ConfigError:
-    """What to say where this machine cannot work with a cluster: Ray lets nodes alone do so."""
-    return ConfigError(
-        f"the Ray cluster at {address} cannot be joined from here ({' '.join(str(error).split())[:200]}). The machine "
-        "where a command runs is a node as well: `ray start --address=HOST:PORT --num-cpus=0` here first"
-    )
+def join(started: "Future[Any]", address: str | None) -> None:
+    """Wait until Ray has started. Raises ConfigError where this machine cannot work with the cluster at an address: Ray
+    lets its nodes alone do so."""
+    try:
+        started.result()
+    except ConnectionError as error:
+        if address is None:
+            raise
+        raise ConfigError(
+            f"the Ray cluster at {address} cannot be joined from here ({' '.join(str(error).split())[:200]}). The "
+            "machine where a command runs is a node as well: `ray start --address=HOST:PORT --num-cpus=0` here first"
+        ) from None

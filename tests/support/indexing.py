@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -14,8 +15,12 @@ from configs.loading import build, merged
 from configs.schema import IndexCorpus
 from flows.pipelines.graph import graph
 from flows.pipelines.run import Outcome, run_serially
+from storage import files
+from storage.artifacts import Artifact
+from storage.attempts import plain
 from storage.catalog import database
-from storage.files import checksum
+from storage.manifests import File
+from storage.upkeep.inventory import artifacts
 
 SYNTHETIC = "synthetic:passages=60,questions=10,seed=3"
 FAKE: dict[str, Any] = {"encode": {"encoder": "tests.support.fakes:HashEncoder"}, "load": {"shard_passages": 20}}
@@ -53,12 +58,30 @@ def table(store: Path, name: str) -> pa.Table:
 def contents(store: Path) -> dict[str, str]:
     """Checksums of everything whose bytes a result depends on: all but ledger, quotes, records, reports, catalog, and
     what has the seconds of refiners."""
-    return {
-        str(path.relative_to(store)): checksum(path)
-        for path in sorted(store.glob("*/*/*"))
-        if path.suffix in (".parquet", ".faiss", ".npy", ".npz")
-        and path.parent.parent.name not in ("costs", "quotes", "readings", "refinements", "reports")
-    }
+    paths = ((path, str(path.relative_to(store))) for path in sorted(store.glob("*/*/*")))
+    return {name: files.checksum(path) for path, name in paths if _is_of_result(name)}
+
+
+def _is_of_result(name: str) -> bool:
+    others = ("costs", "quotes", "readings", "refinements", "reports")
+    return name.endswith((".parquet", ".faiss", ".npy", ".npz")) and name.partition("/")[0] not in others
+
+
+def objects_contents(store: Path) -> dict[str, str]:
+    """What `contents` gives, of a store in a bucket: of the objects that manifests refer to, and the done-markers of
+    what is not complete; by their plain paths, and by their bytes as they are now."""
+    recorded = [file for artifact in artifacts(store) for file in _recorded(artifact)]
+    kept = [file for file in recorded if _is_of_result(file.path)]
+    return {plain(file.path): _digest(files.read_bytes(store / file.path)) for file in kept}
+
+
+def _recorded(artifact: Artifact) -> list[File]:
+    manifest = artifact.recorded_manifest()
+    return [*(manifest.files() if manifest else (file for record in artifact.records() for file in record.files))]
+
+
+def _digest(content: bytes) -> str:
+    return blake2b(content, digest_size=16).hexdigest()
 
 
 def sql(store: Path, query: str) -> list[tuple[Any, ...]]:
