@@ -1,5 +1,6 @@
 """From a YAML file and `--set key.path=value` to a validated configuration, with errors that name the key."""
 
+import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -95,7 +96,12 @@ def _explain(fault: Any, model: type[BaseModel], prefix: str) -> str:
         return f"setting {name!r} is missing"
     if not path:  # of the settings together
         return fault["msg"].removeprefix("Value error, ")
-    return f"setting {name!r}: {fault['msg']} (found {fault['input']!r})"
+    return f"setting {name!r}: {fault['msg']} (found {_without_keys(repr(fault['input']))})"
+
+
+def _without_keys(found: str) -> str:
+    """A value as it is shown: an address without what may be a key in it."""
+    return re.sub(r"(?<=://)[^/\s'\"]*@|(?<=\?)[^\s'\"]+", "…", found) if "://" in found else found
 
 
 def _known_keys(model: type[BaseModel], path: list[str]) -> list[str]:

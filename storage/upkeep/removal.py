@@ -6,7 +6,7 @@ removed through a symbolic link.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,6 +14,7 @@ from typing import Literal
 from storage import files, journals
 from storage.artifacts import Artifact
 from storage.catalog import database as catalog
+from storage.files import Status
 from storage.sources import is_stale
 from storage.upkeep import inventory
 from storage.upkeep.inventory import SILENCE, Policy, parts, references
@@ -110,18 +111,25 @@ def remove(store: Path, removals: Sequence[Removal], policy: Policy) -> Iterator
 
 def _latest_references(store: Path, policy: Policy) -> Callable[[], dict[str, str]]:
     """Looks again only where a run or an index was recorded since it was asked last."""
-    seen: frozenset[tuple[str, int]] | None = None
+    seen: frozenset[tuple[Path, Status | None]] | None = None
     known: dict[str, str] = {}
 
     def latest() -> dict[str, str]:
         nonlocal seen, known
         records = [*files.find(store, "runs/*.json"), *files.find(store, "indexes/*.json")]
-        now = frozenset((str(path), files.status(path).modified_ns) for path in records)
+        now = frozenset((path, _seen(path)) for path in records)
         if now != seen:
             seen, known = now, references(store, policy)
         return known
 
     return latest
+
+
+def _seen(record: Path) -> Status | None:
+    """None of one that a kill kept from being written."""
+    with suppress(FileNotFoundError):
+        return files.status(record)
+    return None
 
 
 def _remove(store: Path, removal: Removal, referred: Callable[[], dict[str, str]]) -> str | None:

@@ -124,7 +124,9 @@ def test_an_index_of_that_name_is_kept_and_told(store: Path, tmp_path: Path) -> 
     assert find_index(tmp_path / "store", "test") == other
 
 
-@pytest.mark.parametrize(("source", "target"), [("store", "store"), ("store", "store/copy"), ("s3://b/a", "s3://b/a/c")])
+@pytest.mark.parametrize(
+    ("source", "target"), [("store", "store"), ("store", "store/copy"), ("s3://b/a", "s3://b/a/c")]
+)
 def test_a_store_is_not_copied_into_itself(source: str, target: str, tmp_path: Path) -> None:
     with pytest.raises(copying.CannotCopy, match="one lies in the other"):
         copying.check_places(*(store_place(place if ":" in place else tmp_path / place) for place in (source, target)))

@@ -1,0 +1,178 @@
+"""What is wrong with a bucket, its credentials or its address: said at once, with the remedy, and without the keys."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from configs.paths import BucketPath
+from storage import files
+from storage.files import BucketError
+from tests.storage.files.objects.conftest import forget_clients
+from tests.support.faulty import FaultyProxy
+from tests.support.indexing import index, sql
+from tests.support.object_store import ROOT, everything_in, refusal
+
+INDEX = ("index", "synthetic:passages=20,questions=4,seed=3", "--runner", "serial")
+INDEX += ("--set", "encode.encoder=tests.support.fakes:HashEncoder")
+SECRETS = {
+    "AWS_ACCESS_KEY_ID": "AKIARECOGNISABLE0001",
+    "AWS_SECRET_ACCESS_KEY": "recognisable/secret/of/forty/characters/0",
+    "AWS_SESSION_TOKEN": "recognisable-session-token",
+}
+
+
+def obey(*words: str, **settings: str | None) -> tuple[int, str]:
+    from flows.cli.main import app
+
+    done = CliRunner().invoke(app, [*words], env={"COLUMNS": "400", **settings})
+    return done.exit_code, done.output + (done.stderr or "")
+
+
+def test_a_bucket_that_is_not_there(store: Path) -> None:
+    place = BucketPath("s3:", "no-such-bucket", "x")
+    with pytest.raises(BucketError, match=r"there is no bucket no-such-bucket\. Make it, or give another --store"):
+        files.exists(place / "manifest.json")
+    for words in (["sql", "SELECT 1"], ["store", "ls"], [*INDEX, "--name", "n"]):
+        code, output = obey(*words, "--store", str(place))
+        assert (code, "there is no bucket no-such-bucket" in output) == (1, True), output
+        assert "Traceback" not in output
+
+
+def test_credentials_that_may_only_read(store: Path, proxy: FaultyProxy) -> None:
+    index(store, "synthetic:passages=10,questions=2,seed=3")
+    proxy.forbid_writes()
+    assert sql(store, "SELECT count(*) FROM passages") == [(10,)]
+    assert obey("store", "ls", "--store", str(store))[0] == 0
+    code, output = obey("search", "Who?", "--index", "test", "--store", str(store))
+    assert code == 0, output
+    code, output = obey(*INDEX, "--name", "n", "--store", str(store))
+    assert code == 1
+    assert "these credentials may not do this (AccessDenied)" in output
+    assert "PutObject" in output
+
+
+def test_credentials_that_may_do_nothing(store: Path, proxy: FaultyProxy) -> None:
+    proxy.forbid_all()
+    code, output = obey("store", "ls", "--store", str(store))
+    assert (code, "these credentials may not do this (AccessDenied)" in output) == (1, True), output
+    assert proxy.count.total() < 10
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("InvalidAccessKeyId", "these credentials are not valid (InvalidAccessKeyId): set AWS_ACCESS_KEY_ID"),
+        ("SignatureDoesNotMatch", "these credentials are not valid (SignatureDoesNotMatch): set AWS_ACCESS_KEY_ID"),
+        ("ExpiredToken", "these credentials are not valid (ExpiredToken)"),
+        ("RequestTimeTooSkewed", "the clock of this machine is wrong"),
+    ],
+)
+def test_credentials_that_are_refused(store: Path, proxy: FaultyProxy, code: str, words: str) -> None:
+    proxy.fault(lambda asked, forward: refusal(403, code))
+    with pytest.raises(BucketError) as refused:
+        files.read_bytes(store / "runs" / "x.json")
+    assert words in str(refused.value)
+
+
+def test_what_the_store_is_called_is_no_cause(store: Path, proxy: FaultyProxy) -> None:
+    proxy.fault(lambda asked, forward: refusal(400, "InvalidRequest"))
+    with pytest.raises(BucketError, match="cannot be reached: InvalidRequest"):
+        files.exists(store / "metadata" / "credential.json")
+
+
+def test_without_credentials_it_is_said_in_seconds(proxy: FaultyProxy, store: Path) -> None:
+    """In a process of its own: nothing there knows any."""
+    environment = {name: value for name, value in os.environ.items() if name not in SECRETS}
+    script = (
+        "import sys, time\nfrom configs.paths import store_place\nfrom storage import files\nbegan = time.monotonic()\n"
+        "try: files.exists(store_place(sys.argv[1]))\n"
+        "except files.BucketError as error: print(error)\nprint(time.monotonic() - began)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", script, str(store)], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    said, took = found.stdout.splitlines()
+    assert "there are no credentials for it: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY" in said, found
+    assert float(took) < 60
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "words"),
+    [
+        ("http://127.0.0.1:9", "cannot be reached: HTTP error: error sending request"),
+        ("storage.example.org", "AWS_ENDPOINT_URL is no address of a server, as https://HOST"),
+        ("http://storage.example.org", "AWS_ENDPOINT_URL is http://, which others can read: use https://"),
+    ],
+)
+def test_a_server_that_cannot_be_used(store: Path, monkeypatch: pytest.MonkeyPatch, endpoint: str, words: str) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    forget_clients()
+    code, output = obey("store", "ls", "--store", str(store))
+    assert (code, words in output) == (1, True), output
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("s3://", "a store in a bucket is s3://BUCKET/PREFIX"),
+        ("s3://key:secret@bucket/x", "credentials come from the environment, never with the address"),
+        ("s3://bucket/x?token=secret", "credentials come from the environment, never with the address"),
+        ("http://bucket/x", "a store is a directory, or a prefix of a bucket"),
+        ("s3://bucket/a b", "without blank"),
+        ("s3://bucket/../x", "a store in a bucket is s3://BUCKET/PREFIX"),
+    ],
+)
+def test_an_address_that_cannot_be_a_stores(
+    place: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for arguments in (["sql", "SELECT 1"], [*INDEX, "--name", "n"], ["store", "ls"]):
+        code, output = obey(*arguments, "--store", place)
+        assert code == 2, output
+        assert words in " ".join(output.split()), output
+        assert "secret" not in output
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_keys_are_in_nothing_that_is_written_or_said(
+    proxy: FaultyProxy, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    cache = tmp_path / "cache"
+    for name, value in {**SECRETS, "VITALFEW_CACHE": str(cache)}.items():
+        monkeypatch.setenv(name, value)
+    forget_clients()
+    place, said = str(store), []
+    for words in (
+        [*INDEX, "--name", "test"],
+        ["sql", "SELECT * FROM runs"],
+        ["sql", "SELECT nonsense"],
+        ["search", "Who?", "--index", "test"],
+        ["store", "ls", "--json"],
+        ["store", "verify"],
+        ["doctor"],
+    ):
+        said.append(obey(*words, "--store", place)[1])
+    said += [obey("sql", "SELECT 1", "--store", "s3://no-such-bucket/x")[1]]
+    for fault in (proxy.forbid_all, proxy.refuse_conditions, proxy.skew, lambda: proxy.fail(400)):
+        with fault():
+            forget_clients()
+            said.append(obey(*INDEX, "--name", "other", "--store", place)[1])
+    written = [*objects(proxy)]
+    written += [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    for secret in SECRETS.values():
+        assert all(secret not in output for output in [*said, caplog.text])
+        assert all(secret.encode() not in content for content in written)
+        assert all(secret not in str(path) for path in tmp_path.rglob("*"))
+    assert len(written) > 50
+
+
+def objects(proxy: FaultyProxy) -> Iterator[bytes]:
+    for entry in everything_in(proxy.server):
+        yield entry.key.encode()
+        yield files.read_bytes(BucketPath("s3:", proxy.server.bucket, *entry.key.split("/")))

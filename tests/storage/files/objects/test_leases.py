@@ -1,0 +1,176 @@
+"""Leases: one of two gets it, and who was silent for too long has it no longer, whatever the clocks say."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import obstore
+import pytest
+
+from storage import files
+from storage.files import BucketError, LeaseLost
+from storage.files.objects import client, leases
+from tests.support.faulty import FaultyProxy
+from tests.support.object_store import ROOT
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server's dates are whole seconds: a lease of less than two might seem to have run out while it is kept."""
+    monkeypatch.setattr(leases, "LEASE_SECONDS", 2.5)
+    monkeypatch.setattr(leases, "BEAT_SECONDS", 0.2)
+    monkeypatch.setattr(leases, "LOOK_SECONDS", 0.05)
+
+
+@pytest.fixture
+def lock(store: Path) -> Path:
+    return store / "passages" / "lock"
+
+
+def record(lock: Path) -> dict[str, str | int]:
+    """What the lease says."""
+    found: dict[str, str | int] = json.loads(files.read_bytes(lock))
+    return found
+
+
+def leave(lock: Path, holder: str) -> None:
+    """A lease that somebody took, and does not keep."""
+    obstore.put(client.client(lock), client.key(lock), json.dumps({"token": 7, "holder": holder, "beat": 0}).encode())
+
+
+@contextmanager
+def waiting(lock: Path) -> Iterator[threading.Event]:
+    """Another that waits for the lock until the end of the block; the event says that it has it."""
+    has = threading.Event()
+
+    def wait() -> None:
+        with files.locked(lock):
+            has.set()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    yield has
+    thread.join(60)
+    assert has.is_set()
+
+
+@contextmanager
+def taken_over(lock: Path, proxy: FaultyProxy) -> Iterator[None]:
+    """This process's beats do not arrive, until another machine has taken over what it held."""
+    script = (
+        "import socket, sys\nsocket.gethostname = lambda: 'another-machine'\n"
+        "from configs.paths import store_place\nfrom storage import files\nfrom storage.files.objects import leases\n"
+        f"leases.LEASE_SECONDS, leases.LOOK_SECONDS = {leases.LEASE_SECONDS}, {leases.LOOK_SECONDS}\n"
+        "with files.locked(store_place(sys.argv[1])): print(flush=True), sys.stdin.read()\n"
+    )
+
+    def drop(method: str, path: str) -> None:
+        if method == "PUT" and path.endswith("/lock"):
+            raise ConnectionResetError(path)
+
+    proxy.before(drop)
+    command, environment = [sys.executable, "-c", script, str(lock)], {**os.environ, **proxy.server.environment}
+    other = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"\n"
+        proxy.before(None)
+        yield
+    finally:
+        other.kill()
+        other.communicate()
+
+
+def test_one_of_many_has_it(lock: Path) -> None:
+    inside, together = [0], [0]
+
+    def work(_: int) -> None:
+        with files.locked(lock):
+            inside[0] += 1
+            together.append(inside[0])
+            inside[0] -= 1
+
+    with ThreadPoolExecutor(4) as pool:
+        [*pool.map(work, range(4))]
+    assert max(together) == 1
+    assert record(lock)["token"] == 4
+
+
+def test_it_need_not_be_waited_for(lock: Path) -> None:
+    with files.locked(lock, wait=False) as first, files.locked(lock, wait=False) as second:
+        assert (first, second) == (True, False)
+        assert files.is_locked(lock)
+    assert not files.is_locked(lock)
+    with files.locked(lock, wait=False) as again:
+        assert again
+
+
+@pytest.mark.slow
+def test_beats_keep_it_though_the_clock_is_an_hour_ahead(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() + 3600)
+    with files.locked(lock):
+        thread = waiting(lock)
+        has = thread.__enter__()
+        assert not has.wait(leases.LEASE_SECONDS + 1.5)
+        files.confirm_lock(lock)
+        assert record(lock)["token"] == 1
+    thread.__exit__(None, None, None)
+
+
+def test_the_silent_lose_it(lock: Path, proxy: FaultyProxy) -> None:
+    with files.locked(lock), taken_over(lock, proxy):
+        assert (record(lock)["token"], str(record(lock)["holder"])[:8]) == (2, "another-")
+        with pytest.raises(LeaseLost, match=r"another run has taken this over.*run the same command again"):
+            files.confirm_lock(lock)
+    assert str(record(lock)["holder"])[:8] == "another-", "who lost a lease does not let go of another's"
+
+
+@pytest.mark.slow
+def test_silence_that_nobody_used(lock: Path, proxy: FaultyProxy) -> None:
+    """The server did not answer for longer than a lease lasts, and nobody was waiting."""
+    with files.locked(lock):
+        with proxy.fail(503, kinds=("PUT",), within="/lock"):
+            while files.is_locked(lock):
+                time.sleep(0.05)
+        files.confirm_lock(lock)
+        assert files.is_locked(lock)
+
+
+def test_who_is_gone_from_this_machine_holds_nothing(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leases, "LEASE_SECONDS", 3600.0)
+    leave(lock, f"{socket.gethostname()} 4194304-1")
+    assert not files.is_locked(lock)
+    with files.locked(lock):
+        assert record(lock)["token"] == 8
+
+
+@pytest.mark.slow
+def test_who_is_silent_on_another_machine_holds_it_for_a_while(lock: Path) -> None:
+    leave(lock, "another-machine 1-1")
+    assert files.is_locked(lock)
+    with files.locked(lock):
+        assert record(lock)["token"] == 8
+
+
+@pytest.mark.parametrize("kind", ["ignore_conditions", "refuse_conditions"])
+def test_without_conditional_writes_there_is_no_lock(lock: Path, proxy: FaultyProxy, kind: str) -> None:
+    getattr(proxy, kind)()
+    with pytest.raises(BucketError, match="knows no conditional writes"), files.locked(lock):
+        pass
+    assert proxy.count.total() < 20
+
+
+def test_a_clock_that_the_server_refuses(lock: Path, proxy: FaultyProxy) -> None:
+    proxy.skew(hours=1)
+    with pytest.raises(BucketError, match=r"the clock of this machine is wrong.*set the clock \(NTP\)"):
+        files.read_bytes(lock)
+    assert proxy.count.total() < 10

@@ -1,0 +1,92 @@
+"""SQL over a bucket: by what the catalog says, without a list, and of that store alone."""
+
+from pathlib import Path
+
+import obstore
+import pytest
+
+from storage import files
+from storage.catalog.database import QueryError
+from storage.files.objects import client
+from tests.support.faulty import FaultyProxy
+from tests.support.indexing import contents, index, objects_contents, sql
+
+COUNTED = "SELECT (SELECT count(*) FROM passages), (SELECT count(*) FROM sentences), (SELECT count(*) FROM costs)"
+
+
+@pytest.fixture(scope="module")
+def indexed(server: object, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small store in a directory, which is put into the bucket as other tools put it."""
+    store = tmp_path_factory.mktemp("store")
+    index(store, "synthetic:passages=20,questions=4,seed=3")
+    return store
+
+
+@pytest.fixture
+def uploaded(indexed: Path, store: Path) -> Path:
+    for path in indexed.rglob("*"):
+        if path.is_file():
+            place = store / path.relative_to(indexed)
+            obstore.put(client.client(place), client.key(place), path.read_bytes())
+    return store
+
+
+def test_a_store_that_another_tool_uploaded(uploaded: Path, indexed: Path, proxy: FaultyProxy) -> None:
+    """It has no register; its catalog is of another place. It is as good as one that was made there."""
+    assert sql(uploaded, COUNTED) == sql(indexed, COUNTED)
+    assert objects_contents(uploaded) == contents(indexed)
+    index(uploaded, "synthetic:passages=20,questions=4,seed=3", name="again")
+    assert files.exists(uploaded / "register.json")
+    assert sql(uploaded, "SELECT name FROM runs ORDER BY started") == [("test",), ("again",)]
+
+
+def test_no_list_is_asked_for(store: Path, proxy: FaultyProxy) -> None:
+    index(store, "synthetic:passages=20,questions=4,seed=3")
+    rows = sql(store, COUNTED)
+    proxy.count.clear()
+    client._client.cache_clear()  # as a new process has it
+    assert sql(store, COUNTED) == rows
+    assert proxy.count["LIST"] == 0
+    assert proxy.count.total() < 60, proxy.log
+    index(store, "synthetic:passages=20,questions=4,seed=4", name="other")
+    proxy.count.clear()
+    assert sql(store, "SELECT count(*) FROM runs") == [(2,)]
+    assert proxy.count["LIST"] == 0, "to make the catalog needs none either"
+
+
+ELSEWHERE = (
+    "s3://{bucket}/beside/secret.parquet",
+    "s3://{bucket}/{store}2/secret.parquet",
+    "s3://{bucket}/{store}/../beside/secret.parquet",
+    "s3://{bucket}/*/secret.parquet",
+    "s3://other/secret.parquet",
+    "gs://{bucket}/secret.parquet",
+    "https://example.org/secret.parquet",
+    "file://{local}",
+    "{local}",
+)
+
+
+def test_nothing_else_is_read(uploaded: Path, indexed: Path) -> None:
+    secret = next(indexed.glob("passages/*/*.parquet"))
+    for place in (uploaded.with_name("beside"), uploaded.with_name(f"{uploaded.name}2")):
+        obstore.put(client.client(place), client.key(place / "secret.parquet"), secret.read_bytes())
+    for path in ELSEWHERE:
+        named = path.format(bucket=uploaded.parts[1], store=uploaded.name, local=secret)
+        for source in (f"read_parquet('{named}')", f"'{named}'", f"read_text('{named}')"):
+            with pytest.raises(QueryError) as refused:
+                sql(uploaded, f"SELECT * FROM {source}")
+            assert "Traceback" not in str(refused.value)
+
+
+def test_a_file_of_the_store_is_read_by_its_address(uploaded: Path, indexed: Path) -> None:
+    (passages,) = indexed.glob("passages/*/00000.parquet")
+    place = uploaded / passages.relative_to(indexed)
+    with pytest.raises(QueryError, match=r"^s3://.*/none\.parquet is not there$"):
+        sql(uploaded, f"SELECT * FROM '{place.with_name('none.parquet')}'")
+    assert sql(uploaded, f"SELECT count(*) FROM '{place}'") == sql(indexed, "SELECT count(*) FROM passages")
+
+
+def test_a_bucket_that_may_only_be_read(uploaded: Path, proxy: FaultyProxy) -> None:
+    proxy.forbid_writes()
+    assert sql(uploaded, "SELECT count(*) FROM passages") == [(20,)]
