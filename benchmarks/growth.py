@@ -1,107 +1,105 @@
-"""`make bench-growth`: work that may grow no faster than the corpus, counted per thousand passages.
+"""`make bench-growth`: what may grow no faster than the corpus, from 10^4 to 10^7 passages, and what 10^8 come to.
 
-The index of 10^4 and 10^5 generated passages is built in one process each, at default settings; of larger corpora
-(`python -m benchmarks.growth 1000000`) only `load` and `split` are done. The encoder is a random projection
-(benchmarks/projection.py). Counted are
+    python -m benchmarks.growth [SIZE …] [--index ivf_pq] [--report]
 
-- files of the store that are opened: by Python (the audit hook `open`, which also sees the flush of every file and
-  folder written), and by libraries, which get a path from `storage.files.local`;
-- bytes read and written by system calls (`rchar` and `wchar` of /proc/self/io): what is mapped is not among them;
-- records (JSON) of the store that are parsed.
-
-`check` is the look of a second run whether there is anything to do.
+The index of each size is made in a process of its own, one stage after the other (runner `serial`), and looked at by
+another. Passages are generated, the encoder is a random projection to 32 numbers (benchmarks/growth_encoder.py), all
+else is as `vitalfew index` has it by default, but for the index type and, of the largest size, LISTS. What is counted
+is said in benchmarks/growth_counts.py. It is kept in build/growth.json, and sizes that are there are not made again:
+remove the file to begin anew. The largest size takes 13 GB of disk and 55 minutes of one core.
 """
 
+import argparse
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from configs.loading import build
-from configs.schema import IndexCorpus
-from flows.pipelines.graph import graph
-from flows.pipelines.run import run_serially
-from storage.files import arrays, records, tables
-
-STORE = Path("build/growth")
-SIZES = (10_000, 100_000)
-WHOLE = 100_000
-"""The largest corpus that is encoded and indexed too."""
-ENCODER = "benchmarks.projection:Projection"
-
-counts: Counter[str] = Counter()
+RESULTS = Path("build/growth.json")
+PLOT = RESULTS.with_suffix(".svg")
+STORE = Path(os.environ.get("VITALFEW_GROWTH_STORE", "build/growth"))
+SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
+LISTS = {10_000_000: 4096}
+"""Lists of an IVF index, where the default number would take an hour or more of its own."""
+SHARDS = (4096, 25_000)
+"""Of a table of 10^8 passages: as many as it has by default, and as many as it has with 4,096 passages in each."""
 
 
-def watch(store: Path) -> None:
-    """Count from now on."""
-    inside = f"{store.absolute()}/"
-
-    def opened(event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "open" and not isinstance(arguments[0], int):
-            counts["files opened"] += os.path.abspath(os.fsdecode(arguments[0])).startswith(inside)
-
-    def counted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapper(*arguments: Any, **options: Any) -> Any:
-            counts[name] += 1
-            return function(*arguments, **options)
-
-        return wrapper
-
-    sys.addaudithook(opened)
-    for module in (tables, arrays):
-        vars(module)["local"] = counted("files opened", module.local)
-    vars(records)["read_json"] = counted("records parsed", records.read_json)
+def known() -> dict[str, Any]:
+    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
 
 
-def moved() -> dict[str, int]:
-    """Bytes that this process has read and written so far."""
-    values = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
-    return {"bytes read": int(values["rchar"]), "bytes written": int(values["wchar"])}
+def keep(group: str, name: str, value: Any) -> None:
+    """Enter a figure in RESULTS."""
+    results = known()
+    results.setdefault(group, {})[name] = value
+    RESULTS.parent.mkdir(exist_ok=True)
+    temporary = RESULTS.with_suffix(".tmp")
+    temporary.write_text(json.dumps(results, indent=1))
+    temporary.replace(RESULTS)
 
 
-def measure(size: int, store: Path, **load: int) -> dict[str, dict[str, float]]:
-    """By stage, what was counted per thousand passages. `load`: settings of this section."""
-    source = f"synthetic:passages={size},questions=0"
-    given = {"store": store, "name": "growth", "datasets": [source], "runner": "serial", "load": load}
-    plan = graph(build(IndexCorpus, {**given, "encode": {"encoder": ENCODER}}))
-    stages = plan.stages if size <= WHOLE else plan.stages[:2]
-    result = {}
-    for stage in stages:
-        before, moved_before = counts.copy(), moved()
-        run_serially([stage], "growth")
-        result[stage.name] = _since(before, moved_before, size)
-    before, moved_before = counts.copy(), moved()
-    if size <= WHOLE:
-        assert graph(plan.parameters).done()
-        result["check"] = _since(before, moved_before, size)
-    return result
+def one(size: int, index: str, checking: bool) -> None:
+    """One size, in this process."""
+    from benchmarks import growth_counts as counting
+
+    counting.watch(STORE)
+    lists = {"nlist": LISTS[size]} if size in LISTS and index.startswith("ivf") else {}
+    given = counting.parameters(size, STORE, {"type": index, **lists}, {})
+    if checking:
+        keep(str(size), counting.CHECK, counting.check(given))
+    else:
+        counting.measure(given, lambda stage, total: keep(str(size), stage, total))
 
 
-def _since(before: Counter[str], moved_before: dict[str, int], size: int) -> dict[str, float]:
-    more = {name: counts[name] - before[name] for name in ("files opened", "records parsed")}
-    more |= {name: bytes_now - moved_before[name] for name, bytes_now in moved().items()}
-    return {name: 1000 * count / size for name, count in more.items()}
+def every(sizes: list[int], index: str) -> None:
+    """Sizes that are not known yet, each in processes of its own."""
+    for size in sizes:
+        if "check" in known().get(str(size), {}):
+            continue
+        shutil.rmtree(STORE, ignore_errors=True)
+        for step in ("--measure", "--check"):
+            command = [sys.executable, "-m", "benchmarks.growth", step, str(size), "--index", index]
+            subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        keep(str(size), "index type", index)
+        shutil.rmtree(STORE, ignore_errors=True)
+
+
+def machine() -> None:
+    """What is measured once, whatever the sizes: the rates of an index at real widths, and the catalog."""
+    from benchmarks import growth_catalog, growth_rates
+
+    if "rates" not in known():
+        growth_rates.measure(lambda name, value: keep("rates", name, value), RESULTS.parent)
+    for shards in SHARDS:
+        if str(shards) not in known().get("catalog", {}):
+            figures: dict[str, Any] = {}
+            growth_catalog.figures(shards, figures.__setitem__)
+            keep("catalog", str(shards), figures)
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["--measure"]:
-        watch(STORE)
-        print(json.dumps(measure(int(sys.argv[2]), STORE)))
+    options = argparse.ArgumentParser()
+    options.add_argument("sizes", nargs="*", type=int)
+    options.add_argument("--index", default="ivf_pq")
+    options.add_argument("--report", action="store_true", help="of what is known, and measure nothing")
+    for step in ("measure", "check"):
+        options.add_argument(f"--{step}", type=int, help=argparse.SUPPRESS)
+    given = options.parse_args()
+    if given.measure or given.check:
+        one(given.measure or given.check, given.index, bool(given.check))
         return
-    print("| passages | stage | files opened | records parsed | MB read | MB written |\n|---|---|---|---|---|---|")
-    for size in [int(size) for size in sys.argv[1:]] or SIZES:
-        shutil.rmtree(STORE, ignore_errors=True)
-        command = [sys.executable, "-m", "benchmarks.growth", "--measure", str(size)]
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-        for stage, per in json.loads(done.stdout.splitlines()[-1]).items():
-            numbers = [per["files opened"], per["records parsed"], per["bytes read"] / 1e6, per["bytes written"] / 1e6]
-            print(f"| {size:,} | {stage} | " + " | ".join(f"{number:.2f}" for number in numbers) + " |", flush=True)
-    shutil.rmtree(STORE, ignore_errors=True)
+    if not given.report:
+        every(given.sizes or list(SIZES), given.index)
+        machine()
+    from benchmarks.growth_plot import drawn
+    from benchmarks.growth_report import report
+
+    PLOT.write_text(drawn(known()))
+    print(report(known()), f"\nThe plot is {PLOT}", sep="")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ A run is complete when its record exists, and a group is spread when its record 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,8 +87,16 @@ class Staging:
         """A shard's rows by key and ordinal; of some columns, or those of some `ordinals`, only."""
         schema = self.tables[table]
         chosen = schema if columns is None else pa.schema([schema.field(name) for name in columns])
-        paths = filter(files.exists, self._paths(table, place))
-        return _joined(chosen, (_cut(path, place.shard, place.shards, chosen.names, ordinals) for path in paths))
+        return _joined(chosen, self._parts(table, place, chosen.names, ordinals))
+
+    def _parts(
+        self, table: str, place: "Place", columns: Sequence[str], ordinals: NDArray[np.int64] | None
+    ) -> Iterator[pa.Table]:
+        """Of every file that may hold rows of the shard. To look first whether it is there would be as many requests
+        again."""
+        for path in self._paths(table, place):
+            with suppress(FileNotFoundError):
+                yield _cut(path, place.shard, place.shards, columns, ordinals)
 
     def _paths(self, table: str, place: "Place") -> Iterator[Path]:
         if not place.is_spread:

@@ -48,6 +48,8 @@ STAGED = {
     "questions": _staged(schemas.QUESTIONS),
     "rejects": _staged(schemas.REJECTS),
 }
+_RECORDED = ("records", *Size._fields, "questions", "rejects")
+"""What is known of a run."""
 
 
 class Load(Stage):
@@ -81,7 +83,7 @@ class Load(Stage):
 
     def prepare(self, progress: Progress) -> None:
         keys = self._fingerprinted_files()
-        done = list(self.staged.records("records", *Size._fields))
+        done = list(self.staged.records(*_RECORDED))
         skip = done[-1]["records"] if done else 0
         run = _Run(len(done), skip)
         try:
@@ -115,13 +117,14 @@ class Load(Stage):
         return keys
 
     def _write_plan(self) -> None:
-        runs = list(self.staged.records("records", *Size._fields))
+        runs = list(self.staged.records(*_RECORDED))
         size = Size(*(sum(run[name] for run in runs) for name in Size._fields))
         shards = shard_count(size, self.config)
         if is_spread(shards, len(runs)):
             self.staged.spread(len(runs))
         rows = runs[-1]["records"] if runs else 0
-        files.write_json(self.staging / "plan.json", {"shards": shards, "runs": len(runs), "rows": rows})
+        staged = {table: sum(run[table] for run in runs) for table in STAGED}
+        files.write_json(self.staging / "plan.json", {"shards": shards, "runs": len(runs), "rows": rows, **staged})
 
     def is_prepared(self) -> bool:
         try:
@@ -136,7 +139,8 @@ class Load(Stage):
 
     def _plan(self) -> dict[str, int]:
         plan = self.staging / "plan.json"
-        return files.read_record(plan, lambda value: {name: int(value[name]) for name in ("shards", "runs", "rows")})
+        names = ("shards", "runs", "rows", *STAGED)
+        return files.read_record(plan, lambda value: {name: int(value[name]) for name in names})
 
     def shards(self) -> list[int]:
         return list(range(self._plan()["shards"]))
@@ -147,10 +151,11 @@ class Load(Stage):
     def work(self, shard: int, progress: Progress) -> ShardResult:
         plan = self._plan()
         place = Place(shard, plan["shards"], plan["runs"])
-        rejects = self.staged.read("rejects", place)
+        there = [table for table in STAGED if plan[table]]  # of the others, no file is asked for
+        rejects = self.staged.read("rejects", place) if "rejects" in there else STAGED["rejects"].empty_table()
         rows_in, tables, rejected = rejects.num_rows, {}, [rejects.select(schemas.REJECTS.names)]
         for table, schema in (("passages", schemas.PASSAGES), ("questions", schemas.QUESTIONS)):
-            heads = self.staged.read(table, place, _HEAD)
+            heads = self.staged.read(table, place, _HEAD) if table in there else STAGED[table].empty_table()
             first, copies = _without_copies(heads)
             kept = self.staged.read(table, place, ordinals=first) if len(first) else STAGED[table].empty_table()
             tables[table] = kept.select(schema.names).cast(schema)
@@ -210,7 +215,9 @@ class _Run:
         return self.content.bytes >= RUN_BYTES or self.size >= RUN_ROWS
 
     def record(self) -> dict[str, int]:
-        return {"records": self.records, **{name: int(count) for name, count in self.content._asdict().items()}}
+        """Sizes, and rows by table: `passages` is both."""
+        rows = {table: len(of_table) for table, of_table in self.rows.items()}
+        return {"records": self.records, **{name: int(count) for name, count in self.content._asdict().items()}, **rows}
 
     def add(self, ordinal: int, source: str, offset: int, record: Record) -> None:
         self.records = ordinal + 1

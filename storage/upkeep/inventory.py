@@ -24,6 +24,7 @@ from pathlib import Path
 from storage import files, journals, runs
 from storage.artifacts import Artifact, File, ShardRecord
 from storage.files import DamagedRecord
+from storage.manifests import seen_together
 from storage.runs import Run
 
 SILENCE = timedelta(days=7)
@@ -100,15 +101,17 @@ def artifacts(store: Path) -> list[Artifact]:
     return [Artifact(store, path.parent.name, path.name) for path in directories(store) if is_home(path)]
 
 
-def parts(artifact: Artifact) -> list[Path]:
-    """The directories of an artifact: that of its records first, then those of its other tables."""
-    others = [table / artifact.fingerprint for table in tables(artifact.store) if table.name != artifact.table]
-    return [artifact.directory, *(path for path in others if files.is_folder(path) and not is_home(path))]
+def parts(artifact: Artifact, known: Iterable[Path] | None = None) -> list[Path]:
+    """The directories of an artifact: that of its records first, then those of its other tables. `known`: `directories`
+    of its store, for whoever asks this of many artifacts."""
+    named = (path for path in known or directories(artifact.store) if path.name == artifact.fingerprint)
+    return [artifact.directory, *(path for path in named if path != artifact.directory and not is_home(path))]
 
 
 def survey(store: Path) -> list[Entry]:
     """Every artifact, from records and sizes alone: no table is read."""
-    entries = [_entry(artifact) for artifact in artifacts(store)]
+    known = [*directories(store)]
+    entries = [_entry(artifact, known) for artifact in artifacts(store)]
     by_name = {entry.artifact.name: entry for entry in entries}
     for run in runs.read_runs(store):
         for name in run.fingerprints:
@@ -125,13 +128,15 @@ def survey(store: Path) -> list[Entry]:
     return entries
 
 
-def _entry(artifact: Artifact) -> Entry:
+def _entry(artifact: Artifact, known: list[Path]) -> Entry:
     manifest = artifact.recorded_manifest()
     records = [*filter(None, [manifest.preparation]), *manifest.shards] if manifest else list(artifact.records())
     done = [record for record in records if record.shard >= 0]
     description = artifact.description() or {}
     recorded = manifest.files() if manifest else files_of(records)
-    fault = next(filter(None, (file.misfit(artifact.store) for file in recorded)), "")
+    every = [*recorded]
+    seen = seen_together(artifact.store, every)
+    fault = next(filter(None, (file.misfit(artifact.store, seen) for file in every)), "")
     if not manifest and files.exists(artifact.file("manifest.json")):
         fault = "manifest.json is damaged"
     return Entry(
@@ -142,7 +147,7 @@ def _entry(artifact: Artifact) -> Entry:
         shards_done=len(done),
         shards=len(done) if manifest else description.get("shards"),
         rows=sum(record.rows(artifact.table) for record in done),
-        bytes=sum(map(files.tree_bytes, parts(artifact))),
+        bytes=sum(map(files.tree_bytes, parts(artifact, known))),
         modified=last_sign(artifact),
         usd=sum(record.cost.usd for record in [*records, *journals.unfinished(artifact, description.get("model"))]),
         made_by=sorted({record.run_id for record in records}),

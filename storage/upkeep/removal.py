@@ -42,11 +42,12 @@ def plan(store: Path, policy: Policy) -> Plan:
     """Look, and touch nothing. Raises UnknownReferences."""
     referred = references(store, policy)
     removals, kept = [], {}
+    known = [*inventory.directories(store)]
     for artifact in inventory.artifacts(store):
-        if reason := referred.get(artifact.name) or _untouchable(artifact):
+        if reason := referred.get(artifact.name) or _untouchable(artifact, known=known):
             kept[artifact.name] = reason
         else:
-            size = sum(map(files.tree_bytes, parts(artifact)))
+            size = sum(map(files.tree_bytes, parts(artifact, known)))
             removals.append(Removal("artifact", artifact.name, "nothing refers to it", size))
     going = {removal.name for removal in removals}
     staging = [staged for staged in finished_staging(store) if str(Path(staged.name).parent) not in going]
@@ -54,11 +55,12 @@ def plan(store: Path, policy: Policy) -> Plan:
     return Plan(removals + rest, kept)
 
 
-def _untouchable(artifact: Artifact, ours: bool = False) -> str | None:
-    """Why an artifact that nothing refers to is left alone; `ours`: its lock is held by this process."""
+def _untouchable(artifact: Artifact, ours: bool = False, known: list[Path] | None = None) -> str | None:
+    """Why an artifact that nothing refers to is left alone; `ours`: its lock is held by this process; `known`: the
+    directories of its store."""
     if not ours and files.is_locked(artifact.lock):
         return "a process works on it"
-    for part in parts(artifact):
+    for part in parts(artifact, known):
         if not files.is_inside(artifact.store, part):
             return f"{part.relative_to(artifact.store)} lies behind a symbolic link: remove it by hand"
     return None

@@ -53,6 +53,7 @@ def select(store: Path, names: Sequence[str], indexes: Sequence[str]) -> list[Ar
 
 def verify(artifacts: Sequence[Artifact], progress: Callable[[int], Any]) -> Iterator[Fault]:
     """The faults of these artifacts, reading every byte; `progress` is called with how many more are read."""
+    known = [*inventory.directories(artifacts[0].store)] if artifacts else []
     for artifact in artifacts:
         yield from _damaged_records(artifact)
         yield from _damaged_journals(artifact)
@@ -62,7 +63,7 @@ def verify(artifacts: Sequence[Artifact], progress: Callable[[int], Any]) -> Ite
                 unseen = file.damage(artifact.store) is None
                 yield Fault(fault, artifact.name, remove=artifact.store / file.path if unseen else None)
         if manifest := artifact.recorded_manifest():
-            yield from _faults_of_complete(artifact, manifest)
+            yield from _faults_of_complete(artifact, manifest, known)
 
 
 def _files(artifact: Artifact) -> Iterator[File]:
@@ -103,7 +104,7 @@ def _damaged_journals(artifact: Artifact) -> Iterator[Fault]:
             yield Fault(what, artifact.name, remedy="the same command asks for them again, and pays again")
 
 
-def _faults_of_complete(artifact: Artifact, manifest: Manifest) -> Iterator[Fault]:
+def _faults_of_complete(artifact: Artifact, manifest: Manifest, known: list[Path]) -> Iterator[Fault]:
     try:
         files.read_table(artifact.ledger)
     except FileNotFoundError:
@@ -111,7 +112,7 @@ def _faults_of_complete(artifact: Artifact, manifest: Manifest) -> Iterator[Faul
     except files.Damaged as error:
         yield Fault(str(error), artifact.name, remove=artifact.ledger)
     recorded = {artifact.store / file.path for file in manifest.files()}
-    for part in parts(artifact):
+    for part in parts(artifact, known):
         if part.parent.name == "quotes":  # written before the artifact, by the plan
             continue
         for path in files.find(part):

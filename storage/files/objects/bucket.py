@@ -200,12 +200,17 @@ def remove(path: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    names = [name for name, _ in _below(path)]
-    for start in range(0, len(names), 1000):
-        with explained(path):
-            obstore.delete(client(path), [key(path / name) for name in names[start : start + 1000]])
-    for name in names:
-        register.forget(path / name)
+    places = [path / name for name, _ in _below(path)]
+    for start in range(0, len(places), 1000):
+        some = places[start : start + 1000]
+        try:
+            with explained(path):
+                obstore.delete(client(path), [key(place) for place in some])
+        except FileNotFoundError:  # another process removed one of them: some servers stop there
+            for place in some:
+                remove(place)
+    for place in places:
+        register.forget(place)
 
 
 def remove_leftovers(folder: Path) -> None:

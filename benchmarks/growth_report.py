@@ -1,0 +1,197 @@
+"""What build/growth.json comes to: counts, exponents, and 10^8 passages, as Markdown."""
+
+import math
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from benchmarks.growth_counts import AROUND, BY_SHARD, CHECK, REQUESTS
+from benchmarks.growth_fit import Lists, Power, Rates, exponent, full, per_passage, power
+from configs.schema import IndexConfig, LoadConfig
+from storage.costs import read_prices
+from storage.indexes.faiss_types import EFFORTS, Recipe
+from storage.indexes.recall import PROBES
+from tasks.datasets.sizes import Size, shard_count
+from tasks.registry import make
+
+STAGES = ("load", "split", "encode", "index")
+TARGET = 100_000_000
+SENTENCES = 7
+"""Sentences of a passage in the index of TARGET passages; the generated ones have 5.1."""
+BY_ROW = ("read", "written", "bytes", "cpu")
+LIMIT = 1.05
+EFFORT = 0.1
+"""Seconds of a query, at most."""
+
+Results = dict[str, Any]
+
+
+def table(head: Sequence[str], rows: Iterator[Sequence[Any]] | Sequence[Sequence[Any]]) -> str:
+    lines = [head, ["---"] * len(head), *([_shown(cell) for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def _shown(value: Any) -> str:
+    if not isinstance(value, float):
+        return f"{value:,}" if isinstance(value, int) else str(value)
+    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    return f"{value:,.{digits}f}"
+
+
+def points(results: Results, stage: str, name: str) -> dict[int, float]:
+    """A figure of a stage by size."""
+    sizes = {int(size): of_size.get(stage, {}) for size, of_size in results.items() if size.isdigit()}
+    return {size: of_stage[name] for size, of_stage in sizes.items() if name in of_stage}
+
+
+def fitted(results: Results, stage: str, name: str) -> float:
+    """The exponent of a figure."""
+    counted = points(results, stage, name)
+    return exponent(full(counted, points(results, "load", "shards")) if name in BY_SHARD else counted)
+
+
+def counts(results: Results) -> str:
+    names = ("kept", "made", "opened", "parsed", *REQUESTS)
+    rows = (
+        (stage, f"{size:,}", *(value[size] for value in values))
+        for stage in (*STAGES, CHECK)
+        for values in [[per_passage(points(results, stage, name)) for name in names]]
+        for size in values[0]
+    )
+    return table(["stage", "passages", *names], rows)
+
+
+def weights(results: Results) -> str:
+    rows = []
+    for stage in (*STAGES, AROUND, CHECK):
+        columns = {name: points(results, stage, name) for name in (*BY_ROW, "records", "peak")}
+        for size in sorted(columns["cpu"]):
+            each = [columns[name][size] / size for name in ("read", "written", "bytes", "records")]
+            peak = round(columns["peak"][size] / 2**20)
+            rows.append((stage, f"{size:,}", *each, 1000 * columns["cpu"][size] / size, peak))
+    heads = ["read B", "written B", "kept B", "records B", "CPU s / 1000", "peak MiB"]
+    return table(["stage", "passages", *heads], rows)
+
+
+def exponents(results: Results) -> str:
+    names = [*BY_SHARD, *BY_ROW, "peak"]
+    rows = []
+    for stage in (*STAGES, CHECK):
+        slopes = [fitted(results, stage, name) for name in names]
+        rows.append((stage, *(f"**{slope:.2f}**" if slope > LIMIT else f"{slope:.2f}" for slope in slopes)))
+    return table(["stage", *names], rows)
+
+
+def shards(passages: int) -> int:
+    """How many a corpus has of every table."""
+    return shard_count(Size(passages, 0, 0), LoadConfig())
+
+
+def extrapolated(results: Results, stage: str, name: str) -> float:
+    """At TARGET. What follows the shards grows as these do. `load` sorts runs, which follow the rows: its calls are
+    taken to grow as the corpus does, which is more than they do while shards grow instead of becoming more."""
+    counted = points(results, stage, name)
+    if name in BY_SHARD and (stage != "load" or name in ("kept", "records")):
+        largest = max(counted)
+        return counted[largest] * shards(TARGET) / shards(largest)
+    fit = power(counted)
+    return Power(fit.exponent if name in BY_ROW else 1.0, fit.of, fit.at).value(TARGET)
+
+
+def totals(results: Results) -> str:
+    """The work of the pipeline at TARGET, by stage; what of `index` depends on its vectors' width is in `indexes`."""
+    price = read_prices(datetime.now(UTC).date()).cpu_core_hour
+    rows: list[Sequence[Any]] = []
+    for stage in STAGES:
+        hours = extrapolated(results, stage, "cpu") / 3600
+        gigabytes = [extrapolated(results, stage, name) / 1e9 for name in ("bytes", "read", "written")]
+        by_row = [hours, hours * price, *gigabytes] if stage != "index" else ["–"] * 5
+        requests = round(sum(extrapolated(results, stage, name) for name in REQUESTS))
+        by_shard = [
+            round(extrapolated(results, stage, "kept")),
+            extrapolated(results, stage, "records") / 1e6,
+            requests,
+        ]
+        rows.append((stage, *by_row, *by_shard))
+    looks = round(sum(extrapolated(results, CHECK, name) for name in REQUESTS))
+    rows.append((CHECK, extrapolated(results, CHECK, "cpu") / 3600, *["–"] * 6, looks))
+    head = ["stage", "core-hours", "USD", "GB kept", "GB read", "GB written", "files kept", "records MB", "requests"]
+    return table(head, rows)
+
+
+def _unit(rows: int, rates: Rates, lists: int | None) -> Lists:
+    """As the stage `index` plans it."""
+    kind = make(IndexConfig(type="ivf_pq", nlist=lists or int(4 * math.sqrt(rows))), "index")
+    points = min(rows, kind.points(Recipe(kind, rates.width, rows, 0)))
+    recipe = Recipe(kind, rates.width, rows, points)
+    size = max(kind.options.shard_mb << 20, 4 * recipe.bytes_per_shard())
+    return Lists(rows, kind.nlist(recipe), points, math.ceil(rows * recipe.bytes_per_vector() / size))
+
+
+class Planned:
+    """The IVF-PQ index of TARGET passages by a layout and a number of lists (None: 4 √rows of each unit)."""
+
+    def __init__(self, results: Results, layout: str, lists: int | None) -> None:
+        self.layout = layout
+        self.rates = {name: Rates(**results["rates"][name]) for name in ("fused", "dual")}
+        self.sentences = _unit(SENTENCES * TARGET, self.rates[layout], lists)
+        self.passages = _unit(TARGET, self.rates["fused"], lists)  # as long as one vector, whatever the layout
+
+    def hours(self) -> dict[str, float]:
+        parts = {"training": 0.0, "assigning": 0.0, "adding": 0.0}
+        for unit, rates in ((self.sentences, self.rates[self.layout]), (self.passages, self.rates["fused"])):
+            most = max(64, unit.lists // 8)
+            looked_at = sum(effort for effort in EFFORTS if effort < most) + most
+            parts["training"] += unit.training(rates) / 3600
+            parts["assigning"] += unit.assigning(rates) / 3600
+            parts["adding"] += unit.adding(rates, PROBES, looked_at) / 3600
+        return parts
+
+    def row(self, price: float) -> list[Any]:
+        hours, rates = self.hours(), self.rates[self.layout]
+        total = sum(hours.values())
+        queries = [1000 * self.sentences.query(rates, lists) for lists in (16, 32, 64)]
+        within = self.sentences.lists_within(rates, EFFORT)
+        share = f"{within} ({within * self.sentences.rows / self.sentences.lists / 1e3:,.0f} k)"
+        return [
+            self.layout,
+            self.sentences.lists,
+            self.sentences.shards,
+            *hours.values(),
+            total,
+            total * price,
+            *queries,
+            share,
+        ]
+
+
+def indexes(results: Results) -> str:
+    """IVF-PQ at real widths: core-hours to build, and milliseconds of a query."""
+    price = read_prices(datetime.now(UTC).date()).cpu_core_hour
+    head = ["layout", "lists", "shards", "train h", "assign h", "add h", "all h", "USD"]
+    head += ["16 lists ms", "32", "64", "lists (codes) in 100 ms"]
+    plans = [
+        Planned(results, layout, lists) for layout in ("dual", "fused") for lists in (None, 65_536, 32_768, 16_384)
+    ]
+    return table(head, [plan.row(price) for plan in plans])
+
+
+def catalog(results: Results) -> str:
+    rows = []
+    for count, of_store in results.get("catalog", {}).items():
+        for what, value in of_store.items():
+            if isinstance(value, list):
+                rows.append((f"{int(count):,}", f"`{what}`" if what.startswith("vitalfew") else what, *value))
+    return table(["shards of a table", "what", "seconds", "CPU seconds"], rows)
+
+
+def report(results: Results) -> str:
+    parts = {
+        "Per thousand passages": counts(results),
+        "Bytes a passage, CPU seconds per thousand, peak memory": weights(results),
+        "Exponents": exponents(results),
+        f"{TARGET:,} passages": totals(results),
+        f"IVF-PQ of {SENTENCES * TARGET:,} sentences and {TARGET:,} passages": indexes(results),
+        "Catalog": catalog(results),
+    }
+    return "\n".join(f"## {title}\n\n{text}" for title, text in parts.items())
