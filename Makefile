@@ -178,7 +178,7 @@ bench-faiss: setup-tests  ## Index types: recall, size and queries per second ag
 bench-scale: setup-tests  ## Memory and time from 10^4 to 10^6 generated passages (half an hour, 30 GB of disk)
 	$(BIN)/python -m benchmarks.scale
 
-bench-growth: setup-tests  ## Files opened, bytes moved and records parsed per thousand passages, from 10^4 to 10^5
+bench-growth: setup-tests  ## What 10^4 to 10^7 generated passages take by stage, and what 10^8 come to (1.5 hours, 13 GB of disk)
 	$(BIN)/python -m benchmarks.growth
 
 bench-vllm: setup-tests setup-vllm  ## Generator `vllm` against a bare LLM.generate: ratio of throughput, overhead per prompt

@@ -146,10 +146,11 @@ def _write_further(connection: duckdb.DuckDBPyConnection, table: str, paths: lis
     schema = files.read_schema(Path(paths[-1]))
     row = (schema.metadata or {}).get(b"row", b"not described").decode()
     try:
-        connection.execute(f"CREATE VIEW {_name(table)} AS {_select(table, paths)}")
+        connection.sql(_select(table, paths))  # a statement that fails would end the transaction
     except duckdb.Error as error:  # its columns changed, say: the other tables can be queried all the same
         logger.warning("the table %s is left out of the catalog: %s", table, error)
         return
+    connection.execute(f"CREATE VIEW {_name(table)} AS {_select(table, paths)}")
     connection.execute(f"COMMENT ON VIEW {_name(table)} IS {quoted(f'a row is {row}')}")
     for name, column in tables.described(schema).items():
         place = f"{_name(table)}.{_name(name)}"

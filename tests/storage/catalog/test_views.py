@@ -5,14 +5,18 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 import polars
+import pyarrow as pa
 import pytest
 
-from storage import schemas
+from storage import files, schemas
+from storage.artifacts import complete_artifacts
 from storage.catalog.database import CATALOG, QueryError, build, query
+from storage.manifests import write_manifest
 from storage.upkeep.removal import leftovers
 from storage.upkeep.verify import verify_records
 from tests.support.indexing import index, sql
@@ -228,3 +232,16 @@ def test_a_catalog_that_a_killed_process_left_blocks_nobody_and_is_removed(store
         (copy / name).rename(copy / name.replace(pid, str(os.getpid())))
     build(copy)
     assert sql(copy, "SELECT count(*) FROM passages") == sql(store, "SELECT count(*) FROM passages")
+
+
+def test_a_further_table_that_cannot_be_read_costs_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = tmp_path / "store"
+    index(store)
+    (artifact, manifest) = next(each for each in complete_artifacts(store) if each[1].stage == "split")
+    path = store / "further" / artifact.fingerprint / "00000.parquet"
+    files.write_table(path, pa.table({}))
+    write_manifest(
+        artifact.directory, replace(manifest, whole=[*manifest.whole, artifact.describe(path, "further", 0)])
+    )
+    assert sql(store, "SELECT count(*) > 0 FROM sentences") == [(True,)]
+    assert "the table further is left out of the catalog" in caplog.text
