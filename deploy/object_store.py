@@ -10,12 +10,11 @@ import hashlib
 import hmac
 import os
 import sys
-import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.support.object_store import HOST, REGION, OneAtATime
+from tests.support.object_store import REGION, OneAtATime, serve
 
 ALGORITHM = "AWS4-HMAC-SHA256"
 _ACCOUNT = "123456789012"  # moto's own, the owner of what no account is named for
@@ -86,21 +85,12 @@ def main(bucket: str) -> None:
     """Serve until standard input ends, as it does when the process that started this one ends, however it ends."""
     access_key, secret_key = os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"]
     os.environ["MOTO_S3_DEFAULT_KEY_BUFFER_SIZE"] = str(2**40)  # bytes of an object before it goes to a disk
-    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from moto.s3.models import s3_backends
-    from werkzeug.serving import make_server
-
-    class Unlogged(MotoRequestHandler):
-        def log(self, *_: Any) -> None:
-            pass
 
     s3_backends[_ACCOUNT]["aws"].create_bucket(bucket, REGION)
     application = Signed(OneAtATime(DomainDispatcherApplication(create_backend_app)), access_key, secret_key)
-    server = make_server(HOST, 0, application, threaded=True, request_handler=Unlogged)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    print(server.port, flush=True)
-    os.dup2(2, 1)  # nobody reads further what moto prints
-    sys.stdin.buffer.read()
+    serve(application)
 
 
 if __name__ == "__main__":

@@ -202,5 +202,6 @@ def test_the_job_is_a_command_for_a_bucket() -> None:
 
 def test_kubernetes_takes_the_pods() -> None:
     validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
+    assert pods()
     for pod in pods():
         validate.validate(pod, validate.latest_version(), strict=True)

@@ -216,14 +216,20 @@ class OneAtATime:
 def main() -> None:
     """Serves until standard input ends, as it does when the process that started this one ends, however it ends."""
     os.environ["MOTO_S3_DEFAULT_KEY_BUFFER_SIZE"] = str(2**40)  # bytes of an object before it goes to a disk
-    from moto.moto_server.werkzeug_app import MotoRequestHandler, create_backend_app
+    from moto.moto_server.werkzeug_app import create_backend_app
+
+    serve(OneAtATime(create_backend_app("s3")))
+
+
+def serve(application: Any) -> None:
+    """Print the port once it listens, and serve until standard input ends."""
+    from moto.moto_server.werkzeug_app import MotoRequestHandler
     from werkzeug.serving import make_server
 
     class Unlogged(MotoRequestHandler):
         def log(self, *_: Any) -> None:
             pass
 
-    application = OneAtATime(create_backend_app("s3"))
     server = make_server(HOST, 0, application, threaded=True, request_handler=Unlogged)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(server.port, flush=True)
