@@ -65,9 +65,11 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 
 test: lint types unit  ## Add what tests to .venv, then lint, types, tests
 
-lint: setup-tests  ## Style
+lint: setup-tests  ## Style, the order of imports, and plain English
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python .ci/words.py
 
 types: setup-tests  ## Static types
 	$(BIN)/mypy

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from storage import schemas
-from storage.artifacts import Artifact, File, Manifest, ShardRecord, fingerprint
-from storage.catalog.database import build, connect, query
-from storage.catalog.macros import MACROS
-from storage.costs import Cost
-from storage.runs import recorded_run
+from vitalfew.storage import schemas
+from vitalfew.storage.artifacts import Artifact, File, Manifest, ShardRecord, fingerprint
+from vitalfew.storage.catalog.database import build, connect, query
+from vitalfew.storage.catalog.macros import MACROS
+from vitalfew.storage.costs import Cost
+from vitalfew.storage.runs import recorded_run
 
 STORE = Path("build/catalog")
 METHODS, QUESTIONS, HITS, BATCH = 10, 10_000, 10, 256

@@ -44,13 +44,13 @@ from benchmarks.compressors_authors import (
     sentences,
 )
 from benchmarks.corpus import REAL
-from tasks.datasets.base import Passage
-from tasks.datasets.specification import parse_dataset
-from tasks.models import smollm2
-from tasks.refiners.base import Hit, Refiner
-from tasks.refiners.llmlingua import LLMLingua
-from tasks.refiners.llmlingua2 import LLMLingua2
-from tasks.refiners.selective_context import SelectiveContext
+from vitalfew.tasks.datasets.base import Passage
+from vitalfew.tasks.datasets.specification import parse_dataset
+from vitalfew.tasks.models import smollm2
+from vitalfew.tasks.refiners.base import Hit, Refiner
+from vitalfew.tasks.refiners.llmlingua import LLMLingua
+from vitalfew.tasks.refiners.llmlingua2 import LLMLingua2
+from vitalfew.tasks.refiners.selective_context import SelectiveContext
 
 ENVIRONMENT = Path(".venv-compressors")
 TEXTS, AT_ONCE, AGREEMENT, SPEED = 50, 25, 0.98, 2

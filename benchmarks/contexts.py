@@ -27,17 +27,17 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.corpus import DATA, describe, specifications
-from configs.loading import build
-from configs.schema import IndexCorpus
-from flows.pipelines.graph import graph
-from flows.pipelines.run import run_serially
-from storage.artifacts import Artifact
-from storage.indexes.vectors import Outline, ShardVectors, pooled
-from storage.runs import find_index
-from tasks.encoders import contexts
-from tasks.models.tower import unit_rows
-from tasks.reports.statistics.paired import paired_bootstrap
-from tasks.retrieve import Searcher
+from vitalfew.configs.loading import build
+from vitalfew.configs.schema import IndexCorpus
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.indexes.vectors import Outline, ShardVectors, pooled
+from vitalfew.storage.runs import find_index
+from vitalfew.tasks.encoders import contexts
+from vitalfew.tasks.models.tower import unit_rows
+from vitalfew.tasks.reports.statistics.paired import paired_bootstrap
+from vitalfew.tasks.retrieve import Searcher
 
 BUILD = Path("build/bench/contexts")
 NQ = DATA / "nq_gold" / "dev.jsonl"

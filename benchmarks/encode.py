@@ -31,11 +31,11 @@ import torch
 
 from benchmarks.corpus import describe, specifications
 from benchmarks.rivals import DEFAULT, PRODUCT, WAYS
-from configs.loading import ConfigError
-from tasks.datasets.base import Passage, Question
-from tasks.datasets.specification import parse_dataset
-from tasks.encoders.minilm import MiniLM
-from tasks.models.files import minilm_directory
+from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.datasets.base import Passage, Question
+from vitalfew.tasks.datasets.specification import parse_dataset
+from vitalfew.tasks.encoders.minilm import MiniLM
+from vitalfew.tasks.models.files import minilm_directory
 
 ROUNDS = 3
 TEXTS = 300

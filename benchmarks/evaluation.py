@@ -21,16 +21,16 @@ os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELIS
 from rich.console import Console
 
 from benchmarks.corpus import describe, specifications
-from configs.loading import build
-from configs.schema import IndexCorpus
-from flows.pipelines.evaluate import Evaluated
-from flows.pipelines.experiments import evaluation
-from flows.pipelines.graph import graph
-from flows.pipelines.run import run_serially
-from storage.runs import index_names
-from tasks.generators.reader import embedded
-from tasks.report import read_report, write_report
-from tasks.reports.shown.markdown import markdown_report
+from vitalfew.configs.loading import build
+from vitalfew.configs.schema import IndexCorpus
+from vitalfew.flows.pipelines.evaluate import Evaluated
+from vitalfew.flows.pipelines.experiments import evaluation
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
+from vitalfew.storage.runs import index_names
+from vitalfew.tasks.generators.reader import embedded
+from vitalfew.tasks.report import read_report, write_report
+from vitalfew.tasks.reports.shown.markdown import markdown_report
 
 BUILD = Path("build/bench-evaluate")
 MODES = ("passage", "late", "exact")

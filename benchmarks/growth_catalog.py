@@ -20,12 +20,12 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from storage import files, schemas
-from storage.artifacts import Artifact, File, Manifest, ShardRecord, fingerprint
-from storage.catalog.database import build
-from storage.costs import Cost
-from storage.manifests import read_manifest
-from storage.runs import recorded_run
+from vitalfew.storage import files, schemas
+from vitalfew.storage.artifacts import Artifact, File, Manifest, ShardRecord, fingerprint
+from vitalfew.storage.catalog.database import build
+from vitalfew.storage.costs import Cost
+from vitalfew.storage.manifests import read_manifest
+from vitalfew.storage.runs import recorded_run
 
 STORE = Path(os.environ.get("VITALFEW_GROWTH_STORE", "build/growth")).with_name("growth-catalog")
 WIDTH = 32
@@ -96,7 +96,7 @@ def _cpu() -> float:
 
 
 def vitalfew(*arguments: str) -> None:
-    command = [sys.executable, "-m", "flows.cli", *arguments, "--store", str(STORE)]
+    command = [sys.executable, "-m", "vitalfew.flows.cli", *arguments, "--store", str(STORE)]
     subprocess.run(command, check=True, capture_output=True)
 
 

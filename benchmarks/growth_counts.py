@@ -3,13 +3,13 @@
 Everything is counted from outside, in a process that runs the stages one after the other:
 
 - *opened*: files of the store opened by Python (the audit hook `open`, which also sees every file and folder flushed),
-  and paths that libraries got from the seam (`storage.files.local`);
+  and paths that libraries got from the seam (`vitalfew.storage.files.local`);
 - *made*: files that got their name in the store (the audit hook `os.rename`), whatever became of them since;
 - *kept*: files and bytes in the store when the stage has ended; *records*: bytes of its manifests and done-markers;
 - *read*, *written*: bytes of system calls (`rchar` and `wchar` of /proc/self/io): what is mapped is not among them;
 - *parsed*: records (JSON) of the store;
-- *put*, *get*, *head*, *list*, *delete*: calls of `storage.files` from outside, by what each is on an object store. A
-  call is one at least: a large object is put in parts, and a table's columns are got one by one.
+- *put*, *get*, *head*, *list*, *delete*: calls of `vitalfew.storage.files` from outside, by what each is on an object
+  store. A call is one at least: a large object is put in parts, and a table's columns are got one by one.
 - *peak*: largest resident memory, bytes; *cpu*: seconds of all threads.
 """
 
@@ -24,15 +24,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from configs.loading import build
-from configs.schema import IndexCorpus
-from flows.pipelines.graph import graph
-from flows.pipelines.run import run_serially
-from storage import files
-from storage.artifacts import Manifest
-from storage.files import records
-from storage.processes import Family
-from tasks.stage import Stage
+from vitalfew.configs.loading import build
+from vitalfew.configs.schema import IndexCorpus
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
+from vitalfew.storage import files
+from vitalfew.storage.artifacts import Manifest
+from vitalfew.storage.files import records
+from vitalfew.storage.processes import Family
+from vitalfew.tasks.stage import Stage
 
 ENCODER = "benchmarks.growth_encoder:Small"
 CHECK = "check"
@@ -75,7 +75,7 @@ def watch(store: Path) -> None:
     sys.addaudithook(audited)
     for name, module in [*sys.modules.items()]:
         local = vars(module).get("local")
-        if name.startswith("storage.files.") and inspect.isfunction(local) and local.__module__ != name:
+        if name.startswith("vitalfew.storage.files.") and inspect.isfunction(local) and local.__module__ != name:
             vars(module)["local"] = _counted("opened", local)  # where another module of the seam asks for it
     for module in (files, records):
         vars(module)["read_json"] = _counted("parsed", vars(module)["read_json"])

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.projection import Projection
-from configs.schema import EncodeConfig
-from tasks.encoders.base import Encoded, Tick
+from vitalfew.configs.schema import EncodeConfig
+from vitalfew.tasks.encoders.base import Encoded, Tick
 
 DIMENSION = 32
 BATCH = 4096

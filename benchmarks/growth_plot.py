@@ -5,7 +5,17 @@ from typing import Any
 
 from benchmarks.growth_counts import CHECK, REQUESTS
 from benchmarks.growth_report import STAGES, TARGET, Results, extrapolated, points
-from tasks.reports.plots.drawing import COLOURS, INK, LINES, MARKERS, axes_grid, ground, legend, standing_alone, svg
+from vitalfew.tasks.reports.plots.drawing import (
+    COLOURS,
+    INK,
+    LINES,
+    MARKERS,
+    axes_grid,
+    ground,
+    legend,
+    standing_alone,
+    svg,
+)
 
 SHOWN = (*STAGES, CHECK)
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

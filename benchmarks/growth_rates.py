@@ -20,9 +20,9 @@ import psutil
 
 from benchmarks.growth_fit import Rates
 from benchmarks.index_types import Clusters
-from storage import files
-from storage.indexes import faiss_shards
-from storage.indexes.recall import PROBES
+from vitalfew.storage import files
+from vitalfew.storage.indexes import faiss_shards
+from vitalfew.storage.indexes.recall import PROBES
 
 WIDTHS = {"fused": 384, "dual": 768}
 VECTORS, CENTRES, LISTS, QUERIES, K = 65_536, 32_768, 64, 64, 10

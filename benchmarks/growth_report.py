@@ -7,12 +7,12 @@ from typing import Any
 
 from benchmarks.growth_counts import AROUND, BY_SHARD, CHECK, REQUESTS
 from benchmarks.growth_fit import Lists, Power, Rates, exponent, full, per_passage, power
-from configs.schema import IndexConfig, LoadConfig
-from storage.costs import read_prices
-from storage.indexes.faiss_types import EFFORTS, Recipe
-from storage.indexes.recall import PROBES
-from tasks.datasets.sizes import Size, shard_count
-from tasks.registry import make
+from vitalfew.configs.schema import IndexConfig, LoadConfig
+from vitalfew.storage.costs import read_prices
+from vitalfew.storage.indexes.faiss_types import EFFORTS, Recipe
+from vitalfew.storage.indexes.recall import PROBES
+from vitalfew.tasks.datasets.sizes import Size, shard_count
+from vitalfew.tasks.registry import make
 
 STAGES = ("load", "split", "encode", "index")
 TARGET = 100_000_000

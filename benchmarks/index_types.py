@@ -28,13 +28,13 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import faiss
 import numpy as np
 
-from configs.schema import IndexConfig
-from storage.indexes import faiss_shards
-from storage.indexes.faiss_shards import Shard
-from storage.indexes.faiss_types import Recipe, efforts
-from storage.indexes.recall import Recall, chosen
-from storage.indexes.topk import TopK, merged
-from tasks.registry import make
+from vitalfew.configs.schema import IndexConfig
+from vitalfew.storage.indexes import faiss_shards
+from vitalfew.storage.indexes.faiss_shards import Shard
+from vitalfew.storage.indexes.faiss_types import Recipe, efforts
+from vitalfew.storage.indexes.recall import Recall, chosen
+from vitalfew.storage.indexes.topk import TopK, merged
+from vitalfew.tasks.registry import make
 
 DIMENSION = 384
 TOPICS, CENTRES = 512, 16_384

@@ -19,10 +19,10 @@ os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELIS
 import torch
 
 from benchmarks.corpus import describe, specifications
-from tasks.datasets.base import Passage, Question
-from tasks.datasets.specification import parse_dataset
-from tasks.models.engines.transformers import Transformers
-from tasks.models.prefill import shared_tokens
+from vitalfew.tasks.datasets.base import Passage, Question
+from vitalfew.tasks.datasets.specification import parse_dataset
+from vitalfew.tasks.models.engines.transformers import Transformers
+from vitalfew.tasks.models.prefill import shared_tokens
 
 PROMPTS, ROUNDS, GOAL = 64, 3, 3
 

@@ -29,17 +29,17 @@ from typing import Any
 import pyarrow as pa
 import torch
 
-from configs.training import TrainConfig
-from flows.pipelines.recipes import find
-from storage import files, schemas
-from tasks.models.batches import batches
-from tasks.models.copier import ON_CPU, Copier
-from tasks.models.windows import padded
-from tasks.refiners.base import Hit
-from tasks.refiners.oreo import Oreo
-from tasks.registry import make
-from tasks.trainers.base import Tables
-from tasks.trainers.evidence import Example, examples
+from vitalfew.configs.training import TrainConfig
+from vitalfew.flows.pipelines.recipes import find
+from vitalfew.storage import files, schemas
+from vitalfew.tasks.models.batches import batches
+from vitalfew.tasks.models.copier import ON_CPU, Copier
+from vitalfew.tasks.models.windows import padded
+from vitalfew.tasks.refiners.base import Hit
+from vitalfew.tasks.refiners.oreo import Oreo
+from vitalfew.tasks.registry import make
+from vitalfew.tasks.trainers.base import Tables
+from vitalfew.tasks.trainers.evidence import Example, examples
 
 CHUNKS, WORDS = 5, (30, 220)
 GOALS = {

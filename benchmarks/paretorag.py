@@ -20,12 +20,12 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from benchmarks.corpus import describe, specifications
-from configs.loading import build
-from configs.schema import IndexCorpus, RetrieveConfig
-from flows.pipelines.graph import graph
-from flows.pipelines.run import run_serially
-from storage.artifacts import Manifest
-from tasks.retrieve import Searcher
+from vitalfew.configs.loading import build
+from vitalfew.configs.schema import IndexCorpus, RetrieveConfig
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
+from vitalfew.storage.artifacts import Manifest
+from vitalfew.tasks.retrieve import Searcher
 
 ALPHAS = [round(0.1 * step, 1) for step in range(11)]
 KS = (1, 5, 10, 30)

@@ -20,20 +20,20 @@ os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELIS
 import numpy as np
 import pyarrow.parquet as pq
 
-from configs.evaluation import SelectConfig
-from configs.loading import build
-from configs.schema import IndexCorpus
-from flows.pipelines.experiments import evaluation
-from flows.pipelines.graph import graph
-from flows.pipelines.run import run_serially
-from tasks.generators.base import Prompt
-from tasks.generators.prompts import render, source
-from tasks.generators.reader import Reader
-from tasks.refiners.base import Hit, Vectors
-from tasks.refiners.mmr import Mmr
-from tasks.registry import METHODS, make
-from tasks.selectors.base import Critiqued
-from tasks.stage import Stage
+from vitalfew.configs.evaluation import SelectConfig
+from vitalfew.configs.loading import build
+from vitalfew.configs.schema import IndexCorpus
+from vitalfew.flows.pipelines.experiments import evaluation
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
+from vitalfew.tasks.generators.base import Prompt
+from vitalfew.tasks.generators.prompts import render, source
+from vitalfew.tasks.generators.reader import Reader
+from vitalfew.tasks.refiners.base import Hit, Vectors
+from vitalfew.tasks.refiners.mmr import Mmr
+from vitalfew.tasks.registry import METHODS, make
+from vitalfew.tasks.selectors.base import Critiqued
+from vitalfew.tasks.stage import Stage
 
 MMR_QUESTIONS, CONTEXTS, DIMENSION, WORDS = 1000, 10, 384, 100
 QUESTIONS, CANDIDATES = 10_000, 10

@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from configs.schema import EncodeConfig
-from tasks.encoders.base import Encoded, LateEncoded, Spans, Tick
+from vitalfew.configs.schema import EncodeConfig
+from vitalfew.tasks.encoders.base import Encoded, LateEncoded, Spans, Tick
 
 DIMENSION = 384
 BATCH = 4096

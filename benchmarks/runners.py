@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from storage.catalog.database import query
+from vitalfew.storage.catalog.database import query
 
 STORE = Path("build/runners")
 CORPUS = "synthetic:passages=3000,questions=100,seed=1"
@@ -21,7 +21,18 @@ RUNNERS = {"serial": ["--runner", "serial"], "ray, 1 worker": ["--workers", "1"]
 def measure(options: list[str]) -> tuple[float, float]:
     """Seconds of the whole, and of the stage encode alone."""
     shutil.rmtree(STORE, ignore_errors=True)
-    command = [sys.executable, "-m", "flows.cli", "index", CORPUS, "--name", "bench", "--store", str(STORE), *options]
+    command = [
+        sys.executable,
+        "-m",
+        "vitalfew.flows.cli",
+        "index",
+        CORPUS,
+        "--name",
+        "bench",
+        "--store",
+        str(STORE),
+        *options,
+    ]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     span = "date_diff('ms', min(started), max(started + to_milliseconds((wall_seconds * 1e3)::BIGINT))) / 1e3"
     ((whole,),) = query(STORE, f"SELECT {span} FROM costs").fetchall()

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import psutil
 
-from storage.catalog.database import query
-from storage.runs import read_runs
+from vitalfew.storage.catalog.database import query
+from vitalfew.storage.runs import read_runs
 
 STORE = Path("build/scale")
 SIZES = (10_000, 100_000, 1_000_000)
@@ -26,7 +26,7 @@ def kind(process: psutil.Process) -> str:
     """What a process of a run is for."""
     line = " ".join(process.cmdline())
     for mark, name in (
-        ("flows.cli.main", "driver"),
+        ("vitalfew.flows.cli.main", "driver"),
         ("prefect", "prefect server"),
         ("ray::Worker", "worker"),
         ("ray::Counter", "counter"),
@@ -71,7 +71,14 @@ def main() -> None:
     notes = []
     for size in sizes:
         shutil.rmtree(STORE, ignore_errors=True)
-        command = [sys.executable, "-m", "flows.cli", "index", f"synthetic:passages={size},questions=1000", *SETTINGS]
+        command = [
+            sys.executable,
+            "-m",
+            "vitalfew.flows.cli",
+            "index",
+            f"synthetic:passages={size},questions=1000",
+            *SETTINGS,
+        ]
         seconds, peaks = watch([*command, "--name", "scale", "--store", str(STORE)])
         rows = query(
             STORE,

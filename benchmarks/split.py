@@ -9,9 +9,9 @@ import time
 from itertools import accumulate
 
 from benchmarks.corpus import REAL, describe, specifications
-from tasks.datasets.base import Passage
-from tasks.datasets.specification import parse_dataset
-from tasks.splitters.punkt import Punkt
+from vitalfew.tasks.datasets.base import Passage
+from vitalfew.tasks.datasets.specification import parse_dataset
+from vitalfew.tasks.splitters.punkt import Punkt
 
 
 def passages() -> list[str]:

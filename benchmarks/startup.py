@@ -36,7 +36,7 @@ COMMANDS: tuple[tuple[float | None, tuple[str, ...]], ...] = (
 def seconds(arguments: tuple[str, ...]) -> tuple[float, float]:
     """Of one call, by the clock and of CPU time. Raises CalledProcessError."""
     began, used = time.perf_counter(), _cpu()
-    subprocess.run([sys.executable, "-m", "flows.cli", *arguments], check=True, capture_output=True)
+    subprocess.run([sys.executable, "-m", "vitalfew.flows.cli", *arguments], check=True, capture_output=True)
     return time.perf_counter() - began, _cpu() - used
 
 

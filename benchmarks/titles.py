@@ -23,16 +23,16 @@ import numpy as np
 
 from benchmarks.contexts import NQ, _asked
 from benchmarks.corpus import REAL
-from configs.loading import build
-from configs.schema import IndexCorpus
-from flows.pipelines.evaluate import Evaluated
-from flows.pipelines.experiments import evaluation
-from flows.pipelines.graph import graph
-from flows.pipelines.run import run_serially
-from tasks.generators.reader import embedded
-from tasks.reports.question_scores import read_question_scores
-from tasks.reports.runs import read_manifest
-from tasks.reports.statistics.paired import paired_bootstrap
+from vitalfew.configs.loading import build
+from vitalfew.configs.schema import IndexCorpus
+from vitalfew.flows.pipelines.evaluate import Evaluated
+from vitalfew.flows.pipelines.experiments import evaluation
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
+from vitalfew.tasks.generators.reader import embedded
+from vitalfew.tasks.reports.question_scores import read_question_scores
+from vitalfew.tasks.reports.runs import read_manifest
+from vitalfew.tasks.reports.statistics.paired import paired_bootstrap
 
 BUILD = Path("build/bench/titles")
 SEED, K = 100, 10

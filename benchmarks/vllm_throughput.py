@@ -20,10 +20,10 @@ from tokenizers import ByteLevelBPETokenizer
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from benchmarks.corpus import describe, specifications
-from tasks.datasets.base import Passage, Question
-from tasks.datasets.specification import parse_dataset
-from tasks.models.engines.base import Completion
-from tasks.models.engines.vllm import Vllm
+from vitalfew.tasks.datasets.base import Passage, Question
+from vitalfew.tasks.datasets.specification import parse_dataset
+from vitalfew.tasks.models.engines.base import Completion
+from vitalfew.tasks.models.engines.vllm import Vllm
 
 PROMPTS = 64
 CONTEXTS = 10

@@ -19,19 +19,19 @@ os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELIS
 import numpy as np
 
 from benchmarks.corpus import DATA, REAL
-from configs.evaluation import Evaluate
-from configs.loading import build
-from configs.schema import IndexCorpus
-from flows.pipelines.experiments import evaluation, find
-from flows.pipelines.graph import graph
-from flows.pipelines.run import run_serially
-from tasks.generators.reader import embedded
-from tasks.metrics.conditions import COLUMNS
-from tasks.reports.conditions import among
-from tasks.reports.contents import Among, MethodResult
-from tasks.reports.methods import Results, method_results
-from tasks.reports.question_scores import QuestionScores
-from tasks.reports.shown.columns import figure, signed
+from vitalfew.configs.evaluation import Evaluate
+from vitalfew.configs.loading import build
+from vitalfew.configs.schema import IndexCorpus
+from vitalfew.flows.pipelines.experiments import evaluation, find
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
+from vitalfew.tasks.generators.reader import embedded
+from vitalfew.tasks.metrics.conditions import COLUMNS
+from vitalfew.tasks.reports.conditions import among
+from vitalfew.tasks.reports.contents import Among, MethodResult
+from vitalfew.tasks.reports.methods import Results, method_results
+from vitalfew.tasks.reports.question_scores import QuestionScores
+from vitalfew.tasks.reports.shown.columns import figure, signed
 
 NAME, OURS, BASELINE = "paretorag/when", "ParetoRAG", "naive RAG, equal tokens"
 FACTS = "sp_recall"

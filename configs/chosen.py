@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from configs.section import Config
+from vitalfew.configs.section import Config
 
 
 class Tried(Config):

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from configs.schema import IndexCorpus
+from vitalfew.configs.schema import IndexCorpus
 
 
 class Corpus(IndexCorpus):

@@ -4,10 +4,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
-from configs.chosen import Chosen
-from configs.probing import AppraiseConfig, PerturbConfig
-from configs.schema import Execution, RetrieveConfig
-from configs.section import NOT_IN_FINGERPRINT, Config, Section
+from vitalfew.configs.chosen import Chosen
+from vitalfew.configs.probing import AppraiseConfig, PerturbConfig
+from vitalfew.configs.schema import Execution, RetrieveConfig
+from vitalfew.configs.section import NOT_IN_FINGERPRINT, Config, Section
 
 Half = Literal["development", "test"]
 """Of the questions: those to choose settings with, and those to report figures on."""

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from configs.section import NOT_IN_FINGERPRINT, Device, ModelName, Precision
+from vitalfew.configs.section import NOT_IN_FINGERPRINT, Device, ModelName, Precision
 
 
 class Computing(BaseModel):

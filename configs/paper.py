@@ -8,9 +8,9 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from configs.loading import build, read_yaml
-from configs.printed import PERCENT, Formula, Number, Table, value
-from configs.section import Config
+from vitalfew.configs.loading import build, read_yaml
+from vitalfew.configs.printed import PERCENT, Formula, Number, Table, value
+from vitalfew.configs.section import Config
 
 FOLDER = Path(__file__).parent / "papers"
 

@@ -13,7 +13,7 @@ _PART = re.compile(r"[^\s?#*@\\]+")
 class BucketPath(PosixPath):
     """A place in an object store: `/`, `.name`, `.parent` and `.relative_to` work as a path's, its text is the URL.
 
-    Whatever would take it for a file of this machine gets a TypeError: places are asked by `storage.files` alone.
+    Using it as a file of this machine raises TypeError: only `vitalfew.storage.files` reads and writes a place.
     """
 
     def __str__(self) -> str:
@@ -22,7 +22,9 @@ class BucketPath(PosixPath):
 
     def __fspath__(self) -> str:
         if self.parts and self.parts[0].endswith(":"):
-            raise TypeError(f"{self} is no file of this machine: storage.files reads and writes it")
+            raise TypeError(
+                f"{self} is in a bucket, not a file of this machine: read and write it through vitalfew.storage.files"
+            )
         return super().__fspath__()
 
     def absolute(self) -> "BucketPath":

@@ -7,7 +7,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from configs.section import Config
+from vitalfew.configs.section import Config
 
 PERCENT = "%"
 

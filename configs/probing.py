@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from configs.section import Config, Section
+from vitalfew.configs.section import Config, Section
 
 
 class PerturbConfig(Config):

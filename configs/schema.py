@@ -5,8 +5,8 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
 
-from configs.paths import store_setting
-from configs.section import NOT_IN_FINGERPRINT, Config, Section
+from vitalfew.configs.paths import store_setting
+from vitalfew.configs.section import NOT_IN_FINGERPRINT, Config, Section
 
 Unit = Literal["sentence", "passage"]
 ContextMode = Literal["exact", "passage", "pooled", "late"]

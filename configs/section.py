@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
-from configs.paths import absolute, absolute_if_directory
+from vitalfew.configs.paths import absolute, absolute_if_directory
 
 NOT_IN_FINGERPRINT = "not in the fingerprint"
 """Marks a setting that changes no result, or whose effect is in the method's identity:

@@ -5,9 +5,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, SerializeAsAny
 
-from configs.evaluation import Questions
-from configs.schema import Execution, LoadConfig, RetrieveConfig
-from configs.section import NOT_IN_FINGERPRINT, Device, Precision, Section
+from vitalfew.configs.evaluation import Questions
+from vitalfew.configs.schema import Execution, LoadConfig, RetrieveConfig
+from vitalfew.configs.section import NOT_IN_FINGERPRINT, Device, Precision, Section
 
 
 class TrainConfig(Section):

@@ -28,11 +28,11 @@ from tempfile import mkdtemp
 from urllib.request import urlopen
 
 from deploy.parts import PartEnded, Parts, interruptible
-from flows.server.access import Server, new_secret, protected
-from flows.server.api import HOST
-from flows.server.guard import START
-from storage import files
 from tests.support.object_store import REGION
+from vitalfew.flows.server.access import Server, new_secret, protected
+from vitalfew.flows.server.api import HOST
+from vitalfew.flows.server.guard import START
+from vitalfew.storage import files
 
 ROOT = Path(__file__).parents[1]
 POOL = "vitalfew"
@@ -89,7 +89,7 @@ def _start_prefect(parts: Parts) -> Server:
         bound.bind((HOST, 0))
         server = Server(f"http://{HOST}:{bound.getsockname()[1]}", new_secret())
         own = {"PREFECT_HOME": str(parts.folder / "server"), "PREFECT_API_URL": f"{server.address}/api"}
-        command = _module("flows.server.api", "--descriptor", str(bound.fileno()))
+        command = _module("vitalfew.flows.server.api", "--descriptor", str(bound.fileno()))
         parts.start("prefect", command, _clean() | _prefect() | protected(server) | own, [bound.fileno()])
     return server
 

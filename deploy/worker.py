@@ -6,7 +6,7 @@ python -m deploy.worker --pool NAME [further options of `prefect worker start`]
 import runpy
 import sys
 
-from flows.server.api import end_with_parent
+from vitalfew.flows.server.api import end_with_parent
 
 if __name__ == "__main__":
     end_with_parent()

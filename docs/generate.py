@@ -19,20 +19,20 @@ from pydantic import BaseModel
 from rich.text import Text
 from typer.main import get_command
 
-from configs.chosen import Chosen
-from configs.corpus import Corpus
-from configs.evaluation import Choose, Evaluate, Experiment, Method
-from configs.schema import Execution, IndexCorpus
-from configs.section import Section
-from configs.training import TrainConfig, TrainOreo
 from docs.markdown import anchor, block, code, paragraphs, prose, table
 from docs.papers import ABOUT, papers_page
-from flows.cli.descriptions import Description, Setting, described, section_of, sections_of, settings, summary
-from flows.cli.main import app
-from storage.catalog.database import without_rows
-from storage.catalog.macros import MACROS
-from storage.catalog.tables import documented, rows
-from tasks.registry import METHODS
+from vitalfew.configs.chosen import Chosen
+from vitalfew.configs.corpus import Corpus
+from vitalfew.configs.evaluation import Choose, Evaluate, Experiment, Method
+from vitalfew.configs.schema import Execution, IndexCorpus
+from vitalfew.configs.section import Section
+from vitalfew.configs.training import TrainConfig, TrainOreo
+from vitalfew.flows.cli.descriptions import Description, Setting, described, section_of, sections_of, settings, summary
+from vitalfew.flows.cli.main import app
+from vitalfew.storage.catalog.database import without_rows
+from vitalfew.storage.catalog.macros import MACROS
+from vitalfew.storage.catalog.tables import documented, rows
+from vitalfew.tasks.registry import METHODS
 
 DOCS = Path(__file__).parent
 COMPILED = (Method, Choose, Chosen)

@@ -13,16 +13,16 @@ from typing import Annotated
 import typer
 from pydantic import TypeAdapter
 
-from configs.paper import papers
-from configs.section import Config
-from storage.runs import Run, read_runs
-from tasks.report import read_report
-from tasks.reports.contents import BestAlpha, Report
-from tasks.reports.papers import beside
-from tasks.reports.runs import find_run
-from tasks.reports.shown.choices import choices
-from tasks.reports.shown.columns import quality_metric
-from tasks.reports.shown.notes import asked
+from vitalfew.configs.paper import papers
+from vitalfew.configs.section import Config
+from vitalfew.storage.runs import Run, read_runs
+from vitalfew.tasks.report import read_report
+from vitalfew.tasks.reports.contents import BestAlpha, Report
+from vitalfew.tasks.reports.papers import beside
+from vitalfew.tasks.reports.runs import find_run
+from vitalfew.tasks.reports.shown.choices import choices
+from vitalfew.tasks.reports.shown.columns import quality_metric
+from vitalfew.tasks.reports.shown.notes import asked
 
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "docs" / "results" / "papers.json"

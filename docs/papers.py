@@ -4,9 +4,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from configs.paper import Item, Paper, papers
 from docs.markdown import anchor, cell, table
 from docs.measured import Measured, measured
+from vitalfew.configs.paper import Item, Paper, papers
 
 ABOUT = (
     "Every table and figure of the four papers: the experiment that repeats it (`vitalfew evaluate NAME --index "

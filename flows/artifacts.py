@@ -8,14 +8,14 @@ from typing import Any
 
 from prefect.artifacts import create_image_artifact, create_markdown_artifact, create_table_artifact
 
-from flows.pipelines.run import Outcome
-from storage import files
-from storage.artifacts import Manifest
-from storage.quotes import find
-from tasks.report import Written
-from tasks.reports.costs import ledger_of
-from tasks.reports.plots.drawing import data_uri
-from tasks.reports.shown.markdown import markdown_report
+from vitalfew.flows.pipelines.run import Outcome
+from vitalfew.storage import files
+from vitalfew.storage.artifacts import Manifest
+from vitalfew.storage.quotes import find
+from vitalfew.tasks.report import Written
+from vitalfew.tasks.reports.costs import ledger_of
+from vitalfew.tasks.reports.plots.drawing import data_uri
+from vitalfew.tasks.reports.shown.markdown import markdown_report
 
 logger = logging.getLogger("vitalfew")
 

@@ -14,9 +14,9 @@ from typing import Any, Literal
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from flows.pipelines import corpora, experiments, recipes
-from storage.runs import index_names
-from tasks.registry import METHODS, UnknownName
+from vitalfew.flows.pipelines import corpora, experiments, recipes
+from vitalfew.storage.runs import index_names
+from vitalfew.tasks.registry import METHODS, UnknownName
 
 Kind = Literal["index", "experiment", "corpus"]
 Names = Mapping[str, Sequence[str]]

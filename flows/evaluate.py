@@ -8,15 +8,15 @@ from typing import cast
 from prefect import flow
 from prefect.blocks.system import Secret
 
-from configs.evaluation import Evaluate
-from configs.section import Section
-from flows.artifacts import show_costs, show_report
-from flows.execute import on_ray
-from flows.forms import EvaluateForm
-from flows.pipelines.evaluate import Evaluated
-from flows.pipelines.graph import graph
-from flows.pipelines.secrets import secrets
-from flows.ray_pool import ray_cluster
+from vitalfew.configs.evaluation import Evaluate
+from vitalfew.configs.section import Section
+from vitalfew.flows.artifacts import show_costs, show_report
+from vitalfew.flows.execute import on_ray
+from vitalfew.flows.forms import EvaluateForm
+from vitalfew.flows.pipelines.evaluate import Evaluated
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.secrets import secrets
+from vitalfew.flows.ray_pool import ray_cluster
 
 
 @flow(name="evaluate", validate_parameters=True, persist_result=False)

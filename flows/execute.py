@@ -18,11 +18,11 @@ from prefect.artifacts import create_progress_artifact, create_table_artifact, u
 from prefect.cache_policies import NO_CACHE
 from prefect.exceptions import TerminationSignal
 
-from flows.pipelines.progress import StageProgress
-from flows.pipelines.run import Execute
-from flows.ray_pool import Workers, is_lost
-from storage.artifacts import Manifest
-from tasks.stage import Stage
+from vitalfew.flows.pipelines.progress import StageProgress
+from vitalfew.flows.pipelines.run import Execute
+from vitalfew.flows.ray_pool import Workers, is_lost
+from vitalfew.storage.artifacts import Manifest
+from vitalfew.tasks.stage import Stage
 
 logger = logging.getLogger("vitalfew")
 if logger.level == logging.NOTSET:  # a Prefect process: its runs show the messages of this logger

@@ -10,15 +10,15 @@ from typing import Annotated, Any, Self
 from pydantic import Field, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
 
-from configs.evaluation import Evaluate
-from configs.loading import build, merged, parse_assignments
-from configs.schema import ContextMode, IndexCorpus, IndexType, Layout, Place
-from configs.section import Config
-from configs.training import TrainModel, TrainOreo
-from flows.choices import NameOf, OneOf
-from flows.pipelines import recipes
-from flows.pipelines.experiments import evaluation, find
-from tasks.registry import METHODS, resolve
+from vitalfew.configs.evaluation import Evaluate
+from vitalfew.configs.loading import build, merged, parse_assignments
+from vitalfew.configs.schema import ContextMode, IndexCorpus, IndexType, Layout, Place
+from vitalfew.configs.section import Config
+from vitalfew.configs.training import TrainModel, TrainOreo
+from vitalfew.flows.choices import NameOf, OneOf
+from vitalfew.flows.pipelines import recipes
+from vitalfew.flows.pipelines.experiments import evaluation, find
+from vitalfew.tasks.registry import METHODS, resolve
 
 
 class Form(Place):

@@ -4,14 +4,14 @@ from contextlib import nullcontext
 
 from prefect import flow
 
-from configs.schema import IndexCorpus
-from flows.artifacts import show_costs
-from flows.execute import on_ray
-from flows.forms import IndexForm
-from flows.pipelines.graph import graph
-from flows.pipelines.quote.quote import quote as quoted
-from flows.pipelines.run import Outcome
-from flows.ray_pool import ray_cluster
+from vitalfew.configs.schema import IndexCorpus
+from vitalfew.flows.artifacts import show_costs
+from vitalfew.flows.execute import on_ray
+from vitalfew.flows.forms import IndexForm
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.quote.quote import quote as quoted
+from vitalfew.flows.pipelines.run import Outcome
+from vitalfew.flows.ray_pool import ray_cluster
 
 
 @flow(name="index-corpus", validate_parameters=True, persist_result=False)

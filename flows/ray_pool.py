@@ -19,12 +19,12 @@ from secrets import token_hex
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
-from configs.loading import ConfigError
-from configs.schema import Execution
-from flows.pipelines import nodes
-from storage.artifacts import PREPARATION, Artifact, Manifest
-from storage.costs import working_alone, working_on
-from tasks.stage import Progress, Stage
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.schema import Execution
+from vitalfew.flows.pipelines import nodes
+from vitalfew.storage.artifacts import PREPARATION, Artifact, Manifest
+from vitalfew.storage.costs import working_alone, working_on
+from vitalfew.tasks.stage import Progress, Stage
 
 
 def _named_cluster() -> str | None:
@@ -44,7 +44,7 @@ from ray import cloudpickle  # noqa: E402
 from ray.exceptions import RayError, RayTaskError  # noqa: E402
 
 if TYPE_CHECKING:
-    from flows.pipelines.progress import StageProgress
+    from vitalfew.flows.pipelines.progress import StageProgress
 
 logger = logging.getLogger("vitalfew")
 

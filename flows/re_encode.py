@@ -6,13 +6,13 @@ from typing import Any
 from prefect import flow
 from prefect.states import Completed
 
-from configs.loading import build
-from configs.schema import IndexCorpus, Place
-from flows.forms import ReEncode
-from flows.index_corpus import index_and_show
-from flows.pipelines.corpora import find_corpus
-from flows.webhook import tell
-from storage import files
+from vitalfew.configs.loading import build
+from vitalfew.configs.schema import IndexCorpus, Place
+from vitalfew.flows.forms import ReEncode
+from vitalfew.flows.index_corpus import index_and_show
+from vitalfew.flows.pipelines.corpora import find_corpus
+from vitalfew.flows.webhook import tell
+from vitalfew.storage import files
 
 RETRY_SECONDS = float(os.environ.get("VITALFEW_RETRY_SECONDS", "60"))
 

@@ -1,6 +1,6 @@
 """The process of the runner that serves the deployments to Prefect's server (`vitalfew ui`).
 
-    python -m flows.serve STORE READY [CORPORA]
+    python -m vitalfew.flows.serve STORE READY [CORPORA]
 
 It ends with the process that started it. All settings are environment variables of Prefect's
 (`flows/server/service.py`).
@@ -24,23 +24,23 @@ from prefect.schedules import Cron
 from prefect.states import Cancelled, Crashed
 from prefect.types.entrypoint import EntrypointType
 
-from configs.paths import store_place
-from flows.forms import ReEncode
-from flows.pipelines.corpora import corpora, find_corpus
-from flows.server.access import PATIENCE
-from flows.server.api import end_with_parent
+from vitalfew.configs.paths import store_place
+from vitalfew.flows.forms import ReEncode
+from vitalfew.flows.pipelines.corpora import corpora, find_corpus
+from vitalfew.flows.server.access import PATIENCE
+from vitalfew.flows.server.api import end_with_parent
 
 logger = logging.getLogger("vitalfew")
 
 AT_ONCE = 2
 """Runs that work at the same time; others wait. Each takes the whole machine unless its `workers` say otherwise."""
 FLOWS = (
-    "flows.evaluate:evaluate_experiment",
-    "flows.index_corpus:index_datasets",
-    "flows.re_encode:re_encode",
-    "flows.evaluate:evaluate",
-    "flows.index_corpus:index_corpus",
-    "flows.train:train",
+    "vitalfew.flows.evaluate:evaluate_experiment",
+    "vitalfew.flows.index_corpus:index_datasets",
+    "vitalfew.flows.re_encode:re_encode",
+    "vitalfew.flows.evaluate:evaluate",
+    "vitalfew.flows.index_corpus:index_corpus",
+    "vitalfew.flows.train:train",
 )
 """What the UI can start, in its order: flows whose one parameter, `parameters`, is a `Place`."""
 TAG = "vitalfew"

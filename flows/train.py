@@ -4,12 +4,12 @@ from contextlib import nullcontext
 
 from prefect import flow
 
-from flows.artifacts import show_costs, show_figures
-from flows.execute import on_ray
-from flows.forms import TrainForm
-from flows.pipelines.graph import graph
-from flows.pipelines.train import Trained
-from flows.ray_pool import ray_cluster
+from vitalfew.flows.artifacts import show_costs, show_figures
+from vitalfew.flows.execute import on_ray
+from vitalfew.flows.forms import TrainForm
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.train import Trained
+from vitalfew.flows.ray_pool import ray_cluster
 
 
 @flow(name="train", flow_run_name="{parameters.recipe}", validate_parameters=True, persist_result=False)

@@ -17,10 +17,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from storage import attempts, files
-from storage.costs import write_ledger
-from storage.files import DamagedRecord, Status
-from storage.manifests import (
+from vitalfew.storage import attempts, files
+from vitalfew.storage.costs import write_ledger
+from vitalfew.storage.files import DamagedRecord, Status
+from vitalfew.storage.manifests import (
     NOTHING_SEEN,
     PREPARATION,
     File,

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from secrets import token_hex
 
-from storage import files
+from vitalfew.storage import files
 
 _NAME = re.compile(r"\.by-[\w-]+(?=\.)")
 _current: ContextVar[str] = ContextVar("attempt", default=f"unknown-{token_hex(6)}")

@@ -15,8 +15,8 @@ from typing import Any, Self
 import pyarrow as pa
 import yaml
 
-from storage import files, nvml, schemas
-from storage.processes import Family
+from vitalfew.storage import files, nvml, schemas
+from vitalfew.storage.processes import Family
 
 PRICES = Path(__file__).parent.parent / "configs" / "prices.yaml"
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from storage import files
-from storage.artifacts import Artifact
-from storage.costs import Cost, charge
-from storage.manifests import PREPARATION, ShardRecord
+from vitalfew.storage import files
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.costs import Cost, charge
+from vitalfew.storage.manifests import PREPARATION, ShardRecord
 
 
 @dataclass(frozen=True, slots=True)

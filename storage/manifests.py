@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from storage import files
-from storage.attempts import plain
-from storage.costs import Cost
-from storage.files import DamagedRecord, Status
+from vitalfew.storage import files
+from vitalfew.storage.attempts import plain
+from vitalfew.storage.costs import Cost
+from vitalfew.storage.files import DamagedRecord, Status
 
 PREPARATION = -1
 """The shard number of what a stage does once, before its shards."""

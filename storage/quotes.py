@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from storage import files, schemas
+from vitalfew.storage import files, schemas
 
 
 @dataclass(frozen=True)

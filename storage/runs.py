@@ -11,9 +11,9 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from storage import files
-from storage.artifacts import Artifact
-from storage.files import DamagedRecord
+from vitalfew.storage import files
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.files import DamagedRecord
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 UNREADABLE = "unreadable"

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from storage import files
-from storage.files import DamagedRecord
+from vitalfew.storage import files
+from vitalfew.storage.files import DamagedRecord
 
 
 class SourceChanged(ValueError):

@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from storage import files
-from storage.files import DamagedRecord
-from storage.ids import ID_RANGE
+from vitalfew.storage import files
+from vitalfew.storage.files import DamagedRecord
+from vitalfew.storage.ids import ID_RANGE
 
 PARTITIONS = 64
 """Ranges of keys that runs are spread over; a power of two, as the number of shards is."""

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from storage import files
-from storage.artifacts import Artifact, File
+from vitalfew.storage import files
+from vitalfew.storage.artifacts import Artifact, File
 
 WEIGHTS = "weights"
 """The directory within the artifact, and what its files go by in the manifest."""

@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from configs.evaluation import Half, Questions
-from storage import files, schemas
-from storage.artifacts import Artifact
-from storage.ids import shard_of
-from tasks.datasets.base import InputError
-from tasks.stage import Progress, ShardResult, Stage
+from vitalfew.configs.evaluation import Half, Questions
+from vitalfew.storage import files, schemas
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.ids import shard_of
+from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 HALVING_SEED = 2502_08178

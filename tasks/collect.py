@@ -14,17 +14,17 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from configs.training import CollectConfig
-from storage import files, schemas
-from storage.artifacts import Artifact, Manifest
-from storage.ids import shard_of
-from storage.indexes.units import Units
-from tasks.collectors.base import Case, Chunk, Collector
-from tasks.collectors.curation import KEPT, REASONS, Attempt, collected, unfit
-from tasks.datasets.base import InputError
-from tasks.registry import make, with_options
-from tasks.stage import Progress, RowsLost, ShardResult, Stage
-from tasks.trainers.articles import split_articles
+from vitalfew.configs.training import CollectConfig
+from vitalfew.storage import files, schemas
+from vitalfew.storage.artifacts import Artifact, Manifest
+from vitalfew.storage.ids import shard_of
+from vitalfew.storage.indexes.units import Units
+from vitalfew.tasks.collectors.base import Case, Chunk, Collector
+from vitalfew.tasks.collectors.curation import KEPT, REASONS, Attempt, collected, unfit
+from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.registry import make, with_options
+from vitalfew.tasks.stage import Progress, RowsLost, ShardResult, Stage
+from vitalfew.tasks.trainers.articles import split_articles
 
 LEARN, CHOOSE, HELD_OUT = "learn", "choose", "held_out"
 _HIT = ("question_id", "passage_id", "start", "end", "title", "text")

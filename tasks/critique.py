@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from configs.evaluation import CritiqueConfig
-from storage import schemas
-from storage.artifacts import Artifact
-from tasks.critics.base import Candidate, Critic, Judgement, uncritical
-from tasks.registry import kept, with_options
-from tasks.selectors.base import geometric_mean, harmonic_mean
-from tasks.stage import Progress, ShardResult, Stage
+from vitalfew.configs.evaluation import CritiqueConfig
+from vitalfew.storage import schemas
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.tasks.critics.base import Candidate, Critic, Judgement, uncritical
+from vitalfew.tasks.registry import kept, with_options
+from vitalfew.tasks.selectors.base import geometric_mean, harmonic_mean
+from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
 SCORES = ("isrel", "issup", "isuse")
 

@@ -21,15 +21,15 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from configs.loading import ConfigError
-from configs.schema import USUAL_CONTEXT, ContextMode, EncodeConfig
-from storage import files, schemas
-from storage.artifacts import Artifact, Manifest
-from tasks.encoders import reuse, titles
-from tasks.encoders.base import Encoder, Vectors
-from tasks.encoders.contexts import UnitVectors, encode_units, identity, wants_passages
-from tasks.registry import make, with_options
-from tasks.stage import Progress, RowsLost, ShardResult, Stage
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.schema import USUAL_CONTEXT, ContextMode, EncodeConfig
+from vitalfew.storage import files, schemas
+from vitalfew.storage.artifacts import Artifact, Manifest
+from vitalfew.tasks.encoders import reuse, titles
+from vitalfew.tasks.encoders.base import Encoder, Vectors
+from vitalfew.tasks.encoders.contexts import UnitVectors, encode_units, identity, wants_passages
+from vitalfew.tasks.registry import make, with_options
+from vitalfew.tasks.stage import Progress, RowsLost, ShardResult, Stage
 
 SAMPLE_UNITS = 1000
 """The number of units that estimate how much of a corpus an earlier artifact holds."""

@@ -9,17 +9,17 @@ from typing import Any, ClassVar, NamedTuple
 import duckdb
 import pyarrow as pa
 
-from configs.evaluation import CHOOSES_PROMPTS, GenerateConfig
-from configs.section import NOT_IN_FINGERPRINT
-from storage import files, schemas
-from storage.artifacts import Artifact, fingerprint
-from storage.ids import content_id
-from storage.manifests import Manifest
-from tasks.generators import prompts
-from tasks.generators.base import Generator, Prompt, Rating
-from tasks.models.engines.base import Completion
-from tasks.registry import kept, with_options
-from tasks.stage import Progress, ShardResult, Stage
+from vitalfew.configs.evaluation import CHOOSES_PROMPTS, GenerateConfig
+from vitalfew.configs.section import NOT_IN_FINGERPRINT
+from vitalfew.storage import files, schemas
+from vitalfew.storage.artifacts import Artifact, fingerprint
+from vitalfew.storage.ids import content_id
+from vitalfew.storage.manifests import Manifest
+from vitalfew.tasks.generators import prompts
+from vitalfew.tasks.generators.base import Generator, Prompt, Rating
+from vitalfew.tasks.models.engines.base import Completion
+from vitalfew.tasks.registry import kept, with_options
+from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
 OF_ROW = ("question_id", "candidate", "contexts", "reused")
 """Columns that belong to the row, not to the answer, which other candidates may share."""

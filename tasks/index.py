@@ -16,19 +16,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from configs.schema import IndexConfig, Unit
-from storage import files, schemas
-from storage.artifacts import Artifact, Manifest, ShardRecord
-from storage.indexes import faiss_shards
-from storage.indexes.faiss_shards import Shard
-from storage.indexes.faiss_types import Recipe, Vectors
-from storage.indexes.recall import PROBES, Answers, Exact, Probes, Recall, chosen, neighbours
-from storage.indexes.types import Flat
-from storage.indexes.units import table_of
-from storage.indexes.vectors import ShardVectors
-from tasks.registry import make, with_options
-from tasks.retrievers.core_context import CoreContext
-from tasks.stage import Progress, ShardResult, Stage
+from vitalfew.configs.schema import IndexConfig, Unit
+from vitalfew.storage import files, schemas
+from vitalfew.storage.artifacts import Artifact, Manifest, ShardRecord
+from vitalfew.storage.indexes import faiss_shards
+from vitalfew.storage.indexes.faiss_shards import Shard
+from vitalfew.storage.indexes.faiss_types import Recipe, Vectors
+from vitalfew.storage.indexes.recall import PROBES, Answers, Exact, Probes, Recall, chosen, neighbours
+from vitalfew.storage.indexes.types import Flat
+from vitalfew.storage.indexes.units import table_of
+from vitalfew.storage.indexes.vectors import ShardVectors
+from vitalfew.tasks.registry import make, with_options
+from vitalfew.tasks.retrievers.core_context import CoreContext
+from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
 SAMPLED_SHARDS = 64
 """The vectors shards that give a training sample, at most; more give the large one of an IVF index."""

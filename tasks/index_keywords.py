@@ -15,14 +15,14 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from configs.schema import BM25Config, Unit
-from storage import schemas
-from storage.artifacts import Artifact, File, Manifest
-from storage.indexes import bm25_shards, vocabulary
-from storage.indexes.bm25_shards import Corpus
-from tasks.encoders import titles
-from tasks.retrievers.words import VERSION, words
-from tasks.stage import Progress, ShardResult, Stage
+from vitalfew.configs.schema import BM25Config, Unit
+from vitalfew.storage import schemas
+from vitalfew.storage.artifacts import Artifact, File, Manifest
+from vitalfew.storage.indexes import bm25_shards, vocabulary
+from vitalfew.storage.indexes.bm25_shards import Corpus
+from vitalfew.tasks.encoders import titles
+from vitalfew.tasks.retrievers.words import VERSION, words
+from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,15 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from configs.evaluation import LabelConfig
-from storage import schemas
-from storage.artifacts import Artifact
-from storage.ids import shard_of
-from storage.indexes.units import Units
-from tasks.labellers.base import Label as Verdict
-from tasks.labellers.base import Labelled, Labeller
-from tasks.registry import make, with_options
-from tasks.stage import Progress, ShardResult, Stage
+from vitalfew.configs.evaluation import LabelConfig
+from vitalfew.storage import schemas
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.ids import shard_of
+from vitalfew.storage.indexes.units import Units
+from vitalfew.tasks.labellers.base import Label as Verdict
+from vitalfew.tasks.labellers.base import Labelled, Labeller
+from vitalfew.tasks.registry import make, with_options
+from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
 
 class Label(Stage):

@@ -15,18 +15,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from configs.schema import LoadConfig
-from storage import files, schemas
-from storage.artifacts import Manifest
-from storage.files import DamagedRecord
-from storage.ids import content_id, passage_id
-from storage.sources import SourceChanged, file_digest, file_key
-from storage.staging import Place, Staging, is_spread
-from tasks.datasets.base import Dataset, InputError, Passage, Question, Record, Reject
-from tasks.datasets.limits import MOST_DETAIL, checked
-from tasks.datasets.sizes import Size, shard_count, size_of
-from tasks.datasets.specification import parse_dataset
-from tasks.stage import Progress, RowsLost, ShardResult, Stage
+from vitalfew.configs.schema import LoadConfig
+from vitalfew.storage import files, schemas
+from vitalfew.storage.artifacts import Manifest
+from vitalfew.storage.files import DamagedRecord
+from vitalfew.storage.ids import content_id, passage_id
+from vitalfew.storage.sources import SourceChanged, file_digest, file_key
+from vitalfew.storage.staging import Place, Staging, is_spread
+from vitalfew.tasks.datasets.base import Dataset, InputError, Passage, Question, Record, Reject
+from vitalfew.tasks.datasets.limits import MOST_DETAIL, checked
+from vitalfew.tasks.datasets.sizes import Size, shard_count, size_of
+from vitalfew.tasks.datasets.specification import parse_dataset
+from vitalfew.tasks.stage import Progress, RowsLost, ShardResult, Stage
 
 RUN_BYTES = 32 << 20
 RUN_ROWS = 1 << 16

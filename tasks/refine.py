@@ -11,19 +11,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from configs.evaluation import RefineConfig
-from configs.loading import ConfigError
-from storage import files, schemas
-from storage.artifacts import Artifact, fingerprint
-from storage.ids import shard_of
-from storage.indexes.units import Units
-from tasks.models.loading import clock, cpu_clock
-from tasks.models.readings import Memory, Reading, remembering
-from tasks.refiners.base import Evidence, Hit, Refined, Refiner, Vectors, Writing
-from tasks.refiners.extents import Span, inside, parents, windows
-from tasks.registry import kept, with_options
-from tasks.splitters.tokens import count_tokens
-from tasks.stage import Progress, ShardResult, Stage
+from vitalfew.configs.evaluation import RefineConfig
+from vitalfew.configs.loading import ConfigError
+from vitalfew.storage import files, schemas
+from vitalfew.storage.artifacts import Artifact, fingerprint
+from vitalfew.storage.ids import shard_of
+from vitalfew.storage.indexes.units import Units
+from vitalfew.tasks.models.loading import clock, cpu_clock
+from vitalfew.tasks.models.readings import Memory, Reading, remembering
+from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Vectors, Writing
+from vitalfew.tasks.refiners.extents import Span, inside, parents, windows
+from vitalfew.tasks.registry import kept, with_options
+from vitalfew.tasks.splitters.tokens import count_tokens
+from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
 MODELS = ("model", "scorer", "encoder")
 """What refiners' identities call their model."""

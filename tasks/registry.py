@@ -3,162 +3,167 @@
 import difflib
 from collections.abc import Callable
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from configs.loading import ConfigError, Model, explained
-from configs.options import Batching, Server
-from configs.section import Section, SectionT, joined
+from vitalfew.configs.loading import ConfigError, Model, explained
+from vitalfew.configs.options import Batching, Server
+from vitalfew.configs.section import Section, SectionT, joined
 
 METHODS: dict[str, dict[str, str]] = {
     "engine": {
-        "transformers": "tasks.models.engines.transformers:Transformers",
-        "vllm": "tasks.models.engines.vllm:Vllm",
-        "openai": "tasks.models.engines.openai:OpenAI",
+        "transformers": "vitalfew.tasks.models.engines.transformers:Transformers",
+        "vllm": "vitalfew.tasks.models.engines.vllm:Vllm",
+        "openai": "vitalfew.tasks.models.engines.openai:OpenAI",
     },
     "dataset": {
-        "hotpotqa": "tasks.datasets.hotpotqa:HotpotQA",
-        "titletext": "tasks.datasets.titletext:TitleText",
-        "squad": "tasks.datasets.squad:Squad",
-        "jsonl": "tasks.datasets.jsonl:JsonLines",
-        "csv": "tasks.datasets.csv:Csv",
-        "parquet": "tasks.datasets.parquet:Parquet",
-        "huggingface": "tasks.datasets.huggingface:HuggingFace",
-        "folder": "tasks.datasets.folder:Folder",
-        "beir": "tasks.datasets.beir:Beir",
-        "msmarco": "tasks.datasets.msmarco:MSMarco",
-        "msmarco_qa": "tasks.datasets.msmarco_qa:MSMarcoQA",
-        "dpr_wiki": "tasks.datasets.dpr_wiki:DprWiki",
-        "nq_open": "tasks.datasets.nq_open:NQOpen",
-        "popqa": "tasks.datasets.popqa:PopQA",
-        "triviaqa": "tasks.datasets.triviaqa:TriviaQA",
-        "arc": "tasks.datasets.arc:Arc",
-        "pubhealth": "tasks.datasets.pubhealth:PubHealth",
-        "qmsum": "tasks.datasets.qmsum:QMSum",
-        "ctxs": "tasks.datasets.ctxs:Ctxs",
-        "synthetic": "tasks.datasets.synthetic:Synthetic",
-        "python_manual": "tasks.datasets.python_manual:PythonManual",
+        "hotpotqa": "vitalfew.tasks.datasets.hotpotqa:HotpotQA",
+        "titletext": "vitalfew.tasks.datasets.titletext:TitleText",
+        "squad": "vitalfew.tasks.datasets.squad:Squad",
+        "jsonl": "vitalfew.tasks.datasets.jsonl:JsonLines",
+        "csv": "vitalfew.tasks.datasets.csv:Csv",
+        "parquet": "vitalfew.tasks.datasets.parquet:Parquet",
+        "huggingface": "vitalfew.tasks.datasets.huggingface:HuggingFace",
+        "folder": "vitalfew.tasks.datasets.folder:Folder",
+        "beir": "vitalfew.tasks.datasets.beir:Beir",
+        "msmarco": "vitalfew.tasks.datasets.msmarco:MSMarco",
+        "msmarco_qa": "vitalfew.tasks.datasets.msmarco_qa:MSMarcoQA",
+        "dpr_wiki": "vitalfew.tasks.datasets.dpr_wiki:DprWiki",
+        "nq_open": "vitalfew.tasks.datasets.nq_open:NQOpen",
+        "popqa": "vitalfew.tasks.datasets.popqa:PopQA",
+        "triviaqa": "vitalfew.tasks.datasets.triviaqa:TriviaQA",
+        "arc": "vitalfew.tasks.datasets.arc:Arc",
+        "pubhealth": "vitalfew.tasks.datasets.pubhealth:PubHealth",
+        "qmsum": "vitalfew.tasks.datasets.qmsum:QMSum",
+        "ctxs": "vitalfew.tasks.datasets.ctxs:Ctxs",
+        "synthetic": "vitalfew.tasks.datasets.synthetic:Synthetic",
+        "python_manual": "vitalfew.tasks.datasets.python_manual:PythonManual",
     },
     "splitter": {
-        "punkt": "tasks.splitters.punkt:Punkt",
-        "propositions": "tasks.splitters.propositions:Propositions",
-        "ready_propositions": "tasks.splitters.ready_propositions:ReadyPropositions",
+        "punkt": "vitalfew.tasks.splitters.punkt:Punkt",
+        "propositions": "vitalfew.tasks.splitters.propositions:Propositions",
+        "ready_propositions": "vitalfew.tasks.splitters.ready_propositions:ReadyPropositions",
     },
     "encoder": {
-        "minilm": "tasks.encoders.minilm:MiniLM",
-        "contriever": "tasks.encoders.contriever:Contriever",
-        "ance": "tasks.encoders.ance:ANCE",
-        "dpr": "tasks.encoders.dpr:DPR",
-        "huggingface": "tasks.encoders.huggingface:HuggingFace",
+        "minilm": "vitalfew.tasks.encoders.minilm:MiniLM",
+        "contriever": "vitalfew.tasks.encoders.contriever:Contriever",
+        "ance": "vitalfew.tasks.encoders.ance:ANCE",
+        "dpr": "vitalfew.tasks.encoders.dpr:DPR",
+        "huggingface": "vitalfew.tasks.encoders.huggingface:HuggingFace",
     },
     "index": {
-        "flat": "storage.indexes.types:Flat",
-        "sq8": "storage.indexes.types:SQ8",
-        "sqfp16": "storage.indexes.types:SQFP16",
-        "hnsw": "storage.indexes.types:HNSW",
-        "ivf_flat": "storage.indexes.types:IVFFlat",
-        "ivf_sq8": "storage.indexes.types:IVFSQ8",
-        "ivf_pq": "storage.indexes.types:IVFPQ",
+        "flat": "vitalfew.storage.indexes.types:Flat",
+        "sq8": "vitalfew.storage.indexes.types:SQ8",
+        "sqfp16": "vitalfew.storage.indexes.types:SQFP16",
+        "hnsw": "vitalfew.storage.indexes.types:HNSW",
+        "ivf_flat": "vitalfew.storage.indexes.types:IVFFlat",
+        "ivf_sq8": "vitalfew.storage.indexes.types:IVFSQ8",
+        "ivf_pq": "vitalfew.storage.indexes.types:IVFPQ",
     },
     "retriever": {
-        "core_context": "tasks.retrievers.core_context:CoreContext",
-        "passage": "tasks.retrievers.passage:PassageRetriever",
-        "bm25": "tasks.retrievers.bm25:BM25",
-        "hybrid": "tasks.retrievers.hybrid:Hybrid",
-        "run_file": "tasks.retrievers.run_file:RunFile",
+        "core_context": "vitalfew.tasks.retrievers.core_context:CoreContext",
+        "passage": "vitalfew.tasks.retrievers.passage:PassageRetriever",
+        "bm25": "vitalfew.tasks.retrievers.bm25:BM25",
+        "hybrid": "vitalfew.tasks.retrievers.hybrid:Hybrid",
+        "run_file": "vitalfew.tasks.retrievers.run_file:RunFile",
     },
     "refiner": {
-        "cut": "tasks.refiners.cut:Cut",
-        "mmr": "tasks.refiners.mmr:Mmr",
-        "rerank": "tasks.refiners.rerank:Rerank",
-        "dslr": "tasks.refiners.dslr:Dslr",
-        "provence": "tasks.refiners.provence:Provence",
-        "cxmi": "tasks.refiners.cxmi:Cxmi",
-        "oreo": "tasks.refiners.oreo:Oreo",
-        "recomp": "tasks.refiners.recomp:Recomp",
-        "recomp_extractive": "tasks.refiners.recomp_extractive:RecompExtractive",
-        "compact": "tasks.refiners.compact:Compact",
-        "refiner_7b": "tasks.refiners.refiner_7b:Refiner7B",
-        "relevance": "tasks.refiners.relevance:Relevance",
-        "crag": "tasks.refiners.crag:Crag",
-        "exit": "tasks.refiners.exit:Exit",
-        "llmlingua": "tasks.refiners.llmlingua:LLMLingua",
-        "llmlingua2": "tasks.refiners.llmlingua2:LLMLingua2",
-        "longllmlingua": "tasks.refiners.longllmlingua:LongLLMLingua",
-        "selective_context": "tasks.refiners.selective_context:SelectiveContext",
-        "gold": "tasks.refiners.gold:Gold",
+        "cut": "vitalfew.tasks.refiners.cut:Cut",
+        "mmr": "vitalfew.tasks.refiners.mmr:Mmr",
+        "rerank": "vitalfew.tasks.refiners.rerank:Rerank",
+        "dslr": "vitalfew.tasks.refiners.dslr:Dslr",
+        "provence": "vitalfew.tasks.refiners.provence:Provence",
+        "cxmi": "vitalfew.tasks.refiners.cxmi:Cxmi",
+        "oreo": "vitalfew.tasks.refiners.oreo:Oreo",
+        "recomp": "vitalfew.tasks.refiners.recomp:Recomp",
+        "recomp_extractive": "vitalfew.tasks.refiners.recomp_extractive:RecompExtractive",
+        "compact": "vitalfew.tasks.refiners.compact:Compact",
+        "refiner_7b": "vitalfew.tasks.refiners.refiner_7b:Refiner7B",
+        "relevance": "vitalfew.tasks.refiners.relevance:Relevance",
+        "crag": "vitalfew.tasks.refiners.crag:Crag",
+        "exit": "vitalfew.tasks.refiners.exit:Exit",
+        "llmlingua": "vitalfew.tasks.refiners.llmlingua:LLMLingua",
+        "llmlingua2": "vitalfew.tasks.refiners.llmlingua2:LLMLingua2",
+        "longllmlingua": "vitalfew.tasks.refiners.longllmlingua:LongLLMLingua",
+        "selective_context": "vitalfew.tasks.refiners.selective_context:SelectiveContext",
+        "gold": "vitalfew.tasks.refiners.gold:Gold",
     },
     "generator": {
-        "reader": "tasks.generators.reader:Reader",
-        "transformers": "tasks.generators.transformers:TransformersGenerator",
-        "vllm": "tasks.generators.vllm:VllmGenerator",
-        "openai": "tasks.generators.openai:OpenAIGenerator",
-        "sparse_rag": "tasks.generators.sparse_rag:SparseRag",
-        "rate_then_prompt": "tasks.generators.rate_then_prompt:RateThenPrompt",
-        "self_rag": "tasks.generators.self_rag:SelfRag",
-        "xrag": "tasks.generators.xrag:XRag",
+        "reader": "vitalfew.tasks.generators.reader:Reader",
+        "transformers": "vitalfew.tasks.generators.transformers:TransformersGenerator",
+        "vllm": "vitalfew.tasks.generators.vllm:VllmGenerator",
+        "openai": "vitalfew.tasks.generators.openai:OpenAIGenerator",
+        "sparse_rag": "vitalfew.tasks.generators.sparse_rag:SparseRag",
+        "rate_then_prompt": "vitalfew.tasks.generators.rate_then_prompt:RateThenPrompt",
+        "self_rag": "vitalfew.tasks.generators.self_rag:SelfRag",
+        "xrag": "vitalfew.tasks.generators.xrag:XRag",
     },
     "critic": {
-        "embedded": "tasks.critics.embedded:Embedded",
-        "reflection": "tasks.critics.reflection:Reflection",
-        "judge": "tasks.critics.judge:Judge",
+        "embedded": "vitalfew.tasks.critics.embedded:Embedded",
+        "reflection": "vitalfew.tasks.critics.reflection:Reflection",
+        "judge": "vitalfew.tasks.critics.judge:Judge",
     },
     "selector": {
-        "weighted_sum": "tasks.selectors.weighted_sum:WeightedSum",
-        "pareto_set": "tasks.selectors.pareto_set:ParetoSet",
-        "pareto_ideal": "tasks.selectors.pareto_ideal:ParetoIdeal",
-        "geometric_mean": "tasks.selectors.geometric_mean:GeometricMean",
+        "weighted_sum": "vitalfew.tasks.selectors.weighted_sum:WeightedSum",
+        "pareto_set": "vitalfew.tasks.selectors.pareto_set:ParetoSet",
+        "pareto_ideal": "vitalfew.tasks.selectors.pareto_ideal:ParetoIdeal",
+        "geometric_mean": "vitalfew.tasks.selectors.geometric_mean:GeometricMean",
     },
-    "appraiser": {"judge": "tasks.appraisers.judge:Judge"},
+    "appraiser": {"judge": "vitalfew.tasks.appraisers.judge:Judge"},
     "labeller": {
-        "gold": "tasks.labellers.gold:Gold",
-        "answer_text": "tasks.labellers.answer_text:AnswerText",
-        "title": "tasks.labellers.title:Title",
-        "two_round": "tasks.labellers.two_round:TwoRound",
+        "gold": "vitalfew.tasks.labellers.gold:Gold",
+        "answer_text": "vitalfew.tasks.labellers.answer_text:AnswerText",
+        "title": "vitalfew.tasks.labellers.title:Title",
+        "two_round": "vitalfew.tasks.labellers.two_round:TwoRound",
     },
-    "collector": {"oracle": "tasks.collectors.oracle:Oracle", "llm": "tasks.collectors.llm:Llm"},
+    "collector": {"oracle": "vitalfew.tasks.collectors.oracle:Oracle", "llm": "vitalfew.tasks.collectors.llm:Llm"},
     # Further stages of an evaluation (tasks/stage.py, FurtherStage): none is bundled.
     "stage": {},
     "trainer": {
-        "reader": "tasks.trainers.reader:ReaderTrainer",
-        "critic": "tasks.trainers.critic:CriticTrainer",
-        "cxmi": "tasks.trainers.cxmi:CxmiTrainer",
-        "sparse_rag": "tasks.trainers.sparse_rag:SparseRagTrainer",
-        "oreo_sft": "tasks.trainers.oreo_sft:OreoSft",
-        "oreo_contrastive": "tasks.trainers.oreo_contrastive:OreoContrastive",
-        "oreo_ppo": "tasks.trainers.oreo_ppo:OreoPpo",
+        "reader": "vitalfew.tasks.trainers.reader:ReaderTrainer",
+        "critic": "vitalfew.tasks.trainers.critic:CriticTrainer",
+        "cxmi": "vitalfew.tasks.trainers.cxmi:CxmiTrainer",
+        "sparse_rag": "vitalfew.tasks.trainers.sparse_rag:SparseRagTrainer",
+        "oreo_sft": "vitalfew.tasks.trainers.oreo_sft:OreoSft",
+        "oreo_contrastive": "vitalfew.tasks.trainers.oreo_contrastive:OreoContrastive",
+        "oreo_ppo": "vitalfew.tasks.trainers.oreo_ppo:OreoPpo",
     },
     "metric": {
-        "accuracy": "tasks.metrics.answers:Accuracy",
-        "exact_match": "tasks.metrics.answers:ExactMatch",
-        "f1": "tasks.metrics.answers:F1",
-        "rouge": "tasks.metrics.rouge:Rouge",
-        "mauve": "tasks.metrics.mauve:Mauve",
-        "passage_recall": "tasks.metrics.ranking:PassageRecall",
-        "answer_recall": "tasks.metrics.correct_units:AnswerRecall",
-        "mrr": "tasks.metrics.ranking:MRR",
-        "ndcg": "tasks.metrics.ranking:NDCG",
-        "answer_kept": "tasks.metrics.answer_kept:AnswerKept",
-        "first_rank": "tasks.metrics.correct_units:FirstRank",
-        "supporting_facts": "tasks.metrics.supporting_facts:SupportingFacts",
-        "joint": "tasks.metrics.supporting_facts:Joint",
-        "useful_information": "tasks.metrics.useful_information:UsefulInformation",
-        "conditions": "tasks.metrics.conditions:Conditions",
-        "context_recall": "tasks.metrics.context_recall:ContextRecall",
-        "choice": "tasks.metrics.choice:Choice",
-        "answer_set": "tasks.metrics.answer_set:AnswerSet",
-        "set_size": "tasks.metrics.answer_set:SetSize",
-        "tokens": "tasks.metrics.tokens:Tokens",
-        "latency": "tasks.metrics.latency:Latency",
-        "compression": "tasks.metrics.compression:Compression",
-        "grounding": "tasks.metrics.grounding:Grounding",
-        "appraisal": "tasks.metrics.appraisal:AppraisalMetric",
-        "assessment": "tasks.metrics.assessment:Assessment",
-        "agreement": "tasks.metrics.agreement:Agreement",
+        "accuracy": "vitalfew.tasks.metrics.answers:Accuracy",
+        "exact_match": "vitalfew.tasks.metrics.answers:ExactMatch",
+        "f1": "vitalfew.tasks.metrics.answers:F1",
+        "rouge": "vitalfew.tasks.metrics.rouge:Rouge",
+        "mauve": "vitalfew.tasks.metrics.mauve:Mauve",
+        "passage_recall": "vitalfew.tasks.metrics.ranking:PassageRecall",
+        "answer_recall": "vitalfew.tasks.metrics.correct_units:AnswerRecall",
+        "mrr": "vitalfew.tasks.metrics.ranking:MRR",
+        "ndcg": "vitalfew.tasks.metrics.ranking:NDCG",
+        "answer_kept": "vitalfew.tasks.metrics.answer_kept:AnswerKept",
+        "first_rank": "vitalfew.tasks.metrics.correct_units:FirstRank",
+        "supporting_facts": "vitalfew.tasks.metrics.supporting_facts:SupportingFacts",
+        "joint": "vitalfew.tasks.metrics.supporting_facts:Joint",
+        "useful_information": "vitalfew.tasks.metrics.useful_information:UsefulInformation",
+        "conditions": "vitalfew.tasks.metrics.conditions:Conditions",
+        "context_recall": "vitalfew.tasks.metrics.context_recall:ContextRecall",
+        "choice": "vitalfew.tasks.metrics.choice:Choice",
+        "answer_set": "vitalfew.tasks.metrics.answer_set:AnswerSet",
+        "set_size": "vitalfew.tasks.metrics.answer_set:SetSize",
+        "tokens": "vitalfew.tasks.metrics.tokens:Tokens",
+        "latency": "vitalfew.tasks.metrics.latency:Latency",
+        "compression": "vitalfew.tasks.metrics.compression:Compression",
+        "grounding": "vitalfew.tasks.metrics.grounding:Grounding",
+        "appraisal": "vitalfew.tasks.metrics.appraisal:AppraisalMetric",
+        "assessment": "vitalfew.tasks.metrics.assessment:Assessment",
+        "agreement": "vitalfew.tasks.metrics.agreement:Agreement",
     },
 }
+
+
+FORMER = ("configs", "flows", "storage", "tasks")
+"""The top-level packages of version 0.2, whose runs may have recorded a method as `tasks.x:Class`."""
 
 
 class UnknownName(ValueError):
@@ -183,11 +188,22 @@ def resolve(kind: str, name: str) -> Any:
         raise UnknownName(kind, name, sorted(known))
     module, _, attribute = target.partition(":")
     try:
-        return getattr(import_module(module), attribute)
+        return getattr(_imported(module), attribute)
     except (ModuleNotFoundError, AttributeError) as error:
         if name in known:
             raise
         raise UnknownName(kind, name, sorted(known)) from error
+
+
+def _imported(module: str) -> ModuleType:
+    """Import a module. A name of version 0.2, `tasks.x`, means `vitalfew.tasks.x` unless the user has such a module."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        # The module itself must be missing, or a package that it is in: not one that it imports.
+        if module.split(".")[0] not in FORMER or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        return import_module(f"vitalfew.{module}")
 
 
 def options_type(section: SectionT) -> type[SectionT]:

@@ -4,24 +4,24 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from configs.evaluation import Evaluate
-from configs.paper import paper_of
-from storage import files
-from storage.runs import Run
-from tasks.ask import HASHED
-from tasks.reports.conditions import among
-from tasks.reports.contents import Asked, Report
-from tasks.reports.costs import paid
-from tasks.reports.counterparts import counterparts
-from tasks.reports.critiques import critic_results
-from tasks.reports.examples import choice, context_map
-from tasks.reports.indexes import index_results, models
-from tasks.reports.methods import method_results
-from tasks.reports.plots.drawing import Plot
-from tasks.reports.plots.list import drawn
-from tasks.reports.runs import read_manifest, run_of
-from tasks.reports.shown.page import page
-from tasks.reports.shown.tables import csv_bytes, long_table, pair_table, wide_table
+from vitalfew.configs.evaluation import Evaluate
+from vitalfew.configs.paper import paper_of
+from vitalfew.storage import files
+from vitalfew.storage.runs import Run
+from vitalfew.tasks.ask import HASHED
+from vitalfew.tasks.reports.conditions import among
+from vitalfew.tasks.reports.contents import Asked, Report
+from vitalfew.tasks.reports.costs import paid
+from vitalfew.tasks.reports.counterparts import counterparts
+from vitalfew.tasks.reports.critiques import critic_results
+from vitalfew.tasks.reports.examples import choice, context_map
+from vitalfew.tasks.reports.indexes import index_results, models
+from vitalfew.tasks.reports.methods import method_results
+from vitalfew.tasks.reports.plots.drawing import Plot
+from vitalfew.tasks.reports.plots.list import drawn
+from vitalfew.tasks.reports.runs import read_manifest, run_of
+from vitalfew.tasks.reports.shown.page import page
+from vitalfew.tasks.reports.shown.tables import csv_bytes, long_table, pair_table, wide_table
 
 
 @dataclass(frozen=True)

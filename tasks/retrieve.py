@@ -9,19 +9,19 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from configs.loading import ConfigError
-from configs.schema import RetrieveConfig, Unit
-from storage import schemas
-from storage.artifacts import Artifact
-from storage.indexes.faiss_types import Vectors
-from storage.indexes.opened import IndexMismatch, OpenedIndex
-from storage.indexes.topk import TopK
-from storage.indexes.units import Units, table_of
-from storage.runs import NamedIndex, find_index
-from tasks.encode import make_encoder
-from tasks.registry import as_recorded, make, with_options
-from tasks.retrievers.base import Questions, Retriever
-from tasks.stage import Progress, ShardResult, Stage
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.schema import RetrieveConfig, Unit
+from vitalfew.storage import schemas
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.indexes.faiss_types import Vectors
+from vitalfew.storage.indexes.opened import IndexMismatch, OpenedIndex
+from vitalfew.storage.indexes.topk import TopK
+from vitalfew.storage.indexes.units import Units, table_of
+from vitalfew.storage.runs import NamedIndex, find_index
+from vitalfew.tasks.encode import make_encoder
+from vitalfew.tasks.registry import as_recorded, make, with_options
+from vitalfew.tasks.retrievers.base import Questions, Retriever
+from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
 COMPUTING = ("kernels", "precision", "batch_tokens")
 """What an encoder's identity says of how it was computed, by the settings' names."""

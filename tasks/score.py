@@ -14,16 +14,16 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from configs.evaluation import ScoreConfig
-from configs.schema import Unit
-from storage import files
-from storage.artifacts import Artifact, ShardRecord
-from storage.costs import charge
-from storage.ids import shard_of
-from storage.indexes.units import table_of
-from tasks.datasets.base import Span
-from tasks.generators.base import Rating
-from tasks.metrics.base import (
+from vitalfew.configs.evaluation import ScoreConfig
+from vitalfew.configs.schema import Unit
+from vitalfew.storage import files
+from vitalfew.storage.artifacts import Artifact, ShardRecord
+from vitalfew.storage.costs import charge
+from vitalfew.storage.ids import shard_of
+from vitalfew.storage.indexes.units import table_of
+from vitalfew.tasks.datasets.base import Span
+from vitalfew.tasks.generators.base import Rating
+from vitalfew.tasks.metrics.base import (
     CONTEXTS,
     GOLD_SENTENCES,
     REFINEMENTS,
@@ -33,9 +33,9 @@ from tasks.metrics.base import (
     RankedUnit,
     Refinement,
 )
-from tasks.metrics.tables import make_metrics, metrics_identity, score_cases, summarise
-from tasks.registry import with_options
-from tasks.stage import Progress, ShardResult, Stage
+from vitalfew.tasks.metrics.tables import make_metrics, metrics_identity, score_cases, summarise
+from vitalfew.tasks.registry import with_options
+from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
 _RATING = ("rank", "score", "kept", "tokens")
 _STEPS = ("kv_tokens", "init_seconds", "prefill_seconds", "copy_seconds", "decode_seconds")

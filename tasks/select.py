@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from configs.evaluation import SelectConfig
-from storage import schemas
-from storage.artifacts import Artifact
-from tasks.metrics.answers import normalise
-from tasks.registry import make, with_options
-from tasks.selectors.base import Chosen, Critiqued, Selector, front
-from tasks.stage import Progress, ShardResult, Stage
+from vitalfew.configs.evaluation import SelectConfig
+from vitalfew.storage import schemas
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.tasks.metrics.answers import normalise
+from vitalfew.tasks.registry import make, with_options
+from vitalfew.tasks.selectors.base import Chosen, Critiqued, Selector, front
+from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
 Row = dict[str, Any]
 

@@ -15,14 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from configs.schema import SplitConfig
-from storage import files, schemas
-from storage.artifacts import Artifact, Manifest
-from storage.ids import rewritten_id, sentence_id
-from tasks.registry import make, resolve, with_options
-from tasks.splitters.base import RewritingSplitter, Splitter, StoredPassage, TrainedOptions
-from tasks.splitters.tokens import TOKEN
-from tasks.stage import Progress, RowsLost, ShardResult, Stage
+from vitalfew.configs.schema import SplitConfig
+from vitalfew.storage import files, schemas
+from vitalfew.storage.artifacts import Artifact, Manifest
+from vitalfew.storage.ids import rewritten_id, sentence_id
+from vitalfew.tasks.registry import make, resolve, with_options
+from vitalfew.tasks.splitters.base import RewritingSplitter, Splitter, StoredPassage, TrainedOptions
+from vitalfew.tasks.splitters.tokens import TOKEN
+from vitalfew.tasks.stage import Progress, RowsLost, ShardResult, Stage
 
 
 class Split(Stage):

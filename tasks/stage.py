@@ -17,15 +17,15 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pydantic import BaseModel
 
-from configs.section import Config
-from storage import files, journals
-from storage.artifacts import PREPARATION, Artifact, File, Manifest, ShardRecord, fingerprint
-from storage.attempts import attempt
-from storage.costs import Meter
-from storage.journals import Journal
-from storage.manifests import PREPARED
-from tasks.identity import compare
-from tasks.models.engines.remote import remembering
+from vitalfew.configs.section import Config
+from vitalfew.storage import files, journals
+from vitalfew.storage.artifacts import PREPARATION, Artifact, File, Manifest, ShardRecord, fingerprint
+from vitalfew.storage.attempts import attempt
+from vitalfew.storage.costs import Meter
+from vitalfew.storage.journals import Journal
+from vitalfew.storage.manifests import PREPARED
+from vitalfew.tasks.identity import compare
+from vitalfew.tasks.models.engines.remote import remembering
 
 Progress = Callable[[int, int], None]
 """Called with how many more rows and tokens are done."""

@@ -14,15 +14,15 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from configs.loading import ConfigError
-from configs.training import TrainConfig
-from storage import files, schemas
-from storage.artifacts import Artifact
-from storage.weights import WEIGHTS
-from tasks.collect import unseen_titles
-from tasks.registry import make, with_options
-from tasks.stage import Progress, ShardResult, Stage
-from tasks.trainers.base import State, Tables, Trainer
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.training import TrainConfig
+from vitalfew.storage import files, schemas
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.weights import WEIGHTS
+from vitalfew.tasks.collect import unseen_titles
+from vitalfew.tasks.registry import make, with_options
+from vitalfew.tasks.stage import Progress, ShardResult, Stage
+from vitalfew.tasks.trainers.base import State, Tables, Trainer
 
 CHECKPOINT = "checkpoint.safetensors"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.files import user_cache
+from vitalfew.storage.files import user_cache
 
 
 def pytest_configure(config: pytest.Config) -> None:

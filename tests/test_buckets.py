@@ -9,13 +9,13 @@ import obstore
 import pytest
 from typer.testing import CliRunner
 
-from configs.paths import BucketPath
-from storage.artifacts import complete_artifacts
-from storage.files.objects import client
-from storage.runs import read_runs
 from tests.support.indexing import contents, objects_contents, sql
 from tests.support.killing import is_killed, seconds
 from tests.support.object_store import ObjectServer, everything_in, s3_server
+from vitalfew.configs.paths import BucketPath
+from vitalfew.storage.artifacts import complete_artifacts
+from vitalfew.storage.files.objects import client
+from vitalfew.storage.runs import read_runs
 
 pytestmark = pytest.mark.slow
 
@@ -119,7 +119,7 @@ def _is_as_if_nothing_had_happened(store: Path, whole: dict[str, str]) -> None:
 
 
 def _is_clean(server: ObjectServer, store: Path) -> None:
-    from flows.cli.main import app
+    from vitalfew.flows.cli.main import app
 
     for words in (["store", "gc", "--delete"], ["store", "verify"]):
         done = CliRunner().invoke(app, [*words, "--store", str(store)])

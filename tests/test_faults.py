@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from storage.files import checksum
-from storage.runs import read_runs
 from tests.support.indexing import contents, sql
 from tests.support.killing import is_killed, seconds
 from tests.support.tiny_models import bert
 from tests.support.towns import towns
+from vitalfew.storage.files import checksum
+from vitalfew.storage.runs import read_runs
 
 pytestmark = pytest.mark.slow
 
@@ -96,7 +96,7 @@ def _is_as_if_nothing_had_happened(store: Path, whole: dict[str, str]) -> None:
     assert set(states) <= {"completed", "interrupted"}
     assert read_runs(store)[-1].state == "completed"
     assert sql(store, "SELECT stage, shard FROM costs GROUP BY stage, shard, fingerprint HAVING count(*) > 1") == []
-    from flows.cli.main import app
+    from vitalfew.flows.cli.main import app
 
     for words in (["store", "gc", "--delete"], ["store", "verify"]):
         done = CliRunner().invoke(app, [*words, "--store", str(store)])

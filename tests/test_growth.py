@@ -19,8 +19,8 @@ MEASURE = """
 import json, sys
 from pathlib import Path
 from benchmarks import growth_counts as counting
-from storage import staging
-from tasks import load
+from vitalfew.storage import staging
+from vitalfew.tasks import load
 load.RUN_ROWS, staging.PARTITIONS, staging.GROUP = 100, 8, 8
 size, store = int(sys.argv[1]), Path(sys.argv[2])
 counting.watch(store)

@@ -11,11 +11,11 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from flows.cli.main import app
-from tasks.models import smollm2
 from tests.support.documents import FRONT, GUIDES, Command, File, steps
 from tests.support.fakes import ChatServer, completion
 from tests.support.own_files import write_own_files
+from vitalfew.flows.cli.main import app
+from vitalfew.tasks.models import smollm2
 
 RUNNERS = {"index", "evaluate", "train"}
 GPU, SERVER, CLUSTER, MODEL = "a GPU", "a server", "a cluster", "SmolLM2"

@@ -14,11 +14,11 @@ from urllib.request import urlopen
 import psutil
 import pytest
 
-from storage.runs import index_names, read_runs
 from tests.support.documents import ROOT, Command, File, steps
-from tests.support.own_files import write_own_files
+from tests.support.own_files import write_own_files, write_own_packages
 from tests.support.prefect_ui import free_port, wait
 from tests.support.ray_nodes import three_nodes
+from vitalfew.storage.runs import index_names, read_runs
 
 pytestmark = pytest.mark.slow
 
@@ -88,11 +88,10 @@ def terminal(folder: Path, **environment: str) -> Iterator[Terminal]:
 
 
 def test_the_guide_to_schedules_from_a_fresh_server(tmp_path: Path) -> None:
-    """A checkout with a corpus of its own: the UI starts and ends, then a server of Prefect's own runs a deployment."""
+    """In a project with packages `flows`, `tasks`, … of its own: the UI starts and ends, then a worker runs a flow."""
     write_own_files(tmp_path)
+    write_own_packages(tmp_path)
     shutil.copy(ROOT / "prefect.yaml", tmp_path)
-    for package in ("configs", "flows", "storage", "tasks"):
-        shutil.copytree(ROOT / package, tmp_path / package)
     port = str(free_port())
     own = {"XDG_STATE_HOME": str(tmp_path / "state"), "PYTHONPATH": str(tmp_path), "PREFECT_SERVER_API_PORT": port}
     with terminal(tmp_path, **own) as shell:

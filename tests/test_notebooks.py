@@ -8,11 +8,11 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from flows.pipelines.experiments import evaluation
-from flows.pipelines.graph import graph
-from flows.pipelines.quote.quote import quote
-from flows.pipelines.run import run_serially
 from tests.support.indexing import index, parameters
+from vitalfew.flows.pipelines.experiments import evaluation
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.quote.quote import quote
+from vitalfew.flows.pipelines.run import run_serially
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))

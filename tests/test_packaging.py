@@ -1,10 +1,13 @@
 """What an installation brings: no package under the GPL, and one version everywhere."""
 
 import re
+import subprocess
+import sys
 import tomllib
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
+import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -62,3 +65,12 @@ def _licence(package: Distribution) -> str:
     fields = package.metadata
     texts = [fields.get("License-Expression", ""), *fields.get_all("Classifier", []), fields.get("License", "")]
     return "; ".join(text.partition("\n")[0] for text in texts if text and not re.match(r"(?!License)\w.* :: ", text))
+
+
+@pytest.mark.parametrize("name", ["configs", "flows", "storage", "tasks"])
+def test_the_folders_have_no_import_name_but_vitalfews(name: str, tmp_path: Path) -> None:
+    """Outside the checkout `import tasks` finds a user's own package, or none."""
+    script = (
+        f"from importlib.util import find_spec; assert find_spec('vitalfew.{name}'); assert not find_spec('{name}')"
+    )
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)

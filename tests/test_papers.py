@@ -2,8 +2,8 @@
 
 import re
 
-from flows.pipelines.experiments import find, names
 from tests.support.documents import ROOT
+from vitalfew.flows.pipelines.experiments import find, names
 
 PAPERS = ROOT / "docs" / "papers.md"
 SECTIONS = {"ParetoRAG": "paretorag/", "PFE-Self-RAG": "pfe_self_rag/", "Sparse RAG": "sparse_rag/", "Oreo": "oreo/"}

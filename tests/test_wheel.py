@@ -1,12 +1,15 @@
 """The built wheel carries every file of the packages, and runs in an empty directory outside the checkout."""
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.support.own_files import write_own_packages
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("configs", "flows", "storage", "tasks")
@@ -20,7 +23,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     for name in _tracked("."):
         (source / name).parent.mkdir(parents=True, exist_ok=True)
-        (source / name).write_bytes((ROOT / name).read_bytes())
+        shutil.copyfile(ROOT / name, source / name, follow_symlinks=False)
     _pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(built), str(source))
     (path,) = built.glob("vitalfew-*.whl")
     return path
@@ -29,7 +32,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_tracked_file_travels(wheel: Path) -> None:
     """Prompts, experiments, recipes, papers, corpora, prices, questions, weights, templates and licences."""
     inside = zipfile.ZipFile(wheel).namelist()
-    assert set(_tracked(*PACKAGES)) <= set(inside)
+    expected = {f"vitalfew/{name}" for name in _tracked(*PACKAGES)} | {"vitalfew/__init__.py", "vitalfew/py.typed"}
+    assert {name for name in inside if ".dist-info/" not in name} == expected
     assert {name.rpartition("/")[2] for name in inside if ".dist-info/licenses/" in name} == {"LICENSE", "NOTICE"}
 
 
@@ -42,16 +46,30 @@ def test_the_wheel_runs_outside_the_checkout(wheel: Path, tmp_path: Path) -> Non
     (site / "libraries.pth").write_text("\n".join(path for path in sys.path if path.endswith("site-packages")))
     _pip("--python", str(commands / "python"), "install", "--no-deps", "--no-index", "--ignore-installed", str(wheel))
 
-    def run(*command: str) -> str:
+    def run(*command: str, folder: Path = empty) -> str:
         variables = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COV"))}
         variables["XDG_CACHE_HOME"] = str(tmp_path / "cache")  # a new user's: without SmolLM2
-        done = subprocess.run(command, cwd=empty, env=variables, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    script = f"import {', '.join(PACKAGES)}; print(*({', '.join(f'{name}.__file__' for name in PACKAGES)}))"
+    names = [f"vitalfew.{name}" for name in PACKAGES]
+    script = f"import {', '.join(names)}; print(*({', '.join(f'{name}.__file__' for name in names)}))"
     assert all(path.startswith(str(site)) for path in run(str(commands / "python"), "-c", script).split())
     assert "ParetoRAG" in run(str(commands / "vitalfew"), "demo")
+
+    # A project whose own packages have the names of our folders, from the command line and as a library.
+    project = tmp_path / "project"
+    write_own_packages(project)
+    assert "ParetoRAG" in run(str(commands / "vitalfew"), "methods", "core_context", folder=project)
+    assert run(str(commands / "python"), "-m", "vitalfew.flows.cli", "indexes", folder=project)
+    script = (
+        "import flows, vitalfew, vitalfew.flows; print(flows.__file__, vitalfew.__version__, vitalfew.flows.__file__)"
+    )
+    own, version, ours = run(str(commands / "python"), "-c", script, folder=project).split()
+    assert Path(own).is_relative_to(project)
+    assert Path(ours).is_relative_to(site)
+    assert version in wheel.name
 
 
 def _tracked(*paths: str) -> list[str]:

@@ -1,5 +1,5 @@
-"""`python -m flows.cli`, the command `vitalfew`."""
+"""`python -m vitalfew.flows.cli`, the command `vitalfew`."""
 
-from flows.cli.main import app
+from vitalfew.flows.cli.main import app
 
 app()

@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from flows.cli.terminal import DEFAULT_STORE, StoreOption, explained_errors, out
+from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, explained_errors, out
 
 
 def compare(
@@ -28,8 +28,8 @@ def compare(
         vitalfew compare quickstart:"naive RAG" quickstart:ParetoRAG --metric f1
     """
     with explained_errors():
-        from tasks.reports.comparison import compare as compared
-        from tasks.reports.comparison import main_metric, question_table, write_comparison
+        from vitalfew.tasks.reports.comparison import compare as compared
+        from vitalfew.tasks.reports.comparison import main_metric, question_table, write_comparison
 
         pairs = compared(store, run_a, run_b)
         by = main_metric(pairs, metric)
@@ -40,7 +40,7 @@ def compare(
 
 
 def _show(pair: Any, table: Any, metric: str, questions: int, path: Path) -> None:
-    from tasks.reports.statistics.bootstrap import MIN_QUESTIONS
+    from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
 
     out.print(f"\n[bold]A[/] {escape(pair.a.label)}\n[bold]B[/] {escape(pair.b.label)}", soft_wrap=True)
     shared = f"{len(pair.ids):,} shared of {len(pair.a.scores.ids):,} and {len(pair.b.scores.ids):,} questions"
@@ -57,7 +57,7 @@ def _show(pair: Any, table: Any, metric: str, questions: int, path: Path) -> Non
 
 def _differences(pair: Any) -> Table:
     """Show every column if the terminal is wide, else only those that do not follow from the others."""
-    from tasks.reports.shown.columns import DIFFERENCE_HEADS, difference_cells, figure
+    from vitalfew.tasks.reports.shown.columns import DIFFERENCE_HEADS, difference_cells, figure
 
     narrow = {"p", "effect", "questions", "higher", "lower"} if out.width < 110 else set()
     heads = [head for head in DIFFERENCE_HEADS if head not in narrow]
@@ -87,8 +87,8 @@ def _extremes(table: Any, metric: str, number: int) -> list[tuple[str, list[dict
 
 
 def _questions(rows: list[dict[str, Any]], metric: str, unit: str) -> Table:
-    from tasks.reports.shown.columns import figure
-    from tasks.reports.shown.text import one_line, shortened
+    from vitalfew.tasks.reports.shown.columns import figure
+    from vitalfew.tasks.reports.shown.text import one_line, shortened
 
     shown = Table("question", "gold", "A", "B", box=None, header_style="bold", pad_edge=False, expand=True)
     shown.columns[0].ratio = 2

@@ -6,8 +6,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from flows.cli.terminal import DEFAULT_STORE, StoreOption, explained_errors, out
-from tasks.datasets.base import InputError
+from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, explained_errors, out
+from vitalfew.tasks.datasets.base import InputError
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -32,7 +32,7 @@ def costs(
         vitalfew costs quickstart
     """
     with explained_errors():
-        from storage.catalog.database import connect
+        from vitalfew.storage.catalog.database import connect
 
         with connect(store) as connection:
             stages = _spending(connection, run, "s.stage, s.model", "sum(s.usd) DESC")

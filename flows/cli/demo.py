@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from configs.loading import build
-from configs.schema import IndexCorpus, Search
-from flows.cli import show
-from flows.cli.evaluate import show_report
-from flows.cli.run import execute
-from flows.cli.terminal import (
+from vitalfew.configs.loading import build
+from vitalfew.configs.schema import IndexCorpus, Search
+from vitalfew.flows.cli import show
+from vitalfew.flows.cli.evaluate import show_report
+from vitalfew.flows.cli.run import execute
+from vitalfew.flows.cli.terminal import (
     DEFAULT_STORE,
     StoreOption,
     VerboseOption,
@@ -24,7 +24,7 @@ from flows.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from tasks.report import Written
+    from vitalfew.tasks.report import Written
 
 CORPUS, INDEX = "python_manual", "demo"
 QUESTION = "SELECT text FROM questions WHERE source_id LIKE 'development/%' ORDER BY source_id LIMIT 1"
@@ -86,22 +86,22 @@ def _command(*words: str) -> None:
 
 
 def _index(given: dict[str, Any]) -> None:
-    from flows.cli.index import flow
+    from vitalfew.flows.cli.index import flow
 
     parameters = build(IndexCorpus, {**given, "datasets": [CORPUS], "name": INDEX})
     show.indexed(out, parameters, execute(parameters, flow))
 
 
 def _question(store: Path) -> str:
-    from storage.catalog.database import query
+    from vitalfew.storage.catalog.database import query
 
     rows = query(store, QUESTION).fetchall()
     return str(rows[0][0])
 
 
 def _search(store: Path, question: str) -> None:
-    from tasks.registry import with_options
-    from tasks.retrieve import Searcher
+    from vitalfew.tasks.registry import with_options
+    from vitalfew.tasks.retrieve import Searcher
 
     request = with_options(build(Search, {"retrieve": {"top_k": 3}}).retrieve, "retrieve")
     show.hits(out, question, INDEX, request, Searcher.named(store, INDEX).hits(question, request))
@@ -110,7 +110,7 @@ def _search(store: Path, question: str) -> None:
 def _experiment() -> str:
     """The one of the table. No installation has the language model of Sparse RAG, and not each has PEFT, its adapter's
     library."""
-    from tasks.models import adapters, smollm2
+    from vitalfew.tasks.models import adapters, smollm2
 
     try:
         smollm2.find()
@@ -124,8 +124,8 @@ def _equal_tokens(experiment: str) -> tuple[str, str]:
 
 
 def _evaluate(experiment: str, given: dict[str, Any]) -> "Written":
-    from flows.cli.evaluate import flow
-    from flows.pipelines.experiments import evaluation, find
+    from vitalfew.flows.cli.evaluate import flow
+    from vitalfew.flows.pipelines.experiments import evaluation, find
 
     name, settings = find(experiment)
     outcome = execute(evaluation(name, settings, {**given, "index": INDEX}), flow)
@@ -135,8 +135,8 @@ def _evaluate(experiment: str, given: dict[str, Any]) -> "Written":
 
 def _compare(store: Path, experiment: str) -> None:
     """Print the difference between the two methods of equal tokens, in the metric that the report begins with."""
-    from tasks.reports.comparison import compare, main_metric
-    from tasks.reports.shown.columns import signed
+    from vitalfew.tasks.reports.comparison import compare, main_metric
+    from vitalfew.tasks.reports.shown.columns import signed
 
     pairs = compare(store, *_equal_tokens(experiment))
     metric = main_metric(pairs, None)
@@ -150,6 +150,6 @@ def _compare(store: Path, experiment: str) -> None:
 
 
 def _plot(written: "Written") -> None:
-    from tasks.reports.shown.bars import bars
+    from vitalfew.tasks.reports.shown.bars import bars
 
     out.print(bars(written.report, out.width))

@@ -13,11 +13,11 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from configs.evaluation import Evaluate, LabelConfig, Method
-from configs.schema import IndexCorpus
-from configs.section import Section
-from configs.training import CollectConfig, TrainConfig
-from tasks.registry import METHODS, options_type, resolve
+from vitalfew.configs.evaluation import Evaluate, LabelConfig, Method
+from vitalfew.configs.schema import IndexCorpus
+from vitalfew.configs.section import Section
+from vitalfew.configs.training import CollectConfig, TrainConfig
+from vitalfew.tasks.registry import METHODS, options_type, resolve
 
 DEMO = "vitalfew index synthetic:passages=2000,questions=200 --name demo --set bm25.enabled=true"
 INDEXING = "vitalfew index synthetic:passages=200,questions=20 --name mine"

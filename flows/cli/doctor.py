@@ -6,7 +6,7 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from flows.cli.operations import Check, operations
+from vitalfew.flows.cli.operations import Check, operations
 
 
 def checkup(store: Path) -> list[Check]:
@@ -39,8 +39,8 @@ def _libraries() -> list[Check]:
 
 def _models() -> list[Check]:
     """Check the weights of every encoder with its own model; only those of the default, `minilm`, are required."""
-    from configs.schema import EncodeConfig
-    from tasks.registry import METHODS, make
+    from vitalfew.configs.schema import EncodeConfig
+    from vitalfew.tasks.registry import METHODS, make
 
     checks = []
     for name in METHODS["encoder"]:
@@ -56,7 +56,7 @@ def _models() -> list[Check]:
 
 
 def _arithmetic() -> Check:
-    from tasks.models.device import native_bf16
+    from vitalfew.tasks.models.device import native_bf16
 
     fast = native_bf16()
     arithmetic = "bf16, native" if fast else "float32: this machine has no native bf16, encoding is 3 to 4 times slower"
@@ -86,7 +86,7 @@ def _punkt() -> Check:
 
 
 def _disk(store: Path) -> Check:
-    from storage import files
+    from vitalfew.storage import files
 
     if files.is_in_bucket(store):
         store = files.cache_folder()  # where its copies lie
@@ -96,8 +96,8 @@ def _disk(store: Path) -> Check:
 
 
 def _store(store: Path) -> list[Check]:
-    from storage import files
-    from storage.runs import index_names, read_runs
+    from vitalfew.storage import files
+    from vitalfew.storage.runs import index_names, read_runs
 
     if not files.is_folder(store):
         return [Check("store", True, f"{store} does not exist yet; `vitalfew index` makes it", needed=False)]

@@ -7,9 +7,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from configs.evaluation import Evaluate
-from flows.cli.run import execute
-from flows.cli.terminal import (
+from vitalfew.configs.evaluation import Evaluate
+from vitalfew.flows.cli.run import execute
+from vitalfew.flows.cli.terminal import (
     DEFAULT_STORE,
     RunnerOption,
     SetOption,
@@ -23,8 +23,8 @@ from flows.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from flows.pipelines.evaluate import Evaluated
-    from tasks.report import Written
+    from vitalfew.flows.pipelines.evaluate import Evaluated
+    from vitalfew.tasks.report import Written
 
 
 def evaluate(
@@ -50,7 +50,7 @@ def evaluate(
     """
     prepare(verbose)
     with explained_errors():
-        from flows.pipelines.experiments import evaluation, find
+        from vitalfew.flows.pipelines.experiments import evaluation, find
 
         name, settings = find(experiment, store)
         given = {"store": store, "workers": workers, "runner": runner and runner.value, "index": index}
@@ -64,14 +64,14 @@ def _rejected_questions(outcome: "Evaluated", parameters: Evaluate) -> None:
     """Print how many rows of `questions.dataset` were not used; those of the index's own were told when it was made."""
     loads = [stages["load"] for stages in outcome.methods.values() if "load" in stages]
     if loads:
-        from flows.cli.show import rejected
+        from vitalfew.flows.cli.show import rejected
 
         rejected(out, loads[0], parameters)
 
 
 def flow() -> Callable[[Evaluate], "Evaluated"]:
     """The flow that evaluates, which takes seconds to import."""
-    from flows.evaluate import evaluate
+    from vitalfew.flows.evaluate import evaluate
 
     return evaluate
 
@@ -87,17 +87,17 @@ def report(
     vitalfew report quickstart
     """
     with explained_errors():
-        from tasks.report import read_report, write_report
-        from tasks.reports.runs import find_run
+        from vitalfew.tasks.report import read_report, write_report
+        from vitalfew.tasks.reports.runs import find_run
 
         show_report(write_report(store, read_report(store, find_run(store, run))))
 
 
 def show_report(written: "Written") -> None:
     """Print the table of an evaluation, and where its page, its figures and its rows are."""
-    from storage import files
-    from tasks.reports.shown.queries import queries
-    from tasks.reports.shown.terminal import terminal_report
+    from vitalfew.storage import files
+    from vitalfew.tasks.reports.shown.queries import queries
+    from vitalfew.tasks.reports.shown.terminal import terminal_report
 
     out.print(terminal_report(written.report, out.width))
     page = escape(str(files.local(written.html)))  # of a bucket: the copy that is here
@@ -113,8 +113,8 @@ def runs(store: StoreOption = DEFAULT_STORE) -> None:
     with explained_errors():
         from datetime import datetime
 
-        from storage.runs import read_runs
-        from storage.upkeep.inventory import check_store
+        from vitalfew.storage.runs import read_runs
+        from vitalfew.storage.upkeep.inventory import check_store
 
         check_store(store)
         table = Table("run", "flow", "for", "state", "began (UTC)", box=None, header_style="bold", pad_edge=False)
@@ -136,7 +136,7 @@ def experiments(store: StoreOption = DEFAULT_STORE) -> None:
         vitalfew experiments --store store
     """
     with explained_errors():
-        from flows.pipelines.experiments import find, names
+        from vitalfew.flows.pipelines.experiments import find, names
 
         table = Table(box=None, header_style="bold", pad_edge=False)
         table.add_column("experiment", no_wrap=True)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli.terminal import DEFAULT_STORE, StoreOption, explained_errors, out
+from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, explained_errors, out
 
 export_app = typer.Typer(
     name="export", no_args_is_help=True, help="Write rankings and judgements for other tools: run, qrels."
@@ -46,7 +46,7 @@ def run(
         vitalfew export run quickstart --method "naive RAG" --out naive.run
     """
     with explained_errors():
-        from tasks.reports.trec import write_run
+        from vitalfew.tasks.reports.trec import write_run
 
         _written(write_run(store, name, method, path, ids.value), path)
 
@@ -64,7 +64,7 @@ def qrels(
     vitalfew export qrels quickstart --out quickstart.qrels
     """
     with explained_errors():
-        from tasks.reports.trec import write_qrels
+        from vitalfew.tasks.reports.trec import write_qrels
 
         _written(write_qrels(store, name, method, path, ids.value), path)
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from configs.loading import build
-from configs.schema import IndexCorpus, Search
-from flows.cli import show
-from flows.cli.run import execute
-from flows.cli.terminal import (
+from vitalfew.configs.loading import build
+from vitalfew.configs.schema import IndexCorpus, Search
+from vitalfew.flows.cli import show
+from vitalfew.flows.cli.run import execute
+from vitalfew.flows.cli.terminal import (
     DEFAULT_STORE,
     ConfigOption,
     RunnerOption,
@@ -23,10 +23,10 @@ from flows.cli.terminal import (
     out,
     prepare,
 )
-from tasks.datasets.base import InputError
+from vitalfew.tasks.datasets.base import InputError
 
 if TYPE_CHECKING:
-    from flows.pipelines.run import Outcome
+    from vitalfew.flows.pipelines.run import Outcome
 
 
 def index(
@@ -56,7 +56,7 @@ def index(
 
 def flow() -> Callable[[IndexCorpus], "Outcome"]:
     """The flow that makes an index, which takes seconds to import."""
-    from flows.index_corpus import index_corpus
+    from vitalfew.flows.index_corpus import index_corpus
 
     return index_corpus
 
@@ -88,8 +88,8 @@ def search(
     """
     prepare(verbose)
     with explained_errors():
-        from tasks.registry import with_options
-        from tasks.retrieve import Searcher
+        from vitalfew.tasks.registry import with_options
+        from vitalfew.tasks.retrieve import Searcher
 
         given = {"retriever": retriever, "alpha": alpha, "top_k": top_k}
         options = {"retrieve": {key: value for key, value in given.items() if value is not None}}

@@ -7,25 +7,25 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from configs.evaluation import Experiment, Method
-from configs.schema import IndexCorpus, Search
-from flows.cli import compare as compare_cli
-from flows.cli import costs as costs_cli
-from flows.cli import demo as demo_cli
-from flows.cli import evaluate as evaluation_cli
-from flows.cli import index as index_cli
-from flows.cli import methods as methods_cli
-from flows.cli import plan as plan_cli
-from flows.cli import significance as significance_cli
-from flows.cli import sql as sql_cli
-from flows.cli import tables
-from flows.cli import train as training_cli
-from flows.cli import ui as ui_cli
-from flows.cli.export import export_app
-from flows.cli.methods import settings_help
-from flows.cli.models import models_app
-from flows.cli.store import store_app
-from flows.cli.terminal import (
+from vitalfew.configs.evaluation import Experiment, Method
+from vitalfew.configs.schema import IndexCorpus, Search
+from vitalfew.flows.cli import compare as compare_cli
+from vitalfew.flows.cli import costs as costs_cli
+from vitalfew.flows.cli import demo as demo_cli
+from vitalfew.flows.cli import evaluate as evaluation_cli
+from vitalfew.flows.cli import index as index_cli
+from vitalfew.flows.cli import methods as methods_cli
+from vitalfew.flows.cli import plan as plan_cli
+from vitalfew.flows.cli import significance as significance_cli
+from vitalfew.flows.cli import sql as sql_cli
+from vitalfew.flows.cli import tables
+from vitalfew.flows.cli import train as training_cli
+from vitalfew.flows.cli import ui as ui_cli
+from vitalfew.flows.cli.export import export_app
+from vitalfew.flows.cli.methods import settings_help
+from vitalfew.flows.cli.models import models_app
+from vitalfew.flows.cli.store import store_app
+from vitalfew.flows.cli.terminal import (
     DEFAULT_STORE,
     StoreOption,
     out,
@@ -87,7 +87,7 @@ app.command()(methods_cli.datasets)
 @app.command()
 def doctor(store: StoreOption = DEFAULT_STORE) -> None:
     """Check this machine and this store, and say how to correct what is wrong."""
-    from flows.cli.doctor import checkup
+    from vitalfew.flows.cli.doctor import checkup
 
     checks = checkup(store)
     table = Table(box=None, show_header=False, pad_edge=False)

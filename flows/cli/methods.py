@@ -8,10 +8,10 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from configs.section import Section
-from flows.cli.descriptions import Description, Setting, default_of, described, sections_of, summary
-from flows.cli.terminal import explained_errors, out
-from tasks.registry import METHODS, UnknownName, resolve
+from vitalfew.configs.section import Section
+from vitalfew.flows.cli.descriptions import Description, Setting, default_of, described, sections_of, summary
+from vitalfew.flows.cli.terminal import explained_errors, out
+from vitalfew.tasks.registry import METHODS, UnknownName, resolve
 
 SERVED = ("splitter", "encoder", "refiner", "generator")
 """Kinds with methods that bring no model of their own."""
@@ -36,7 +36,7 @@ def methods(
 
 
 def _list() -> None:
-    from tasks.models.presets import serving
+    from vitalfew.tasks.models.presets import serving
 
     table = Table("kind", "name", "what it does", box=None, header_style="bold", pad_edge=False)
     for kind, names in METHODS.items():
@@ -55,7 +55,7 @@ def _list() -> None:
 
 def _models(method: Description) -> None:
     """The models that it can run with, and which of them are on this machine."""
-    from tasks.models.presets import serving
+    from vitalfew.tasks.models.presets import serving
 
     if method.kind in SERVED and (models := serving(method.name)):
         out.print("\nRuns with:")

@@ -12,10 +12,10 @@ import typer
 from rich.filesize import decimal
 from rich.markup import escape
 
-from flows.cli.terminal import err, explained_errors, out, prepare
+from vitalfew.flows.cli.terminal import err, explained_errors, out, prepare
 
 if TYPE_CHECKING:
-    from tasks.models.presets import Preset
+    from vitalfew.tasks.models.presets import Preset
 
 models_app = typer.Typer(name="models", help="Which models have a name here, and where they lie; get brings one.")
 
@@ -27,7 +27,7 @@ def models(context: typer.Context) -> None:
     """
     if context.invoked_subcommand:
         return
-    from tasks.models.presets import presets
+    from vitalfew.tasks.models.presets import presets
 
     with explained_errors():
         for (title, setting), listed in groupby(presets(), lambda preset: (preset.kind, preset.setting)):
@@ -58,8 +58,8 @@ def get(name: Annotated[str, typer.Argument(metavar="NAME", help="smollm2.")]) -
     """
     prepare(verbose=False)
     with explained_errors():
-        from tasks.models import smollm2
-        from tasks.models.presets import presets
+        from vitalfew.tasks.models import smollm2
+        from vitalfew.tasks.models.presets import presets
 
         if name != smollm2.NAME:
             others = {preset.name: preset.command for preset in presets()}

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 if TYPE_CHECKING:
-    from flows.server.access import Server
+    from vitalfew.flows.server.access import Server
 
 POOL = "vitalfew"
 
@@ -27,7 +27,7 @@ class Check:
 
 def operations(store: Path) -> list[Check]:
     """Check only what the user has set up: a run needs neither a server nor a pool."""
-    from flows.server.access import named, running
+    from vitalfew.flows.server.access import named, running
 
     service, elsewhere = running(store), os.environ.get("PREFECT_API_URL", "")
     server = service or (named(store, elsewhere) if elsewhere else None)
@@ -46,8 +46,8 @@ def operations(store: Path) -> list[Check]:
 
 def _leftover(store: Path) -> list[Check]:
     """Check that no home of Prefect's lies in the store, as earlier versions had it."""
-    from flows.server.home import leftover
-    from storage import files
+    from vitalfew.flows.server.home import leftover
+    from vitalfew.storage import files
 
     old = store / ".prefect"
     remedy = f"`vitalfew ui` moves it out if nothing has taken its place; {leftover(old)}"
@@ -76,8 +76,8 @@ def _ask(server: "Server", path: str, body: Any = None) -> Any:
 
 def _corpora(store: Path) -> list[Check]:
     """Check the file of every corpus and say when the corpus is re-encoded."""
-    from configs.loading import ConfigError
-    from flows.pipelines.corpora import corpora, find_corpus
+    from vitalfew.configs.loading import ConfigError
+    from vitalfew.flows.pipelines.corpora import corpora, find_corpus
 
     checks = []
     for name in corpora(store):
@@ -91,7 +91,7 @@ def _corpora(store: Path) -> list[Check]:
 
 def _webhook() -> list[Check]:
     """Check the webhook and show only its host: the rest of the URL is often a secret."""
-    from flows.webhook import WEBHOOK
+    from vitalfew.flows.webhook import WEBHOOK
 
     url = os.environ.get(WEBHOOK)
     if not url:

@@ -8,9 +8,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from configs.loading import ConfigError, build
-from configs.schema import Execution, IndexCorpus
-from flows.cli.terminal import (
+from vitalfew.configs.loading import ConfigError, build
+from vitalfew.configs.schema import Execution, IndexCorpus
+from vitalfew.flows.cli.terminal import (
     DEFAULT_STORE,
     ConfigOption,
     RunnerOption,
@@ -24,7 +24,7 @@ from flows.cli.terminal import (
     out,
     prepare,
 )
-from tasks.registry import METHODS, UnknownName
+from vitalfew.tasks.registry import METHODS, UnknownName
 
 
 def plan(
@@ -72,7 +72,7 @@ def plan(
 
 def _is_experiment(what: list[str], index: str | None, store: Path) -> bool:
     """Raises UnknownName for what is neither a data set nor an experiment."""
-    from flows.pipelines.experiments import names
+    from vitalfew.flows.pipelines.experiments import names
 
     is_source = ":" in what[0] or what[0] in METHODS["dataset"]
     if len(what) > 1 or (is_source and not index):
@@ -86,11 +86,11 @@ def _is_experiment(what: list[str], index: str | None, store: Path) -> bool:
 
 
 def _plan_evaluation(experiment: str, given: list[dict[str, Any]]) -> None:
-    from flows.pipelines.evaluate import EvaluationPlan
-    from flows.pipelines.experiments import evaluation, find
-    from flows.pipelines.graph import graph
-    from flows.pipelines.progress import StageProgress
-    from flows.pipelines.quote.evaluation import quote_evaluation
+    from vitalfew.flows.pipelines.evaluate import EvaluationPlan
+    from vitalfew.flows.pipelines.experiments import evaluation, find
+    from vitalfew.flows.pipelines.graph import graph
+    from vitalfew.flows.pipelines.progress import StageProgress
+    from vitalfew.flows.pipelines.quote.evaluation import quote_evaluation
 
     name, settings = find(experiment, given[-1].get("store", DEFAULT_STORE))
     plan = graph(evaluation(name, settings, *given))
@@ -101,8 +101,8 @@ def _plan_evaluation(experiment: str, given: list[dict[str, Any]]) -> None:
 
 
 def _plan_index(given: list[dict[str, Any]]) -> None:
-    from flows.pipelines.graph import graph
-    from flows.pipelines.quote.quote import quote
+    from vitalfew.flows.pipelines.graph import graph
+    from vitalfew.flows.pipelines.quote.quote import quote
 
     parameters = build(IndexCorpus, *given)
     with err.status("Looking through the sources and trying a sample …"):

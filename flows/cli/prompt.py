@@ -16,12 +16,12 @@ from prompt_toolkit.lexers import PygmentsLexer
 from pygments.lexers.sql import SqlLexer
 from rich.markup import escape
 
-from flows.cli import show
-from flows.cli.terminal import err, out
-from storage.catalog.database import QueryError, query, without_rows
-from storage.catalog.macros import MACROS
-from storage.catalog.tables import ROWS, columns
-from tasks.reports.shown.text import printable
+from vitalfew.flows.cli import show
+from vitalfew.flows.cli.terminal import err, out
+from vitalfew.storage.catalog.database import QueryError, query, without_rows
+from vitalfew.storage.catalog.macros import MACROS
+from vitalfew.storage.catalog.tables import ROWS, columns
+from vitalfew.tasks.reports.shown.text import printable
 
 MOST_ROWS = 1000
 """Rows that a table at the prompt shows."""
@@ -68,7 +68,7 @@ def answer(store: Path, text: str, format: str) -> None:
 
 
 def _command(store: Path, text: str) -> None:
-    from flows.cli.tables import document
+    from vitalfew.flows.cli.tables import document
 
     command, *names = text.rstrip(";").split()
     if command == "\\d":

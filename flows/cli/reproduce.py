@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from configs.schema import IndexCorpus
-from configs.section import Config
-from tasks.registry import as_recorded, completed
+from vitalfew.configs.schema import IndexCorpus
+from vitalfew.configs.section import Config
+from vitalfew.tasks.registry import as_recorded, completed
 
 
 def changed_settings(config: Mapping[str, Any]) -> list[str]:

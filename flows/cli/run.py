@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from configs.schema import Execution
-from flows.cli.terminal import end_at_once_on_interrupt
+from vitalfew.configs.schema import Execution
+from vitalfew.flows.cli.terminal import end_at_once_on_interrupt
 
 
 def execute(parameters: Execution, flow: Callable[[], Callable[[Any], Any]]) -> Any:
@@ -13,14 +13,14 @@ def execute(parameters: Execution, flow: Callable[[], Callable[[Any], Any]]) -> 
     The plan is built before a server and workers are started, so that a wrong name or a missing file is told at once;
     the flow gets this very plan.
     """
-    from flows.pipelines.graph import graph, handed_over
-    from flows.pipelines.run import run_serially
+    from vitalfew.flows.pipelines.graph import graph, handed_over
+    from vitalfew.flows.pipelines.run import run_serially
 
     plan = graph(parameters)
     if not plan.done():
         plan.room()
         if parameters.runner == "ray":
-            from flows.server.access import connect
+            from vitalfew.flows.server.access import connect
 
             end_at_once_on_interrupt(parameters.store)
             connect(parameters.store)

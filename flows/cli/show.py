@@ -13,13 +13,13 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from configs.schema import Execution, IndexCorpus, RetrieveConfig
-from tasks.reports.shown.text import printable
+from vitalfew.configs.schema import Execution, IndexCorpus, RetrieveConfig
+from vitalfew.tasks.reports.shown.text import printable
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
-    from storage.artifacts import Manifest
+    from vitalfew.storage.artifacts import Manifest
 
 
 def indexed(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
@@ -56,8 +56,8 @@ def indexed(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
 
 def _quote_and_truth(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
     """Print the ledger's rows of this run's new artifacts, if any of them was quoted."""
-    from storage.catalog.database import query
-    from storage.quotes import find
+    from vitalfew.storage.catalog.database import query
+    from vitalfew.storage.quotes import find
 
     fingerprints = [manifest.artifact.split("/")[1] for manifest in outcome.new()]
     if not any(find(parameters.store, fingerprint) for fingerprint in fingerprints):

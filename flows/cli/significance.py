@@ -8,8 +8,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from flows.cli.terminal import explained_errors, out
-from tasks.reports.shown.text import one_line
+from vitalfew.flows.cli.terminal import explained_errors, out
+from vitalfew.tasks.reports.shown.text import one_line
 
 
 def significance(
@@ -32,8 +32,8 @@ def significance(
         vitalfew significance table.csv --control "Naive RAG"
     """
     with explained_errors():
-        from tasks.reports.significance import conclusion, read_scores
-        from tasks.reports.significance import significance as test
+        from vitalfew.tasks.reports.significance import conclusion, read_scores
+        from vitalfew.tasks.reports.significance import significance as test
 
         result = test(read_scores(table), not lower_is_better, control, alpha)
         if as_json:

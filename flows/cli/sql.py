@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from flows.cli import show
-from flows.cli.terminal import DEFAULT_STORE, StoreOption, explained_errors, out
+from vitalfew.flows.cli import show
+from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, explained_errors, out
 
 
 class Format(StrEnum):
@@ -34,11 +34,11 @@ def sql(
     a terminal. Tables, columns and macros: `vitalfew tables`.
     """
     with explained_errors():
-        from storage.catalog.database import connect
-        from storage.catalog.database import query as run_query
+        from vitalfew.storage.catalog.database import connect
+        from vitalfew.storage.catalog.database import query as run_query
 
         if query is None and sys.stdin.isatty():
-            from flows.cli.prompt import prompt
+            from vitalfew.flows.cli.prompt import prompt
 
             connect(store).close()  # reports a missing store at once
             prompt(store, format.value)

@@ -15,11 +15,11 @@ from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 from rich.table import Table
 
-from flows.cli.reproduce import changed_settings, index_command
-from flows.cli.terminal import DEFAULT_STORE, StoreOption, err, explained_errors, out, store_argument
+from vitalfew.flows.cli.reproduce import changed_settings, index_command
+from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, err, explained_errors, out, store_argument
 
 if TYPE_CHECKING:
-    from storage.upkeep.inventory import Entry
+    from vitalfew.storage.upkeep.inventory import Entry
 
 store_app = typer.Typer(name="store", no_args_is_help=True, help="Look after a store: ls, verify, copy, gc, rm.")
 
@@ -34,8 +34,8 @@ def ls(
     Looks at records and sizes only; `verify` reads every byte.
     """
     with explained_errors():
-        from storage import files
-        from storage.upkeep.inventory import check_store, survey
+        from vitalfew.storage import files
+        from vitalfew.storage.upkeep.inventory import check_store, survey
 
         check_store(store)
         entries = survey(store)
@@ -64,8 +64,8 @@ def ls(
 
 
 def _indexes(store: Path) -> list[dict[str, Any]]:
-    from storage.files import DamagedRecord
-    from storage.runs import find_index, index_names
+    from vitalfew.storage.files import DamagedRecord
+    from vitalfew.storage.runs import find_index, index_names
 
     indexes: list[dict[str, Any]] = []
     for name in index_names(store):
@@ -126,8 +126,8 @@ def verify(
     Each fault is named with its remedy, mostly the command that made the artifact, which redoes only what is damaged.
     """
     with explained_errors():
-        from storage.upkeep.inventory import check_store
-        from storage.upkeep.verify import bytes_to_read, select, verify, verify_records
+        from vitalfew.storage.upkeep.inventory import check_store
+        from vitalfew.storage.upkeep.verify import bytes_to_read, select, verify, verify_records
 
         check_store(store)
         chosen = select(store, names or [], indexes or [])
@@ -152,8 +152,8 @@ def _bar(size: int) -> Progress:
 
 def _remake(store: Path, artifact: str, remove: Path | None) -> str:
     """The command that makes an artifact again, by the index or else the run that used it last."""
-    from storage.files import DamagedRecord
-    from storage.runs import find_index, index_names, read_runs
+    from vitalfew.storage.files import DamagedRecord
+    from vitalfew.storage.runs import find_index, index_names, read_runs
 
     users = [run for run in read_runs(store) if artifact in run.fingerprints]
     configs = [run.config for run in users if run.flow == "index_corpus"]
@@ -186,9 +186,9 @@ def copy(
         vitalfew store copy store s3://BUCKET/PREFIX
     """
     with explained_errors():
-        from storage.upkeep.copying import check_places, copy_records, select
-        from storage.upkeep.copying import copy as copied
-        from storage.upkeep.inventory import check_store
+        from vitalfew.storage.upkeep.copying import check_places, copy_records, select
+        from vitalfew.storage.upkeep.copying import copy as copied
+        from vitalfew.storage.upkeep.inventory import check_store
 
         check_store(source)
         check_places(source, target)
@@ -229,8 +229,8 @@ def gc(
     would go on from. Records of runs and costs always stay.
     """
     with explained_errors():
-        from storage.upkeep.inventory import Policy, check_store
-        from storage.upkeep.removal import plan, remove
+        from vitalfew.storage.upkeep.inventory import Policy, check_store
+        from vitalfew.storage.upkeep.removal import plan, remove
 
         check_store(store)
         policy = Policy(keep_runs, keep_unfinished)
@@ -263,8 +263,8 @@ def rm(
 ) -> None:
     """Forget an index's name. Its artifacts stay until `gc --delete`, unless another index or run refers to them."""
     with explained_errors():
-        from storage.runs import remove_index
-        from storage.upkeep.inventory import check_store
+        from vitalfew.storage.runs import remove_index
+        from vitalfew.storage.upkeep.inventory import check_store
 
         check_store(store)
         remove_index(store, name)

@@ -7,13 +7,13 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from flows.cli.terminal import DEFAULT_STORE, StoreOption, explained_errors, out
-from tasks.registry import UnknownName
+from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, explained_errors, out
+from vitalfew.tasks.registry import UnknownName
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from storage.catalog.macros import Macro
+    from vitalfew.storage.catalog.macros import Macro
 
 
 def tables(
@@ -31,8 +31,8 @@ def tables(
         vitalfew tables hits
     """
     with explained_errors():
-        from storage.catalog.macros import MACROS
-        from storage.catalog.tables import ROWS
+        from vitalfew.storage.catalog.macros import MACROS
+        from vitalfew.storage.catalog.tables import ROWS
 
         every = [*(ROWS if everything else []), *([macro.name for macro in MACROS] if macros else [])]
         document(store, [*(names or []), *every])
@@ -40,10 +40,10 @@ def tables(
 
 def document(store: Path, names: list[str]) -> None:
     """Describe these tables and macros, or list all if no names are given. Raises UnknownName."""
-    from storage import files
-    from storage.catalog.database import connect, without_rows
-    from storage.catalog.macros import MACROS
-    from storage.catalog.tables import rows
+    from vitalfew.storage import files
+    from vitalfew.storage.catalog.database import connect, without_rows
+    from vitalfew.storage.catalog.macros import MACROS
+    from vitalfew.storage.catalog.tables import rows
 
     known = {macro.name: macro for macro in MACROS}
     there = files.is_folder(store)
@@ -62,7 +62,7 @@ def document(store: Path, names: list[str]) -> None:
 
 
 def _overview(connection: "DuckDBPyConnection", listed: dict[str, str], store: Path, there: bool) -> None:
-    from storage.catalog.macros import MACROS
+    from vitalfew.storage.catalog.macros import MACROS
 
     shown = Table("table", box=None, header_style="bold", pad_edge=False)
     if there:
@@ -77,7 +77,7 @@ def _overview(connection: "DuckDBPyConnection", listed: dict[str, str], store: P
 
 
 def _table(connection: "DuckDBPyConnection", name: str, row: str, there: bool) -> None:
-    from storage.catalog.tables import documented
+    from vitalfew.storage.catalog.tables import documented
 
     count = f", {_rows(connection, name)} rows" if there else ""
     out.print(f"[b]{name}[/]: a row is {row}{count}")

@@ -19,9 +19,9 @@ from rich.console import Console
 from rich.logging import RichHandler
 from rich.markup import escape
 
-from configs.loading import parse_assignments, read_yaml
-from configs.paths import store_place
-from tasks.reports.shown.text import printable
+from vitalfew.configs.loading import parse_assignments, read_yaml
+from vitalfew.configs.paths import store_place
+from vitalfew.tasks.reports.shown.text import printable
 
 out = Console()
 err = Console(stderr=True)
@@ -131,7 +131,7 @@ def _explanation(error: Exception) -> str | None:
     from duckdb import Error as QueryFailed
     from httpx import TransportError
 
-    from storage.runs import IndexNotFound
+    from vitalfew.storage.runs import IndexNotFound
 
     if isinstance(error, IndexNotFound | QueryFailed | OSError | ValueError):
         return escape(printable(str(error)))
@@ -161,6 +161,6 @@ def end_at_once_on_interrupt(store: Path) -> None:
                 child.kill()
         os._exit(130)
 
-    from storage.runs import cancel_own_runs
+    from vitalfew.storage.runs import cancel_own_runs
 
     signal.signal(signal.SIGINT, end)

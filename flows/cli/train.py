@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from configs.paths import BucketPath
-from flows.cli import show
-from flows.cli.run import execute
-from flows.cli.terminal import (
+from vitalfew.configs.paths import BucketPath
+from vitalfew.flows.cli import show
+from vitalfew.flows.cli.run import execute
+from vitalfew.flows.cli.terminal import (
     DEFAULT_STORE,
     RunnerOption,
     SetOption,
@@ -24,9 +24,9 @@ from flows.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from configs.training import TrainModel
-    from flows.forms import TrainForm
-    from flows.pipelines.train import Trained
+    from vitalfew.configs.training import TrainModel
+    from vitalfew.flows.forms import TrainForm
+    from vitalfew.flows.pipelines.train import Trained
 
 DatasetsArgument = Annotated[
     list[str] | None, typer.Argument(metavar="DATASET", help="Questions to learn from: FORMAT:PATH?option=value.")
@@ -76,9 +76,9 @@ def train(
     """
     prepare(verbose)
     with explained_errors():
-        from storage.files import is_in_bucket
-        from storage.weights import weights_folder
-        from tasks.registry import resolve
+        from vitalfew.storage.files import is_in_bucket
+        from vitalfew.storage.weights import weights_folder
+        from vitalfew.tasks.registry import resolve
 
         form = _form(recipe, datasets or [], index, passages or [], directory, store, assignments or [], workers)
         parameters = form.training()
@@ -101,7 +101,7 @@ def train(
 
 def _flow(form: "TrainForm", parameters: "TrainModel") -> "Trained":
     """The flow takes the form; the plan was built from the parameters that the form gives."""
-    from flows.train import train
+    from vitalfew.flows.train import train
 
     return train(form)
 
@@ -117,9 +117,9 @@ def _form(
     workers: int | None,
 ) -> Any:
     """The form with the values of the command line. Raises UnknownName, InputError."""
-    from flows.forms import Source, TrainForm
-    from flows.pipelines.recipes import find
-    from tasks.datasets.specification import parse_dataset
+    from vitalfew.flows.forms import Source, TrainForm
+    from vitalfew.flows.pipelines.recipes import find
+    from vitalfew.tasks.datasets.specification import parse_dataset
 
     find(recipe)
     for specification in (*datasets, *passages):
@@ -134,7 +134,7 @@ def _form(
 
 def settings_help() -> str:
     """The settings that all trainers have, for the command's help."""
-    from configs.training import TrainConfig
+    from vitalfew.configs.training import TrainConfig
 
     lines = ["[b]Settings[/b] (--set) of every trainer; `vitalfew methods` lists the trainers:"]
     for key, field in TrainConfig.model_fields.items():

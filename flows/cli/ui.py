@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 from rich.markup import escape
 
-from flows.cli.terminal import DEFAULT_STORE, StoreOption, VerboseOption, err, explained_errors, out, prepare
+from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, VerboseOption, err, explained_errors, out, prepare
 
 if TYPE_CHECKING:
-    from flows.server.service import Service
+    from vitalfew.flows.server.service import Service
 
 
 def ui(
@@ -41,10 +41,10 @@ def ui(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
     with explained_errors():
-        from flows.pipelines.corpora import corpora as files
-        from flows.pipelines.corpora import find_corpus
-        from flows.server.home import prepare as prepare_home
-        from flows.server.service import ServiceEnded, service
+        from vitalfew.flows.pipelines.corpora import corpora as files
+        from vitalfew.flows.pipelines.corpora import find_corpus
+        from vitalfew.flows.server.home import prepare as prepare_home
+        from vitalfew.flows.server.service import ServiceEnded, service
 
         if told := prepare_home(store):
             err.print(escape(told), soft_wrap=True)

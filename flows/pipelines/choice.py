@@ -14,22 +14,22 @@ from statistics import fmean
 import numpy as np
 import pyarrow.compute as pc
 
-from configs.chosen import Chosen, Tried
-from configs.evaluation import Evaluate, Method, Option
-from configs.loading import ConfigError
-from flows.pipelines.evaluate import Evaluated, EvaluationPlan
-from flows.pipelines.experiments import complete
-from flows.pipelines.run import Execute
-from storage import files
-from storage.artifacts import Manifest
-from tasks.ask import HASHED
-from tasks.datasets.base import InputError
-from tasks.metrics.base import GOLD_ANSWERS, GOLD_PASSAGES, SUPPORTING_FACTS, Column
-from tasks.metrics.tables import make_metrics
-from tasks.reports.methods import groups
-from tasks.reports.statistics.bootstrap import MIN_QUESTIONS
-from tasks.reports.summaries import Recorded, read_summaries
-from tasks.stage import Stage
+from vitalfew.configs.chosen import Chosen, Tried
+from vitalfew.configs.evaluation import Evaluate, Method, Option
+from vitalfew.configs.loading import ConfigError
+from vitalfew.flows.pipelines.evaluate import Evaluated, EvaluationPlan
+from vitalfew.flows.pipelines.experiments import complete
+from vitalfew.flows.pipelines.run import Execute
+from vitalfew.storage import files
+from vitalfew.storage.artifacts import Manifest
+from vitalfew.tasks.ask import HASHED
+from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.metrics.base import GOLD_ANSWERS, GOLD_PASSAGES, SUPPORTING_FACTS, Column
+from vitalfew.tasks.metrics.tables import make_metrics
+from vitalfew.tasks.reports.methods import groups
+from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
+from vitalfew.tasks.reports.summaries import Recorded, read_summaries
+from vitalfew.tasks.stage import Stage
 
 AS_THEY_ARE = "or ask all questions with the settings as they are: --set choose=null"
 _GOLD = {GOLD_ANSWERS: "answers", GOLD_PASSAGES: "gold_passages", SUPPORTING_FACTS: "supporting_facts"}

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from configs.corpus import Corpus
-from configs.loading import ConfigError, build, read_yaml
-from configs.paths import beside
-from tasks.registry import UnknownName
+from vitalfew.configs.corpus import Corpus
+from vitalfew.configs.loading import ConfigError, build, read_yaml
+from vitalfew.configs.paths import beside
+from vitalfew.tasks.registry import UnknownName
 
 FOLDER = Path(__file__).parents[2] / "configs" / "corpora"
 

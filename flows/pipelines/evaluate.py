@@ -7,31 +7,31 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
-from configs.evaluation import Evaluate, Method
-from configs.loading import ConfigError, build
-from configs.schema import EncodeConfig, LoadConfig, Unit
-from flows.pipelines.experiments import complete
-from flows.pipelines.run import Execute, Outcome, Plan
-from flows.pipelines.variants import with_indexes, with_texts
-from storage.artifacts import Artifact, Manifest
-from storage.indexes.opened import OpenedIndex
-from storage.indexes.units import table_of
-from storage.runs import NamedIndex, find_index
-from tasks.ask import Ask
-from tasks.critique import Critique
-from tasks.encode import EncodeQuestions
-from tasks.generate import Generate
-from tasks.label import Label
-from tasks.load import Load
-from tasks.probing.appraise import Appraise
-from tasks.probing.perturb import Perturb
-from tasks.refine import Refine
-from tasks.registry import as_recorded, make, resolve
-from tasks.report import Written, read_report, write_report
-from tasks.retrieve import Retrieve, Searcher
-from tasks.score import Score
-from tasks.select import Select
-from tasks.stage import FurtherStage, Stage
+from vitalfew.configs.evaluation import Evaluate, Method
+from vitalfew.configs.loading import ConfigError, build
+from vitalfew.configs.schema import EncodeConfig, LoadConfig, Unit
+from vitalfew.flows.pipelines.experiments import complete
+from vitalfew.flows.pipelines.run import Execute, Outcome, Plan
+from vitalfew.flows.pipelines.variants import with_indexes, with_texts
+from vitalfew.storage.artifacts import Artifact, Manifest
+from vitalfew.storage.indexes.opened import OpenedIndex
+from vitalfew.storage.indexes.units import table_of
+from vitalfew.storage.runs import NamedIndex, find_index
+from vitalfew.tasks.ask import Ask
+from vitalfew.tasks.critique import Critique
+from vitalfew.tasks.encode import EncodeQuestions
+from vitalfew.tasks.generate import Generate
+from vitalfew.tasks.label import Label
+from vitalfew.tasks.load import Load
+from vitalfew.tasks.probing.appraise import Appraise
+from vitalfew.tasks.probing.perturb import Perturb
+from vitalfew.tasks.refine import Refine
+from vitalfew.tasks.registry import as_recorded, make, resolve
+from vitalfew.tasks.report import Written, read_report, write_report
+from vitalfew.tasks.retrieve import Retrieve, Searcher
+from vitalfew.tasks.score import Score
+from vitalfew.tasks.select import Select
+from vitalfew.tasks.stage import FurtherStage, Stage
 
 Stages = dict[str, dict[str, Stage]]
 """By method and the stage's name."""

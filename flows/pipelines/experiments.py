@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from configs.evaluation import Choose, Evaluate, Experiment, Method, Option, ScoreConfig
-from configs.loading import ConfigError, build, merged, read_yaml
-from configs.paths import beside
-from configs.section import Section
-from flows.pipelines.grid import (
+from vitalfew.configs.evaluation import Choose, Evaluate, Experiment, Method, Option, ScoreConfig
+from vitalfew.configs.loading import ConfigError, build, merged, read_yaml
+from vitalfew.configs.paths import beside
+from vitalfew.configs.section import Section
+from vitalfew.flows.pipelines.grid import (
     KINDS,
     SECTIONS,
     Draft,
@@ -26,7 +26,7 @@ from flows.pipelines.grid import (
     variants,
     with_values,
 )
-from tasks.registry import UnknownName, completed, nearest, options_type, where, with_options
+from vitalfew.tasks.registry import UnknownName, completed, nearest, options_type, where, with_options
 
 FOLDER = Path(__file__).parents[2] / "configs" / "experiments"
 CHOSEN_ON = "development"

@@ -11,15 +11,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, overload
 
-from configs.evaluation import Evaluate
-from configs.schema import Execution, IndexCorpus
-from configs.training import TrainModel, TrainOreo
-from flows.pipelines.run import Plan
+from vitalfew.configs.evaluation import Evaluate
+from vitalfew.configs.schema import Execution, IndexCorpus
+from vitalfew.configs.training import TrainModel, TrainOreo
+from vitalfew.flows.pipelines.run import Plan
 
 if TYPE_CHECKING:
-    from flows.pipelines.evaluate import EvaluationPlan
-    from flows.pipelines.index_corpus import IndexPlan
-    from flows.pipelines.train import TrainingPlan
+    from vitalfew.flows.pipelines.evaluate import EvaluationPlan
+    from vitalfew.flows.pipelines.index_corpus import IndexPlan
+    from vitalfew.flows.pipelines.train import TrainingPlan
 
 _built: ContextVar[tuple[Execution, Plan] | None] = ContextVar("built", default=None)
 
@@ -54,19 +54,19 @@ def _new(parameters: Execution) -> Plan:
     """Each pipeline is imported for its own parameters: its stages' libraries take seconds."""
     match parameters:
         case IndexCorpus():
-            from flows.pipelines.index_corpus import IndexPlan
+            from vitalfew.flows.pipelines.index_corpus import IndexPlan
 
             return IndexPlan(parameters)
         case Evaluate(choose=None):
-            from flows.pipelines.evaluate import EvaluationPlan
+            from vitalfew.flows.pipelines.evaluate import EvaluationPlan
 
             return EvaluationPlan(parameters)
         case Evaluate():
-            from flows.pipelines.choice import ChoicePlan
+            from vitalfew.flows.pipelines.choice import ChoicePlan
 
             return ChoicePlan(parameters)
         case TrainModel() | TrainOreo():
-            from flows.pipelines.train import TrainingPlan
+            from vitalfew.flows.pipelines.train import TrainingPlan
 
             return TrainingPlan(parameters)
     raise TypeError(f"no pipeline has parameters of type {type(parameters).__name__}")

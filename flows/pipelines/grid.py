@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, get_args
 
-from configs.evaluation import Method
-from configs.loading import ConfigError, build, merged
-from configs.section import Section
-from tasks.registry import options_type
+from vitalfew.configs.evaluation import Method
+from vitalfew.configs.loading import ConfigError, build, merged
+from vitalfew.configs.section import Section
+from vitalfew.tasks.registry import options_type
 
 SECTIONS = tuple(name for name in Method.model_fields if name != "name")
 KINDS: dict[str, type[Section]] = {

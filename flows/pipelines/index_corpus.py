@@ -4,20 +4,20 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from configs.loading import ConfigError
-from configs.schema import IndexCorpus, Unit
-from flows.pipelines.run import Plan
-from storage import files
-from storage.artifacts import Artifact, Manifest
-from storage.runs import NamedIndex, Run, save_index
-from tasks.datasets.base import InputError, Passage
-from tasks.encode import Encode
-from tasks.index import Index
-from tasks.index_keywords import BM25, Terms, Texts
-from tasks.load import Load
-from tasks.registry import completed
-from tasks.split import Rewrite, split_stage
-from tasks.stage import Stage
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.schema import IndexCorpus, Unit
+from vitalfew.flows.pipelines.run import Plan
+from vitalfew.storage import files
+from vitalfew.storage.artifacts import Artifact, Manifest
+from vitalfew.storage.runs import NamedIndex, Run, save_index
+from vitalfew.tasks.datasets.base import InputError, Passage
+from vitalfew.tasks.encode import Encode
+from vitalfew.tasks.index import Index
+from vitalfew.tasks.index_keywords import BM25, Terms, Texts
+from vitalfew.tasks.load import Load
+from vitalfew.tasks.registry import completed
+from vitalfew.tasks.split import Rewrite, split_stage
+from vitalfew.tasks.stage import Stage
 
 
 class IndexPlan(Plan):
@@ -40,7 +40,7 @@ class IndexPlan(Plan):
         return next(stage for stage in self.stages if isinstance(stage, Load))
 
     def room(self) -> None:
-        from flows.pipelines.quote.quote import check_room  # a finished run needs no quote
+        from vitalfew.flows.pipelines.quote.quote import check_room  # a finished run needs no quote
 
         check_room(self)
 
@@ -68,7 +68,7 @@ class IndexPlan(Plan):
 
 def index_stages(parameters: IndexCorpus) -> list[Stage]:
     """load → split → encode → index; without split if only whole passages are retrieved; terms → bm25 for keyword
-    search. The settings must be complete: the methods' own Options (`tasks.registry.completed`).
+    search. The settings must be complete: the methods' own Options (`vitalfew.tasks.registry.completed`).
 
     Fingerprints follow from settings and inputs alone, so all are known before anything runs.
     """

@@ -12,12 +12,12 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from configs.loading import ConfigError
-from configs.section import Section
-from flows.pipelines.secrets import secrets
-from storage import files
-from tasks.models.files import is_in_bucket
-from tasks.stage import Stage
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.section import Section
+from vitalfew.flows.pipelines.secrets import secrets
+from vitalfew.storage import files
+from vitalfew.tasks.models.files import is_in_bucket
+from vitalfew.tasks.stage import Stage
 
 PASSED = (
     "DO_NOT_TRACK",

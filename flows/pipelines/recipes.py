@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from configs.loading import ConfigError, build, merged, read_yaml
-from configs.training import TrainModel, TrainOreo
-from tasks.registry import UnknownName
+from vitalfew.configs.loading import ConfigError, build, merged, read_yaml
+from vitalfew.configs.training import TrainModel, TrainOreo
+from vitalfew.tasks.registry import UnknownName
 
 FOLDER = Path(__file__).parents[2] / "configs" / "recipes"
 _OF_THE_FLOW = set(TrainModel.model_fields) - {"recipe", "train"}

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from configs.schema import Execution
-from flows.pipelines.progress import StageProgress
-from storage.artifacts import Manifest
-from storage.catalog import database as catalog
-from storage.runs import Run, recorded_run
-from tasks.stage import Stage
+from vitalfew.configs.schema import Execution
+from vitalfew.flows.pipelines.progress import StageProgress
+from vitalfew.storage.artifacts import Manifest
+from vitalfew.storage.catalog import database as catalog
+from vitalfew.storage.runs import Run, recorded_run
+from vitalfew.tasks.stage import Stage
 
 Execute = Callable[[Sequence[Stage], str], list[Manifest]]
 """Executes stages of one kind for a run (its id), serially or as a Prefect task on Ray, and returns their manifests."""

@@ -1,7 +1,7 @@
 """Secrets that the methods of a run read: by environment variable, the Prefect block that may hold it instead."""
 
-from configs.section import Section
-from tasks.registry import resolve, with_options
+from vitalfew.configs.section import Section
+from vitalfew.tasks.registry import resolve, with_options
 
 
 def secrets(section: Section, path: str) -> dict[str, str]:

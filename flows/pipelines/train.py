@@ -3,22 +3,22 @@
 from dataclasses import dataclass
 from typing import Any
 
-from configs.schema import EncodeConfig, LoadConfig
-from configs.training import TrainModel, TrainOreo
-from flows.pipelines.run import Execute, Outcome, Plan
-from storage import files
-from storage.artifacts import Artifact
-from storage.runs import Run, find_index
-from storage.weights import export, figures
-from tasks.ask import Ask
-from tasks.collect import Collect
-from tasks.encode import EncodeQuestions
-from tasks.load import Load
-from tasks.registry import as_recorded
-from tasks.reports.plots.learning import learning_plot
-from tasks.retrieve import Retrieve
-from tasks.stage import Stage
-from tasks.train import Train, TrainContrastive, TrainPpo, TrainSft
+from vitalfew.configs.schema import EncodeConfig, LoadConfig
+from vitalfew.configs.training import TrainModel, TrainOreo
+from vitalfew.flows.pipelines.run import Execute, Outcome, Plan
+from vitalfew.storage import files
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.runs import Run, find_index
+from vitalfew.storage.weights import export, figures
+from vitalfew.tasks.ask import Ask
+from vitalfew.tasks.collect import Collect
+from vitalfew.tasks.encode import EncodeQuestions
+from vitalfew.tasks.load import Load
+from vitalfew.tasks.registry import as_recorded
+from vitalfew.tasks.reports.plots.learning import learning_plot
+from vitalfew.tasks.retrieve import Retrieve
+from vitalfew.tasks.stage import Stage
+from vitalfew.tasks.train import Train, TrainContrastive, TrainPpo, TrainSft
 
 PLOT = "rewards.svg"
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from configs.evaluation import Evaluate, Method
-from configs.loading import ConfigError, build, merged
-from configs.schema import USUAL_CONTEXT, EncodeConfig, IndexCorpus
-from configs.section import Section
-from storage.indexes.opened import IndexMismatch
-from storage.runs import NamedIndex, find_index, index_names
-from tasks.registry import as_recorded, completed, make, with_options
+from vitalfew.configs.evaluation import Evaluate, Method
+from vitalfew.configs.loading import ConfigError, build, merged
+from vitalfew.configs.schema import USUAL_CONTEXT, EncodeConfig, IndexCorpus
+from vitalfew.configs.section import Section
+from vitalfew.storage.indexes.opened import IndexMismatch
+from vitalfew.storage.runs import NamedIndex, find_index, index_names
+from vitalfew.tasks.registry import as_recorded, completed, make, with_options
 
 SECTIONS = tuple(name for name, field in IndexCorpus.model_fields.items() if isinstance(field.default, BaseModel))
 """Of the settings, those that decide an index of given sources."""

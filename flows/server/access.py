@@ -14,10 +14,10 @@ from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from configs.loading import ConfigError
-from flows.server.api import HOST
-from flows.server.home import home
-from storage import files
+from vitalfew.configs.loading import ConfigError
+from vitalfew.flows.server.api import HOST
+from vitalfew.flows.server.home import home
+from vitalfew.storage import files
 
 PATIENCE = 300.0
 """Seconds that a server has to start: a busy machine is slow, not broken."""
@@ -119,7 +119,7 @@ def _temporary() -> Server:
         bound.bind((HOST, 0))
         server = Server(f"http://{HOST}:{bound.getsockname()[1]}", new_secret())
         process = subprocess.Popen(
-            [sys.executable, "-m", "flows.server.api", "--descriptor", str(bound.fileno())],
+            [sys.executable, "-m", "vitalfew.flows.server.api", "--descriptor", str(bound.fileno())],
             stdin=subprocess.PIPE,  # closes when this process ends
             pass_fds=[bound.fileno()],
             env={

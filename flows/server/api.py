@@ -1,6 +1,6 @@
 """The process of Prefect's server, with its UI where that is on, on the loopback interface alone and behind a guard.
 
-    python -m flows.server.api [--descriptor NUMBER] [--store STORE [--corpora DIR]]
+    python -m vitalfew.flows.server.api [--descriptor NUMBER] [--store STORE [--corpora DIR]]
 
 It ends with the process that started it. The descriptor is of a socket that is bound already; the forms offer what lies
 in the store and beside it. All settings are environment variables of Prefect's (`flows/server/service.py`).
@@ -31,9 +31,9 @@ def serve(descriptor: int | None, store: Path | None, corpora: Path | None) -> N
     from prefect.server.api.server import create_app
     from prefect.settings import get_current_settings
 
-    from flows.server.fresh import FreshForms
-    from flows.server.guard import Guard, origins
-    from flows.server.pages import MendedPages
+    from vitalfew.flows.server.fresh import FreshForms
+    from vitalfew.flows.server.guard import Guard, origins
+    from vitalfew.flows.server.pages import MendedPages
 
     settings = get_current_settings().server
     bound = socket.socket(fileno=descriptor) if descriptor is not None else None
@@ -48,7 +48,7 @@ def serve(descriptor: int | None, store: Path | None, corpora: Path | None) -> N
 
 if __name__ == "__main__":
     end_with_parent()
-    from configs.paths import store_place
+    from vitalfew.configs.paths import store_place
 
     arguments = ArgumentParser()
     arguments.add_argument("--descriptor", type=int)

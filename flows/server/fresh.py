@@ -14,8 +14,8 @@ from prefect.server.database import provide_database_interface
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from configs.loading import ConfigError
-from flows.choices import names, with_names
+from vitalfew.configs.loading import ConfigError
+from vitalfew.flows.choices import names, with_names
 
 logger = logging.getLogger("vitalfew")
 DEPLOYMENTS = "/api/deployments"

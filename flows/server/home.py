@@ -13,8 +13,8 @@ from contextlib import closing
 from hashlib import blake2b
 from pathlib import Path
 
-from configs.loading import ConfigError
-from storage import files
+from vitalfew.configs.loading import ConfigError
+from vitalfew.storage import files
 
 DATABASE = "prefect.db"
 

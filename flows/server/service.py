@@ -15,12 +15,12 @@ from typing import IO
 
 import psutil
 
-from configs.loading import ConfigError
-from flows.server.access import PATIENCE, Server, new_secret, protected, running
-from flows.server.api import HOST
-from flows.server.guard import START
-from flows.server.home import encryption_key, home
-from storage import files
+from vitalfew.configs.loading import ConfigError
+from vitalfew.flows.server.access import PATIENCE, Server, new_secret, protected, running
+from vitalfew.flows.server.api import HOST
+from vitalfew.flows.server.guard import START
+from vitalfew.flows.server.home import encryption_key, home
+from vitalfew.storage import files
 
 GRACE = {"runner": 40.0, "server": 4.0}
 """Seconds that a process has to end by itself: the runner gives its runs 30, and reports their states to the server."""
@@ -69,8 +69,13 @@ class Service:
         self.ready = folder / "ready"
         own = [str(corpora.absolute())] if corpora else []
         self.commands = {
-            "server": ["flows.server.api", "--store", str(store.absolute()), *(["--corpora", *own] if own else [])],
-            "runner": ["flows.serve", str(store.absolute()), str(self.ready), *own],
+            "server": [
+                "vitalfew.flows.server.api",
+                "--store",
+                str(store.absolute()),
+                *(["--corpora", *own] if own else []),
+            ],
+            "runner": ["vitalfew.flows.serve", str(store.absolute()), str(self.ready), *own],
         }
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._logs: list[IO[bytes]] = []

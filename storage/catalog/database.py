@@ -8,10 +8,10 @@ from tempfile import TemporaryDirectory
 
 import duckdb
 
-from storage import files, runs
-from storage.catalog.views import LAYOUT, fill, quoted
-from storage.files import NotWritten
-from storage.upkeep.inventory import is_fingerprinted
+from vitalfew.storage import files, runs
+from vitalfew.storage.catalog.views import LAYOUT, fill, quoted
+from vitalfew.storage.files import NotWritten
+from vitalfew.storage.upkeep.inventory import is_fingerprinted
 
 logger = logging.getLogger("vitalfew")
 

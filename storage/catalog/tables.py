@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 
-from storage import schemas
+from vitalfew.storage import schemas
 
 ROWS = {
     **schemas.ROWS,

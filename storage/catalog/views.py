@@ -9,11 +9,11 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from storage import files, runs, schemas
-from storage.artifacts import complete_artifacts, fingerprint
-from storage.catalog import tables
-from storage.catalog.macros import MACROS
-from storage.manifests import PREPARED
+from vitalfew.storage import files, runs, schemas
+from vitalfew.storage.artifacts import complete_artifacts, fingerprint
+from vitalfew.storage.catalog import tables
+from vitalfew.storage.catalog.macros import MACROS
+from vitalfew.storage.manifests import PREPARED
 
 logger = logging.getLogger("vitalfew")
 

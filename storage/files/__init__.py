@@ -1,18 +1,26 @@
 """The seam to where a store lies: the only code that opens, lists, writes, renames or removes anything in one.
 
 A *place* in a store is a path without the file system: `/`, `.name`, `.parent` and `.relative_to` are for anybody. What
-is at a place is asked here, by `from storage import files`: `files.exists(place)`, `files.read_table(place)`. What a
-library has to open or map by itself (FAISS, DuckDB, bm25s) gets its path from `files.local(place)`.
+is at a place is asked here, by `from vitalfew.storage import files`: `files.exists(place)`, `files.read_table(place)`.
+A library that opens or maps files by itself (FAISS, DuckDB, bm25s) gets its path from `files.local(place)`.
 
 A store is a directory of this machine (`directory`) or a prefix of a bucket (`objects`); `places` tells them apart.
 """
 
-from storage.files.arrays import map_array, read_array, read_arrays, write_array, write_arrays, write_rows
-from storage.files.checksums import Damaged, checked, checksum, checksum_now, copy, has_checksum, seen_otherwise
-from storage.files.directory import Status, user_cache
-from storage.files.errors import BucketError, CacheFull, LeaseLost, NotWritten
-from storage.files.lines import Lines, append_line, read_lines, remove_lines
-from storage.files.places import (
+from vitalfew.storage.files.arrays import map_array, read_array, read_arrays, write_array, write_arrays, write_rows
+from vitalfew.storage.files.checksums import (
+    Damaged,
+    checked,
+    checksum,
+    checksum_now,
+    copy,
+    has_checksum,
+    seen_otherwise,
+)
+from vitalfew.storage.files.directory import Status, user_cache
+from vitalfew.storage.files.errors import BucketError, CacheFull, LeaseLost, NotWritten
+from vitalfew.storage.files.lines import Lines, append_line, read_lines, remove_lines
+from vitalfew.storage.files.places import (
     absolute,
     as_written,
     at_once,
@@ -46,10 +54,10 @@ from storage.files.places import (
     variables_of_buckets,
     version,
 )
-from storage.files.private import make_private_folder, move_private, open_private, write_private
-from storage.files.processes import is_alive, this_process
-from storage.files.records import DamagedRecord, Record, read_json, read_record, write_json, write_json_once
-from storage.files.tables import (
+from vitalfew.storage.files.private import make_private_folder, move_private, open_private, write_private
+from vitalfew.storage.files.processes import is_alive, this_process
+from vitalfew.storage.files.records import DamagedRecord, Record, read_json, read_record, write_json, write_json_once
+from vitalfew.storage.files.tables import (
     OpenTable,
     open_table,
     read_arrow,
@@ -59,8 +67,8 @@ from storage.files.tables import (
     write_arrow,
     write_table,
 )
-from storage.files.tensors import read_notes, read_tensors, write_tensors
-from storage.files.writing import flush, write_atomically, write_bytes, write_text
+from vitalfew.storage.files.tensors import read_notes, read_tensors, write_tensors
+from vitalfew.storage.files.writing import flush, write_atomically, write_bytes, write_text
 
 __all__ = [
     "BucketError",

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from storage.files.checksums import damage_named
-from storage.files.places import local
-from storage.files.writing import write_atomically
+from vitalfew.storage.files.checksums import damage_named
+from vitalfew.storage.files.places import local
+from vitalfew.storage.files.writing import write_atomically
 
 _UNREADABLE = (Exception,)
 """What NumPy raises for bytes that it does not understand: a header is a Python literal, and an `.npz` a zip file."""

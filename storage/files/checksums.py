@@ -17,10 +17,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from storage.files.directory import Status, user_cache
-from storage.files.errors import BucketError, CacheFull
-from storage.files.places import blocks, is_in_bucket, local, medium, status
-from storage.files.writing import write_atomically
+from vitalfew.storage.files.directory import Status, user_cache
+from vitalfew.storage.files.errors import BucketError, CacheFull
+from vitalfew.storage.files.places import blocks, is_in_bucket, local, medium, status
+from vitalfew.storage.files.writing import write_atomically
 
 SETTLED_NS = 1_000_000_000
 """What was changed so recently could change once more and keep its date: nothing is remembered of it."""
@@ -82,7 +82,7 @@ def checked(path: Path, expected: str) -> Path:
 
 def _whole_copy(path: Path, expected: str) -> Path | None:
     """The copy of an object with this checksum, fetched again where the one that is here is damaged."""
-    from storage.files.objects import cache
+    from vitalfew.storage.files.objects import cache
 
     for copy in (medium(path).local, medium(path).refreshed):
         here: Path = copy(path)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from storage.files.leftovers import left_behind, remove_leftovers
-from storage.files.locks import confirm_lock, is_locked, locked
+from vitalfew.storage.files.leftovers import left_behind, remove_leftovers
+from vitalfew.storage.files.locks import confirm_lock, is_locked, locked
 
 __all__ = ["confirm_lock", "is_locked", "left_behind", "locked", "remove_leftovers"]
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
-from storage.files.processes import is_alive, this_process
+from vitalfew.storage.files.processes import is_alive, this_process
 
 _PROCESS = r"(?P<process>\d+(-\w+)?)\.tmp(\.wal)?"
 """The end of a temporary file's name, and of what DuckDB writes beside it."""

@@ -11,8 +11,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from storage.files.places import exists, is_in_bucket, make_folder, medium, read_bytes, remove
-from storage.files.writing import explained, flush
+from vitalfew.storage.files.places import exists, is_in_bucket, make_folder, medium, read_bytes, remove
+from vitalfew.storage.files.writing import explained, flush
 
 _LINE = re.compile(rb"(.*) ([0-9a-f]{32})", re.DOTALL)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
-from configs.paths import BucketPath
-from storage.files import directory
-from storage.files.directory import Status
+from vitalfew.configs.paths import BucketPath
+from vitalfew.storage.files import directory
+from vitalfew.storage.files.directory import Status
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -25,7 +25,7 @@ AT_ONCE = 16
 def medium(path: Path) -> ModuleType:
     """The module that reaches the place: both have the same functions. A store on this machine imports no client."""
     if isinstance(path, BucketPath):
-        from storage.files.objects import bucket
+        from vitalfew.storage.files.objects import bucket
 
         return bucket
     return directory
@@ -136,14 +136,14 @@ def free_bytes(path: Path) -> int:
 
 def cache_folder() -> Path:
     """Where copies of objects lie on this machine."""
-    from storage.files.objects import cache
+    from vitalfew.storage.files.objects import cache
 
     return cache.folder()
 
 
 def variables_of_buckets() -> tuple[str, ...]:
     """How the environment variables begin by which buckets are reached, their credentials among them."""
-    from storage.files.objects.client import SECRET_NAMES
+    from vitalfew.storage.files.objects.client import SECRET_NAMES
 
     return SECRET_NAMES
 
@@ -177,7 +177,7 @@ def left_behind(store: Path, silence: timedelta) -> Iterator[tuple[Path, int]]:
 def open_to_sql(connection: "DuckDBPyConnection", store: Path) -> None:
     """Let a connection read the files of a store by the paths that `absolute` gives, and nothing else in its bucket."""
     if is_in_bucket(store):
-        from storage.files.objects.sql import StoreFiles
+        from vitalfew.storage.files.objects.sql import StoreFiles
 
         connection.register_filesystem(StoreFiles(store))
 

@@ -6,9 +6,9 @@ import shutil
 from pathlib import Path
 from typing import IO
 
-from storage.files.directory import remove_tree
-from storage.files.leftovers import temporary_name
-from storage.files.writing import write_atomically
+from vitalfew.storage.files.directory import remove_tree
+from vitalfew.storage.files.leftovers import temporary_name
+from vitalfew.storage.files.writing import write_atomically
 
 
 def make_private_folder(path: Path) -> None:

@@ -6,9 +6,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
 
-from storage.files.checksums import Damaged
-from storage.files.places import read_bytes
-from storage.files.writing import write_once, write_text
+from vitalfew.storage.files.checksums import Damaged
+from vitalfew.storage.files.places import read_bytes
+from vitalfew.storage.files.writing import write_once, write_text
 
 Record = TypeVar("Record")
 

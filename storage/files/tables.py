@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from storage.files.checksums import damage_named
-from storage.files.places import local
-from storage.files.writing import write_atomically
+from vitalfew.storage.files.checksums import damage_named
+from vitalfew.storage.files.places import local
+from vitalfew.storage.files.writing import write_atomically
 
 ROW_GROUP = 4096
 """Rows in a row group: what is read to fetch a few rows of a shard."""

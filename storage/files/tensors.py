@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from storage.files.checksums import damage_named
-from storage.files.places import local
-from storage.files.records import DamagedRecord
-from storage.files.writing import write_atomically
+from vitalfew.storage.files.checksums import damage_named
+from vitalfew.storage.files.places import local
+from vitalfew.storage.files.records import DamagedRecord
+from vitalfew.storage.files.writing import write_atomically
 
 if TYPE_CHECKING:
     from torch import Tensor

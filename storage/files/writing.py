@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from storage.files.directory import free_bytes
-from storage.files.errors import NotWritten
-from storage.files.leftovers import temporary_name
-from storage.files.places import is_in_bucket, medium
+from vitalfew.storage.files.directory import free_bytes
+from vitalfew.storage.files.errors import NotWritten
+from vitalfew.storage.files.leftovers import temporary_name
+from vitalfew.storage.files.places import is_in_bucket, medium
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from configs.schema import Unit
-from storage import files
-from storage.artifacts import Artifact
-from storage.ids import content_id
-from storage.indexes.topk import NOTHING, TopK, merged
+from vitalfew.configs.schema import Unit
+from vitalfew.storage import files
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.ids import content_id
+from vitalfew.storage.indexes.topk import NOTHING, TopK, merged
 
 if TYPE_CHECKING:
     import bm25s

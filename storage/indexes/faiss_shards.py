@@ -16,9 +16,9 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from storage import files
-from storage.indexes.faiss_types import Vectors, one_thread
-from storage.indexes.topk import NOTHING, TopK, best_first, merged
+from vitalfew.storage import files
+from vitalfew.storage.indexes.faiss_types import Vectors, one_thread
+from vitalfew.storage.indexes.topk import NOTHING, TopK, best_first, merged
 
 Rows = NDArray[np.int64]
 

@@ -12,7 +12,7 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from storage.indexes.types import Flat
+from vitalfew.storage.indexes.types import Flat
 
 Vectors = NDArray[np.float32]
 

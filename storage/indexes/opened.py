@@ -5,15 +5,15 @@ from functools import cached_property
 
 import numpy as np
 
-from configs.schema import EncodeConfig, IndexConfig, Layout, Unit
-from storage import files
-from storage.artifacts import Artifact
-from storage.indexes import bm25_shards, faiss_shards
-from storage.indexes.bm25_shards import array_path
-from storage.indexes.faiss_types import Vectors
-from storage.indexes.topk import NOTHING, TopK
-from storage.indexes.units import Units, table_of
-from storage.manifests import Manifest
+from vitalfew.configs.schema import EncodeConfig, IndexConfig, Layout, Unit
+from vitalfew.storage import files
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.indexes import bm25_shards, faiss_shards
+from vitalfew.storage.indexes.bm25_shards import array_path
+from vitalfew.storage.indexes.faiss_types import Vectors
+from vitalfew.storage.indexes.topk import NOTHING, TopK
+from vitalfew.storage.indexes.units import Units, table_of
+from vitalfew.storage.manifests import Manifest
 
 
 class IndexMismatch(ValueError):

@@ -22,11 +22,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage import files, schemas
-from storage.indexes import faiss_shards
-from storage.indexes.faiss_shards import Shard
-from storage.indexes.faiss_types import Vectors, efforts, one_thread
-from storage.indexes.topk import NOTHING, TopK, merged
+from vitalfew.storage import files, schemas
+from vitalfew.storage.indexes import faiss_shards
+from vitalfew.storage.indexes.faiss_shards import Shard
+from vitalfew.storage.indexes.faiss_types import Vectors, efforts, one_thread
+from vitalfew.storage.indexes.topk import NOTHING, TopK, merged
 
 PROBES = 200
 K = 10

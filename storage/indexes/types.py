@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Protocol
 import faiss
 from pydantic import ConfigDict, Field
 
-from configs.schema import IndexConfig
+from vitalfew.configs.schema import IndexConfig
 
 POINTS_PER_LIST = 64
 """Training vectors for a list of an IVF index, of a corpus that has as many. FAISS warns below 39, and takes no more

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from configs.schema import ContextMode, Unit
-from storage import files
-from storage.artifacts import Artifact
-from storage.indexes.faiss_types import Vectors
-from storage.indexes.vectors import Outline, pooled
+from vitalfew.configs.schema import ContextMode, Unit
+from vitalfew.storage import files
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.indexes.faiss_types import Vectors
+from vitalfew.storage.indexes.vectors import Outline, pooled
 
 CACHED_GROUPS = 64
 OPEN_FILES = 32

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from storage import files
-from storage.indexes.faiss_types import Vectors
-from storage.schemas import VECTOR_KINDS
+from vitalfew.storage import files
+from vitalfew.storage.indexes.faiss_types import Vectors
+from vitalfew.storage.schemas import VECTOR_KINDS
 
 
 @dataclass(frozen=True)

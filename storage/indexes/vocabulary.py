@@ -6,7 +6,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from storage import files
+from vitalfew.storage import files
 
 MEMORY = "512MB"
 

@@ -1,6 +1,6 @@
 """The tables: their Arrow schemas, with the meaning and unit of every column as field metadata."""
 
-from storage.schemas.corpus import (
+from vitalfew.storage.schemas.corpus import (
     INDEX_QUALITY,
     NEIGHBOURS,
     PASSAGES,
@@ -12,7 +12,7 @@ from storage.schemas.corpus import (
     question_vectors,
     vectors,
 )
-from storage.schemas.evaluation import (
+from vitalfew.storage.schemas.evaluation import (
     ANSWERS,
     APPRAISALS,
     ASKED,
@@ -26,10 +26,10 @@ from storage.schemas.evaluation import (
     SCORES,
     SUMMARIES,
 )
-from storage.schemas.fields import ROWS, TABLES
-from storage.schemas.oreo import GOLD_CONTEXTS, OREO_CANDIDATES, OREO_EXAMPLES, ROLLOUTS
-from storage.schemas.records import COSTS, METHODS, QUOTES, RUNS
-from storage.schemas.training import LABELS, TRAINING_STEPS
+from vitalfew.storage.schemas.fields import ROWS, TABLES
+from vitalfew.storage.schemas.oreo import GOLD_CONTEXTS, OREO_CANDIDATES, OREO_EXAMPLES, ROLLOUTS
+from vitalfew.storage.schemas.records import COSTS, METHODS, QUOTES, RUNS
+from vitalfew.storage.schemas.training import LABELS, TRAINING_STEPS
 
 __all__ = [
     "ANSWERS", "APPRAISALS", "ASKED", "CANDIDATES", "COSTS", "CRITIQUES", "EVIDENCE", "GOLD_CONTEXTS", "HITS",

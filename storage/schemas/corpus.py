@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from storage.schemas.fields import SPAN, column, list_of, table
+from vitalfew.storage.schemas.fields import SPAN, column, list_of, table
 
 PASSAGES = table(
     "passages",

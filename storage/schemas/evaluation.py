@@ -2,8 +2,8 @@
 
 import pyarrow as pa
 
-from storage.schemas.corpus import QUESTIONS
-from storage.schemas.fields import SPAN, column, list_of, table
+from vitalfew.storage.schemas.corpus import QUESTIONS
+from vitalfew.storage.schemas.fields import SPAN, column, list_of, table
 
 ASKED = table("asked", "a question that an evaluation asks", QUESTIONS)
 

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from storage.schemas.fields import column, list_of, table
+from vitalfew.storage.schemas.fields import column, list_of, table
 
 GOLD_CONTEXTS = table(
     "gold_contexts",

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from storage.schemas.fields import column, table
+from vitalfew.storage.schemas.fields import column, table
 
 LABELS = table(
     "labels",

@@ -11,12 +11,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from storage import attempts, files, runs
-from storage.artifacts import Artifact, Manifest, ShardRecord, complete_artifacts, fingerprint
-from storage.catalog import database as catalog
-from storage.costs import read_ledger, write_ledger
-from storage.manifests import File, write_manifest
-from storage.runs import IndexNotFound
+from vitalfew.storage import attempts, files, runs
+from vitalfew.storage.artifacts import Artifact, Manifest, ShardRecord, complete_artifacts, fingerprint
+from vitalfew.storage.catalog import database as catalog
+from vitalfew.storage.costs import read_ledger, write_ledger
+from vitalfew.storage.manifests import File, write_manifest
+from vitalfew.storage.runs import IndexNotFound
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from storage import files, journals, runs
-from storage.artifacts import Artifact, File, ShardRecord
-from storage.files import DamagedRecord
-from storage.manifests import seen_together
-from storage.runs import Run
+from vitalfew.storage import files, journals, runs
+from vitalfew.storage.artifacts import Artifact, File, ShardRecord
+from vitalfew.storage.files import DamagedRecord
+from vitalfew.storage.manifests import seen_together
+from vitalfew.storage.runs import Run
 
 SILENCE = timedelta(days=7)
 HOMES = ("manifest.json", "stage.json", "done", "lock")

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from storage import files, journals
-from storage.artifacts import Artifact
-from storage.catalog import database as catalog
-from storage.files import Status
-from storage.sources import is_stale
-from storage.upkeep import inventory
-from storage.upkeep.inventory import SILENCE, Policy, parts, references
+from vitalfew.storage import files, journals
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.catalog import database as catalog
+from vitalfew.storage.files import Status
+from vitalfew.storage.sources import is_stale
+from vitalfew.storage.upkeep import inventory
+from vitalfew.storage.upkeep.inventory import SILENCE, Policy, parts, references
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from storage import files, journals, runs
-from storage.artifacts import Artifact, File, Manifest, ShardRecord
-from storage.files import DamagedRecord
-from storage.manifests import read_manifest
-from storage.upkeep import inventory
-from storage.upkeep.inventory import files_of, parts
-from storage.upkeep.removal import finished_staging, leftovers, orphans
+from vitalfew.storage import files, journals, runs
+from vitalfew.storage.artifacts import Artifact, File, Manifest, ShardRecord
+from vitalfew.storage.files import DamagedRecord
+from vitalfew.storage.manifests import read_manifest
+from vitalfew.storage.upkeep import inventory
+from vitalfew.storage.upkeep.inventory import files_of, parts
+from vitalfew.storage.upkeep.removal import finished_staging, leftovers, orphans
 
 _SHARD = re.compile(r"\d{5}\.")
 """How the name of a shard's file begins. Of other files, older manifests name none."""

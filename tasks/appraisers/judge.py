@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict, Field, SerializeAsAny
 
-from configs.evaluation import GenerateConfig
-from configs.probing import AppraiseConfig
-from tasks.appraisers.base import Appraisal, Refined, Tick
-from tasks.generators.base import Generator, Prompt
-from tasks.models.engines.base import Completion
-from tasks.registry import make, options_type, with_options
+from vitalfew.configs.evaluation import GenerateConfig
+from vitalfew.configs.probing import AppraiseConfig
+from vitalfew.tasks.appraisers.base import Appraisal, Refined, Tick
+from vitalfew.tasks.generators.base import Generator, Prompt
+from vitalfew.tasks.models.engines.base import Completion
+from vitalfew.tasks.registry import make, options_type, with_options
 
 _GIVEN = "Question: {question}\n\nRetrieved passages:\n{hits}\n\nEvidence text:\n{context}\n\n"
 _REPLY = (

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from tasks.encoders import titles
-from tasks.models.copied import Run
+from vitalfew.tasks.encoders import titles
+from vitalfew.tasks.models.copied import Run
 
 Tick = Callable[[int, int], None]
 """Called with how many more questions are finished, and how many tokens were computed."""

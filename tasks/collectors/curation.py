@@ -10,10 +10,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tasks.collectors.base import Case, Collector, Output, Tick
-from tasks.metrics.answers import normalise
-from tasks.models.copied import Run
-from tasks.splitters.tokens import count_tokens
+from vitalfew.tasks.collectors.base import Case, Collector, Output, Tick
+from vitalfew.tasks.metrics.answers import normalise
+from vitalfew.tasks.models.copied import Run
+from vitalfew.tasks.splitters.tokens import count_tokens
 
 UNKNOWN = "[UNKNOWN]"
 """What a model is asked to write where the chunks do not answer the question."""

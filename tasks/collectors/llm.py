@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict, Field, SerializeAsAny
 
-from configs.evaluation import GenerateConfig
-from configs.training import CollectConfig
-from tasks.collectors.base import Case, Output
-from tasks.collectors.curation import UNKNOWN, aligned
-from tasks.generators.base import Generator, Prompt
-from tasks.registry import make, options_type, with_options
+from vitalfew.configs.evaluation import GenerateConfig
+from vitalfew.configs.training import CollectConfig
+from vitalfew.tasks.collectors.base import Case, Output
+from vitalfew.tasks.collectors.curation import UNKNOWN, aligned
+from vitalfew.tasks.generators.base import Generator, Prompt
+from vitalfew.tasks.registry import make, options_type, with_options
 
 GIVEN = "Texts:\n{chunks}\n\nQuestion: {question}\n"
 PLAIN = (

@@ -17,14 +17,14 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict, Field, SerializeAsAny
 
-from configs.evaluation import GenerateConfig
-from configs.training import CollectConfig
-from tasks.collectors.base import Case, Output
-from tasks.generators.likelihood import NONE, Told, log_likelihoods, occurrences
-from tasks.generators.reader import Reader
-from tasks.models.copied import Run, joined, rendered, trimmed
-from tasks.models.punkt import Sentences, untrained
-from tasks.registry import make
+from vitalfew.configs.evaluation import GenerateConfig
+from vitalfew.configs.training import CollectConfig
+from vitalfew.tasks.collectors.base import Case, Output
+from vitalfew.tasks.generators.likelihood import NONE, Told, log_likelihoods, occurrences
+from vitalfew.tasks.generators.reader import Reader
+from vitalfew.tasks.models.copied import Run, joined, rendered, trimmed
+from vitalfew.tasks.models.punkt import Sentences, untrained
+from vitalfew.tasks.registry import make
 
 _BOUNDARY = re.compile(r"[,;:]\s+|\s+[—–-]\s+|\s+(?=\()|(?<=\))\s+")
 """Where a clause ends and the next begins."""

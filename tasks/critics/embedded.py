@@ -30,23 +30,23 @@ import torch
 from pydantic import ConfigDict, Field
 from tokenizers import Tokenizer
 
-from configs.evaluation import CritiqueConfig
-from configs.options import Batching
-from configs.section import NOT_IN_FINGERPRINT, ModelName
-from storage.files import read_json
-from tasks.critics.base import Candidate, CriticUnavailable, Judgement, Tick, no_tick, uncritical
-from tasks.critics.calibration import Calibration
-from tasks.critics.evidence import Evidence, Reading, Said, readings, said, support
-from tasks.models.batches import batches
-from tasks.models.critic_model import CriticLogits, CriticModel
-from tasks.models.device import InBatches, require_device
-from tasks.models.files import directory_of
-from tasks.models.loading import loading
-from tasks.models.readings import LEAST, finite, remembered
-from tasks.models.readings import Reading as Remembered
-from tasks.models.tuned import SETTINGS, Weights, read_tokenizer
-from tasks.models.weights import shipped
-from tasks.models.windows import MAX_QUESTION, Window, answer_window, encoded, padded, special, windows
+from vitalfew.configs.evaluation import CritiqueConfig
+from vitalfew.configs.options import Batching
+from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
+from vitalfew.storage.files import read_json
+from vitalfew.tasks.critics.base import Candidate, CriticUnavailable, Judgement, Tick, no_tick, uncritical
+from vitalfew.tasks.critics.calibration import Calibration
+from vitalfew.tasks.critics.evidence import Evidence, Reading, Said, readings, said, support
+from vitalfew.tasks.models.batches import batches
+from vitalfew.tasks.models.critic_model import CriticLogits, CriticModel
+from vitalfew.tasks.models.device import InBatches, require_device
+from vitalfew.tasks.models.files import directory_of
+from vitalfew.tasks.models.loading import loading
+from vitalfew.tasks.models.readings import LEAST, finite, remembered
+from vitalfew.tasks.models.readings import Reading as Remembered
+from vitalfew.tasks.models.tuned import SETTINGS, Weights, read_tokenizer
+from vitalfew.tasks.models.weights import shipped
+from vitalfew.tasks.models.windows import MAX_QUESTION, Window, answer_window, encoded, padded, special, windows
 
 Pair = tuple[str, str]
 """A question with a context, or with an answer."""

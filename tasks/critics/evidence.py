@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import torch
 from tokenizers import Encoding
 
-from tasks.metrics.answers import agree, normalise
-from tasks.models.critic_model import CriticLogits
-from tasks.models.reader_model import span_scores
-from tasks.models.windows import Window
+from vitalfew.tasks.metrics.answers import agree, normalise
+from vitalfew.tasks.models.critic_model import CriticLogits
+from vitalfew.tasks.models.reader_model import span_scores
+from vitalfew.tasks.models.windows import Window
 
 LONGEST = 30
 """Tokens of a span, at most."""

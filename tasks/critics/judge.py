@@ -15,13 +15,13 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field
 
-from configs.evaluation import CritiqueConfig
-from configs.loading import ConfigError
-from configs.options import Batching, Server
-from configs.section import NOT_IN_FINGERPRINT, ModelName
-from tasks.critics.base import Candidate, Judgement, Tick, no_tick, uncritical
-from tasks.models.engines.base import Completion, Engine, Probe
-from tasks.registry import make_engine
+from vitalfew.configs.evaluation import CritiqueConfig
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.options import Batching, Server
+from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
+from vitalfew.tasks.critics.base import Candidate, Judgement, Tick, no_tick, uncritical
+from vitalfew.tasks.models.engines.base import Completion, Engine, Probe
+from vitalfew.tasks.registry import make_engine
 
 YES_NO = {"Yes": 1.0, "No": 0.0}
 GRADES = {str(grade): (grade - 1) / 4 for grade in range(1, 6)}

@@ -12,9 +12,9 @@ which is 0: no relevance, no support, and for utility the middle of its scale, h
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from configs.evaluation import CritiqueConfig
-from tasks.critics.base import Candidate, Judgement, Tick, no_tick, uncritical
-from tasks.generators.self_rag import RELEVANCE, SUPPORT, UTILITY
+from vitalfew.configs.evaluation import CritiqueConfig
+from vitalfew.tasks.critics.base import Candidate, Judgement, Tick, no_tick, uncritical
+from vitalfew.tasks.generators.self_rag import RELEVANCE, SUPPORT, UTILITY
 
 NO_TOKENS = (
     "the answer has no probabilities of reflection tokens; let a model that writes them answer, with generator "

@@ -14,8 +14,8 @@ words of one option.
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from tasks.datasets.base import Question, Record
-from tasks.datasets.files import (
+from vitalfew.tasks.datasets.base import Question, Record
+from vitalfew.tasks.datasets.files import (
     FileDataset,
     RowError,
     check_text,
@@ -26,7 +26,7 @@ from tasks.datasets.files import (
     text_of,
     value_of,
 )
-from tasks.datasets.rows import json_lines, records_of
+from vitalfew.tasks.datasets.rows import json_lines, records_of
 
 Option = tuple[str, str]
 """A label and the text it stands for."""

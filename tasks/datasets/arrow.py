@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tasks.datasets.base import Reject
+from vitalfew.tasks.datasets.base import Reject
 
 BATCH_ROWS = 1_000
 """The number of rows converted to Python at a time."""

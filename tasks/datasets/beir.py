@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from tasks.datasets.base import DatasetOptions, InputError, Passage, Question, Record
-from tasks.datasets.files import FileDataset, check_source, id_of, text_of
-from tasks.datasets.judged import judged_records, named, packed_or_not
-from tasks.datasets.rows import json_lines, records_of
+from vitalfew.tasks.datasets.base import DatasetOptions, InputError, Passage, Question, Record
+from vitalfew.tasks.datasets.files import FileDataset, check_source, id_of, text_of
+from vitalfew.tasks.datasets.judged import judged_records, named, packed_or_not
+from vitalfew.tasks.datasets.rows import json_lines, records_of
 
 
 class BeirOptions(DatasetOptions):

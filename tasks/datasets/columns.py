@@ -7,9 +7,9 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from tasks.datasets.base import DatasetOptions, InputError, Passage, Question, Record
-from tasks.datasets.files import RowError, check_text, id_of, object_of, value_of
-from tasks.datasets.rows import answers_of
+from vitalfew.tasks.datasets.base import DatasetOptions, InputError, Passage, Question, Record
+from vitalfew.tasks.datasets.files import RowError, check_text, id_of, object_of, value_of
+from vitalfew.tasks.datasets.rows import answers_of
 
 
 class ColumnOptions(DatasetOptions):

@@ -5,11 +5,11 @@ from typing import ClassVar
 
 from pydantic import Field, field_validator
 
-from tasks.datasets.base import DatasetOptions, InputError, Record
-from tasks.datasets.columns import TableOptions, present_columns
-from tasks.datasets.delimited import Dialect, columns_of, delimited_rows
-from tasks.datasets.files import FileDataset
-from tasks.datasets.rows import records_of
+from vitalfew.tasks.datasets.base import DatasetOptions, InputError, Record
+from vitalfew.tasks.datasets.columns import TableOptions, present_columns
+from vitalfew.tasks.datasets.delimited import Dialect, columns_of, delimited_rows
+from vitalfew.tasks.datasets.files import FileDataset
+from vitalfew.tasks.datasets.rows import records_of
 
 
 class CsvOptions(TableOptions):

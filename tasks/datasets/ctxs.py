@@ -11,10 +11,10 @@ import json
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from storage.ids import passage_id
-from tasks.datasets.base import Passage, Question, Record
-from tasks.datasets.files import FileDataset, RowError, id_of, kind_of, list_of, object_of, text_of
-from tasks.datasets.rows import answers_of, json_rows
+from vitalfew.storage.ids import passage_id
+from vitalfew.tasks.datasets.base import Passage, Question, Record
+from vitalfew.tasks.datasets.files import FileDataset, RowError, id_of, kind_of, list_of, object_of, text_of
+from vitalfew.tasks.datasets.rows import answers_of, json_rows
 
 _EXPECTS = 'an array, or a line each, of {"question", "answers", "ctxs": [{"title", "text"}, ...]}'
 _ANSWERS = ("answers", "possible_answers", "golden_answers", "answer", "output")

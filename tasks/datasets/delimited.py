@@ -13,8 +13,8 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from tasks.datasets.base import InputError, Reject
-from tasks.datasets.files import RowError, bounded_lines, open_source
+from vitalfew.tasks.datasets.base import InputError, Reject
+from vitalfew.tasks.datasets.files import RowError, bounded_lines, open_source
 
 ROW_LIMIT = 4 << 20
 """The largest line, in bytes, and row, in characters: a longer row counts as one with an unclosed quote."""

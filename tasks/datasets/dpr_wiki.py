@@ -6,10 +6,10 @@ Format: Karpukhin et al., "Dense Passage Retrieval", EMNLP 2020 (arXiv 2004.0490
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from tasks.datasets.base import InputError, Passage, Record
-from tasks.datasets.delimited import QUOTED_TSV, columns_of, delimited_rows
-from tasks.datasets.files import FileDataset, id_of, text_of
-from tasks.datasets.rows import records_of
+from vitalfew.tasks.datasets.base import InputError, Passage, Record
+from vitalfew.tasks.datasets.delimited import QUOTED_TSV, columns_of, delimited_rows
+from vitalfew.tasks.datasets.files import FileDataset, id_of, text_of
+from vitalfew.tasks.datasets.rows import records_of
 
 _COLUMNS = ("id", "text", "title")
 

@@ -15,9 +15,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tasks.datasets.base import Dataset, InputError, Reject
-from tasks.datasets.json_stream import BrokenJson, JsonReader, over_long
-from tasks.datasets.unpack import open_file
+from vitalfew.tasks.datasets.base import Dataset, InputError, Reject
+from vitalfew.tasks.datasets.json_stream import BrokenJson, JsonReader, over_long
+from vitalfew.tasks.datasets.unpack import open_file
 
 REASONS = {
     "malformed_json": "a line or a column that should hold JSON does not (a broken JSON array is an error of the file)",

@@ -10,9 +10,9 @@ from typing import Any, ClassVar, NamedTuple
 
 from pydantic import Field
 
-from storage.ids import content_id
-from tasks.datasets.base import DatasetOptions, InputError, Passage, Record, Reject
-from tasks.datasets.files import FileDataset, RowError, check_source, open_source
+from vitalfew.storage.ids import content_id
+from vitalfew.tasks.datasets.base import DatasetOptions, InputError, Passage, Record, Reject
+from vitalfew.tasks.datasets.files import FileDataset, RowError, check_source, open_source
 
 FILE_LIMIT = 64 << 20
 """The largest file that is read, in unpacked bytes."""

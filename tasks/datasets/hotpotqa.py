@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from storage.ids import passage_id
-from tasks.datasets.base import Passage, Question, Record, Span
-from tasks.datasets.files import (
+from vitalfew.storage.ids import passage_id
+from vitalfew.tasks.datasets.base import Passage, Question, Record, Span
+from vitalfew.tasks.datasets.files import (
     FileDataset,
     RowError,
     check_text,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from io import BytesIO
 from typing import Any, BinaryIO
 
-from tasks.datasets.base import Reject
+from vitalfew.tasks.datasets.base import Reject
 
 CHUNK = 64 * 1024
 VALUE_LIMIT = 64 << 20

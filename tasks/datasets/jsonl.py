@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import ClassVar
 
-from tasks.datasets.base import DatasetOptions, Record
-from tasks.datasets.columns import ColumnOptions
-from tasks.datasets.files import FileDataset
-from tasks.datasets.rows import json_lines, records_of
+from vitalfew.tasks.datasets.base import DatasetOptions, Record
+from vitalfew.tasks.datasets.columns import ColumnOptions
+from vitalfew.tasks.datasets.files import FileDataset
+from vitalfew.tasks.datasets.rows import json_lines, records_of
 
 
 class JsonLines(FileDataset):

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from storage.ids import passage_id
-from tasks.datasets.base import Passage, Question, Record, Reject
-from tasks.datasets.delimited import Line, lines_of
-from tasks.datasets.files import RowError, open_source
+from vitalfew.storage.ids import passage_id
+from vitalfew.tasks.datasets.base import Passage, Question, Record, Reject
+from vitalfew.tasks.datasets.delimited import Line, lines_of
+from vitalfew.tasks.datasets.files import RowError, open_source
 
 _PACKED = ("", ".gz", ".zst", ".bz2", ".xz")
 

@@ -1,7 +1,7 @@
 """What a record may have at most, so that memory follows the settings, whatever a source holds."""
 
-from configs.schema import LoadConfig
-from tasks.datasets.base import Passage, Question, Record, Reject
+from vitalfew.configs.schema import LoadConfig
+from vitalfew.tasks.datasets.base import Passage, Question, Record, Reject
 
 MOST_DETAIL = 2_000
 """Characters of a reject's detail."""

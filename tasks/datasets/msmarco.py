@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from tasks.datasets.base import DatasetOptions, Passage, Question, Record
-from tasks.datasets.delimited import TSV, delimited_rows
-from tasks.datasets.files import FileDataset, check_source, text_of
-from tasks.datasets.judged import judged_records, named, packed_or_not
-from tasks.datasets.rows import records_of
+from vitalfew.tasks.datasets.base import DatasetOptions, Passage, Question, Record
+from vitalfew.tasks.datasets.delimited import TSV, delimited_rows
+from vitalfew.tasks.datasets.files import FileDataset, check_source, text_of
+from vitalfew.tasks.datasets.judged import judged_records, named, packed_or_not
+from vitalfew.tasks.datasets.rows import records_of
 
 _SPLIT = "dev.small"
 

@@ -15,11 +15,20 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from storage.ids import passage_id
-from tasks.datasets.base import DatasetOptions, InputError, Passage, Question, Record, Reject
-from tasks.datasets.files import FileDataset, RowError, check_text, id_of, list_of, object_of, open_source, text_of
-from tasks.datasets.json_stream import BrokenJson, JsonReader
-from tasks.datasets.rows import json_lines, records_of
+from vitalfew.storage.ids import passage_id
+from vitalfew.tasks.datasets.base import DatasetOptions, InputError, Passage, Question, Record, Reject
+from vitalfew.tasks.datasets.files import (
+    FileDataset,
+    RowError,
+    check_text,
+    id_of,
+    list_of,
+    object_of,
+    open_source,
+    text_of,
+)
+from vitalfew.tasks.datasets.json_stream import BrokenJson, JsonReader
+from vitalfew.tasks.datasets.rows import json_lines, records_of
 
 NO_ANSWER = "No Answer Present."
 _COLUMNS = ("query", "query_id", "passages", "answers", "wellFormedAnswers")

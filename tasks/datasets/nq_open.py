@@ -7,9 +7,9 @@ Questions by Lee et al. (ACL 2019, arXiv 1906.00300).
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from tasks.datasets.base import Question, Record
-from tasks.datasets.files import FileDataset, text_of, value_of
-from tasks.datasets.rows import answers_of, json_lines, records_of
+from vitalfew.tasks.datasets.base import Question, Record
+from vitalfew.tasks.datasets.files import FileDataset, text_of, value_of
+from vitalfew.tasks.datasets.rows import answers_of, json_lines, records_of
 
 
 class NQOpen(FileDataset):

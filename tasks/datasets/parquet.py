@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tasks.datasets.arrow import BATCH_ROWS, rows_of
-from tasks.datasets.base import DatasetOptions, InputError, Record, Reject
-from tasks.datasets.columns import TableOptions, present_columns
-from tasks.datasets.files import FileDataset, check_source
-from tasks.datasets.rows import records_of
+from vitalfew.tasks.datasets.arrow import BATCH_ROWS, rows_of
+from vitalfew.tasks.datasets.base import DatasetOptions, InputError, Record, Reject
+from vitalfew.tasks.datasets.columns import TableOptions, present_columns
+from vitalfew.tasks.datasets.files import FileDataset, check_source
+from vitalfew.tasks.datasets.rows import records_of
 
 BATCH_BYTES = 64 << 20
 """Bytes of the texts that are converted at a time and that rows may share."""

@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from tasks.datasets.base import DatasetOptions, Question, Record, Reject
-from tasks.datasets.files import FileDataset, RowError, id_of, kind_of, text_of, value_of
-from tasks.datasets.rows import answers_of, records_of, tsv_or_json_lines
+from vitalfew.tasks.datasets.base import DatasetOptions, Question, Record, Reject
+from vitalfew.tasks.datasets.files import FileDataset, RowError, id_of, kind_of, text_of, value_of
+from vitalfew.tasks.datasets.rows import answers_of, records_of, tsv_or_json_lines
 
 _ANSWERS = ("possible_answers", "answers", "golden_answers")
 

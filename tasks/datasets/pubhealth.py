@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from storage.ids import passage_id
-from tasks.datasets.base import DatasetOptions, Passage, Question, Record, Reject
-from tasks.datasets.files import FileDataset, RowError, id_of, kind_of, text_of, value_of
-from tasks.datasets.rows import records_of, tsv_or_json_lines
+from vitalfew.storage.ids import passage_id
+from vitalfew.tasks.datasets.base import DatasetOptions, Passage, Question, Record, Reject
+from vitalfew.tasks.datasets.files import FileDataset, RowError, id_of, kind_of, text_of, value_of
+from vitalfew.tasks.datasets.rows import records_of, tsv_or_json_lines
 
 LABELS = ("true", "false", "mixture", "unproven")
 _VERDICTS = {"supports": "true", "refutes": "false"}

@@ -17,11 +17,11 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from configs.loading import read_yaml
-from storage.ids import content_id, passage_id
-from tasks.datasets.base import Dataset, DatasetOptions, InputError, Passage, Question, Record, Span
-from tasks.datasets.files import RowError
-from tasks.datasets.manual_text import cut
+from vitalfew.configs.loading import read_yaml
+from vitalfew.storage.ids import content_id, passage_id
+from vitalfew.tasks.datasets.base import Dataset, DatasetOptions, InputError, Passage, Question, Record, Span
+from vitalfew.tasks.datasets.files import RowError
+from vitalfew.tasks.datasets.manual_text import cut
 
 QUESTIONS = Path(__file__).with_suffix(".yaml")
 HALVES = ("development", "test")

@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from storage.ids import passage_id
-from tasks.datasets.base import DatasetOptions, Passage, Question, Record, Reject, Span
-from tasks.datasets.files import FileDataset, RowError, id_of, kind_of, list_of, object_of, text_of
-from tasks.datasets.rows import json_lines
+from vitalfew.storage.ids import passage_id
+from vitalfew.tasks.datasets.base import DatasetOptions, Passage, Question, Record, Reject, Span
+from vitalfew.tasks.datasets.files import FileDataset, RowError, id_of, kind_of, list_of, object_of, text_of
+from vitalfew.tasks.datasets.rows import json_lines
 
 BETWEEN = "\n\n"
 """The separator between two turns of a context."""

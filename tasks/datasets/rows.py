@@ -5,9 +5,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tasks.datasets.base import Record, Reject
-from tasks.datasets.delimited import QUOTED_TSV, delimited_rows
-from tasks.datasets.files import (
+from vitalfew.tasks.datasets.base import Record, Reject
+from vitalfew.tasks.datasets.delimited import QUOTED_TSV, delimited_rows
+from vitalfew.tasks.datasets.files import (
     RowError,
     bounded_lines,
     check_text,

@@ -3,8 +3,8 @@
 import math
 from typing import NamedTuple
 
-from configs.schema import LoadConfig
-from tasks.datasets.base import Passage, Question, Record, Reject
+from vitalfew.configs.schema import LoadConfig
+from vitalfew.tasks.datasets.base import Passage, Question, Record, Reject
 
 # A small corpus has up to FEW_SHARDS shards of at least SMALL_SHARD passages, so that workers share its work.
 FEW_SHARDS = 8

@@ -6,9 +6,9 @@ from urllib.parse import unquote
 
 from pydantic import ValidationError
 
-from configs.loading import explained
-from tasks.datasets.base import Dataset, InputError
-from tasks.registry import METHODS, UnknownName, resolve
+from vitalfew.configs.loading import explained
+from vitalfew.tasks.datasets.base import Dataset, InputError
+from vitalfew.tasks.registry import METHODS, UnknownName, resolve
 
 
 def parse_dataset(specification: str) -> tuple[str, Dataset]:

@@ -14,10 +14,10 @@ from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from storage.ids import passage_id
-from tasks.datasets.base import Dataset, DatasetOptions, Passage, Question, Record, Span
-from tasks.datasets.synthetic_articles import Article, Encyclopaedia
-from tasks.datasets.synthetic_world import Draw, coprime_step
+from vitalfew.storage.ids import passage_id
+from vitalfew.tasks.datasets.base import Dataset, DatasetOptions, Passage, Question, Record, Span
+from vitalfew.tasks.datasets.synthetic_articles import Article, Encyclopaedia
+from vitalfew.tasks.datasets.synthetic_world import Draw, coprime_step
 
 _GOLDEN = 0.6180339887498949
 """Steps of this share of a range spread evenly over the range, after any number of steps (the golden section)."""

@@ -7,10 +7,10 @@ which name the same things and state different facts of the same sort.
 from dataclasses import dataclass, field
 from itertools import permutations
 
-from tasks.datasets import synthetic_people as people
-from tasks.datasets import synthetic_places as places
-from tasks.datasets.synthetic_text import Fact, Texts, parse
-from tasks.datasets.synthetic_world import (
+from vitalfew.tasks.datasets import synthetic_people as people
+from vitalfew.tasks.datasets import synthetic_places as places
+from vitalfew.tasks.datasets.synthetic_text import Fact, Texts, parse
+from vitalfew.tasks.datasets.synthetic_world import (
     GIVEN_MEN,
     GIVEN_WOMEN,
     REGIONS,

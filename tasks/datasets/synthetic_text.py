@@ -14,7 +14,7 @@ values drawn anew for every sentence from synthetic_world.POOLS ({person}, {pers
 from dataclasses import dataclass
 from string import Formatter
 
-from tasks.datasets.synthetic_world import POOLS, Pool
+from vitalfew.tasks.datasets.synthetic_world import POOLS, Pool
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import ClassVar
 
-from tasks.datasets.base import Passage, Record, Reject
-from tasks.datasets.files import FileDataset, RowError, object_of, stream_json, text_of
+from vitalfew.tasks.datasets.base import Passage, Record, Reject
+from vitalfew.tasks.datasets.files import FileDataset, RowError, object_of, stream_json, text_of
 
 
 class TitleText(FileDataset):

@@ -8,8 +8,8 @@ triviaqa-unfiltered), Joshi et al., ACL 2017 (arXiv 1705.03551). Its evidence do
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from tasks.datasets.base import InputError, Question, Record
-from tasks.datasets.files import (
+from vitalfew.tasks.datasets.base import InputError, Question, Record
+from vitalfew.tasks.datasets.files import (
     FileDataset,
     check_text,
     id_of,
@@ -18,7 +18,7 @@ from tasks.datasets.files import (
     stream_json,
     text_of,
 )
-from tasks.datasets.rows import records_of
+from vitalfew.tasks.datasets.rows import records_of
 
 _EXPECTS = 'the JSON of TriviaQA: {"Data": [{"Question", "QuestionId", "Answer"}, ...]}'
 

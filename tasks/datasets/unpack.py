@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tasks.datasets.base import InputError
-from tasks.datasets.reading import open_counted
+from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.datasets.reading import open_counted
 
 _PACKERS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz"}
 _ARCHIVES = {b"PK\x03\x04": "zip", b"Rar!\x1a\x07": "rar", b"7z\xbc\xaf\x27\x1c": "7z"}

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from configs.schema import ContextMode, Unit
-from storage.schemas import VECTOR_KINDS
-from tasks.encoders.base import Encoder, Tick, Vectors
+from vitalfew.configs.schema import ContextMode, Unit
+from vitalfew.storage.schemas import VECTOR_KINDS
+from vitalfew.tasks.encoders.base import Encoder, Tick, Vectors
 
 LATE_GAIN = 0.75
 """How far the core of mode `late` is moved from its passage, in their difference. Chosen on half of the questions of

@@ -6,8 +6,8 @@ Mean over the token states and inner product, as in section 3 of the paper. No d
 
 from typing import ClassVar
 
-from tasks.encoders.transformer import TransformerEncoder
-from tasks.models.recipe import Preset
+from vitalfew.tasks.encoders.transformer import TransformerEncoder
+from vitalfew.tasks.models.recipe import Preset
 
 
 class Contriever(TransformerEncoder):

@@ -6,8 +6,8 @@ and a text as the paper's context encoder does, [CLS] title [SEP] text [SEP]; wi
 
 from typing import ClassVar
 
-from tasks.encoders.transformer import TransformerEncoder
-from tasks.models.recipe import Preset
+from vitalfew.tasks.encoders.transformer import TransformerEncoder
+from vitalfew.tasks.models.recipe import Preset
 
 
 class DPR(TransformerEncoder):

@@ -6,7 +6,7 @@ layout; a plain model is pooled by the mean and compared by the cosine unless th
 
 from typing import ClassVar
 
-from tasks.encoders.transformer import TransformerEncoder
+from vitalfew.tasks.encoders.transformer import TransformerEncoder
 
 
 class HuggingFace(TransformerEncoder):

@@ -13,9 +13,9 @@ import torch
 from tokenizers import Encoding
 from torch import Tensor
 
-from tasks.encoders.base import LateEncoded, Spans, Tick
-from tasks.models.batches import tokenised
-from tasks.models.tower import Tower
+from vitalfew.tasks.encoders.base import LateEncoded, Spans, Tick
+from vitalfew.tasks.models.batches import tokenised
+from vitalfew.tasks.models.tower import Tower
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@
 
 from pathlib import Path
 
-from tasks.encoders.transformer import TransformerEncoder
-from tasks.models.files import minilm_directory
+from vitalfew.tasks.encoders.transformer import TransformerEncoder
+from vitalfew.tasks.models.files import minilm_directory
 
 
 class MiniLM(TransformerEncoder):

@@ -18,13 +18,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from storage import files
-from storage.artifacts import Artifact, fingerprint
-from storage.ids import ID_RANGE
-from storage.schemas import VECTOR_KINDS
-from tasks.encoders.base import Vectors
-from tasks.encoders.contexts import Known, is_late
-from tasks.encoders.titles import salts
+from vitalfew.storage import files
+from vitalfew.storage.artifacts import Artifact, fingerprint
+from vitalfew.storage.ids import ID_RANGE
+from vitalfew.storage.schemas import VECTOR_KINDS
+from vitalfew.tasks.encoders.base import Vectors
+from vitalfew.tasks.encoders.contexts import Known, is_late
+from vitalfew.tasks.encoders.titles import salts
 
 Keys = Mapping[str, NDArray[np.int64]]
 """The keys of some units by kind of vector."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from storage.ids import content_id
+from vitalfew.storage.ids import content_id
 
 SEPARATOR = ": "
 MOST_CHARS = 200

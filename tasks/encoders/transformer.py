@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import ConfigDict, Field
 
-from configs.loading import ConfigError
-from configs.schema import EncodeConfig
-from configs.section import NOT_IN_FINGERPRINT, Device, KernelName, ModelName, Precision
-from tasks.encoders.base import Encoded, LateEncoded, Spans, Tick
-from tasks.models.batches import cut, tokenised
-from tasks.models.device import choose_device
-from tasks.models.files import find_model
-from tasks.models.recipe import Preset, RecipeOptions, read_recipe
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.schema import EncodeConfig
+from vitalfew.configs.section import NOT_IN_FINGERPRINT, Device, KernelName, ModelName, Precision
+from vitalfew.tasks.encoders.base import Encoded, LateEncoded, Spans, Tick
+from vitalfew.tasks.models.batches import cut, tokenised
+from vitalfew.tasks.models.device import choose_device
+from vitalfew.tasks.models.files import find_model
+from vitalfew.tasks.models.recipe import Preset, RecipeOptions, read_recipe
 
 if TYPE_CHECKING:
-    from tasks.models.checkpoint import Checkpoint
-    from tasks.models.kernels import Computation
-    from tasks.models.tower import Tower
+    from vitalfew.tasks.models.checkpoint import Checkpoint
+    from vitalfew.tasks.models.kernels import Computation
+    from vitalfew.tasks.models.tower import Tower
 
 
 def _no_tick(tokens: int, share: float) -> None:
@@ -97,8 +97,8 @@ class TransformerEncoder:
     def computation(self) -> "Computation":
         """How the model is computed: as the settings say, and where they leave a choice, as is fastest here. Settled
         where a run is planned; workers are told."""
-        from tasks.models.calibration import calibrated, ways
-        from tasks.models.kernels import can_pack
+        from vitalfew.tasks.models.calibration import calibrated, ways
+        from vitalfew.tasks.models.kernels import can_pack
 
         options = self.options
         kernels = None if options.kernels == "auto" else options.kernels
@@ -135,7 +135,7 @@ class TransformerEncoder:
         return checkpoint
 
     def _checkpoint(self, directory: Path, setting: str) -> "Checkpoint":
-        from tasks.models.checkpoint import Checkpoint  # with PyTorch, which settings and docstring do without
+        from vitalfew.tasks.models.checkpoint import Checkpoint  # with PyTorch, which settings and docstring do without
 
         checkpoint = Checkpoint(directory, read_recipe(directory, self.preset, self.options), setting)
         checkpoint.check()
@@ -147,7 +147,7 @@ class TransformerEncoder:
         return self._tower(self.question_checkpoint, self.computation) if own else self.passages
 
     def _tower(self, checkpoint: "Checkpoint", computation: "Computation") -> "Tower":
-        from tasks.models.tower import Tower
+        from vitalfew.tasks.models.tower import Tower
 
         return Tower(checkpoint.directory, checkpoint.recipe, checkpoint.setting, self.device, computation)
 
@@ -197,6 +197,6 @@ class TransformerEncoder:
         return Encoded(vectors, tokens, truncated)
 
     def encode_late(self, passages: Sequence[str], spans: Sequence[Spans], tick: Tick = _no_tick) -> LateEncoded:
-        from tasks.encoders.late import encode_late
+        from vitalfew.tasks.encoders.late import encode_late
 
         return encode_late(self.passages, passages, spans, tick)

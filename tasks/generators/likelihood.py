@@ -12,10 +12,10 @@ from typing import NamedTuple
 import torch
 from tokenizers import Encoding
 
-from tasks.generators.reader import MAX_ANSWER, Reader
-from tasks.models.batches import batches
-from tasks.models.reader_model import span_scores
-from tasks.models.windows import MAX_QUESTION, Window, encoded, padded, special, windows
+from vitalfew.tasks.generators.reader import MAX_ANSWER, Reader
+from vitalfew.tasks.models.batches import batches
+from vitalfew.tasks.models.reader_model import span_scores
+from vitalfew.tasks.models.windows import MAX_QUESTION, Window, encoded, padded, special, windows
 
 NONE = float("-inf")
 

@@ -4,9 +4,9 @@ from typing import ClassVar
 
 from pydantic import ConfigDict
 
-from configs.evaluation import GenerateConfig
-from tasks.generators.base import ByEngine
-from tasks.models.engines.openai import OpenAI
+from vitalfew.configs.evaluation import GenerateConfig
+from vitalfew.tasks.generators.base import ByEngine
+from vitalfew.tasks.models.engines.openai import OpenAI
 
 
 class OpenAIGenerator(ByEngine):

@@ -7,8 +7,8 @@ import jinja2
 from jinja2 import meta
 from jinja2.sandbox import SandboxedEnvironment
 
-from configs.loading import ConfigError
-from tasks.registry import UnknownName
+from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.registry import UnknownName
 
 FOLDER = Path(__file__).parents[2] / "configs" / "prompts"
 VARIABLES = {"question", "contexts"}

@@ -11,15 +11,15 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field
 
-from configs.evaluation import GenerateConfig
-from configs.options import Batching
-from configs.section import NOT_IN_FINGERPRINT
-from tasks.generators.base import ByEngine, Prompt, Rating, Stepwise
-from tasks.generators.rating import RatingOptions
-from tasks.models.controls import Controls, Segmenter
-from tasks.models.engines.base import Completion, EngineUnavailable, LocalOptions, Probe, Tick, failed, no_tick
-from tasks.models.language_model import LocalModel
-from tasks.registry import make_engine
+from vitalfew.configs.evaluation import GenerateConfig
+from vitalfew.configs.options import Batching
+from vitalfew.configs.section import NOT_IN_FINGERPRINT
+from vitalfew.tasks.generators.base import ByEngine, Prompt, Rating, Stepwise
+from vitalfew.tasks.generators.rating import RatingOptions
+from vitalfew.tasks.models.controls import Controls, Segmenter
+from vitalfew.tasks.models.engines.base import Completion, EngineUnavailable, LocalOptions, Probe, Tick, failed, no_tick
+from vitalfew.tasks.models.language_model import LocalModel
+from vitalfew.tasks.registry import make_engine
 
 
 class RateThenPrompt(ByEngine):

@@ -10,11 +10,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from configs.evaluation import CHOOSES_PROMPTS
-from configs.loading import ConfigError
-from configs.section import NOT_IN_FINGERPRINT
-from tasks.generators.base import Prompt, Rating
-from tasks.models.controls import Controls
+from vitalfew.configs.evaluation import CHOOSES_PROMPTS
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.section import NOT_IN_FINGERPRINT
+from vitalfew.tasks.generators.base import Prompt, Rating
+from vitalfew.tasks.models.controls import Controls
 
 
 class RatingOptions(Controls):

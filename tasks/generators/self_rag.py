@@ -18,12 +18,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
-from configs.evaluation import CHOOSES_PROMPTS, GenerateConfig
-from configs.options import Batching
-from configs.section import NOT_IN_FINGERPRINT
-from tasks.generators.base import ByEngine, Prompt
-from tasks.models.engines.base import Completion, Engine, EngineUnavailable, LocalOptions, Probe, Tick, no_tick
-from tasks.registry import make_engine
+from vitalfew.configs.evaluation import CHOOSES_PROMPTS, GenerateConfig
+from vitalfew.configs.options import Batching
+from vitalfew.configs.section import NOT_IN_FINGERPRINT
+from vitalfew.tasks.generators.base import ByEngine, Prompt
+from vitalfew.tasks.models.engines.base import Completion, Engine, EngineUnavailable, LocalOptions, Probe, Tick, no_tick
+from vitalfew.tasks.registry import make_engine
 
 RELEVANCE = ("[Relevant]", "[Irrelevant]")
 SUPPORT = ("[Fully supported]", "[Partially supported]", "[No support / Contradictory]")

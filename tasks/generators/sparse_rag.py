@@ -24,17 +24,17 @@ from typing import Any, ClassVar, Literal
 import torch
 from pydantic import ConfigDict, Field
 
-from configs.evaluation import GenerateConfig
-from tasks.generators.base import Generator, Prompt, Rating, Stepwise
-from tasks.generators.rating import RatingOptions
-from tasks.models.batches import batches
-from tasks.models.blocks import BlockModel, Read, Row, Written, require_blocks, window
-from tasks.models.controls import Controls, Segmenter, Segments
-from tasks.models.engines.base import Completion, Tick, failed, no_tick, sampling_seed
-from tasks.models.engines.transformers import Transformers, all_cores, shared
-from tasks.models.halving import in_halves
-from tasks.models.kv_cache import roomy_cache
-from tasks.models.sampling import RowSampler
+from vitalfew.configs.evaluation import GenerateConfig
+from vitalfew.tasks.generators.base import Generator, Prompt, Rating, Stepwise
+from vitalfew.tasks.generators.rating import RatingOptions
+from vitalfew.tasks.models.batches import batches
+from vitalfew.tasks.models.blocks import BlockModel, Read, Row, Written, require_blocks, window
+from vitalfew.tasks.models.controls import Controls, Segmenter, Segments
+from vitalfew.tasks.models.engines.base import Completion, Tick, failed, no_tick, sampling_seed
+from vitalfew.tasks.models.engines.transformers import Transformers, all_cores, shared
+from vitalfew.tasks.models.halving import in_halves
+from vitalfew.tasks.models.kv_cache import roomy_cache
+from vitalfew.tasks.models.sampling import RowSampler
 
 
 @dataclass

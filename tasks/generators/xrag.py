@@ -28,19 +28,19 @@ from typing import Annotated, Any, ClassVar
 from pydantic import ConfigDict, Field
 from torch import nn
 
-from configs.evaluation import GenerateConfig
-from configs.loading import ConfigError
-from configs.section import NOT_IN_FINGERPRINT, ModelName
-from tasks.generators import prompts as templates
-from tasks.generators.base import Generator, Prompt, Stepwise
-from tasks.models.engines.base import Completion, EngineUnavailable, Tick, no_tick, sampling_seed
-from tasks.models.engines.transformers import Transformers, shared
-from tasks.models.files import UnsupportedModel
-from tasks.models.halving import in_halves
-from tasks.models.last_token import LastToken
-from tasks.models.loading import clock, loading
-from tasks.models.presets import source_of
-from tasks.models.projector import placed, read_projector, require_projector
+from vitalfew.configs.evaluation import GenerateConfig
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
+from vitalfew.tasks.generators import prompts as templates
+from vitalfew.tasks.generators.base import Generator, Prompt, Stepwise
+from vitalfew.tasks.models.engines.base import Completion, EngineUnavailable, Tick, no_tick, sampling_seed
+from vitalfew.tasks.models.engines.transformers import Transformers, shared
+from vitalfew.tasks.models.files import UnsupportedModel
+from vitalfew.tasks.models.halving import in_halves
+from vitalfew.tasks.models.last_token import LastToken
+from vitalfew.tasks.models.loading import clock, loading
+from vitalfew.tasks.models.presets import source_of
+from vitalfew.tasks.models.projector import placed, read_projector, require_projector
 
 PLACEHOLDER = "<xRAG>"
 

@@ -7,8 +7,8 @@ a run of whole words.
 from collections.abc import Sequence
 from typing import ClassVar
 
-from tasks.labellers.base import Label, Labelled, ModelFree, Tick
-from tasks.metrics.answers import normalise
+from vitalfew.tasks.labellers.base import Label, Labelled, ModelFree, Tick
+from vitalfew.tasks.metrics.answers import normalise
 
 
 class AnswerText(ModelFree):

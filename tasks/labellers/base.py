@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 
 from pydantic import ConfigDict
 
-from configs.evaluation import LabelConfig
+from vitalfew.configs.evaluation import LabelConfig
 
 Tick = Callable[[int, int], None]
 """Called with how many more passages are labelled, and how many tokens were computed for it."""

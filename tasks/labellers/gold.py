@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from tasks.labellers.base import Label, Labelled, ModelFree, Tick
+from vitalfew.tasks.labellers.base import Label, Labelled, ModelFree, Tick
 
 
 class Gold(ModelFree):

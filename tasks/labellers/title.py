@@ -8,8 +8,8 @@ it has none in the corpus (PopQA), it is an article whose title stands in the qu
 from collections.abc import Sequence
 from typing import ClassVar
 
-from tasks.labellers.base import Label, Labelled, ModelFree, Tick
-from tasks.metrics.answers import normalise
+from vitalfew.tasks.labellers.base import Label, Labelled, ModelFree, Tick
+from vitalfew.tasks.metrics.answers import normalise
 
 
 class Title(ModelFree):

@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict, Field, SerializeAsAny
 
-from configs.evaluation import GenerateConfig, LabelConfig
-from tasks.generators.base import Generator, Prompt
-from tasks.labellers.base import Label, Labelled, Tick
-from tasks.models.engines.base import Completion
-from tasks.registry import make, options_type, with_options
+from vitalfew.configs.evaluation import GenerateConfig, LabelConfig
+from vitalfew.tasks.generators.base import Generator, Prompt
+from vitalfew.tasks.labellers.base import Label, Labelled, Tick
+from vitalfew.tasks.models.engines.base import Completion
+from vitalfew.tasks.registry import make, options_type, with_options
 
 GIVEN = "Question: {question}\nAccepted answers: {answers}\nTitle: {title}\nPassage: {text}\n\n"
 ROUND_ONE = (

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tasks.metrics.assessment import OfAllLabels, f1_of_labels
-from tasks.metrics.base import GOLD_PASSAGES, LABELS, Case, Column, Summary
+from vitalfew.tasks.metrics.assessment import OfAllLabels, f1_of_labels
+from vitalfew.tasks.metrics.base import GOLD_PASSAGES, LABELS, Case, Column, Summary
 
 _NEEDS = (GOLD_PASSAGES, LABELS)
 _COLUMNS = (

@@ -7,8 +7,8 @@ that is not what was retrieved (perturb).
 
 from collections.abc import Sequence
 
-from tasks.metrics.base import CONTEXTS, GOLD_ANSWERS, HITS, Case, Column, PerQuestion, Values
-from tasks.metrics.correct_units import first_correct
+from vitalfew.tasks.metrics.base import CONTEXTS, GOLD_ANSWERS, HITS, Case, Column, PerQuestion, Values
+from vitalfew.tasks.metrics.correct_units import first_correct
 
 
 class AnswerKept(PerQuestion):

@@ -21,9 +21,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from tasks.metrics.answers import JUDGED, Accuracy, ExactMatch, normalise
-from tasks.metrics.base import ANSWER, Answer, Case, Column, Metric, PerQuestion, Values, judged
-from tasks.metrics.choice import Choice
+from vitalfew.tasks.metrics.answers import JUDGED, Accuracy, ExactMatch, normalise
+from vitalfew.tasks.metrics.base import ANSWER, Answer, Case, Column, Metric, PerQuestion, Values, judged
+from vitalfew.tasks.metrics.choice import Choice
 
 RIGHT: dict[str, type[Metric]] = {"accuracy": Accuracy, "exact_match": ExactMatch, "choice": Choice}
 SET = (

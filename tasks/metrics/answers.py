@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from tasks.metrics.base import ANSWER, GOLD_ANSWERS, Case, Column, MetricOptions, PerQuestion, Values, judged
+from vitalfew.tasks.metrics.base import ANSWER, GOLD_ANSWERS, Case, Column, MetricOptions, PerQuestion, Values, judged
 
 JUDGED = (ANSWER, GOLD_ANSWERS)
 """What every metric of an answer's correctness needs."""

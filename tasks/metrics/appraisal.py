@@ -5,7 +5,7 @@ A question whose contexts could not be appraised is left out: what came of it st
 
 from collections.abc import Sequence
 
-from tasks.metrics.base import APPRAISALS, Case, Column, PerQuestion, Values
+from vitalfew.tasks.metrics.base import APPRAISALS, Case, Column, PerQuestion, Values
 
 SCALE = "0 to 10"
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.metrics import f1_score, roc_auc_score
 
-from tasks.metrics.base import CONTEXTS, GOLD_PASSAGES, RATINGS, Case, Column, MetricOptions, Summary, Values
+from vitalfew.tasks.metrics.base import CONTEXTS, GOLD_PASSAGES, RATINGS, Case, Column, MetricOptions, Summary, Values
 
 _NEEDS = (GOLD_PASSAGES, CONTEXTS, RATINGS)
 _COLUMNS = (

@@ -10,9 +10,9 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, runt
 
 from pydantic import ConfigDict, Field
 
-from configs.evaluation import ScoreConfig
-from tasks.datasets.base import Span
-from tasks.generators.base import Rating
+from vitalfew.configs.evaluation import ScoreConfig
+from vitalfew.tasks.datasets.base import Span
+from vitalfew.tasks.generators.base import Rating
 
 Direction = Literal["higher", "lower", "neither"]
 """Which values of a metric are the better ones."""

@@ -12,8 +12,8 @@ A question without gold answers, or one of whose options none is a gold answer, 
 import re
 from collections.abc import Mapping, Sequence
 
-from tasks.metrics.answers import JUDGED, normalise
-from tasks.metrics.base import Case, Column, PerQuestion, Values, judged
+from vitalfew.tasks.metrics.answers import JUDGED, normalise
+from vitalfew.tasks.metrics.base import Case, Column, PerQuestion, Values, judged
 
 VERDICTS = ("true", "false", "mixture", "unproven")
 _OPTION = re.compile(r"^([A-Z]|\d{1,2}): (.+)$", re.MULTILINE)

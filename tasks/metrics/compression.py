@@ -10,7 +10,7 @@ then. Retrieval is the same for every refiner and is left out.
 from collections.abc import Sequence
 from typing import ClassVar
 
-from tasks.metrics.base import ANSWER, REFINEMENTS, Case, Column, PerQuestion, Values
+from vitalfew.tasks.metrics.base import ANSWER, REFINEMENTS, Case, Column, PerQuestion, Values
 
 
 class Compression(PerQuestion):

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from statistics import fmean
 
-from tasks.metrics.base import GOLD_PASSAGES, GOLD_SENTENCES, HITS, SCALE, Case, Column, PerQuestion, Values
+from vitalfew.tasks.metrics.base import GOLD_PASSAGES, GOLD_SENTENCES, HITS, SCALE, Case, Column, PerQuestion, Values
 
 MOST = 10
 """Hits whose redundancy is measured."""

@@ -7,7 +7,7 @@ rewritten, or the index holds no sentences) is left out. One whose contexts are 
 
 from collections.abc import Sequence
 
-from tasks.metrics.base import CONTEXTS, GOLD_PASSAGES, Case, Column, PerQuestion, Values
+from vitalfew.tasks.metrics.base import CONTEXTS, GOLD_PASSAGES, Case, Column, PerQuestion, Values
 
 
 class ContextRecall(PerQuestion):

@@ -20,7 +20,17 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-from tasks.metrics.base import CONTEXTS, GOLD_ANSWERS, HITS, SCALE, Case, Column, PerQuestion, RankOptions, Values
+from vitalfew.tasks.metrics.base import (
+    CONTEXTS,
+    GOLD_ANSWERS,
+    HITS,
+    SCALE,
+    Case,
+    Column,
+    PerQuestion,
+    RankOptions,
+    Values,
+)
 
 LIST = "% of contexts"
 _TOKENS = re.compile(r"\w+|[^\w\s]")

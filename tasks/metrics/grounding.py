@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from tasks.metrics.base import CONTEXTS, HITS, Case, Column, PerQuestion, Values
+from vitalfew.tasks.metrics.base import CONTEXTS, HITS, Case, Column, PerQuestion, Values
 
 _WORD = re.compile(r"\w+")
 _OPENS = re.compile(r"(?:\A|[.!?:;\n])[^\w.!?]*\Z")

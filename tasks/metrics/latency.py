@@ -10,7 +10,7 @@ caches together (copy), and for all further tokens (decode).
 from collections.abc import Sequence
 from typing import ClassVar
 
-from tasks.metrics.base import ANSWER, STEPS, Answer, Case, Column, PerQuestion, Values
+from vitalfew.tasks.metrics.base import ANSWER, STEPS, Answer, Case, Column, PerQuestion, Values
 
 _COLUMNS = (
     Column("encoding_speed", "ES", "tokens/s", "higher", (ANSWER, STEPS)),

@@ -23,15 +23,15 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from configs.loading import ConfigError
-from configs.section import NOT_IN_FINGERPRINT, ModelName
-from storage.indexes.faiss_types import one_thread
-from tasks.encoders.huggingface import HuggingFace
-from tasks.encoders.minilm import MiniLM
-from tasks.encoders.transformer import TransformerEncoder
-from tasks.metrics.answers import JUDGED
-from tasks.metrics.base import Case, Column, MetricOptions, Summary, Values, judged
-from tasks.models.files import find_model
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
+from vitalfew.storage.indexes.faiss_types import one_thread
+from vitalfew.tasks.encoders.huggingface import HuggingFace
+from vitalfew.tasks.encoders.minilm import MiniLM
+from vitalfew.tasks.encoders.transformer import TransformerEncoder
+from vitalfew.tasks.metrics.answers import JUDGED
+from vitalfew.tasks.metrics.base import Case, Column, MetricOptions, Summary, Values, judged
+from vitalfew.tasks.models.files import find_model
 
 LEAST = 20
 """Questions that two buckets, the fewest, take."""

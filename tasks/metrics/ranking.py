@@ -14,7 +14,7 @@ from typing import Any
 import ir_measures
 from ir_measures import RR, R, nDCG
 
-from tasks.metrics.base import GOLD_PASSAGES, HITS, Case, Column, PerQuestion, RankedUnit, RankOptions, Values
+from vitalfew.tasks.metrics.base import GOLD_PASSAGES, HITS, Case, Column, PerQuestion, RankedUnit, RankOptions, Values
 
 
 class _OfGoldPassages(PerQuestion):

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from tasks.metrics.answers import JUDGED
-from tasks.metrics.base import Case, Column, MetricOptions, PerQuestion, Values, judged
-from tasks.models.punkt import untrained
+from vitalfew.tasks.metrics.answers import JUDGED
+from vitalfew.tasks.metrics.base import Case, Column, MetricOptions, PerQuestion, Values, judged
+from vitalfew.tasks.models.punkt import untrained
 
 _COLUMNS = {
     "rougeL": Column("rouge_l", "ROUGE-L", needs=JUDGED),

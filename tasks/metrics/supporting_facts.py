@@ -24,9 +24,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tasks.datasets.base import Span
-from tasks.metrics.answers import JUDGED, normalise
-from tasks.metrics.base import CONTEXTS, SUPPORTING_FACTS, Case, Column, PerQuestion, Values, judged
+from vitalfew.tasks.datasets.base import Span
+from vitalfew.tasks.metrics.answers import JUDGED, normalise
+from vitalfew.tasks.metrics.base import CONTEXTS, SUPPORTING_FACTS, Case, Column, PerQuestion, Values, judged
 
 NEEDS = (CONTEXTS, SUPPORTING_FACTS)
 _CLOSED = {"yes", "no", "noanswer"}

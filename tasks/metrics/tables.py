@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from configs.evaluation import ScoreConfig
-from configs.loading import ConfigError
-from storage import schemas
-from tasks.metrics.base import Case, Column, Metric, Summary, WithModel
-from tasks.registry import resolve, with_options
+from vitalfew.configs.evaluation import ScoreConfig
+from vitalfew.configs.loading import ConfigError
+from vitalfew.storage import schemas
+from vitalfew.tasks.metrics.base import Case, Column, Metric, Summary, WithModel
+from vitalfew.tasks.registry import resolve, with_options
 
 Metrics = Mapping[str, Metric]
 """By name, in the order of the report."""
@@ -31,7 +31,7 @@ def make_metrics(config: ScoreConfig) -> dict[str, Metric]:
         if not hasattr(metric, "columns"):
             raise ConfigError(
                 f"score.metrics: {name} does not say what its columns are; give it a method `columns` that returns "
-                "tasks.metrics.base.Column(name, heading, unit, direction, needs) for every one"
+                "vitalfew.tasks.metrics.base.Column(name, heading, unit, direction, needs) for every one"
             )
         for column in metric.columns():
             if owners.setdefault(column.name, name) != name:

@@ -8,7 +8,7 @@ answer was asked for.
 from collections.abc import Sequence
 from typing import ClassVar
 
-from tasks.metrics.base import ANSWER, CONTEXTS, Case, Column, PerQuestion, Values
+from vitalfew.tasks.metrics.base import ANSWER, CONTEXTS, Case, Column, PerQuestion, Values
 
 _TOKENS = (
     Column("prompt_tokens", "prompt tokens", "tokens", "lower", (ANSWER,)),

@@ -13,8 +13,8 @@ A question without supporting facts, without evidence, or with a context of unkn
 
 from collections.abc import Sequence
 
-from tasks.metrics.base import Case, Column, PerQuestion, Values
-from tasks.metrics.supporting_facts import NEEDS, support
+from vitalfew.tasks.metrics.base import Case, Column, PerQuestion, Values
+from vitalfew.tasks.metrics.supporting_facts import NEEDS, support
 
 
 class UsefulInformation(PerQuestion):

@@ -15,9 +15,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tasks.models.engines.base import EngineUnavailable
-from tasks.models.files import UnsupportedModel, digest, find_model
-from tasks.models.presets import source_of
+from vitalfew.tasks.models.engines.base import EngineUnavailable
+from vitalfew.tasks.models.files import UnsupportedModel, digest, find_model
+from vitalfew.tasks.models.presets import source_of
 
 SETTINGS, WEIGHTS, PICKLE = "adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"
 MISSING = "a LoRA adapter needs the library peft, which is not installed here: pip install 'vitalfew[adapters]'"

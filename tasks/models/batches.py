@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from configs.loading import ConfigError
+from vitalfew.configs.loading import ConfigError
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
 
-    from tasks.models.checkpoint import Checkpoint
+    from vitalfew.tasks.models.checkpoint import Checkpoint
 
 WINDOW = 8192
 """Texts sorted by length together: enough to fill batches evenly, few enough to hold in memory."""

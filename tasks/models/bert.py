@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn.functional import gelu, scaled_dot_product_attention, softmax
 
-from tasks.models.recipe import read_json
+from vitalfew.tasks.models.recipe import read_json
 
 SIZES = (
     "vocab_size", "type_vocab_size", "max_position_embeddings",

@@ -20,11 +20,11 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import PretrainedConfig
 from transformers.cache_utils import Cache, DynamicCache
 
-from tasks.models.batches import batches
-from tasks.models.engines.base import EngineUnavailable
-from tasks.models.halving import while_memory_lasts
-from tasks.models.kv_cache import Pair, roomy_cache
-from tasks.models.sampling import RowSampler
+from vitalfew.tasks.models.batches import batches
+from vitalfew.tasks.models.engines.base import EngineUnavailable
+from vitalfew.tasks.models.halving import while_memory_lasts
+from vitalfew.tasks.models.kv_cache import Pair, roomy_cache
+from vitalfew.tasks.models.sampling import RowSampler
 
 MOVING_ROPE = ("dynamic", "longrope")
 """Rotations that follow the length of what is read: blocks of different lengths would not fit together."""

@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from configs.section import DtypeName, KernelName, Precision
-from storage import files
-from tasks.models.batches import cut
-from tasks.models.checkpoint import Checkpoint
-from tasks.models.device import choose_dtype, precision_of
-from tasks.models.kernels import Computation, can_pack
-from tasks.models.tower import Tower, Vectors
+from vitalfew.configs.section import DtypeName, KernelName, Precision
+from vitalfew.storage import files
+from vitalfew.tasks.models.batches import cut
+from vitalfew.tasks.models.checkpoint import Checkpoint
+from vitalfew.tasks.models.device import choose_dtype, precision_of
+from vitalfew.tasks.models.kernels import Computation, can_pack
+from vitalfew.tasks.models.tower import Tower, Vectors
 
 logger = logging.getLogger("vitalfew")
 

@@ -16,10 +16,10 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from configs.loading import ConfigError
-from tasks.models import segmented
-from tasks.models.adapters import MISSING, SETTINGS, WEIGHTS
-from tasks.models.engines.base import EngineUnavailable
+from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.models import segmented
+from vitalfew.tasks.models.adapters import MISSING, SETTINGS, WEIGHTS
+from vitalfew.tasks.models.engines.base import EngineUnavailable
 
 
 class CausalLora:

@@ -16,10 +16,10 @@ from tokenizers.normalizers import Lowercase
 from tokenizers.normalizers import Sequence as Chain
 from torch import nn
 
-from tasks.models import bert
-from tasks.models.files import UnsupportedModel, digests, require_safetensors
-from tasks.models.pretrained import pretrained
-from tasks.models.recipe import Recipe, read_config, read_json
+from vitalfew.tasks.models import bert
+from vitalfew.tasks.models.files import UnsupportedModel, digests, require_safetensors
+from vitalfew.tasks.models.pretrained import pretrained
+from vitalfew.tasks.models.recipe import Recipe, read_config, read_json
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig

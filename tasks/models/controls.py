@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel, Field
 from transformers import PreTrainedTokenizerBase
 
-from configs.loading import ConfigError
+from vitalfew.configs.loading import ConfigError
 
 PREFIX = "Question: {}\n"
 BLOCK = "\nPassage: {}\n"

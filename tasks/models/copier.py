@@ -20,13 +20,13 @@ import torch
 from tokenizers import Encoding, Tokenizer
 from torch import Tensor, nn
 
-from configs.loading import ConfigError
-from tasks.models.batches import batches
-from tasks.models.copied import Run, joined, rendered, trimmed
-from tasks.models.decoder_layer import DecoderLayer
-from tasks.models.policy import Decoded, Policy, Source, Written
-from tasks.models.tuned import TunedEncoder, Weights, read_tokenizer
-from tasks.models.windows import MAX_QUESTION, Window, encoded, padded, special, windows
+from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.models.batches import batches
+from vitalfew.tasks.models.copied import Run, joined, rendered, trimmed
+from vitalfew.tasks.models.decoder_layer import DecoderLayer
+from vitalfew.tasks.models.policy import Decoded, Policy, Source, Written
+from vitalfew.tasks.models.tuned import TunedEncoder, Weights, read_tokenizer
+from vitalfew.tasks.models.windows import MAX_QUESTION, Window, encoded, padded, special, windows
 
 LAYERS = 2
 """Of the decoder."""

@@ -11,8 +11,8 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from tasks.models.tuned import TunedEncoder, widened
-from tasks.models.windows import Batch
+from vitalfew.tasks.models.tuned import TunedEncoder, widened
+from vitalfew.tasks.models.windows import Batch
 
 
 class CriticLogits(NamedTuple):

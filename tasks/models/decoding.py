@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from tasks.models.policy import Policy
+from vitalfew.tasks.models.policy import Policy
 
 
 class Drawn(NamedTuple):

@@ -7,9 +7,9 @@ import logging
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from configs.loading import ConfigError
-from configs.options import Batching
-from configs.section import DtypeName, Precision
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.options import Batching
+from vitalfew.configs.section import DtypeName, Precision
 
 if TYPE_CHECKING:
     import torch

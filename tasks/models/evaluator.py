@@ -16,10 +16,10 @@ from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
 from torch import nn
 
-from configs.options import Batching
-from tasks.models.files import find_model
-from tasks.models.pairs import CrossEncoder, InFloat32, Pair, Reading, Tick
-from tasks.models.recipe import read_config
+from vitalfew.configs.options import Batching
+from vitalfew.tasks.models.files import find_model
+from vitalfew.tasks.models.pairs import CrossEncoder, InFloat32, Pair, Reading, Tick
+from vitalfew.tasks.models.recipe import read_config
 
 SEPARATOR = "[SEP]"
 

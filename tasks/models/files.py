@@ -6,9 +6,9 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from configs.paths import SCHEMES, store_place
-from storage.files import checksum, local
-from tasks.models import smollm2
+from vitalfew.configs.paths import SCHEMES, store_place
+from vitalfew.storage.files import checksum, local
+from vitalfew.tasks.models import smollm2
 
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 IDENTIFYING = (".json", ".txt", ".model", ".safetensors")

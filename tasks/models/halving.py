@@ -6,8 +6,8 @@ from typing import TypeVar
 
 import torch
 
-from configs.loading import ConfigError
-from tasks.models.engines.base import Completion, EngineUnavailable, failed
+from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.models.engines.base import Completion, EngineUnavailable, failed
 
 logger = logging.getLogger("vitalfew")
 

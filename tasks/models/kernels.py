@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from configs.section import DtypeName, KernelName
-from tasks.models.bert import Bert
-from tasks.models.checkpoint import Checkpoint
-from tasks.models.device import dtype_of
-from tasks.models.files import UnsupportedModel
-from tasks.models.packed import Packed, packs
+from vitalfew.configs.section import DtypeName, KernelName
+from vitalfew.tasks.models.bert import Bert
+from vitalfew.tasks.models.checkpoint import Checkpoint
+from vitalfew.tasks.models.device import dtype_of
+from vitalfew.tasks.models.files import UnsupportedModel
+from vitalfew.tasks.models.packed import Packed, packs
 
 Kernels = Callable[[Sequence[Sequence[int]]], Tensor]
 """Token ids of some texts → float32 (tokens, hidden): the states of all tokens, text after text."""

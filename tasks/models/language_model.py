@@ -14,12 +14,12 @@ from pathlib import Path
 
 from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
-from configs.loading import ConfigError
-from tasks.models.engines.base import EngineUnavailable, LocalOptions, Probe
-from tasks.models.files import IDENTIFYING, UnsupportedModel, digests, find_model, require_safetensors
-from tasks.models.loading import loading
-from tasks.models.presets import source_of
-from tasks.models.recipe import OFFSET_POSITIONS, read_config
+from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.models.engines.base import EngineUnavailable, LocalOptions, Probe
+from vitalfew.tasks.models.files import IDENTIFYING, UnsupportedModel, digests, find_model, require_safetensors
+from vitalfew.tasks.models.loading import loading
+from vitalfew.tasks.models.presets import source_of
+from vitalfew.tasks.models.recipe import OFFSET_POSITIONS, read_config
 
 VICUNA = "{{ bos_token }}{% for turn in messages %}USER: {{ turn['content'] }} {% endfor %}ASSISTANT:"
 

@@ -12,14 +12,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from configs.options import Batching
-from tasks.models.batches import batches, cut
-from tasks.models.device import InBatches, precision_of
-from tasks.models.engines.transformers import all_cores
-from tasks.models.files import find_model
-from tasks.models.kernels import Computation
-from tasks.models.recipe import Preset, RecipeOptions, read_json, read_recipe
-from tasks.models.tower import Tower, Vectors
+from vitalfew.configs.options import Batching
+from vitalfew.tasks.models.batches import batches, cut
+from vitalfew.tasks.models.device import InBatches, precision_of
+from vitalfew.tasks.models.engines.transformers import all_cores
+from vitalfew.tasks.models.files import find_model
+from vitalfew.tasks.models.kernels import Computation
+from vitalfew.tasks.models.recipe import Preset, RecipeOptions, read_json, read_recipe
+from vitalfew.tasks.models.tower import Tower, Vectors
 
 ALONE = 16
 """Tokens that a shorter text counts as in a batch."""

@@ -6,8 +6,8 @@ from typing import Any
 from safetensors.torch import load_file
 from torch import nn
 
-from tasks.models.files import UnsupportedModel
-from tasks.models.recipe import read_json
+from vitalfew.tasks.models.files import UnsupportedModel
+from vitalfew.tasks.models.recipe import read_json
 
 ACTIVATIONS = {"Identity": nn.Identity, "Tanh": nn.Tanh, "ReLU": nn.ReLU, "GELU": nn.GELU, "Sigmoid": nn.Sigmoid}
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm, scaled_dot_product_attention
 
-from tasks.models.bert import Bert, Layer
+from vitalfew.tasks.models.bert import Bert, Layer
 
 HALVINGS = 4
 """A batch is filled up to the whole number of tokens in a batch, to a half, … or to a sixteenth of it."""

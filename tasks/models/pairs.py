@@ -20,15 +20,15 @@ import torch
 from tokenizers import Encoding, Tokenizer
 from torch import Tensor, nn
 
-from configs.options import Batching
-from tasks.models.batches import batches
-from tasks.models.device import InBatches, require_device
-from tasks.models.files import UnsupportedModel, digests, find_model, require_safetensors
-from tasks.models.loading import loading
-from tasks.models.pretrained import pretrained
-from tasks.models.readings import LEAST, Values, finite, remembered
-from tasks.models.readings import Reading as Remembered
-from tasks.models.recipe import FALLBACK_TOKENS, OFFSET_POSITIONS, read_config, read_json
+from vitalfew.configs.options import Batching
+from vitalfew.tasks.models.batches import batches
+from vitalfew.tasks.models.device import InBatches, require_device
+from vitalfew.tasks.models.files import UnsupportedModel, digests, find_model, require_safetensors
+from vitalfew.tasks.models.loading import loading
+from vitalfew.tasks.models.pretrained import pretrained
+from vitalfew.tasks.models.readings import LEAST, Values, finite, remembered
+from vitalfew.tasks.models.readings import Reading as Remembered
+from vitalfew.tasks.models.recipe import FALLBACK_TOKENS, OFFSET_POSITIONS, read_config, read_json
 
 Pair = tuple[str, str]
 """A question and a text."""

@@ -8,14 +8,14 @@ from typing import Any, Literal
 
 import torch
 
-from storage.files import read_json
-from tasks.models.copier import Copier
-from tasks.models.files import UnsupportedModel, digests, directory_of, find_model
-from tasks.models.policy import Policy
-from tasks.models.presets import source_of
-from tasks.models.seq2seq_policy import Seq2SeqPolicy, check
-from tasks.models.tuned import ADAPTER, SETTINGS, Weights, weight_files
-from tasks.models.weights import shipped
+from vitalfew.storage.files import read_json
+from vitalfew.tasks.models.copier import Copier
+from vitalfew.tasks.models.files import UnsupportedModel, digests, directory_of, find_model
+from vitalfew.tasks.models.policy import Policy
+from vitalfew.tasks.models.presets import source_of
+from vitalfew.tasks.models.seq2seq_policy import Seq2SeqPolicy, check
+from vitalfew.tasks.models.tuned import ADAPTER, SETTINGS, Weights, weight_files
+from vitalfew.tasks.models.weights import shipped
 
 PolicyName = Literal["copier", "seq2seq"]
 READER = "reader"

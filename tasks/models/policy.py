@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from configs.loading import ConfigError
-from tasks.models.copied import Run
+from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.models.copied import Run
 
 
 @dataclass(frozen=True)

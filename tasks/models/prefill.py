@@ -19,10 +19,10 @@ from torch.nn.functional import scaled_dot_product_attention as attend
 from transformers import DynamicCache
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from tasks.models.batches import batches
-from tasks.models.blocks import obstacle, window
-from tasks.models.kv_cache import gapped_cache
-from tasks.models.sampling import RowSampler
+from vitalfew.tasks.models.batches import batches
+from vitalfew.tasks.models.blocks import obstacle, window
+from vitalfew.tasks.models.kv_cache import gapped_cache
+from vitalfew.tasks.models.sampling import RowSampler
 
 PACKED = "vitalfew_packed"
 """The attention's name in transformers."""

@@ -10,8 +10,8 @@ from pathlib import Path
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
-from tasks.models import smollm2
-from tasks.models.files import cached, minilm_directory
+from vitalfew.tasks.models import smollm2
+from vitalfew.tasks.models.files import cached, minilm_directory
 
 LISTED = Path(__file__).parents[2] / "configs" / "models.yaml"
 WEIGHTS = Path(__file__).with_name("weights")

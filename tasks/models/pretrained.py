@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tasks.models.files import UnsupportedModel
+from vitalfew.tasks.models.files import UnsupportedModel
 
 
 def pretrained(kind: Any, folder: Path, advice: str, spare: str | None = None, **settings: Any) -> Any:

@@ -17,8 +17,8 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from tasks.models.files import UnsupportedModel
-from tasks.models.tower import Vectors
+from vitalfew.tasks.models.files import UnsupportedModel
+from vitalfew.tasks.models.tower import Vectors
 
 PREFIX = "projector."
 NAMES = ("projector.0.weight", "projector.0.bias", "projector.2.weight", "projector.2.bias")

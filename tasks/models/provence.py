@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from tasks.models.files import UnsupportedModel
-from tasks.models.pairs import InFloat32, PairModel
-from tasks.models.recipe import read_json
+from vitalfew.tasks.models.files import UnsupportedModel
+from vitalfew.tasks.models.pairs import InFloat32, PairModel
+from vitalfew.tasks.models.recipe import read_json
 
 PUBLISHED = "naver/provence-reranker-debertav3-v1"
 OWN_KEYS = ("architectures", "auto_map", "model_type", "transformers_version", "torch_dtype", "dtype")

@@ -9,8 +9,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from tasks.models.tuned import TunedEncoder
-from tasks.models.windows import Batch
+from vitalfew.tasks.models.tuned import TunedEncoder
+from vitalfew.tasks.models.windows import Batch
 
 
 class ReaderModel(TunedEncoder):

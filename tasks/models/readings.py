@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from storage.artifacts import fingerprint
-from storage.ids import content_id
-from tasks.models.loading import clock, cpu_clock
+from vitalfew.storage.artifacts import fingerprint
+from vitalfew.storage.ids import content_id
+from vitalfew.tasks.models.loading import clock, cpu_clock
 
 logger = logging.getLogger("vitalfew")
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from configs.loading import ConfigError
-from configs.section import NOT_IN_FINGERPRINT, Config
-from tasks.models.files import UnsupportedModel
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.section import NOT_IN_FINGERPRINT, Config
+from vitalfew.tasks.models.files import UnsupportedModel
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from torch.nn.functional import cross_entropy
 from transformers import DynamicCache
 
-from tasks.models.engines.transformers import all_cores
-from tasks.models.prefill import continues
-from tasks.models.readings import finite
-from tasks.models.surprise import Surprise, Tick
+from vitalfew.tasks.models.engines.transformers import all_cores
+from vitalfew.tasks.models.prefill import continues
+from vitalfew.tasks.models.readings import finite
+from vitalfew.tasks.models.surprise import Surprise, Tick
 
 
 class Running:

@@ -22,15 +22,15 @@ import torch
 from tokenizers import Encoding, Tokenizer
 from torch import Tensor
 
-from configs.options import Batching
-from storage.files import read_json
-from tasks.models.batches import batches
-from tasks.models.device import InBatches, require_device
-from tasks.models.files import UnsupportedModel
-from tasks.models.loading import loading
-from tasks.models.readings import Reading, Values, remembered, settled
-from tasks.models.tuned import SETTINGS, TunedEncoder, Weights, read_tokenizer
-from tasks.models.windows import MAX_QUESTION, Batch, Window, encoded, padded, special, windows
+from vitalfew.configs.options import Batching
+from vitalfew.storage.files import read_json
+from vitalfew.tasks.models.batches import batches
+from vitalfew.tasks.models.device import InBatches, require_device
+from vitalfew.tasks.models.files import UnsupportedModel
+from vitalfew.tasks.models.loading import loading
+from vitalfew.tasks.models.readings import Reading, Values, remembered, settled
+from vitalfew.tasks.models.tuned import SETTINGS, TunedEncoder, Weights, read_tokenizer
+from vitalfew.tasks.models.windows import MAX_QUESTION, Batch, Window, encoded, padded, special, windows
 
 Request = tuple[str, ...]
 """A question, and the sentences of a text in their order: the text is what they are joined."""

@@ -9,11 +9,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from configs.loading import ConfigError
-from configs.options import Rewriting
-from tasks.models.engines.base import Completion, EngineUnavailable, Tick, no_tick
-from tasks.models.engines.transformers import Transformers
-from tasks.models.language_model import LocalModel
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.options import Rewriting
+from vitalfew.tasks.models.engines.base import Completion, EngineUnavailable, Tick, no_tick
+from vitalfew.tasks.models.engines.transformers import Transformers
+from vitalfew.tasks.models.language_model import LocalModel
 
 
 class RewritingFailed(ValueError):

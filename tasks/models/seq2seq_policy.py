@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tasks.models.copied import Run
-from tasks.models.files import UnsupportedModel, require_safetensors
-from tasks.models.policy import Decoded, Policy, Source, Written
-from tasks.models.recipe import read_config
+from vitalfew.tasks.models.copied import Run
+from vitalfew.tasks.models.files import UnsupportedModel, require_safetensors
+from vitalfew.tasks.models.policy import Decoded, Policy, Source, Written
+from vitalfew.tasks.models.recipe import read_config
 
 INSTRUCTION = "Write what these texts say to answer the question.\nQuestion: {question}\n"
 

@@ -10,7 +10,7 @@ import hashlib
 from importlib.util import find_spec
 from pathlib import Path
 
-from storage import files
+from vitalfew.storage import files
 
 NAME = "smollm2"
 VERSION = "0.1.2"

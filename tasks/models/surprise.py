@@ -12,11 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import cross_entropy
 
-from configs.options import Batching
-from tasks.models.batches import batches
-from tasks.models.engines.base import EngineUnavailable
-from tasks.models.engines.transformers import Transformers, all_cores
-from tasks.models.readings import Reading, finite, remembered, settled
+from vitalfew.configs.options import Batching
+from vitalfew.tasks.models.batches import batches
+from vitalfew.tasks.models.engines.base import EngineUnavailable
+from vitalfew.tasks.models.engines.transformers import Transformers, all_cores
+from vitalfew.tasks.models.readings import Reading, finite, remembered, settled
 
 Told = tuple[NDArray[np.int64], NDArray[np.float32]]
 """Of a text's tokens, in order: where each ends in it (code points), and its surprise in nats."""

@@ -15,10 +15,10 @@ import torch
 from tokenizers import Encoding
 from torch import Tensor, nn
 
-from configs.options import Batching
-from tasks.models.files import UnsupportedModel
-from tasks.models.pairs import InFloat32, Pair, PairModel
-from tasks.models.pretrained import pretrained
+from vitalfew.configs.options import Batching
+from vitalfew.tasks.models.files import UnsupportedModel
+from vitalfew.tasks.models.pairs import InFloat32, Pair, PairModel
+from vitalfew.tasks.models.pretrained import pretrained
 
 _BLANK = "▁"
 """What SentencePiece writes for the blank before a word."""

@@ -14,13 +14,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from tasks.models.batches import batches
-from tasks.models.checkpoint import Checkpoint
-from tasks.models.device import require_device
-from tasks.models.kernels import Computation, Kernels, load
-from tasks.models.layers import read_layer
-from tasks.models.loading import loading
-from tasks.models.recipe import Recipe
+from vitalfew.tasks.models.batches import batches
+from vitalfew.tasks.models.checkpoint import Checkpoint
+from vitalfew.tasks.models.device import require_device
+from vitalfew.tasks.models.kernels import Computation, Kernels, load
+from vitalfew.tasks.models.layers import read_layer
+from vitalfew.tasks.models.loading import loading
+from vitalfew.tasks.models.recipe import Recipe
 
 Vectors = NDArray[np.float32]
 

@@ -18,11 +18,11 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from storage.files import read_json
-from tasks.models.bert import from_transformers, plain_bert
-from tasks.models.files import UnsupportedModel, digests, directory_of, minilm_directory
-from tasks.models.packed import Packed, packs
-from tasks.models.windows import SIZE, Batch
+from vitalfew.storage.files import read_json
+from vitalfew.tasks.models.bert import from_transformers, plain_bert
+from vitalfew.tasks.models.files import UnsupportedModel, digests, directory_of, minilm_directory
+from vitalfew.tasks.models.packed import Packed, packs
+from vitalfew.tasks.models.windows import SIZE, Batch
 
 ADAPTER, SETTINGS = "adapter.safetensors", "config.json"
 _PARAMETRIZED = ".parametrizations.weight.0."

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from configs.options import Adapted
-from tasks.models.blocks import BlockModel, Row, obstacle
-from tasks.models.controls import Controls, Segmenter
-from tasks.models.engines.base import EngineUnavailable
-from tasks.models.engines.transformers import Transformers, all_cores, shared
-from tasks.models.prefill import shared_tokens
-from tasks.models.readings import Reading, remembered, settled
+from vitalfew.configs.options import Adapted
+from vitalfew.tasks.models.blocks import BlockModel, Row, obstacle
+from vitalfew.tasks.models.controls import Controls, Segmenter
+from vitalfew.tasks.models.engines.base import EngineUnavailable
+from vitalfew.tasks.models.engines.transformers import Transformers, all_cores, shared
+from vitalfew.tasks.models.prefill import shared_tokens
+from vitalfew.tasks.models.readings import Reading, remembered, settled
 
 Prompt = tuple[str, str, str]
 """Its beginning, its body, which may be cut, and its end."""

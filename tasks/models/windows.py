@@ -15,7 +15,7 @@ import torch
 from tokenizers import Encoding, Tokenizer
 from torch import Tensor
 
-from tasks.models.files import UnsupportedModel
+from vitalfew.tasks.models.files import UnsupportedModel
 
 SIZE = 256
 """Tokens of a window, special tokens included: the length that all-MiniLM-L6-v2 was trained with."""

@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from configs.probing import AppraiseConfig
-from storage import schemas
-from storage.artifacts import Artifact
-from tasks.appraisers.base import Appraisal, Appraiser, Refined
-from tasks.encoders import titles
-from tasks.registry import make, with_options
-from tasks.stage import Progress, ShardResult, Stage
+from vitalfew.configs.probing import AppraiseConfig
+from vitalfew.storage import schemas
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.tasks.appraisers.base import Appraisal, Appraiser, Refined
+from vitalfew.tasks.encoders import titles
+from vitalfew.tasks.registry import make, with_options
+from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
 NO_CONTEXT = "there is no context to appraise"
 

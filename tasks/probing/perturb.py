@@ -20,11 +20,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from configs.probing import PerturbConfig
-from storage import schemas
-from storage.artifacts import Artifact
-from tasks.metrics.correct_units import first_correct
-from tasks.stage import Progress, ShardResult, Stage
+from vitalfew.configs.probing import PerturbConfig
+from vitalfew.storage import schemas
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.tasks.metrics.correct_units import first_correct
+from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
 Row = dict[str, Any]
 

@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from configs.evaluation import RefineConfig
-from tasks.encoders import titles
-from tasks.refiners.extents import Span
+from vitalfew.configs.evaluation import RefineConfig
+from vitalfew.tasks.encoders import titles
+from vitalfew.tasks.refiners.extents import Span
 
 Tick = Callable[[int, int], None]
 """Called with the questions finished since the last call and the tokens that a model computed for them."""

@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import ConfigDict, Field
 
-from configs.section import NOT_IN_FINGERPRINT, ModelName
-from tasks.refiners.rewriting import RewritingRefiner
+from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
+from vitalfew.tasks.refiners.rewriting import RewritingRefiner
 
 
 class CausalRefiner(RewritingRefiner):

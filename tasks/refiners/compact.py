@@ -28,9 +28,9 @@ from typing import ClassVar
 
 from pydantic import ConfigDict, Field
 
-from tasks.models.engines.base import Completion
-from tasks.refiners.base import Hit, Refined, Tick, Vectors, Writing, no_tick
-from tasks.refiners.causal import CausalRefiner
+from vitalfew.tasks.models.engines.base import Completion
+from vitalfew.tasks.refiners.base import Hit, Refined, Tick, Vectors, Writing, no_tick
+from vitalfew.tasks.refiners.causal import CausalRefiner
 
 FIRST = "1. From the source documents below, write a summary that helps to answer the question."
 FURTHER = (

@@ -7,16 +7,27 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from configs.evaluation import RefineConfig
-from configs.options import CausalModel
-from tasks.models.running import Running
-from tasks.models.surprise import Surprise
-from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
-from tasks.refiners.cut import Cut
-from tasks.refiners.model import ModelRefiner
-from tasks.refiners.progress import Counted
-from tasks.refiners.tokens import Floats, Reading, Rule, Text, compress, evidence, fill, joined, read_as, reading
-from tasks.splitters.tokens import count_tokens, count_words
+from vitalfew.configs.evaluation import RefineConfig
+from vitalfew.configs.options import CausalModel
+from vitalfew.tasks.models.running import Running
+from vitalfew.tasks.models.surprise import Surprise
+from vitalfew.tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
+from vitalfew.tasks.refiners.cut import Cut
+from vitalfew.tasks.refiners.model import ModelRefiner
+from vitalfew.tasks.refiners.progress import Counted
+from vitalfew.tasks.refiners.tokens import (
+    Floats,
+    Reading,
+    Rule,
+    Text,
+    compress,
+    evidence,
+    fill,
+    joined,
+    read_as,
+    reading,
+)
+from vitalfew.tasks.splitters.tokens import count_tokens, count_words
 
 BETWEEN = "\n\n"
 """Stands between two hits."""

@@ -28,12 +28,12 @@ from typing import ClassVar, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from configs.evaluation import RefineConfig
-from configs.options import Scoring
-from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
-from tasks.refiners.model import ModelRefiner
-from tasks.refiners.scorer import Scorer
-from tasks.refiners.sentences import Sentence, contexts, sentences
+from vitalfew.configs.evaluation import RefineConfig
+from vitalfew.configs.options import Scoring
+from vitalfew.tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
+from vitalfew.tasks.refiners.model import ModelRefiner
+from vitalfew.tasks.refiners.scorer import Scorer
+from vitalfew.tasks.refiners.sentences import Sentence, contexts, sentences
 
 CORRECT, AMBIGUOUS, INCORRECT = ACTIONS = ("correct", "ambiguous", "incorrect")
 STRIPS = 5

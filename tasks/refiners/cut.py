@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict
 
-from configs.evaluation import RefineConfig
-from tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, no_tick
-from tasks.splitters.tokens import count_tokens, count_words, first
+from vitalfew.configs.evaluation import RefineConfig
+from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, no_tick
+from vitalfew.tasks.splitters.tokens import count_tokens, count_words, first
 
 
 class Cut:

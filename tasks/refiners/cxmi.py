@@ -18,16 +18,16 @@ from typing import Annotated, ClassVar
 
 from pydantic import ConfigDict, Field
 
-from configs.evaluation import RefineConfig
-from configs.options import Batching
-from configs.section import NOT_IN_FINGERPRINT, ModelName
-from tasks.models.files import directory_of
-from tasks.models.presets import source_of
-from tasks.models.sentence_filter import Request, SentenceFilter
-from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
-from tasks.refiners.model import ModelRefiner
-from tasks.refiners.progress import Watched
-from tasks.refiners.sentences import Sentence, contexts, sentences
+from vitalfew.configs.evaluation import RefineConfig
+from vitalfew.configs.options import Batching
+from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
+from vitalfew.tasks.models.files import directory_of
+from vitalfew.tasks.models.presets import source_of
+from vitalfew.tasks.models.sentence_filter import Request, SentenceFilter
+from vitalfew.tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
+from vitalfew.tasks.refiners.model import ModelRefiner
+from vitalfew.tasks.refiners.progress import Watched
+from vitalfew.tasks.refiners.sentences import Sentence, contexts, sentences
 
 
 class Cxmi(ModelRefiner[SentenceFilter]):

@@ -14,12 +14,12 @@ from typing import ClassVar
 
 from pydantic import ConfigDict, Field
 
-from configs.evaluation import RefineConfig
-from configs.options import Scoring
-from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
-from tasks.refiners.model import ModelRefiner
-from tasks.refiners.scorer import Scorer
-from tasks.refiners.sentences import contexts, sentences
+from vitalfew.configs.evaluation import RefineConfig
+from vitalfew.configs.options import Scoring
+from vitalfew.tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
+from vitalfew.tasks.refiners.model import ModelRefiner
+from vitalfew.tasks.refiners.scorer import Scorer
+from vitalfew.tasks.refiners.sentences import contexts, sentences
 
 NATURAL = 0.5
 """The threshold where neither it nor a budget is set."""

@@ -24,14 +24,14 @@ from typing import ClassVar
 
 from pydantic import ConfigDict, Field
 
-from configs.evaluation import RefineConfig
-from configs.options import Adapted
-from tasks.encoders.titles import MOST_CHARS
-from tasks.models.verdict import Prompt, Verdict
-from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
-from tasks.refiners.model import ModelRefiner
-from tasks.refiners.progress import Watched
-from tasks.refiners.sentences import Sentence, contexts, sentences
+from vitalfew.configs.evaluation import RefineConfig
+from vitalfew.configs.options import Adapted
+from vitalfew.tasks.encoders.titles import MOST_CHARS
+from vitalfew.tasks.models.verdict import Prompt, Verdict
+from vitalfew.tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
+from vitalfew.tasks.refiners.model import ModelRefiner
+from vitalfew.tasks.refiners.progress import Watched
+from vitalfew.tasks.refiners.sentences import Sentence, contexts, sentences
 
 QUESTION = "Query:\n{}\nFull context:\n"
 SENTENCE = '\nSentence:\n{}\nIs this sentence useful in answering the query? Answer only "Yes" or "No".'

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict
 
-from configs.evaluation import RefineConfig
-from configs.options import Keeping
-from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
-from tasks.refiners.cut import Cut
+from vitalfew.configs.evaluation import RefineConfig
+from vitalfew.configs.options import Keeping
+from vitalfew.tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
+from vitalfew.tasks.refiners.cut import Cut
 
 
 class Gold:

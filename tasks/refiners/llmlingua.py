@@ -26,9 +26,9 @@ from typing import ClassVar
 
 from pydantic import ConfigDict
 
-from tasks.refiners.compressor import Compressing, Compressor
-from tasks.refiners.progress import Counted
-from tasks.refiners.tokens import Floats
+from vitalfew.tasks.refiners.compressor import Compressing, Compressor
+from vitalfew.tasks.refiners.progress import Counted
+from vitalfew.tasks.refiners.tokens import Floats
 
 
 class LLMLingua(Compressor):

@@ -23,17 +23,17 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 from pydantic import ConfigDict, Field
 
-from configs.evaluation import RefineConfig
-from configs.options import Batching
-from configs.section import NOT_IN_FINGERPRINT, ModelName
-from tasks.models.pairs import Reading
-from tasks.models.readings import settled
-from tasks.models.token_classifier import TokenClassifier
-from tasks.models.token_classifier import Word as Place
-from tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, no_tick
-from tasks.refiners.model import ModelRefiner
-from tasks.refiners.progress import Watched
-from tasks.splitters.tokens import count_tokens, count_words
+from vitalfew.configs.evaluation import RefineConfig
+from vitalfew.configs.options import Batching
+from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
+from vitalfew.tasks.models.pairs import Reading
+from vitalfew.tasks.models.readings import settled
+from vitalfew.tasks.models.token_classifier import TokenClassifier
+from vitalfew.tasks.models.token_classifier import Word as Place
+from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, no_tick
+from vitalfew.tasks.refiners.model import ModelRefiner
+from vitalfew.tasks.refiners.progress import Watched
+from vitalfew.tasks.splitters.tokens import count_tokens, count_words
 
 NATURAL = 0.33
 """The rate where neither it nor a budget is named."""

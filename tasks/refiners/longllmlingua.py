@@ -26,9 +26,9 @@ from typing import ClassVar
 import numpy as np
 from pydantic import ConfigDict, Field
 
-from tasks.refiners.compressor import BETWEEN, Compressing, Compressor
-from tasks.refiners.progress import Counted
-from tasks.refiners.tokens import Floats
+from vitalfew.tasks.refiners.compressor import BETWEEN, Compressing, Compressor
+from vitalfew.tasks.refiners.progress import Counted
+from vitalfew.tasks.refiners.tokens import Floats
 
 RESTRICTION = " The text above holds the answer to this question."
 

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
-from configs.evaluation import RefineConfig
-from tasks.encoders.minilm import MiniLM
-from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
-from tasks.refiners.cut import Cut
+from vitalfew.configs.evaluation import RefineConfig
+from vitalfew.tasks.encoders.minilm import MiniLM
+from vitalfew.tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
+from vitalfew.tasks.refiners.cut import Cut
 
 Floats = NDArray[np.float32]
 

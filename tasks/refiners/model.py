@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from tasks.refiners.cut import Cut
+from vitalfew.tasks.refiners.cut import Cut
 
 
 class Model(Protocol):

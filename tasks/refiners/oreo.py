@@ -15,21 +15,21 @@ import numpy as np
 import torch
 from pydantic import ConfigDict, Field
 
-from configs.evaluation import RefineConfig
-from configs.loading import ConfigError
-from configs.options import Batching
-from configs.section import NOT_IN_FINGERPRINT, ModelName
-from tasks.models.copied import Run
-from tasks.models.decoding import Drawn, greedy
-from tasks.models.device import InBatches, require_device
-from tasks.models.files import directory_of
-from tasks.models.loading import loading
-from tasks.models.policies import Shape, kind_of, policy_files, read_policy
-from tasks.models.policy import Policy, Source, Written
-from tasks.models.presets import source_of
-from tasks.models.readings import Reading, remembered
-from tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, Writing, no_tick
-from tasks.splitters.tokens import count_tokens, first
+from vitalfew.configs.evaluation import RefineConfig
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.options import Batching
+from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
+from vitalfew.tasks.models.copied import Run
+from vitalfew.tasks.models.decoding import Drawn, greedy
+from vitalfew.tasks.models.device import InBatches, require_device
+from vitalfew.tasks.models.files import directory_of
+from vitalfew.tasks.models.loading import loading
+from vitalfew.tasks.models.policies import Shape, kind_of, policy_files, read_policy
+from vitalfew.tasks.models.policy import Policy, Source, Written
+from vitalfew.tasks.models.presets import source_of
+from vitalfew.tasks.models.readings import Reading, remembered
+from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, Writing, no_tick
+from vitalfew.tasks.splitters.tokens import count_tokens, first
 
 TOGETHER = 16
 """Questions whose texts are written together."""

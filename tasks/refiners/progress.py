@@ -1,6 +1,6 @@
 """From a model's progress to a refiner's: a refiner tells questions and tokens (base.Tick)."""
 
-from tasks.refiners.base import Tick
+from vitalfew.tasks.refiners.base import Tick
 
 
 class Watched:

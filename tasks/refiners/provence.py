@@ -18,16 +18,16 @@ from typing import Annotated, ClassVar
 
 from pydantic import ConfigDict, Field
 
-from configs.evaluation import RefineConfig
-from configs.options import Batching
-from configs.section import NOT_IN_FINGERPRINT, ModelName
-from tasks.encoders import titles
-from tasks.models import provence
-from tasks.models.pairs import Pair, Reading
-from tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, no_tick
-from tasks.refiners.model import ModelRefiner
-from tasks.refiners.progress import Watched
-from tasks.refiners.sentences import Sentence, contexts, sentences
+from vitalfew.configs.evaluation import RefineConfig
+from vitalfew.configs.options import Batching
+from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
+from vitalfew.tasks.encoders import titles
+from vitalfew.tasks.models import provence
+from vitalfew.tasks.models.pairs import Pair, Reading
+from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, no_tick
+from vitalfew.tasks.refiners.model import ModelRefiner
+from vitalfew.tasks.refiners.progress import Watched
+from vitalfew.tasks.refiners.sentences import Sentence, contexts, sentences
 
 
 class Provence(ModelRefiner[provence.Provence]):

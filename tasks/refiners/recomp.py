@@ -15,7 +15,7 @@ The published checkpoints were not available during development: tests use tiny 
 from collections.abc import Mapping
 from typing import ClassVar
 
-from tasks.refiners.seq2seq import Seq2SeqRefiner
+from vitalfew.tasks.refiners.seq2seq import Seq2SeqRefiner
 
 
 class Recomp(Seq2SeqRefiner):

@@ -25,22 +25,22 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import numpy as np
 from pydantic import ConfigDict, Field
 
-from configs.evaluation import RefineConfig
-from configs.options import Batching
-from configs.section import NOT_IN_FINGERPRINT, ModelName
-from tasks.encoders.base import Encoded
-from tasks.encoders.transformer import TransformerEncoder
-from tasks.models.files import find_model, minilm_directory
-from tasks.models.presets import source_of
-from tasks.models.readings import Reading, Values, remembered, settled
-from tasks.models.recipe import Preset
-from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
-from tasks.refiners.model import ModelRefiner
-from tasks.refiners.progress import Counted
-from tasks.refiners.sentences import Sentence, contexts, sentences
+from vitalfew.configs.evaluation import RefineConfig
+from vitalfew.configs.options import Batching
+from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
+from vitalfew.tasks.encoders.base import Encoded
+from vitalfew.tasks.encoders.transformer import TransformerEncoder
+from vitalfew.tasks.models.files import find_model, minilm_directory
+from vitalfew.tasks.models.presets import source_of
+from vitalfew.tasks.models.readings import Reading, Values, remembered, settled
+from vitalfew.tasks.models.recipe import Preset
+from vitalfew.tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
+from vitalfew.tasks.refiners.model import ModelRefiner
+from vitalfew.tasks.refiners.progress import Counted
+from vitalfew.tasks.refiners.sentences import Sentence, contexts, sentences
 
 if TYPE_CHECKING:
-    from tasks.models.checkpoint import Checkpoint
+    from vitalfew.tasks.models.checkpoint import Checkpoint
 
 SETTING = "refine.model"
 

@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from tasks.refiners.causal import CausalRefiner
+from vitalfew.tasks.refiners.causal import CausalRefiner
 
 Number = tuple[int, ...]
 Entry = tuple[Number, str, tuple[str, ...]]

@@ -15,10 +15,10 @@ from typing import ClassVar
 
 from pydantic import ConfigDict, Field
 
-from configs.evaluation import RefineConfig
-from configs.options import Keeping, Scoring
-from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
-from tasks.refiners.rerank import Rerank
+from vitalfew.configs.evaluation import RefineConfig
+from vitalfew.configs.options import Keeping, Scoring
+from vitalfew.tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
+from vitalfew.tasks.refiners.rerank import Rerank
 
 
 class Relevance(Rerank):

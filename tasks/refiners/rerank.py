@@ -13,12 +13,12 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict
 
-from configs.evaluation import RefineConfig
-from configs.options import Scoring
-from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
-from tasks.refiners.cut import Cut
-from tasks.refiners.model import ModelRefiner
-from tasks.refiners.scorer import Scorer
+from vitalfew.configs.evaluation import RefineConfig
+from vitalfew.configs.options import Scoring
+from vitalfew.tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
+from vitalfew.tasks.refiners.cut import Cut
+from vitalfew.tasks.refiners.model import ModelRefiner
+from vitalfew.tasks.refiners.scorer import Scorer
 
 
 class Rerank(ModelRefiner[Scorer]):

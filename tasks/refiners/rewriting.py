@@ -14,12 +14,12 @@ from typing import ClassVar
 
 from pydantic import ConfigDict
 
-from configs.evaluation import RefineConfig
-from configs.options import Rewriting
-from tasks.models.seq2seq import Rewriter
-from tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, Writing, no_tick
-from tasks.refiners.model import ModelRefiner
-from tasks.splitters.tokens import count_tokens, first
+from vitalfew.configs.evaluation import RefineConfig
+from vitalfew.configs.options import Rewriting
+from vitalfew.tasks.models.seq2seq import Rewriter
+from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, Writing, no_tick
+from vitalfew.tasks.refiners.model import ModelRefiner
+from vitalfew.tasks.splitters.tokens import count_tokens, first
 
 
 class RewritingRefiner(ModelRefiner[Rewriter], ABC):

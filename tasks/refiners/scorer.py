@@ -5,12 +5,12 @@ none is named by the embedded critic's ISREL (tasks/critics/embedded.py), which 
 from collections.abc import Sequence
 from typing import Any
 
-from configs.options import Scoring
-from tasks.critics.embedded import Embedded
-from tasks.models.evaluator import cross_encoder
-from tasks.models.pairs import CrossEncoder, Pair
-from tasks.refiners.base import Tick
-from tasks.refiners.progress import Watched
+from vitalfew.configs.options import Scoring
+from vitalfew.tasks.critics.embedded import Embedded
+from vitalfew.tasks.models.evaluator import cross_encoder
+from vitalfew.tasks.models.pairs import CrossEncoder, Pair
+from vitalfew.tasks.refiners.base import Tick
+from vitalfew.tasks.refiners.progress import Watched
 
 
 class Scorer:

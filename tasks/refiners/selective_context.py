@@ -23,14 +23,14 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import ConfigDict, Field
 
-from configs.evaluation import RefineConfig
-from configs.options import CausalModel
-from tasks.encoders import titles
-from tasks.models.surprise import Surprise, Told
-from tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
-from tasks.refiners.model import ModelRefiner
-from tasks.refiners.progress import Counted
-from tasks.refiners.sentences import Sentence, contexts, sentences
+from vitalfew.configs.evaluation import RefineConfig
+from vitalfew.configs.options import CausalModel
+from vitalfew.tasks.encoders import titles
+from vitalfew.tasks.models.surprise import Surprise, Told
+from vitalfew.tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
+from vitalfew.tasks.refiners.model import ModelRefiner
+from vitalfew.tasks.refiners.progress import Counted
+from vitalfew.tasks.refiners.sentences import Sentence, contexts, sentences
 
 _ENGLISH = """
 a about after against although an and any are as at be because been before between both but by can could did do does

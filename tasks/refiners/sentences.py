@@ -8,10 +8,10 @@ kept sentence, the first of an order of priority are taken, and the last of them
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from configs.evaluation import RefineConfig
-from tasks.refiners.base import Evidence, Hit
-from tasks.refiners.extents import Span
-from tasks.splitters.tokens import count_tokens, count_words, first
+from vitalfew.configs.evaluation import RefineConfig
+from vitalfew.tasks.refiners.base import Evidence, Hit
+from vitalfew.tasks.refiners.extents import Span
+from vitalfew.tasks.splitters.tokens import count_tokens, count_words, first
 
 
 @dataclass(frozen=True, slots=True)

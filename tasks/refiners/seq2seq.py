@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from tasks.refiners.rewriting import RewritingRefiner
+from vitalfew.tasks.refiners.rewriting import RewritingRefiner
 
 
 class Seq2SeqRefiner(RewritingRefiner):

@@ -28,13 +28,13 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from configs.evaluation import RefineConfig
-from tasks.encoders import titles
-from tasks.models.readings import settled
-from tasks.refiners.base import Evidence, Hit
-from tasks.refiners.cut import Cut
-from tasks.refiners.extents import Span
-from tasks.splitters.tokens import count_tokens, count_words
+from vitalfew.configs.evaluation import RefineConfig
+from vitalfew.tasks.encoders import titles
+from vitalfew.tasks.models.readings import settled
+from vitalfew.tasks.refiners.base import Evidence, Hit
+from vitalfew.tasks.refiners.cut import Cut
+from vitalfew.tasks.refiners.extents import Span
+from vitalfew.tasks.splitters.tokens import count_tokens, count_words
 
 Floats = NDArray[np.float32]
 

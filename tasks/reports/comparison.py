@@ -9,18 +9,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from configs.evaluation import Evaluate
-from storage import files
-from storage.artifacts import Manifest
-from storage.runs import Run
-from tasks.metrics.base import Column
-from tasks.reports.methods import Group, groups
-from tasks.reports.primary import primary_metric
-from tasks.reports.question_scores import QuestionScores, read_question_scores
-from tasks.reports.runs import NoReport, find_run, read_manifest
-from tasks.reports.shown.tables import csv_bytes
-from tasks.reports.statistics.paired import Difference, corrected, paired_bootstrap
-from tasks.reports.summaries import columns_of, read_summaries
+from vitalfew.configs.evaluation import Evaluate
+from vitalfew.storage import files
+from vitalfew.storage.artifacts import Manifest
+from vitalfew.storage.runs import Run
+from vitalfew.tasks.metrics.base import Column
+from vitalfew.tasks.reports.methods import Group, groups
+from vitalfew.tasks.reports.primary import primary_metric
+from vitalfew.tasks.reports.question_scores import QuestionScores, read_question_scores
+from vitalfew.tasks.reports.runs import NoReport, find_run, read_manifest
+from vitalfew.tasks.reports.shown.tables import csv_bytes
+from vitalfew.tasks.reports.statistics.paired import Difference, corrected, paired_bootstrap
+from vitalfew.tasks.reports.summaries import columns_of, read_summaries
 
 ALL = "all"
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.metrics.conditions import COLUMNS
-from tasks.reports.contents import Among, MethodResult
-from tasks.reports.question_scores import QuestionScores, Values
-from tasks.reports.statistics.paired import paired_bootstrap
+from vitalfew.tasks.metrics.conditions import COLUMNS
+from vitalfew.tasks.reports.contents import Among, MethodResult
+from vitalfew.tasks.reports.question_scores import QuestionScores, Values
+from vitalfew.tasks.reports.statistics.paired import paired_bootstrap
 
 GROUPS = 3
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from configs.chosen import Chosen
-from configs.paper import Ours, Paper
-from tasks.metrics.base import Column
-from tasks.reports.shown.text import one_line
-from tasks.reports.statistics.bootstrap import Interval
-from tasks.reports.statistics.paired import Difference
-from tasks.reports.summaries import undeclared
+from vitalfew.configs.chosen import Chosen
+from vitalfew.configs.paper import Ours, Paper
+from vitalfew.tasks.metrics.base import Column
+from vitalfew.tasks.reports.shown.text import one_line
+from vitalfew.tasks.reports.statistics.bootstrap import Interval
+from vitalfew.tasks.reports.statistics.paired import Difference
+from vitalfew.tasks.reports.summaries import undeclared
 
 STAGE_SECONDS = Column("stage_seconds", "seconds, all stages", "s", "lower")
 STAGE_USD = Column("stage_usd", "USD, all stages", "USD", "lower")

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from storage.artifacts import Artifact
-from storage.costs import read_ledger
-from storage.manifests import Manifest
-from storage.runs import Run
-from tasks.reports.contents import Paid, StageCost
-from tasks.reports.runs import read_manifest
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.costs import read_ledger
+from vitalfew.storage.manifests import Manifest
+from vitalfew.storage.runs import Run
+from vitalfew.tasks.reports.contents import Paid, StageCost
+from vitalfew.tasks.reports.runs import read_manifest
 
 
 def ledger_of(store: Path, manifest: Manifest) -> list[dict[str, Any]]:

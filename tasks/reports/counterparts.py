@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from configs.paper import Ours
-from tasks.reports.question_scores import QuestionScores
-from tasks.reports.statistics.bootstrap import Interval, mean_interval, ratio_interval
-from tasks.reports.statistics.paired import paired_bootstrap
+from vitalfew.configs.paper import Ours
+from vitalfew.tasks.reports.question_scores import QuestionScores
+from vitalfew.tasks.reports.statistics.bootstrap import Interval, mean_interval, ratio_interval
+from vitalfew.tasks.reports.statistics.paired import paired_bootstrap
 
 
 def counterparts(wanted: Iterable[Ours], scores: Mapping[str, QuestionScores]) -> dict[Ours, Interval]:

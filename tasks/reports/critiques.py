@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from configs.evaluation import Method
-from storage.artifacts import Artifact
-from storage.runs import Run
-from tasks.critics.calibration import calibration_error
-from tasks.metrics.answers import is_right
-from tasks.reports.contents import CriticResult
-from tasks.reports.runs import read_manifest
-from tasks.selectors.base import Critiqued
-from tasks.selectors.fronts import front_sizes, rank_correlations
+from vitalfew.configs.evaluation import Method
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.runs import Run
+from vitalfew.tasks.critics.calibration import calibration_error
+from vitalfew.tasks.metrics.answers import is_right
+from vitalfew.tasks.reports.contents import CriticResult
+from vitalfew.tasks.reports.runs import read_manifest
+from vitalfew.tasks.selectors.base import Critiqued
+from vitalfew.tasks.selectors.fronts import front_sizes, rank_correlations
 
 Row = dict[str, Any]
 ASPECTS = ("isrel", "issup", "isuse")

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from tasks.reports.contents import BestAlpha, MethodResult, Pair
-from tasks.reports.families import alpha_of, families
-from tasks.reports.question_scores import QuestionScores
-from tasks.reports.statistics.bootstrap import best_row
-from tasks.reports.statistics.paired import Difference, corrected, paired_bootstrap
+from vitalfew.tasks.reports.contents import BestAlpha, MethodResult, Pair
+from vitalfew.tasks.reports.families import alpha_of, families
+from vitalfew.tasks.reports.question_scores import QuestionScores
+from vitalfew.tasks.reports.statistics.bootstrap import best_row
+from vitalfew.tasks.reports.statistics.paired import Difference, corrected, paired_bootstrap
 
 
 def opponents(settings: Sequence[Mapping[str, Any]], baselines: Sequence[int]) -> list[int | None]:

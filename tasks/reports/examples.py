@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from configs.evaluation import Method
-from storage.artifacts import Artifact
-from storage.ids import shard_of
-from storage.indexes.units import Units
-from storage.runs import Run
-from tasks.reports.contents import Choice, ContextMap
-from tasks.reports.runs import read_manifest
-from tasks.selectors.base import Critiqued, front
+from vitalfew.configs.evaluation import Method
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.ids import shard_of
+from vitalfew.storage.indexes.units import Units
+from vitalfew.storage.runs import Run
+from vitalfew.tasks.reports.contents import Choice, ContextMap
+from vitalfew.tasks.reports.runs import read_manifest
+from vitalfew.tasks.selectors.base import Critiqued, front
 
 Rows = list[dict[str, Any]]
 

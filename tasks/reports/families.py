@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tasks.reports.contents import MethodResult
-from tasks.reports.shown.tables import setting_text
-from tasks.reports.shown.text import one_line
+from vitalfew.tasks.reports.contents import MethodResult
+from vitalfew.tasks.reports.shown.tables import setting_text
+from vitalfew.tasks.reports.shown.text import one_line
 
 
 def families(methods: Sequence[MethodResult]) -> tuple[list[str], list[int]]:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from configs.evaluation import Method
-from configs.schema import EncodeConfig
-from storage.artifacts import Manifest
-from storage.runs import Run
-from tasks.reports.contents import IndexResult
-from tasks.reports.costs import ledger_of
-from tasks.reports.runs import read_manifest
+from vitalfew.configs.evaluation import Method
+from vitalfew.configs.schema import EncodeConfig
+from vitalfew.storage.artifacts import Manifest
+from vitalfew.storage.runs import Run
+from vitalfew.tasks.reports.contents import IndexResult
+from vitalfew.tasks.reports.costs import ledger_of
+from vitalfew.tasks.reports.runs import read_manifest
 
 SHOWN = ("encoder", "context", "units", "text")
 OF_QUESTIONS = ("asked", "question_vectors")

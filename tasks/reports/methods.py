@@ -10,21 +10,21 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from configs.evaluation import Evaluate, Method
-from storage import files
-from storage.artifacts import Manifest
-from storage.runs import Run
-from tasks.metrics.base import Column
-from tasks.models.engines.base import EngineOptions
-from tasks.reports.contents import BestAlpha, MethodResult, Pair, StageCost, Summary
-from tasks.reports.costs import stage_costs
-from tasks.reports.differences import best_alphas, differences, opponents, pairs
-from tasks.reports.indexes import context_mode
-from tasks.reports.primary import primary_metric
-from tasks.reports.question_scores import QuestionScores, read_question_scores
-from tasks.reports.runs import read_manifest
-from tasks.reports.statistics.bootstrap import mean_interval
-from tasks.reports.summaries import read_summaries
+from vitalfew.configs.evaluation import Evaluate, Method
+from vitalfew.storage import files
+from vitalfew.storage.artifacts import Manifest
+from vitalfew.storage.runs import Run
+from vitalfew.tasks.metrics.base import Column
+from vitalfew.tasks.models.engines.base import EngineOptions
+from vitalfew.tasks.reports.contents import BestAlpha, MethodResult, Pair, StageCost, Summary
+from vitalfew.tasks.reports.costs import stage_costs
+from vitalfew.tasks.reports.differences import best_alphas, differences, opponents, pairs
+from vitalfew.tasks.reports.indexes import context_mode
+from vitalfew.tasks.reports.primary import primary_metric
+from vitalfew.tasks.reports.question_scores import QuestionScores, read_question_scores
+from vitalfew.tasks.reports.runs import read_manifest
+from vitalfew.tasks.reports.statistics.bootstrap import mean_interval
+from vitalfew.tasks.reports.summaries import read_summaries
 
 FIRST_ERRORS = 3
 RANK, MISSING = "first_rank", "first_rank_missing"

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from configs.paper import Figure, Ours, Paper, Repeated
-from tasks.reports.contents import Report, Summary
-from tasks.reports.shown.columns import SMALL_UNITS, figure
-from tasks.reports.shown.notes import asked
-from tasks.reports.statistics.bootstrap import Interval
-from tasks.reports.verdicts import verdict
+from vitalfew.configs.paper import Figure, Ours, Paper, Repeated
+from vitalfew.tasks.reports.contents import Report, Summary
+from vitalfew.tasks.reports.shown.columns import SMALL_UNITS, figure
+from vitalfew.tasks.reports.shown.notes import asked
+from vitalfew.tasks.reports.statistics.bootstrap import Interval
+from vitalfew.tasks.reports.verdicts import verdict
 
 
 @dataclass(frozen=True, slots=True)

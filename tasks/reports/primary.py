@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tasks.metrics.base import ANSWER, CONTEXTS, HITS, Column
+from vitalfew.tasks.metrics.base import ANSWER, CONTEXTS, HITS, Column
 
 USUAL = "accuracy"
 

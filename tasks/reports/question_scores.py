@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage.artifacts import Manifest
+from vitalfew.storage.artifacts import Manifest
 
 Values = npt.NDArray[np.float64]
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from storage.artifacts import Artifact, Manifest
-from storage.runs import Run, read_runs
+from vitalfew.storage.artifacts import Artifact, Manifest
+from vitalfew.storage.runs import Run, read_runs
 
 LATEST = "latest"
 

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.datasets.base import InputError, Reject
-from tasks.datasets.delimited import CSV, QUOTED_TSV, columns_of, delimited_rows
-from tasks.datasets.files import check_source
-from tasks.reports.shown.text import listed, one_line
-from tasks.reports.statistics.ranks import li, quade, two_sided
+from vitalfew.tasks.datasets.base import InputError, Reject
+from vitalfew.tasks.datasets.delimited import CSV, QUOTED_TSV, columns_of, delimited_rows
+from vitalfew.tasks.datasets.files import check_source
+from vitalfew.tasks.reports.shown.text import listed, one_line
+from vitalfew.tasks.reports.statistics.ranks import li, quade, two_sided
 
 _REMEDY = "Every method needs a figure on every dataset: fill it in, or leave that row or column out"
 _DIALECTS = {".csv": CSV, ".tsv": QUOTED_TSV}

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from storage.artifacts import Manifest
-from tasks.metrics.base import Column
+from vitalfew.storage.artifacts import Manifest
+from vitalfew.tasks.metrics.base import Column
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
 
-from storage import files
-from storage.catalog.database import query
-from storage.runs import Run
-from tasks.registry import UnknownName
-from tasks.reports.runs import NoReport, find_run, read_manifest
+from vitalfew.storage import files
+from vitalfew.storage.catalog.database import query
+from vitalfew.storage.runs import Run
+from vitalfew.tasks.registry import UnknownName
+from vitalfew.tasks.reports.runs import NoReport, find_run, read_manifest
 
 Ids = Literal["source", "content"]
 _BATCH = 10_000

@@ -9,8 +9,8 @@ questions are asked.
 import math
 from typing import Literal
 
-from tasks.reports.statistics.bootstrap import MIN_QUESTIONS, Interval
-from tasks.reports.statistics.power import questions_needed
+from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS, Interval
+from vitalfew.tasks.reports.statistics.power import questions_needed
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "open"
 _HALF = 1.959964

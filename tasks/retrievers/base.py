@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Protocol
 
 from pydantic import Field
 
-from configs.schema import Layout, RetrieveConfig, Unit
-from storage.indexes.faiss_types import Vectors
-from storage.indexes.topk import TopK
+from vitalfew.configs.schema import Layout, RetrieveConfig, Unit
+from vitalfew.storage.indexes.faiss_types import Vectors
+from vitalfew.storage.indexes.topk import TopK
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from typing import ClassVar
 
 from pydantic import ConfigDict, Field
 
-from configs.schema import RetrieveConfig, Unit
-from storage.indexes.topk import TopK
-from tasks.retrievers.base import Index, Questions
-from tasks.retrievers.words import words
+from vitalfew.configs.schema import RetrieveConfig, Unit
+from vitalfew.storage.indexes.topk import TopK
+from vitalfew.tasks.retrievers.base import Index, Questions
+from vitalfew.tasks.retrievers.words import words
 
 
 class BM25:

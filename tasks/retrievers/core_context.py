@@ -5,11 +5,11 @@ from typing import ClassVar
 import numpy as np
 from pydantic import ConfigDict, Field
 
-from configs.schema import Layout, Unit
-from storage.indexes.faiss_types import Vectors
-from storage.indexes.opened import IndexMismatch
-from storage.indexes.topk import TopK
-from tasks.retrievers.base import DenseOptions, Index, Questions
+from vitalfew.configs.schema import Layout, Unit
+from vitalfew.storage.indexes.faiss_types import Vectors
+from vitalfew.storage.indexes.opened import IndexMismatch
+from vitalfew.storage.indexes.topk import TopK
+from vitalfew.tasks.retrievers.base import DenseOptions, Index, Questions
 
 
 class CoreContext:

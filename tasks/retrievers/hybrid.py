@@ -11,11 +11,11 @@ from typing import ClassVar
 import numpy as np
 from pydantic import ConfigDict
 
-from storage.indexes.topk import NOTHING, TopK
-from tasks.retrievers.base import Index, Questions, Retriever
-from tasks.retrievers.bm25 import BM25
-from tasks.retrievers.core_context import CoreContext
-from tasks.retrievers.passage import PassageRetriever
+from vitalfew.storage.indexes.topk import NOTHING, TopK
+from vitalfew.tasks.retrievers.base import Index, Questions, Retriever
+from vitalfew.tasks.retrievers.bm25 import BM25
+from vitalfew.tasks.retrievers.core_context import CoreContext
+from vitalfew.tasks.retrievers.passage import PassageRetriever
 
 CONSTANT = 60
 DEPTH = 100

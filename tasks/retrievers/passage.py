@@ -4,9 +4,9 @@ from typing import ClassVar
 
 from pydantic import ConfigDict
 
-from configs.schema import Unit
-from storage.indexes.topk import TopK
-from tasks.retrievers.base import DenseOptions, Index, Questions
+from vitalfew.configs.schema import Unit
+from vitalfew.storage.indexes.topk import TopK
+from vitalfew.tasks.retrievers.base import DenseOptions, Index, Questions
 
 
 class PassageRetriever:

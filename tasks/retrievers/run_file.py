@@ -18,17 +18,17 @@ from urllib.parse import unquote
 import numpy as np
 from pydantic import ConfigDict, Field
 
-from configs.loading import ConfigError
-from configs.schema import RetrieveConfig, Unit
-from configs.section import NOT_IN_FINGERPRINT, AbsolutePath
-from storage import files
-from storage.ids import passage_id
-from storage.indexes.topk import NOTHING, TopK
-from tasks.datasets.base import InputError
-from tasks.datasets.delimited import lines_of
-from tasks.datasets.files import RowError, check_source, id_of, list_of, object_of, open_source, text_of
-from tasks.datasets.rows import json_rows
-from tasks.retrievers.base import Index, Questions
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.schema import RetrieveConfig, Unit
+from vitalfew.configs.section import NOT_IN_FINGERPRINT, AbsolutePath
+from vitalfew.storage import files
+from vitalfew.storage.ids import passage_id
+from vitalfew.storage.indexes.topk import NOTHING, TopK
+from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.datasets.delimited import lines_of
+from vitalfew.tasks.datasets.files import RowError, check_source, id_of, list_of, object_of, open_source, text_of
+from vitalfew.tasks.datasets.rows import json_rows
+from vitalfew.tasks.retrievers.base import Index, Questions
 
 _EXPECTS = "a TREC run, or questions with ctxs"
 

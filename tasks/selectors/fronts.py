@@ -6,7 +6,7 @@ If a critic's judgements repeat each other, F1 and F2 rank a question's candidat
 import numpy as np
 from scipy.stats import rankdata
 
-from tasks.selectors.base import Critiqued, Floats, front
+from vitalfew.tasks.selectors.base import Critiqued, Floats, front
 
 
 def front_sizes(candidates: Critiqued) -> Floats:

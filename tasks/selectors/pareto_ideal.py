@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from pydantic import ConfigDict
 
-from configs.evaluation import SelectConfig
-from tasks.selectors.base import Chosen, Critiqued, best, front, nearness
+from vitalfew.configs.evaluation import SelectConfig
+from vitalfew.tasks.selectors.base import Chosen, Critiqued, best, front, nearness
 
 
 class ParetoIdeal:

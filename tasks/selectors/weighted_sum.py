@@ -12,8 +12,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import ConfigDict, Field
 
-from configs.evaluation import SelectConfig
-from tasks.selectors.base import Chosen, Critiqued, best
+from vitalfew.configs.evaluation import SelectConfig
+from vitalfew.tasks.selectors.base import Chosen, Critiqued, best
 
 
 class WeightedSum:

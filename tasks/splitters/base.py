@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 
 from pydantic import Field
 
-from configs.schema import SplitConfig
+from vitalfew.configs.schema import SplitConfig
 
 Parameters = dict[str, Any]
 """The result of a splitter's training, as plain JSON: stored beside the sentences, it makes the split reproducible."""

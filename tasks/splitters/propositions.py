@@ -20,11 +20,11 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict
 
-from configs.options import Rewriting
-from configs.schema import SplitConfig
-from tasks.models.seq2seq import Rewriter
-from tasks.splitters.base import Rewritten, StoredPassage, Tick, no_tick
-from tasks.splitters.tokens import count_words, first
+from vitalfew.configs.options import Rewriting
+from vitalfew.configs.schema import SplitConfig
+from vitalfew.tasks.models.seq2seq import Rewriter
+from vitalfew.tasks.splitters.base import Rewritten, StoredPassage, Tick, no_tick
+from vitalfew.tasks.splitters.tokens import count_words, first
 
 _BETWEEN = re.compile(r'(?<!\\)"\s*,\s*"')
 

@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import ConfigDict
 
-from tasks.splitters.base import Parameters, TrainedOptions
+from vitalfew.tasks.splitters.base import Parameters, TrainedOptions
 
 if TYPE_CHECKING:
-    from tasks.models.punkt import Sentences
+    from vitalfew.tasks.models.punkt import Sentences
 
 
 class Punkt:
@@ -52,13 +52,13 @@ class Punkt:
         A few hundred kB are enough, some MB are better. `texts` is not read where `punkt_tab` is installed; `source` in
         the result says which of the two it was.
         """
-        from tasks.models.punkt import learned
+        from vitalfew.tasks.models.punkt import learned
 
         return learned(texts)
 
     def load(self, parameters: Parameters) -> None:
         """Take over what `train` returned. Raises KeyError where a field is missing."""
-        from tasks.models.punkt import Sentences
+        from vitalfew.tasks.models.punkt import Sentences
 
         self._sentences = Sentences(parameters)
 

@@ -15,13 +15,13 @@ import duckdb
 import pyarrow as pa
 from pydantic import ConfigDict, Field
 
-from configs.loading import ConfigError
-from configs.schema import SplitConfig
-from configs.section import NOT_IN_FINGERPRINT, AbsolutePath
-from tasks.datasets.base import InputError
-from tasks.datasets.files import check_source
-from tasks.models.files import digest
-from tasks.splitters.base import Rewritten, StoredPassage, Tick, no_tick
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.schema import SplitConfig
+from vitalfew.configs.section import NOT_IN_FINGERPRINT, AbsolutePath
+from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.datasets.files import check_source
+from vitalfew.tasks.models.files import digest
+from vitalfew.tasks.splitters.base import Rewritten, StoredPassage, Tick, no_tick
 
 COLUMNS = {"passage_id": "BIGINT", "text": "VARCHAR", "propositions": "VARCHAR[]"}
 ROW = '{"text": "the passage", "propositions": ["a fact", "another"]}'

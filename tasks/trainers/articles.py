@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from storage.ids import passage_id
-from tasks.datasets.base import InputError, Passage, Question, Record, Span
-from tasks.splitters.punkt import Punkt
-from tasks.trainers.base import Tables
+from vitalfew.storage.ids import passage_id
+from vitalfew.tasks.datasets.base import InputError, Passage, Question, Record, Span
+from vitalfew.tasks.splitters.punkt import Punkt
+from vitalfew.tasks.trainers.base import Tables
 
 SAMPLE_CHARS = 2_000_000
 """The maximal size of the sample that the sentence splitter is trained on."""

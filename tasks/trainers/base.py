@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import pyarrow as pa
 from torch import Tensor
 
-from configs.training import TrainConfig
+from vitalfew.configs.training import TrainConfig
 
 BatchT = TypeVar("BatchT")
 

@@ -15,16 +15,16 @@ from pydantic import Field
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from configs.training import ArticleOptions
-from tasks.models.batches import batches
-from tasks.models.device import require_device
-from tasks.models.tuned import TunedEncoder, weight_files
-from tasks.models.windows import QUESTION, Batch, Window, padded, special
-from tasks.trainers.articles import read_material, records_of, split_articles
-from tasks.trainers.base import State, Step, Tables
-from tasks.trainers.card import Split
-from tasks.trainers.network import NetworkTrainer
-from tasks.trainers.updates import Updates
+from vitalfew.configs.training import ArticleOptions
+from vitalfew.tasks.models.batches import batches
+from vitalfew.tasks.models.device import require_device
+from vitalfew.tasks.models.tuned import TunedEncoder, weight_files
+from vitalfew.tasks.models.windows import QUESTION, Batch, Window, padded, special
+from vitalfew.tasks.trainers.articles import read_material, records_of, split_articles
+from vitalfew.tasks.trainers.base import State, Step, Tables
+from vitalfew.tasks.trainers.card import Split
+from vitalfew.tasks.trainers.network import NetworkTrainer
+from vitalfew.tasks.trainers.updates import Updates
 
 DROPOUT = 0.1
 MASKED = 0.1

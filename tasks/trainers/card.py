@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from configs.training import TrainConfig
-from storage.weights import FIGURES
-from tasks.trainers.articles import Material
+from vitalfew.configs.training import TrainConfig
+from vitalfew.storage.weights import FIGURES
+from vitalfew.tasks.trainers.articles import Material
 
 CARD, HELD_OUT, RECIPE = "README.md", "held_out.txt", "recipe.yaml"
 

@@ -10,7 +10,7 @@ import random
 import re
 from collections.abc import Iterator
 
-from tasks.trainers.articles import Asked, Material, Text
+from vitalfew.tasks.trainers.articles import Asked, Material, Text
 
 NAME = r"[A-Z][\w’'-]*(?:(?: (?:of|the|de|and|von|van))* [A-Z][\w’'-]*)*"
 NUMBER = r"\d[\d,.]*\d|\d"

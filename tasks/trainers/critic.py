@@ -21,18 +21,18 @@ from pydantic import ConfigDict, Field
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from configs.section import ModelName
-from tasks.critics.base import Judgement, no_tick
-from tasks.critics.calibration import Calibration, Line
-from tasks.critics.embedded import Embedded
-from tasks.metrics.answers import RIGHT
-from tasks.models.critic_model import CriticModel
-from tasks.models.tuned import SETTINGS
-from tasks.models.windows import Batch
-from tasks.trainers.base import Finished, Tick
-from tasks.trainers.bert import WindowOptions
-from tasks.trainers.card import again_section, card_files, data_section
-from tasks.trainers.critic_card import (
+from vitalfew.configs.section import ModelName
+from vitalfew.tasks.critics.base import Judgement, no_tick
+from vitalfew.tasks.critics.calibration import Calibration, Line
+from vitalfew.tasks.critics.embedded import Embedded
+from vitalfew.tasks.metrics.answers import RIGHT
+from vitalfew.tasks.models.critic_model import CriticModel
+from vitalfew.tasks.models.tuned import SETTINGS
+from vitalfew.tasks.models.windows import Batch
+from vitalfew.tasks.trainers.base import Finished, Tick
+from vitalfew.tasks.trainers.bert import WindowOptions
+from vitalfew.tasks.trainers.card import again_section, card_files, data_section
+from vitalfew.tasks.trainers.critic_card import (
     CANDIDATES,
     Fronts,
     discrimination_table,
@@ -41,7 +41,7 @@ from tasks.trainers.critic_card import (
     lines_text,
     reliability_table,
 )
-from tasks.trainers.discrimination import (
+from vitalfew.tasks.trainers.discrimination import (
     ASPECTS,
     RETRIEVED,
     UNITS,
@@ -51,10 +51,10 @@ from tasks.trainers.discrimination import (
     columns,
     discrimination,
 )
-from tasks.trainers.from_reader import FromReader
-from tasks.trainers.judgements import JudgementSampler, LabelledCandidate, Lesson, lessons
-from tasks.trainers.quality import sample
-from tasks.trainers.spans import span_loss
+from vitalfew.tasks.trainers.from_reader import FromReader
+from vitalfew.tasks.trainers.judgements import JudgementSampler, LabelledCandidate, Lesson, lessons
+from vitalfew.tasks.trainers.quality import sample
+from vitalfew.tasks.trainers.spans import span_loss
 
 logger = logging.getLogger("vitalfew")
 

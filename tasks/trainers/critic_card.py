@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tasks.critics.base import Judgement
-from tasks.critics.calibration import Calibration, reliability
-from tasks.metrics.answers import normalise
-from tasks.selectors.base import Critiqued, front
-from tasks.selectors.fronts import front_sizes, rank_correlations
-from tasks.trainers.discrimination import RELEVANT, Column, Discrimination
-from tasks.trainers.judgements import LabelledCandidate
+from vitalfew.tasks.critics.base import Judgement
+from vitalfew.tasks.critics.calibration import Calibration, reliability
+from vitalfew.tasks.metrics.answers import normalise
+from vitalfew.tasks.selectors.base import Critiqued, front
+from vitalfew.tasks.selectors.fronts import front_sizes, rank_correlations
+from vitalfew.tasks.trainers.discrimination import RELEVANT, Column, Discrimination
+from vitalfew.tasks.trainers.judgements import LabelledCandidate
 
 CANDIDATES = 5
 """Of a front, as in PFE-Self-RAG (section 4.1): a question's first ones."""

@@ -25,21 +25,21 @@ from pydantic import ConfigDict, Field
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from configs.options import Batching
-from configs.section import ModelName
-from tasks.models.readings import Memory, remembering
-from tasks.models.sentence_filter import FilterModel, Request, SentenceFilter, parts_of
-from tasks.models.tuned import SETTINGS
-from tasks.models.windows import Batch, Window
-from tasks.trainers.articles import Material
-from tasks.trainers.base import Finished, Tick
-from tasks.trainers.bert import WindowOptions
-from tasks.trainers.card import again_section, card_files, data_section
-from tasks.trainers.cxmi_card import Filtering, best_threshold, figures, table
-from tasks.trainers.cxmi_labels import CausalLikelihood, Judged, ReaderLikelihood, Scorer, judged
-from tasks.trainers.from_reader import FromReader
-from tasks.trainers.quality import sample
-from tasks.trainers.spans import marginal
+from vitalfew.configs.options import Batching
+from vitalfew.configs.section import ModelName
+from vitalfew.tasks.models.readings import Memory, remembering
+from vitalfew.tasks.models.sentence_filter import FilterModel, Request, SentenceFilter, parts_of
+from vitalfew.tasks.models.tuned import SETTINGS
+from vitalfew.tasks.models.windows import Batch, Window
+from vitalfew.tasks.trainers.articles import Material
+from vitalfew.tasks.trainers.base import Finished, Tick
+from vitalfew.tasks.trainers.bert import WindowOptions
+from vitalfew.tasks.trainers.card import again_section, card_files, data_section
+from vitalfew.tasks.trainers.cxmi_card import Filtering, best_threshold, figures, table
+from vitalfew.tasks.trainers.cxmi_labels import CausalLikelihood, Judged, ReaderLikelihood, Scorer, judged
+from vitalfew.tasks.trainers.from_reader import FromReader
+from vitalfew.tasks.trainers.quality import sample
+from vitalfew.tasks.trainers.spans import marginal
 
 logger = logging.getLogger("vitalfew")
 
@@ -184,8 +184,8 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
 
     def _others(self, asked: Sequence[Judged], tick: Tick) -> Iterator[tuple[str, list[list[float]]]]:
         """What the bundled encoder and critic say of the same sentences, read one by one."""
-        from tasks.critics.embedded import Embedded
-        from tasks.encoders.minilm import MiniLM
+        from vitalfew.tasks.critics.embedded import Embedded
+        from vitalfew.tasks.encoders.minilm import MiniLM
 
         encoder = MiniLM(MiniLM.Options(device=self.options.device, precision=self.options.precision))
         texts = [*dict.fromkeys(text for one in asked for text in one.sentences)]

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tasks.generators.likelihood import occurrences
-from tasks.trainers.cxmi_labels import Judged
+from vitalfew.tasks.generators.likelihood import occurrences
+from vitalfew.tasks.trainers.cxmi_labels import Judged
 
 THRESHOLDS = tuple(place / 20 for place in range(1, 20))
 

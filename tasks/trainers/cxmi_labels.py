@@ -16,16 +16,16 @@ from typing import Any
 
 import torch
 
-from configs.loading import ConfigError
-from configs.options import Batching
-from tasks.generators.likelihood import Told, log_likelihoods
-from tasks.generators.reader import Reader
-from tasks.models.batches import batches
-from tasks.models.engines.base import EngineUnavailable
-from tasks.models.surprise import Surprise
-from tasks.models.windows import CONTEXT, MAX_QUESTION, QUESTION, Window, encoded, padded, special
-from tasks.trainers.articles import Asked, Material
-from tasks.trainers.examples import ranked
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.options import Batching
+from vitalfew.tasks.generators.likelihood import Told, log_likelihoods
+from vitalfew.tasks.generators.reader import Reader
+from vitalfew.tasks.models.batches import batches
+from vitalfew.tasks.models.engines.base import EngineUnavailable
+from vitalfew.tasks.models.surprise import Surprise
+from vitalfew.tasks.models.windows import CONTEXT, MAX_QUESTION, QUESTION, Window, encoded, padded, special
+from vitalfew.tasks.trainers.articles import Asked, Material
+from vitalfew.tasks.trainers.examples import ranked
 
 Scorer = Callable[[Sequence[Told]], Sequence[float]]
 """log p(answer | question, text) of each; without a text ("") log p(answer | question)."""

@@ -14,13 +14,13 @@ from typing import Literal
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from tasks.critics.base import Candidate, Judgement
-from tasks.critics.calibration import calibration_error
-from tasks.generators.base import Generator, Prompt
-from tasks.metrics.answers import is_right
-from tasks.trainers.articles import Asked, CharSpan, Material, contains_answer
-from tasks.trainers.examples import ranked
-from tasks.trainers.judgements import LabelledCandidate
+from vitalfew.tasks.critics.base import Candidate, Judgement
+from vitalfew.tasks.critics.calibration import calibration_error
+from vitalfew.tasks.generators.base import Generator, Prompt
+from vitalfew.tasks.metrics.answers import is_right
+from vitalfew.tasks.trainers.articles import Asked, CharSpan, Material, contains_answer
+from vitalfew.tasks.trainers.examples import ranked
+from vitalfew.tasks.trainers.judgements import LabelledCandidate
 
 Unit = Literal["sentence", "passage"]
 UNITS: tuple[Unit, ...] = ("sentence", "passage")

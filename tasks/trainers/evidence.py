@@ -9,17 +9,17 @@ from typing import Any
 import pyarrow as pa
 import torch
 
-from tasks.collectors.base import Chunk
-from tasks.collectors.curation import has_answer, named, words
-from tasks.generators import prompts
-from tasks.generators.base import Generator, Prompt
-from tasks.metrics.answers import F1, is_right, normalise
-from tasks.models.copied import Run
-from tasks.models.decoding import greedy
-from tasks.models.engines.base import Completion
-from tasks.models.policy import Policy, Written
-from tasks.splitters.tokens import count_tokens
-from tasks.trainers.base import Tick
+from vitalfew.tasks.collectors.base import Chunk
+from vitalfew.tasks.collectors.curation import has_answer, named, words
+from vitalfew.tasks.generators import prompts
+from vitalfew.tasks.generators.base import Generator, Prompt
+from vitalfew.tasks.metrics.answers import F1, is_right, normalise
+from vitalfew.tasks.models.copied import Run
+from vitalfew.tasks.models.decoding import greedy
+from vitalfew.tasks.models.engines.base import Completion
+from vitalfew.tasks.models.policy import Policy, Written
+from vitalfew.tasks.splitters.tokens import count_tokens
+from vitalfew.tasks.trainers.base import Tick
 
 SHORT = 8
 """Words: a text of fewer may be no more than the answer."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import bm25s
 
-from tasks.retrievers.words import words
-from tasks.trainers.articles import Asked, CharSpan, Material, Text, contains_answer
+from vitalfew.tasks.retrievers.words import words
+from vitalfew.tasks.trainers.articles import Asked, CharSpan, Material, Text, contains_answer
 
 logging.getLogger("bm25s").setLevel(logging.WARNING)  # otherwise it logs every index
 

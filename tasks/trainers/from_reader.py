@@ -4,11 +4,11 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from configs.loading import ConfigError
-from tasks.generators.reader import Reader
-from tasks.models.tuned import read_tokenizer
-from tasks.trainers.bert import DROPOUT, BertTrainer, ModelT, RowT
-from tasks.trainers.card import HELD_OUT
+from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.generators.reader import Reader
+from vitalfew.tasks.models.tuned import read_tokenizer
+from vitalfew.tasks.trainers.bert import DROPOUT, BertTrainer, ModelT, RowT
+from vitalfew.tasks.trainers.card import HELD_OUT
 
 
 class FromReader(BertTrainer[ModelT, RowT]):

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 from tokenizers import Tokenizer
 
-from tasks.critics.base import Candidate
-from tasks.generators.base import Generator, Prompt
-from tasks.metrics.answers import is_right
-from tasks.models.windows import MAX_QUESTION, Window, answer_window, encoded
-from tasks.trainers.articles import Asked, Material, contains_answer
-from tasks.trainers.cloze import CANDIDATE
-from tasks.trainers.examples import Example, Sampler
-from tasks.trainers.spans import labelled
+from vitalfew.tasks.critics.base import Candidate
+from vitalfew.tasks.generators.base import Generator, Prompt
+from vitalfew.tasks.metrics.answers import is_right
+from vitalfew.tasks.models.windows import MAX_QUESTION, Window, answer_window, encoded
+from vitalfew.tasks.trainers.articles import Asked, Material, contains_answer
+from vitalfew.tasks.trainers.cloze import CANDIDATE
+from vitalfew.tasks.trainers.examples import Example, Sampler
+from vitalfew.tasks.trainers.spans import labelled
 
 READ_RIGHT = 0.5
 """Share of the answers to a context with the right one that are the reader's; the others are the gold answer."""

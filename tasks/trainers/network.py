@@ -4,8 +4,8 @@ import os
 from abc import abstractmethod
 from typing import Any
 
-from tasks.models.device import OnDevice, precision_of
-from tasks.trainers.base import BatchT, Trainer
+from vitalfew.tasks.models.device import OnDevice, precision_of
+from vitalfew.tasks.trainers.base import BatchT, Trainer
 
 
 class NetworkTrainer(OnDevice, Trainer[BatchT]):

@@ -17,21 +17,29 @@ from typing import Any, ClassVar
 import torch
 from pydantic import Field, SerializeAsAny
 
-from configs.evaluation import GenerateConfig
-from configs.loading import ConfigError
-from configs.section import ModelName
-from configs.training import TrainConfig
-from tasks.generators.base import Generator
-from tasks.models.device import require_device
-from tasks.models.policies import PolicyName, Shape, begun_from, files_of, for_training, policy_files, read_policy
-from tasks.models.policy import Policy, Source
-from tasks.registry import make
-from tasks.trainers.base import Finished, State, Tables, Tick
-from tasks.trainers.card import Split, card_files
-from tasks.trainers.evidence import Example, Quality, examples, measure, some_of, sorted_batches
-from tasks.trainers.network import NetworkTrainer
-from tasks.trainers.oreo_card import card
-from tasks.trainers.updates import Updates
+from vitalfew.configs.evaluation import GenerateConfig
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.section import ModelName
+from vitalfew.configs.training import TrainConfig
+from vitalfew.tasks.generators.base import Generator
+from vitalfew.tasks.models.device import require_device
+from vitalfew.tasks.models.policies import (
+    PolicyName,
+    Shape,
+    begun_from,
+    files_of,
+    for_training,
+    policy_files,
+    read_policy,
+)
+from vitalfew.tasks.models.policy import Policy, Source
+from vitalfew.tasks.registry import make
+from vitalfew.tasks.trainers.base import Finished, State, Tables, Tick
+from vitalfew.tasks.trainers.card import Split, card_files
+from vitalfew.tasks.trainers.evidence import Example, Quality, examples, measure, some_of, sorted_batches
+from vitalfew.tasks.trainers.network import NetworkTrainer
+from vitalfew.tasks.trainers.oreo_card import card
+from vitalfew.tasks.trainers.updates import Updates
 
 logger = logging.getLogger("vitalfew")
 

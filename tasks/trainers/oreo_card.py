@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tasks.models.policies import READER, PolicyName
-from tasks.trainers.card import HELD_OUT, Split
+from vitalfew.tasks.models.policies import READER, PolicyName
+from vitalfew.tasks.trainers.card import HELD_OUT, Split
 
 RECIPES: dict[PolicyName, str] = {"copier": "oreo", "seq2seq": "oreo_t5"}
 """The recipe of configs/recipes that trains a policy."""

@@ -15,12 +15,12 @@ from pydantic import ConfigDict, Field
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
-from tasks.models.decoding import beams
-from tasks.trainers.base import Step
-from tasks.trainers.contrast import pairwise_loss, ranked, rouge_l
-from tasks.trainers.evidence import Example
-from tasks.trainers.oreo import Material, OreoOptions, OreoTrainer
-from tasks.trainers.updates import Updates
+from vitalfew.tasks.models.decoding import beams
+from vitalfew.tasks.trainers.base import Step
+from vitalfew.tasks.trainers.contrast import pairwise_loss, ranked, rouge_l
+from vitalfew.tasks.trainers.evidence import Example
+from vitalfew.tasks.trainers.oreo import Material, OreoOptions, OreoTrainer
+from vitalfew.tasks.trainers.updates import Updates
 
 
 class Candidate(NamedTuple):

@@ -17,14 +17,14 @@ import torch
 from pydantic import ConfigDict, Field
 from torch import Tensor, nn
 
-from tasks.models.decoding import Drawn, Sampling, sample
-from tasks.models.engines.base import Completion
-from tasks.models.policies import for_training
-from tasks.trainers import ppo
-from tasks.trainers.base import State, Step
-from tasks.trainers.evidence import Example, answer_f1, answers
-from tasks.trainers.oreo import OreoOptions, OreoTrainer
-from tasks.trainers.updates import Updates
+from vitalfew.tasks.models.decoding import Drawn, Sampling, sample
+from vitalfew.tasks.models.engines.base import Completion
+from vitalfew.tasks.models.policies import for_training
+from vitalfew.tasks.trainers import ppo
+from vitalfew.tasks.trainers.base import State, Step
+from vitalfew.tasks.trainers.evidence import Example, answer_f1, answers
+from vitalfew.tasks.trainers.oreo import OreoOptions, OreoTrainer
+from vitalfew.tasks.trainers.updates import Updates
 
 VALUE = "value."
 """Before the names of the value's weights."""

@@ -9,9 +9,9 @@ from typing import ClassVar
 import torch
 from pydantic import ConfigDict, Field
 
-from tasks.trainers.base import Step
-from tasks.trainers.evidence import Example
-from tasks.trainers.oreo import OreoOptions, OreoTrainer
+from vitalfew.tasks.trainers.base import Step
+from vitalfew.tasks.trainers.evidence import Example
+from vitalfew.tasks.trainers.oreo import OreoOptions, OreoTrainer
 
 
 class OreoSft(OreoTrainer):

@@ -4,11 +4,11 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tasks.generators.base import Generator, Prompt
-from tasks.metrics.answers import F1, ExactMatch
-from tasks.metrics.base import Answer, Case
-from tasks.trainers.articles import Asked, Material
-from tasks.trainers.examples import hard_passages
+from vitalfew.tasks.generators.base import Generator, Prompt
+from vitalfew.tasks.metrics.answers import F1, ExactMatch
+from vitalfew.tasks.metrics.base import Answer, Case
+from vitalfew.tasks.trainers.articles import Asked, Material
+from vitalfew.tasks.trainers.examples import hard_passages
 
 
 @dataclass(frozen=True, slots=True)

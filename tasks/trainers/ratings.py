@@ -9,7 +9,7 @@ from sklearn.metrics import f1_score, roc_auc_score
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from tasks.trainers.packed import Packed
+from vitalfew.tasks.trainers.packed import Packed
 
 
 @dataclass(frozen=True, slots=True)

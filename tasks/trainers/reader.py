@@ -19,20 +19,20 @@ from pydantic import ConfigDict, Field
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from configs.section import ModelName
-from tasks.generators.reader import Reader
-from tasks.models.files import digests
-from tasks.models.reader_model import ReaderModel
-from tasks.models.tuned import base_directory, read_tokenizer
-from tasks.models.windows import Batch
-from tasks.trainers.articles import Material
-from tasks.trainers.base import Finished, Tick
-from tasks.trainers.bert import DROPOUT, BertTrainer, WindowOptions
-from tasks.trainers.card import again_section, card_files, data_section
-from tasks.trainers.cloze import clozes
-from tasks.trainers.examples import Sampler
-from tasks.trainers.quality import Quality, measure, sample
-from tasks.trainers.spans import Labelled, labelled, span_loss
+from vitalfew.configs.section import ModelName
+from vitalfew.tasks.generators.reader import Reader
+from vitalfew.tasks.models.files import digests
+from vitalfew.tasks.models.reader_model import ReaderModel
+from vitalfew.tasks.models.tuned import base_directory, read_tokenizer
+from vitalfew.tasks.models.windows import Batch
+from vitalfew.tasks.trainers.articles import Material
+from vitalfew.tasks.trainers.base import Finished, Tick
+from vitalfew.tasks.trainers.bert import DROPOUT, BertTrainer, WindowOptions
+from vitalfew.tasks.trainers.card import again_section, card_files, data_section
+from vitalfew.tasks.trainers.cloze import clozes
+from vitalfew.tasks.trainers.examples import Sampler
+from vitalfew.tasks.trainers.quality import Quality, measure, sample
+from vitalfew.tasks.trainers.spans import Labelled, labelled, span_loss
 
 logger = logging.getLogger("vitalfew")
 

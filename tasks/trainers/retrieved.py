@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from configs.evaluation import LabelConfig
-from tasks.datasets.base import InputError
-from tasks.encoders.minilm import MiniLM
-from tasks.labellers.base import Labelled, Labeller
-from tasks.registry import make, with_options
-from tasks.trainers.articles import contains_answer
-from tasks.trainers.base import Tables
+from vitalfew.configs.evaluation import LabelConfig
+from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.encoders.minilm import MiniLM
+from vitalfew.tasks.labellers.base import Labelled, Labeller
+from vitalfew.tasks.registry import make, with_options
+from vitalfew.tasks.trainers.articles import contains_answer
+from vitalfew.tasks.trainers.base import Tables
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ import torch
 from tokenizers import Encoding, Tokenizer
 from torch import Tensor
 
-from tasks.models.windows import Window, encoded, windows
-from tasks.trainers.articles import CharSpan
-from tasks.trainers.examples import Example
+from vitalfew.tasks.models.windows import Window, encoded, windows
+from vitalfew.tasks.trainers.articles import CharSpan
+from vitalfew.tasks.trainers.examples import Example
 
 
 @dataclass(frozen=True, slots=True)

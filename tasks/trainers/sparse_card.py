@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tasks.trainers.card import HELD_OUT, RECIPE, Sources, Split, again_section
-from tasks.trainers.retrieved import Retrieved
+from vitalfew.tasks.trainers.card import HELD_OUT, RECIPE, Sources, Split, again_section
+from vitalfew.tasks.trainers.retrieved import Retrieved
 
 COLUMNS = {
     "auc": "AUC of ratings",

@@ -21,23 +21,23 @@ import torch
 from pydantic import ConfigDict, Field
 from torch.nn.functional import cross_entropy
 
-from configs.loading import ConfigError
-from configs.section import ModelName
-from configs.training import ArticleOptions
-from tasks.models.causal_lora import CausalLora
-from tasks.models.controls import Controls, Segmenter
-from tasks.models.device import require_device
-from tasks.models.engines.base import LocalOptions
-from tasks.models.language_model import LocalModel
-from tasks.trainers.articles import split_articles
-from tasks.trainers.base import Finished, State, Step, Tables, Tick
-from tasks.trainers.card import Split, card_files
-from tasks.trainers.network import NetworkTrainer
-from tasks.trainers.packed import Attention, Packed, pack
-from tasks.trainers.ratings import Rated, Ratings, measured
-from tasks.trainers.retrieved import Example, Question, Retrieved
-from tasks.trainers.sparse_card import card
-from tasks.trainers.updates import OptimizerName, Updates
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.section import ModelName
+from vitalfew.configs.training import ArticleOptions
+from vitalfew.tasks.models.causal_lora import CausalLora
+from vitalfew.tasks.models.controls import Controls, Segmenter
+from vitalfew.tasks.models.device import require_device
+from vitalfew.tasks.models.engines.base import LocalOptions
+from vitalfew.tasks.models.language_model import LocalModel
+from vitalfew.tasks.trainers.articles import split_articles
+from vitalfew.tasks.trainers.base import Finished, State, Step, Tables, Tick
+from vitalfew.tasks.trainers.card import Split, card_files
+from vitalfew.tasks.trainers.network import NetworkTrainer
+from vitalfew.tasks.trainers.packed import Attention, Packed, pack
+from vitalfew.tasks.trainers.ratings import Rated, Ratings, measured
+from vitalfew.tasks.trainers.retrieved import Example, Question, Retrieved
+from vitalfew.tasks.trainers.sparse_card import card
+from vitalfew.tasks.trainers.updates import OptimizerName, Updates
 
 logger = logging.getLogger("vitalfew")
 

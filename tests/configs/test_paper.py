@@ -6,11 +6,11 @@ import yaml
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from configs.paper import Paper, papers
-from configs.printed import Formula, Table, cells, value
-from tasks.reports.statistics.ranks import quade
 from tests.support.printed import PAPERS
 from tests.support.real_data import real_data
+from vitalfew.configs.paper import Paper, papers
+from vitalfew.configs.printed import Formula, Table, cells, value
+from vitalfew.tasks.reports.statistics.ranks import quade
 
 PARETO, PFE = papers()["paretorag"].tables, papers()["pfe_self_rag"].tables
 NOT_SHARED = {

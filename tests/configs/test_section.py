@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configs.evaluation import RefineConfig, ScoreConfig, SelectConfig
-from configs.schema import EncodeConfig, IndexConfig, IndexCorpus, RetrieveConfig, SplitConfig
-from configs.section import NOT_IN_FINGERPRINT, Section, joined
-from tasks.registry import METHODS, options_type, with_options
+from vitalfew.configs.evaluation import RefineConfig, ScoreConfig, SelectConfig
+from vitalfew.configs.schema import EncodeConfig, IndexConfig, IndexCorpus, RetrieveConfig, SplitConfig
+from vitalfew.configs.section import NOT_IN_FINGERPRINT, Section, joined
+from vitalfew.tasks.registry import METHODS, options_type, with_options
 
 SECTIONS = (SplitConfig, EncodeConfig, IndexConfig, RetrieveConfig, RefineConfig, SelectConfig, ScoreConfig)
 EVERY = [(section, name) for section in SECTIONS for name in METHODS[section.kind]]

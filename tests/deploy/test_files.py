@@ -16,9 +16,9 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from flows.cli.main import app
-from flows.serve import FLOWS
 from tests.deploy.test_object_store import object_server
+from vitalfew.flows.cli.main import app
+from vitalfew.flows.serve import FLOWS
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -61,7 +61,7 @@ def test_the_image_takes_what_is_there_and_nothing_else() -> None:
     assert copied == set(let_in)
     assert all((ROOT / name).exists() for name in copied)
     packages = {path.name for path in ROOT.iterdir() if (path / "__init__.py").exists()}
-    assert packages & copied == {"configs", "flows", "storage", "tasks"}
+    assert packages & copied == {"vitalfew", "configs", "flows", "storage", "tasks"}
 
 
 def test_the_image_runs_vitalfew_as_nobody_in_particular() -> None:

@@ -56,7 +56,7 @@ def test_a_store_goes_into_a_bucket_and_home_again(tmp_path: Path) -> None:
         for words in [*on_the_laptop, home, ["vitalfew", "store", "verify", "--store", "home"]]:
             serially = ["--runner", "serial"] if words[1] == "index" else []
             given = [word.replace("BUCKET", BUCKET) for word in [*words[1:], *serially]]
-            command = [sys.executable, "-m", "flows.cli", *given]
+            command = [sys.executable, "-m", "vitalfew.flows.cli", *given]
             done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
             assert done.returncode == 0, f"{given}\n{done.stdout}{done.stderr}"
             if words[1] == "search":

@@ -18,9 +18,9 @@ import pytest
 from obstore.store import S3Store
 
 from deploy.parts import PATIENCE
-from flows.server.access import Server
 from tests.support.own_files import write_own_files
 from tests.support.ray_nodes import wait_for
+from vitalfew.flows.server.access import Server
 
 ROOT = Path(__file__).parents[2]
 NOTES = "jsonl:notes.jsonl?text=body&title=headline"
@@ -137,7 +137,7 @@ def _listen_on_this_machine_alone(running: Running) -> None:
 def _index(environment: dict[str, str], folder: Path) -> None:
     """By a command, then by a flow of the worker, which finds all of it done."""
     write_own_files(folder)
-    vitalfew = [sys.executable, "-m", "flows.cli", "index", NOTES, "--name", "notes"]
+    vitalfew = [sys.executable, "-m", "vitalfew.flows.cli", "index", NOTES, "--name", "notes"]
     store = environment["VITALFEW_STORE"]
     own = {**environment, "PREFECT_HOME": str(folder / "prefect"), "PYTHONPATH": str(ROOT)}
     done = subprocess.run([*vitalfew, "--store", store], cwd=folder, env=own, capture_output=True, text=True)
@@ -148,6 +148,16 @@ def _index(environment: dict[str, str], folder: Path) -> None:
     prefect = [sys.executable, "-m", "prefect", *words]
     flow = subprocess.run(prefect, cwd=folder, env=own, capture_output=True, text=True)
     assert flow.returncode == 0, flow.stdout + flow.stderr
-    search = [sys.executable, "-m", "flows.cli", "search", "Who wrote the novel?", "--index", "again", "--store", store]
+    search = [
+        sys.executable,
+        "-m",
+        "vitalfew.flows.cli",
+        "search",
+        "Who wrote the novel?",
+        "--index",
+        "again",
+        "--store",
+        store,
+    ]
     found = subprocess.run(search, cwd=folder, env=own, capture_output=True, text=True)
     assert "The Silent Bridge" in found.stdout, found.stderr

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from configs.paper import papers
 from docs import measured
 from docs.papers import paper_sections
-from flows.pipelines.experiments import evaluation, find
 from tests.support.evaluating import evaluated
 from tests.support.indexing import index
+from vitalfew.configs.paper import papers
+from vitalfew.flows.pipelines.experiments import evaluation, find
 
 NAME = "paretorag/top_k"
 FAKE = {"generator": "tests.support.fakes:FirstWords"}

@@ -11,15 +11,15 @@ from prefect.utilities.schema_tools.validation import ValidationError as Refused
 from prefect.utilities.schema_tools.validation import validate
 from pydantic import ValidationError
 
-from configs.loading import ConfigError
-from flows.choices import NONE_YET, Names, names, with_names
-from flows.evaluate import evaluate_experiment
-from flows.forms import EvaluateForm, IndexForm, ReEncode, Source
-from flows.index_corpus import index_datasets
-from flows.pipelines.corpora import corpora, find_corpus
-from flows.re_encode import re_encode
-from storage.runs import NamedIndex, remove_index, save_index
-from tasks.registry import METHODS, UnknownName, resolve
+from vitalfew.configs.loading import ConfigError
+from vitalfew.flows.choices import NONE_YET, Names, names, with_names
+from vitalfew.flows.evaluate import evaluate_experiment
+from vitalfew.flows.forms import EvaluateForm, IndexForm, ReEncode, Source
+from vitalfew.flows.index_corpus import index_datasets
+from vitalfew.flows.pipelines.corpora import corpora, find_corpus
+from vitalfew.flows.re_encode import re_encode
+from vitalfew.storage.runs import NamedIndex, remove_index, save_index
+from vitalfew.tasks.registry import METHODS, UnknownName, resolve
 
 SCHEMAS = {
     flow.name: parameter_schema(flow).model_dump(exclude_unset=True)

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 import torch
 
-from configs.loading import ConfigError
-from configs.schema import EncodeConfig, IndexCorpus
-from flows.pipelines.graph import graph
-from flows.pipelines.progress import StageProgress
-from flows.pipelines.run import run_serially
-from flows.ray_pool import Workers, most_workers
-from tasks.encode import Encode, make_encoder
-from tasks.models.device import choose_device, choose_dtype, native_bf16
 from tests.support.indexing import index, parameters, sql
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.schema import EncodeConfig, IndexCorpus
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.progress import StageProgress
+from vitalfew.flows.pipelines.run import run_serially
+from vitalfew.flows.ray_pool import Workers, most_workers
+from vitalfew.tasks.encode import Encode, make_encoder
+from vitalfew.tasks.models.device import choose_device, choose_dtype, native_bf16
 
 CUDA = torch.device("cuda")
 

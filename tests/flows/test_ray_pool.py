@@ -15,28 +15,28 @@ import psutil
 import pytest
 import yaml
 
-from configs.evaluation import GenerateConfig
-from configs.loading import ConfigError
-from configs.paths import store_place
-from configs.schema import EncodeConfig, RetrieveConfig
-from flows.pipelines.graph import graph
-from flows.pipelines.nodes import on_node, own_places, passed, secrets_of, take_over
-from flows.pipelines.run import run_serially
-from flows.ray_pool import Job, Worker
-from storage import files
-from storage.files import BucketError
-from storage.files.objects import client
-from storage.runs import read_runs
-from tasks.generate import Generate
-from tasks.generators.reader import Reader
-from tasks.models.weights import shipped
-from tasks.registry import UnknownName, with_options
-from tasks.stage import Progress, ShardResult, Stage
 from tests.flows.pipelines.test_evaluate import parameters as evaluation
 from tests.support.indexing import contents, index, objects_contents, parameters, sql
 from tests.support.object_store import ObjectServer, s3_server
 from tests.support.ray_nodes import ROOT, Nodes, three_nodes, wait_for
 from tests.support.towns import towns
+from vitalfew.configs.evaluation import GenerateConfig
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.paths import store_place
+from vitalfew.configs.schema import EncodeConfig, RetrieveConfig
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.nodes import on_node, own_places, passed, secrets_of, take_over
+from vitalfew.flows.pipelines.run import run_serially
+from vitalfew.flows.ray_pool import Job, Worker
+from vitalfew.storage import files
+from vitalfew.storage.files import BucketError
+from vitalfew.storage.files.objects import client
+from vitalfew.storage.runs import read_runs
+from vitalfew.tasks.generate import Generate
+from vitalfew.tasks.generators.reader import Reader
+from vitalfew.tasks.models.weights import shipped
+from vitalfew.tasks.registry import UnknownName, with_options
+from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
 ENCODER = "tests.support.fakes:HaltedEncoder"
 EVALUATION = """
@@ -204,9 +204,9 @@ def test_an_error_of_a_node_names_it_and_travels(error: Exception) -> None:
 LOCAL = """
 import json, os, sys
 import psutil
-from configs.loading import build
-from configs.schema import IndexCorpus
-from flows.ray_pool import ray, ray_cluster
+from vitalfew.configs.loading import build
+from vitalfew.configs.schema import IndexCorpus
+from vitalfew.flows.ray_pool import ray, ray_cluster
 
 with ray_cluster(build(IndexCorpus, {"name": "n", "datasets": ["synthetic:"], "workers": 1})):
     family = [psutil.Process(), *psutil.Process().children(recursive=True)]
@@ -274,7 +274,7 @@ def test_index_and_evaluate_lose_a_node_each_and_no_byte(
         nodes.replace()
         halt.mkdir()
         process = subprocess.Popen(
-            [sys.executable, "-m", "flows.cli", *command, "--store", str(store)],
+            [sys.executable, "-m", "vitalfew.flows.cli", *command, "--store", str(store)],
             cwd=nodes.driver,
             env=environment,
             stdout=subprocess.PIPE,
@@ -326,7 +326,7 @@ def nodes_paid(store: Path, environment: Mapping[str, str]) -> int:
     """The nodes that the ledger names, and the command beside them."""
     named = {node for (node,) in sql(store, "SELECT DISTINCT node FROM costs")}
     shown = subprocess.run(
-        [sys.executable, "-m", "flows.cli", "costs", "--store", str(store)],
+        [sys.executable, "-m", "vitalfew.flows.cli", "costs", "--store", str(store)],
         cwd=ROOT,
         env=environment,
         capture_output=True,

@@ -20,12 +20,12 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect as websocket
 from websockets.typing import Origin, Subprotocol
 
-from flows.cli.operations import operations
-from storage.catalog.database import QueryError
-from storage.runs import read_runs, remove_index
 from tests.support.fakes import ChatServer, Reply
 from tests.support.indexing import index, reused, sql
 from tests.support.prefect_ui import ROOT, Ui, wait
+from vitalfew.flows.cli.operations import operations
+from vitalfew.storage.catalog.database import QueryError
+from vitalfew.storage.runs import read_runs, remove_index
 
 pytestmark = pytest.mark.slow
 
@@ -170,7 +170,7 @@ def test_a_cancellation_within_a_destructor_is_heard() -> None:
 import os, signal, time
 from prefect.exceptions import TerminationSignal
 from prefect.utilities.engine import capture_sigterm
-import flows.execute
+import vitalfew.flows.execute
 
 class Last:
     def __del__(self):
@@ -319,7 +319,7 @@ def test_nothing_secret_lies_in_the_store_or_opens_by_the_database_alone(ui: Ui)
 
 def test_a_run_of_the_command_line_appears_there_by_its_address_alone(ui: Ui) -> None:
     named = {**ui.environment, "PREFECT_API_URL": f"{ui.address}/api", "PREFECT_API_AUTH_STRING": "of an earlier start"}
-    command = [sys.executable, "-m", "flows.cli", "index", LINE, "--name", "line", "--store", str(ui.store)]
+    command = [sys.executable, "-m", "vitalfew.flows.cli", "index", LINE, "--name", "line", "--store", str(ui.store)]
     fake = ["--workers", "1", "--set", "encode.encoder=tests.support.fakes:HashEncoder"]
     done = subprocess.run([*command, *fake], env=named, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -558,7 +558,7 @@ def test_doctor_finds_the_server(ui: Ui, tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_server_that_dies_in_mid_run(ui: Ui, hold: Path) -> None:
     run = halted(ui, "lost", hold)
     family = ui.family()
-    server = next(process for process in family if "flows.server.api" in process.cmdline())
+    server = next(process for process in family if "vitalfew.flows.server.api" in process.cmdline())
     server.kill()
     told = ui.process.communicate(timeout=90)[1]
     assert ui.process.returncode == 1

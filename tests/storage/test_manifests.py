@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from storage import files, manifests
-from storage.artifacts import Artifact, File, Manifest, ShardRecord
-from storage.costs import Cost
-from storage.files import DamagedRecord
+from vitalfew.storage import files, manifests
+from vitalfew.storage.artifacts import Artifact, File, Manifest, ShardRecord
+from vitalfew.storage.costs import Cost
+from vitalfew.storage.files import DamagedRecord
 
 
 def manifest_of(shards: int) -> Manifest:

@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from storage.costs import Meter
+from vitalfew.storage.costs import Meter
 
 BUSY = "import time\nwhile time.process_time() < {}: pass"
 
@@ -82,5 +82,5 @@ def test_a_grandchild_counts() -> None:
 
 
 def test_without_children_nothing_is_looked_for() -> None:
-    code = "import psutil; from storage.costs import Meter; psutil.Process = None\nwith Meter() as meter: pass"
+    code = "import psutil; from vitalfew.storage.costs import Meter; psutil.Process = None\nwith Meter() as meter: pass"
     subprocess.run([sys.executable, "-c", code], check=True)  # as a process of its own: this one may have children

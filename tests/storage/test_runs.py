@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from storage import runs
-from storage.upkeep.inventory import SILENCE, Policy, references
 from tests.support.indexing import sql
+from vitalfew.storage import runs
+from vitalfew.storage.upkeep.inventory import SILENCE, Policy, references
 
 RUN = """
 from pathlib import Path
-from storage.runs import recorded_run
+from vitalfew.storage.runs import recorded_run
 with recorded_run(Path({store!r}), "index_corpus", "demo", {{}}, ["passages/0123456789abcdef"]) as run:
     print(run.run_id, flush=True)
     input()

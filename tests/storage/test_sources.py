@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from storage import files, sources
-from storage.files import checksum
-from storage.sources import file_digest
+from vitalfew.storage import files, sources
+from vitalfew.storage.files import checksum
+from vitalfew.storage.sources import file_digest
 
 
 @pytest.mark.parametrize("limit", [0, 1 << 20])

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage import staging
-from storage.ids import ID_RANGE
-from storage.staging import Place, Staging, is_spread
+from vitalfew.storage import staging
+from vitalfew.storage.ids import ID_RANGE
+from vitalfew.storage.staging import Place, Staging, is_spread
 
 TABLES = {
     name: pa.schema([("key", pa.int64()), ("ordinal", pa.int64()), ("text", pa.string())]) for name in ("one", "other")

@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from configs.evaluation import Evaluate
-from flows.pipelines.evaluate import Evaluated
-from flows.pipelines.experiments import evaluation
-from flows.pipelines.graph import graph
-from flows.pipelines.run import run_serially
 from tests.support.indexing import without_catalog
+from vitalfew.configs.evaluation import Evaluate
+from vitalfew.flows.pipelines.evaluate import Evaluated
+from vitalfew.flows.pipelines.experiments import evaluation
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
 
 
 def copied(store: Path, target: Path) -> Path:

@@ -16,12 +16,12 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import ConfigDict
 
-from configs.evaluation import CritiqueConfig, GenerateConfig
-from configs.schema import EncodeConfig
-from tasks.critics.base import Candidate, Judgement
-from tasks.encoders.base import Encoded, LateEncoded, Spans, Tick
-from tasks.generators.base import Generator, Prompt
-from tasks.models.engines.base import Completion, EngineOptions, failed
+from vitalfew.configs.evaluation import CritiqueConfig, GenerateConfig
+from vitalfew.configs.schema import EncodeConfig
+from vitalfew.tasks.critics.base import Candidate, Judgement
+from vitalfew.tasks.encoders.base import Encoded, LateEncoded, Spans, Tick
+from vitalfew.tasks.generators.base import Generator, Prompt
+from vitalfew.tasks.models.engines.base import Completion, EngineOptions, failed
 
 DIMENSION = 32
 

@@ -5,10 +5,10 @@ from typing import ClassVar
 import pyarrow as pa
 from pydantic import Field
 
-from configs.section import Config
-from storage import schemas
-from storage.schemas.fields import column, described
-from tasks.stage import FurtherStage, Progress, ShardResult
+from vitalfew.configs.section import Config
+from vitalfew.storage import schemas
+from vitalfew.storage.schemas.fields import column, described
+from vitalfew.tasks.stage import FurtherStage, Progress, ShardResult
 
 
 class Longest(FurtherStage):

@@ -11,16 +11,16 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from configs.loading import build, merged
-from configs.schema import IndexCorpus
-from flows.pipelines.graph import graph
-from flows.pipelines.run import Outcome, run_serially
-from storage import files
-from storage.artifacts import Artifact
-from storage.attempts import plain
-from storage.catalog import database
-from storage.manifests import File
-from storage.upkeep.inventory import artifacts
+from vitalfew.configs.loading import build, merged
+from vitalfew.configs.schema import IndexCorpus
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import Outcome, run_serially
+from vitalfew.storage import files
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.attempts import plain
+from vitalfew.storage.catalog import database
+from vitalfew.storage.manifests import File
+from vitalfew.storage.upkeep.inventory import artifacts
 
 SYNTHETIC = "synthetic:passages=60,questions=10,seed=3"
 FAKE: dict[str, Any] = {"encode": {"encoder": "tests.support.fakes:HashEncoder"}, "load": {"shard_passages": 20}}
@@ -85,7 +85,7 @@ def _digest(content: bytes) -> str:
 
 
 def sql(store: Path, query: str) -> list[tuple[Any, ...]]:
-    from storage.catalog.database import query as run
+    from vitalfew.storage.catalog.database import query as run
 
     relation: duckdb.DuckDBPyRelation = run(store, query)
     return relation.fetchall()

@@ -9,7 +9,12 @@ from collections.abc import Mapping, Sequence
 
 FORKED = multiprocessing.get_context("forkserver")
 FORKED.set_forkserver_preload(
-    ["flows.cli.main", "flows.pipelines.index_corpus", "flows.pipelines.evaluate", "tasks.train"]
+    [
+        "vitalfew.flows.cli.main",
+        "vitalfew.flows.pipelines.index_corpus",
+        "vitalfew.flows.pipelines.evaluate",
+        "vitalfew.tasks.train",
+    ]
 )
 Environment = Mapping[str, str]
 NOTHING: Environment = {}
@@ -17,7 +22,7 @@ NOTHING: Environment = {}
 
 def _obey(arguments: Sequence[str], environment: Environment) -> None:
     """The command line in a process of its own, which is there at once."""
-    from flows.cli.main import app
+    from vitalfew.flows.cli.main import app
 
     os.environ.update(environment)
     for stream in (sys.stdout, sys.stderr):

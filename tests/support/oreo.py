@@ -8,22 +8,22 @@ from typing import Any
 import pyarrow as pa
 import torch
 
-from configs.training import TrainConfig
-from storage import files, schemas
-from storage.artifacts import Artifact
-from tasks.collect import CHOOSE, HELD_OUT, split_file
-from tasks.generators.base import Prompt
-from tasks.models.copied import Run
-from tasks.models.engines.base import Completion, failed
-from tasks.models.reader_model import ReaderModel
-from tasks.stage import Progress, ShardResult, Stage
-from tasks.trainers.oreo_contrastive import OreoContrastive
-from tasks.trainers.oreo_ppo import OreoPpo
-from tasks.trainers.oreo_sft import OreoSft
 from tests.support.fakes import FirstWords
 from tests.support.tiny_models import bert
 from tests.support.towns import TOWNS
 from tests.support.training import Fated, write_weights
+from vitalfew.configs.training import TrainConfig
+from vitalfew.storage import files, schemas
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.tasks.collect import CHOOSE, HELD_OUT, split_file
+from vitalfew.tasks.generators.base import Prompt
+from vitalfew.tasks.models.copied import Run
+from vitalfew.tasks.models.engines.base import Completion, failed
+from vitalfew.tasks.models.reader_model import ReaderModel
+from vitalfew.tasks.stage import Progress, ShardResult, Stage
+from vitalfew.tasks.trainers.oreo_contrastive import OreoContrastive
+from vitalfew.tasks.trainers.oreo_ppo import OreoPpo
+from vitalfew.tasks.trainers.oreo_sft import OreoSft
 
 SMALL: dict[str, Any] = {
     "batch": 2, "batch_tokens": 256, "check_questions": 2, "precision": "fp32", "threads": 1, "checkpoint_every": 2,

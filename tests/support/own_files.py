@@ -29,6 +29,14 @@ def write_own_files(folder: Path) -> None:
     (folder / "pages.json").write_text(json.dumps(pages), encoding="utf-8")
 
 
+def write_own_packages(folder: Path) -> None:
+    """Packages of the user's own project, with the names of the folders that `vitalfew` links to."""
+    for name in ("configs", "flows", "storage", "tasks"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").write_text(f"NAME = {name!r}\n")
+    (folder / "flows" / "evaluate.py").write_text("def evaluate() -> None:\n    raise SystemExit('the wrong flows')\n")
+
+
 def _notes() -> list[dict[str, str]]:
     notes = [
         {

@@ -12,27 +12,27 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict
 
-from configs.evaluation import CritiqueConfig, GenerateConfig, LabelConfig, Questions, RefineConfig
-from configs.options import Server
-from configs.schema import RetrieveConfig, SplitConfig
-from storage.artifacts import Artifact
-from storage.runs import find_index
-from tasks.ask import Ask
-from tasks.critique import Critique
-from tasks.generate import Generate
-from tasks.label import Label
-from tasks.labellers.base import Label as Verdict
-from tasks.labellers.base import Labelled
-from tasks.models.engines.base import Completion, Tick
-from tasks.models.engines.openai import OpenAI
-from tasks.refine import Refine
-from tasks.refiners.base import Evidence, Hit, Refined, Vectors
-from tasks.retrieve import Retrieve
-from tasks.split import Rewrite
-from tasks.splitters.base import Rewritten, StoredPassage
-from tasks.stage import Stage
 from tests.support.fakes import ChatServer, Reply, completion
 from tests.support.indexing import index
+from vitalfew.configs.evaluation import CritiqueConfig, GenerateConfig, LabelConfig, Questions, RefineConfig
+from vitalfew.configs.options import Server
+from vitalfew.configs.schema import RetrieveConfig, SplitConfig
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.runs import find_index
+from vitalfew.tasks.ask import Ask
+from vitalfew.tasks.critique import Critique
+from vitalfew.tasks.generate import Generate
+from vitalfew.tasks.label import Label
+from vitalfew.tasks.labellers.base import Label as Verdict
+from vitalfew.tasks.labellers.base import Labelled
+from vitalfew.tasks.models.engines.base import Completion, Tick
+from vitalfew.tasks.models.engines.openai import OpenAI
+from vitalfew.tasks.refine import Refine
+from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Vectors
+from vitalfew.tasks.retrieve import Retrieve
+from vitalfew.tasks.split import Rewrite
+from vitalfew.tasks.splitters.base import Rewritten, StoredPassage
+from vitalfew.tasks.stage import Stage
 
 CONCURRENCY = 4
 

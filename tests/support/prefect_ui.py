@@ -46,7 +46,17 @@ class Ui:
             self.environment.pop(name, None)
 
     def command(self) -> list[str]:
-        return [sys.executable, "-u", "-m", "flows.cli", "ui", "--port", str(self.port), "--store", str(self.store)]
+        return [
+            sys.executable,
+            "-u",
+            "-m",
+            "vitalfew.flows.cli",
+            "ui",
+            "--port",
+            str(self.port),
+            "--store",
+            str(self.store),
+        ]
 
     def start(self) -> float:
         """Seconds until it is ready."""
@@ -117,7 +127,7 @@ class Ui:
 
         What cannot be cancelled is killed with all the rest, for the next test to start anew; raises AssertionError.
         """
-        runner = next(process for process in self.family() if "flows.serve" in process.cmdline())
+        runner = next(process for process in self.family() if "vitalfew.flows.serve" in process.cmdline())
 
         def settled() -> bool:
             self.drop_waiting()

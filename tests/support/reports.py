@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from itertools import combinations
 from typing import Any
 
-from configs.evaluation import ScoreConfig
-from tasks.metrics.base import Column
-from tasks.registry import METHODS, make
-from tasks.reports.contents import Asked, MethodResult, Paid, Pair, Report, StageCost, Summary
-from tasks.reports.statistics.paired import Difference
+from vitalfew.configs.evaluation import ScoreConfig
+from vitalfew.tasks.metrics.base import Column
+from vitalfew.tasks.registry import METHODS, make
+from vitalfew.tasks.reports.contents import Asked, MethodResult, Paid, Pair, Report, StageCost, Summary
+from vitalfew.tasks.reports.statistics.paired import Difference
 
 METRICS = (name for name in METHODS["metric"] if name != "mauve")
 COLUMNS = {column.name: column for name in METRICS for column in make(ScoreConfig(metrics=(name,)), "score").columns()}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tasks.models.surprise import Surprise
+from vitalfew.tasks.models.surprise import Surprise
 
 _WORD = re.compile(r"\s*\S+|\s+$")
 KNOWN = 0.5
@@ -59,5 +59,7 @@ def words(limit: int = 1000, broken: str = "") -> Iterator[list[tuple[list[str],
         patched.setattr(Surprise, "encode", lambda self, texts: [ids for ids, _ in places(self, texts)])
         patched.setattr(Surprise, "of", of)
         patched.setattr(Surprise, "limit", property(lambda self: limit))
-        patched.setattr("tasks.models.running.continues", lambda model: False)  # what it reads on, it reads anew
+        patched.setattr(
+            "vitalfew.tasks.models.running.continues", lambda model: False
+        )  # what it reads on, it reads anew
         yield rows_read

@@ -12,18 +12,18 @@ from typing import Any, ClassVar
 import torch
 from pydantic import ConfigDict
 
-from configs.schema import LoadConfig
-from configs.training import TrainConfig
-from tasks.load import Load
-from tasks.models.tuned import TunedEncoder, weight_files
-from tasks.train import Train
-from tasks.trainers.base import Finished, State, Step, Tables, Trainer
-from tasks.trainers.reader import ReaderTrainer
-from tasks.trainers.sparse_rag import SparseRagTrainer
-from tasks.trainers.updates import Updates
+from vitalfew.configs.schema import LoadConfig
+from vitalfew.configs.training import TrainConfig
+from vitalfew.tasks.load import Load
+from vitalfew.tasks.models.tuned import TunedEncoder, weight_files
+from vitalfew.tasks.train import Train
+from vitalfew.tasks.trainers.base import Finished, State, Step, Tables, Trainer
+from vitalfew.tasks.trainers.reader import ReaderTrainer
+from vitalfew.tasks.trainers.sparse_rag import SparseRagTrainer
+from vitalfew.tasks.trainers.updates import Updates
 
 FORKED = multiprocessing.get_context("forkserver")
-FORKED.set_forkserver_preload(["flows.cli.main", "tests.support.training"])
+FORKED.set_forkserver_preload(["vitalfew.flows.cli.main", "tests.support.training"])
 """Its processes are forks of one that has imported these, once for all kills of a module."""
 
 SMALL: dict[str, Any] = {"held_out": 1, "choosing": 1, "batch_tokens": 256, "precision": "fp32", "threads": 1}

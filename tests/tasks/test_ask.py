@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configs.evaluation import Questions
-from storage import files
-from storage.artifacts import Artifact
-from storage.runs import find_index
-from tasks.ask import Ask
-from tasks.datasets.base import InputError
 from tests.support.indexing import contents, index, table
+from vitalfew.configs.evaluation import Questions
+from vitalfew.storage import files
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.runs import find_index
+from vitalfew.tasks.ask import Ask
+from vitalfew.tasks.datasets.base import InputError
 
 
 @pytest.fixture(scope="module")

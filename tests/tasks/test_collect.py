@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from configs.evaluation import GenerateConfig, Questions
-from configs.schema import RetrieveConfig
-from configs.training import CollectConfig
-from storage import schemas
-from storage.artifacts import Artifact
-from storage.runs import find_index
-from tasks.ask import Ask
-from tasks.collect import Collect
-from tasks.datasets.base import InputError
-from tasks.generators.base import Generator, Prompt
-from tasks.models.copied import Run, rendered
-from tasks.models.engines.base import Completion, no_tick
-from tasks.retrieve import Retrieve
 from tests.support.indexing import index, sql
 from tests.support.towns import towns
+from vitalfew.configs.evaluation import GenerateConfig, Questions
+from vitalfew.configs.schema import RetrieveConfig
+from vitalfew.configs.training import CollectConfig
+from vitalfew.storage import schemas
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.runs import find_index
+from vitalfew.tasks.ask import Ask
+from vitalfew.tasks.collect import Collect
+from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.generators.base import Generator, Prompt
+from vitalfew.tasks.models.copied import Run, rendered
+from vitalfew.tasks.models.engines.base import Completion, no_tick
+from vitalfew.tasks.retrieve import Retrieve
 
 
 @pytest.fixture(scope="module")

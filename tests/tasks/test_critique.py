@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from configs.loading import ConfigError
-from flows.pipelines.evaluate import Evaluated
-from flows.pipelines.experiments import evaluation
-from storage import schemas
-from tasks.critics.calibration import calibration_error
-from tasks.metrics.answers import is_right
-from tasks.report import read_report
-from tasks.reports.shown.notes import notes
 from tests.support.evaluating import copied, evaluated
 from tests.support.indexing import contents, index, sql, table
+from vitalfew.configs.loading import ConfigError
+from vitalfew.flows.pipelines.evaluate import Evaluated
+from vitalfew.flows.pipelines.experiments import evaluation
+from vitalfew.storage import schemas
+from vitalfew.tasks.critics.calibration import calibration_error
+from vitalfew.tasks.metrics.answers import is_right
+from vitalfew.tasks.report import read_report
+from vitalfew.tasks.reports.shown.notes import notes
 
 CORPUS = "synthetic:passages=120,questions=60,seed=3"
 SETTINGS: dict[str, Any] = {

@@ -10,16 +10,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from configs.schema import RetrieveConfig
-from flows.cli.main import app
-from storage.indexes import bm25_shards
-from storage.indexes.bm25_shards import Corpus, Shard
-from storage.indexes.opened import IndexMismatch
-from storage.indexes.topk import TopK
-from tasks.retrieve import Searcher
-from tasks.retrievers.hybrid import fused
-from tasks.retrievers.words import words
 from tests.support.indexing import index, reused, sql, table
+from vitalfew.configs.schema import RetrieveConfig
+from vitalfew.flows.cli.main import app
+from vitalfew.storage.indexes import bm25_shards
+from vitalfew.storage.indexes.bm25_shards import Corpus, Shard
+from vitalfew.storage.indexes.opened import IndexMismatch
+from vitalfew.storage.indexes.topk import TopK
+from vitalfew.tasks.retrieve import Searcher
+from vitalfew.tasks.retrievers.hybrid import fused
+from vitalfew.tasks.retrievers.words import words
 
 QUESTION = "Who built the lighthouse, and when was it opened?"
 BM25 = {"bm25": {"enabled": True}}

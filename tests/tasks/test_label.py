@@ -5,24 +5,24 @@ from typing import Any
 
 import pytest
 
-from configs.evaluation import GenerateConfig, LabelConfig, Questions
-from configs.schema import RetrieveConfig
-from storage import schemas
-from storage.artifacts import Artifact
-from storage.runs import find_index
-from tasks.ask import Ask
-from tasks.generators.base import Generator, Prompt
-from tasks.label import Label
-from tasks.labellers.answer_text import AnswerText
-from tasks.labellers.base import Label as Verdict
-from tasks.labellers.base import Labelled
-from tasks.labellers.gold import Gold
-from tasks.labellers.title import Title
-from tasks.labellers.two_round import TwoRound
-from tasks.models.engines.base import Completion, failed, no_tick
-from tasks.registry import UnknownName, make
-from tasks.retrieve import Retrieve
 from tests.support.indexing import contents, index, table
+from vitalfew.configs.evaluation import GenerateConfig, LabelConfig, Questions
+from vitalfew.configs.schema import RetrieveConfig
+from vitalfew.storage import schemas
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.runs import find_index
+from vitalfew.tasks.ask import Ask
+from vitalfew.tasks.generators.base import Generator, Prompt
+from vitalfew.tasks.label import Label
+from vitalfew.tasks.labellers.answer_text import AnswerText
+from vitalfew.tasks.labellers.base import Label as Verdict
+from vitalfew.tasks.labellers.base import Labelled
+from vitalfew.tasks.labellers.gold import Gold
+from vitalfew.tasks.labellers.title import Title
+from vitalfew.tasks.labellers.two_round import TwoRound
+from vitalfew.tasks.models.engines.base import Completion, failed, no_tick
+from vitalfew.tasks.registry import UnknownName, make
+from vitalfew.tasks.retrieve import Retrieve
 
 
 @pytest.fixture(scope="module")

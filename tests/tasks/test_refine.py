@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from storage.artifacts import Artifact
-from storage.manifests import write_manifest
 from tests.support.evaluating import copied, run, values
 from tests.support.indexing import index, sql
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.manifests import write_manifest
 
 SETTINGS: dict[str, Any] = {
     "index": "test",

@@ -1,15 +1,17 @@
 """Where a name is resolved: what its method has is completed, what it does not have is told."""
 
+import sys
+from types import ModuleType
 from typing import ClassVar
 
 import pytest
 from pydantic import ConfigDict, Field
 
-from configs.evaluation import RefineConfig, SelectConfig
-from configs.loading import ConfigError
-from configs.schema import EncodeConfig, IndexConfig, IndexCorpus, RetrieveConfig
-from tasks.registry import UnknownName, as_recorded, completed, make, with_options
-from tasks.retrievers.core_context import CoreContext
+from vitalfew.configs.evaluation import RefineConfig, SelectConfig
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.schema import EncodeConfig, IndexConfig, IndexCorpus, RetrieveConfig
+from vitalfew.tasks.registry import UnknownName, as_recorded, completed, make, resolve, with_options
+from vitalfew.tasks.retrievers.core_context import CoreContext
 
 
 class OldSelect(SelectConfig):
@@ -94,3 +96,14 @@ def test_parameters_are_completed_with_every_option_in_force() -> None:
     assert whole["encode"]["pooling"] == "auto"
     with pytest.raises(ConfigError, match=r"split\.file is a setting of splitter ready_propositions"):
         completed(IndexCorpus.model_validate({"datasets": ["x:"], "name": "a", "split": {"file": "mine.jsonl"}}))
+
+
+def test_a_method_that_version_0_2_recorded_by_its_module_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its modules had no `vitalfew.` before their names. A user's own module of such a name goes first."""
+    assert resolve("retriever", "tasks.retrievers.core_context:CoreContext").__name__ == "CoreContext"
+    with pytest.raises(UnknownName):
+        resolve("retriever", "tasks.retrievers.core_contexts:CoreContext")
+    own = ModuleType("tasks.retrievers.core_context")
+    own.CoreContext = Mine  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "tasks.retrievers.core_context", own)
+    assert resolve("retriever", "tasks.retrievers.core_context:CoreContext") is Mine

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configs.schema import RetrieveConfig
-from storage.indexes.faiss_shards import Shard, build_flat, search
-from storage.indexes.opened import IndexMismatch
-from storage.runs import IndexNotFound
-from tasks.retrieve import Searcher
 from tests.support.fakes import HashEncoder
 from tests.support.indexing import index, table
+from vitalfew.configs.schema import RetrieveConfig
+from vitalfew.storage.indexes.faiss_shards import Shard, build_flat, search
+from vitalfew.storage.indexes.opened import IndexMismatch
+from vitalfew.storage.runs import IndexNotFound
+from vitalfew.tasks.retrieve import Searcher
 
 QUESTION = "When was the observatory opened?"
 

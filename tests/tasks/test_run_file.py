@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tasks.datasets.base import InputError
-from tasks.reports.trec import write_run
 from tests.support.evaluating import run, values
 from tests.support.indexing import index, sql
+from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.reports.trec import write_run
 
 SCORE = {"metrics": ["passage_recall", "mrr", "ndcg"], "k": [1, 5, 10]}
 

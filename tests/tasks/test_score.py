@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pytest
 
-from configs.evaluation import ScoreConfig
-from configs.loading import ConfigError
-from storage import schemas
-from tasks import score as scoring
-from tasks.metrics.base import Answer, Case, Column, PerQuestion, Summary, Values
-from tasks.registry import UnknownName
+from vitalfew.configs.evaluation import ScoreConfig
+from vitalfew.configs.loading import ConfigError
+from vitalfew.storage import schemas
+from vitalfew.tasks import score as scoring
+from vitalfew.tasks.metrics.base import Answer, Case, Column, PerQuestion, Summary, Values
+from vitalfew.tasks.registry import UnknownName
 
 NAMES = ("exact_match", "f1", "passage_recall", "tokens")
 

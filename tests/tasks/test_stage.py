@@ -11,23 +11,23 @@ from pathlib import Path
 
 import pytest
 
-from configs.evaluation import GenerateConfig
-from configs.loading import build
-from configs.schema import LoadConfig
-from flows.pipelines.experiments import evaluation
-from flows.pipelines.graph import graph
-from flows.pipelines.run import run_serially
-from storage.artifacts import Manifest
-from storage.files import Damaged
-from tasks.generators.reader import embedded
-from tasks.identity import MethodChanged
-from tasks.load import Load
-from tasks.registry import kept, with_options
-from tasks.stage import Stage
 from tests.support.indexing import SYNTHETIC, index, parameters
+from vitalfew.configs.evaluation import GenerateConfig
+from vitalfew.configs.loading import build
+from vitalfew.configs.schema import LoadConfig
+from vitalfew.flows.pipelines.experiments import evaluation
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
+from vitalfew.storage.artifacts import Manifest
+from vitalfew.storage.files import Damaged
+from vitalfew.tasks.generators.reader import embedded
+from vitalfew.tasks.identity import MethodChanged
+from vitalfew.tasks.load import Load
+from vitalfew.tasks.registry import kept, with_options
+from vitalfew.tasks.stage import Stage
 
 HOLD = (
-    "import sys; from pathlib import Path; from storage import files\n"
+    "import sys; from pathlib import Path; from vitalfew.storage import files\n"
     "with files.locked(Path(sys.argv[1])):\n    print('held', flush=True); sys.stdin.read()"
 )
 

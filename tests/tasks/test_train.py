@@ -7,16 +7,16 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from configs.loading import ConfigError
-from storage.artifacts import Artifact
-from storage.upkeep.verify import verify
-from storage.weights import export, figures
-from tasks.models.tuned import ADAPTER, SETTINGS
-from tasks.registry import UnknownName
-from tasks.train import CHECKPOINT, Train
 from tests.support.tiny_models import bert
 from tests.support.towns import towns
 from tests.support.training import Interrupted, kill, train_stage
+from vitalfew.configs.loading import ConfigError
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.upkeep.verify import verify
+from vitalfew.storage.weights import export, figures
+from vitalfew.tasks.models.tuned import ADAPTER, SETTINGS
+from vitalfew.tasks.registry import UnknownName
+from vitalfew.tasks.train import CHECKPOINT, Train
 
 MORTAL = "tests.support.training:Mortal"
 FILES = {ADAPTER, SETTINGS, "README.md", "figures.json", "held_out.txt", "recipe.yaml"}

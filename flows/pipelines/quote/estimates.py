@@ -9,18 +9,18 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from configs.evaluation import Evaluate
-from flows.pipelines.evaluate import EvaluationPlan
-from flows.pipelines.quote.history import Speed, answer_length
-from flows.pipelines.quote.questions import FIRST, Sample, Trial
-from flows.pipelines.quote.quote import RAY_WORKER
-from storage import journals
-from storage.costs import Cost, charge
-from storage.journals import Entry
-from storage.manifests import Manifest
-from storage.quotes import Quote
-from tasks.generate import Due, Generate
-from tasks.stage import Stage
+from vitalfew.configs.evaluation import Evaluate
+from vitalfew.flows.pipelines.evaluate import EvaluationPlan
+from vitalfew.flows.pipelines.quote.history import Speed, answer_length
+from vitalfew.flows.pipelines.quote.questions import FIRST, Sample, Trial
+from vitalfew.flows.pipelines.quote.quote import RAY_WORKER
+from vitalfew.storage import journals
+from vitalfew.storage.costs import Cost, charge
+from vitalfew.storage.journals import Entry
+from vitalfew.storage.manifests import Manifest
+from vitalfew.storage.quotes import Quote
+from vitalfew.tasks.generate import Due, Generate
+from vitalfew.tasks.stage import Stage
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import psutil
 
-from flows.pipelines.evaluate import EvaluationPlan
-from flows.pipelines.quote.estimates import Estimates
-from flows.pipelines.quote.history import Assumption, speeds
-from flows.pipelines.quote.questions import Told, try_questions, unfinished
-from flows.pipelines.quote.quote import START_RAY, START_STAGE
-from storage.quotes import Quote, save
-from tasks.critique import Critique
-from tasks.generate import Generate
-from tasks.stage import Stage
+from vitalfew.flows.pipelines.evaluate import EvaluationPlan
+from vitalfew.flows.pipelines.quote.estimates import Estimates
+from vitalfew.flows.pipelines.quote.history import Assumption, speeds
+from vitalfew.flows.pipelines.quote.questions import Told, try_questions, unfinished
+from vitalfew.flows.pipelines.quote.quote import START_RAY, START_STAGE
+from vitalfew.storage.quotes import Quote, save
+from vitalfew.tasks.critique import Critique
+from vitalfew.tasks.generate import Generate
+from vitalfew.tasks.stage import Stage
 
 
 @dataclass(frozen=True)

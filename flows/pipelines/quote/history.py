@@ -9,13 +9,13 @@ from typing import Any
 
 import duckdb
 
-from storage import files
-from storage.artifacts import Artifact, fingerprint
-from storage.manifests import Manifest
-from tasks.generate import Generate
-from tasks.generators import prompts
-from tasks.models.engines.base import Completion
-from tasks.models.engines.remote import Remote
+from vitalfew.storage import files
+from vitalfew.storage.artifacts import Artifact, fingerprint
+from vitalfew.storage.manifests import Manifest
+from vitalfew.tasks.generate import Generate
+from vitalfew.tasks.generators import prompts
+from vitalfew.tasks.models.engines.base import Completion
+from vitalfew.tasks.models.engines.remote import Remote
 
 ENOUGH = 8
 """Answers whose mean length is better than that of a trial."""

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import numpy as np
 
-from configs.evaluation import Evaluate, Questions
-from flows.pipelines.evaluate import EvaluationPlan, Stages, evaluation_stages
-from flows.pipelines.quote.history import Assumption
-from flows.pipelines.run import in_order
-from storage.artifacts import Manifest
-from tasks.ask import Ask
-from tasks.generate import Generate
-from tasks.models.engines.remote import assuming
-from tasks.stage import Stage
+from vitalfew.configs.evaluation import Evaluate, Questions
+from vitalfew.flows.pipelines.evaluate import EvaluationPlan, Stages, evaluation_stages
+from vitalfew.flows.pipelines.quote.history import Assumption
+from vitalfew.flows.pipelines.run import in_order
+from vitalfew.storage.artifacts import Manifest
+from vitalfew.tasks.ask import Ask
+from vitalfew.tasks.generate import Generate
+from vitalfew.tasks.models.engines.remote import assuming
+from vitalfew.tasks.stage import Stage
 
 FIRST, TRIED, WIDE = 2, 8, 32
 Told = Callable[[int, int], None]

@@ -17,20 +17,20 @@ from typing import Protocol
 import numpy as np
 import psutil
 
-from configs.schema import IndexCorpus
-from flows.pipelines.quote.survey import Survey, survey
-from flows.pipelines.quote.trial import Sample, Trials, try_stages
-from storage import files
-from storage.costs import charge
-from storage.quotes import Quote, find, save
-from tasks.datasets.base import InputError, Passage
-from tasks.datasets.sizes import Size, shard_count, size_of
-from tasks.encode import Encode
-from tasks.encoders import reuse
-from tasks.encoders.titles import salts
-from tasks.load import Load
-from tasks.split import Split
-from tasks.stage import Stage
+from vitalfew.configs.schema import IndexCorpus
+from vitalfew.flows.pipelines.quote.survey import Survey, survey
+from vitalfew.flows.pipelines.quote.trial import Sample, Trials, try_stages
+from vitalfew.storage import files
+from vitalfew.storage.costs import charge
+from vitalfew.storage.quotes import Quote, find, save
+from vitalfew.tasks.datasets.base import InputError, Passage
+from vitalfew.tasks.datasets.sizes import Size, shard_count, size_of
+from vitalfew.tasks.encode import Encode
+from vitalfew.tasks.encoders import reuse
+from vitalfew.tasks.encoders.titles import salts
+from vitalfew.tasks.load import Load
+from vitalfew.tasks.split import Split
+from vitalfew.tasks.stage import Stage
 
 FIRST, LARGE = 64, 512
 """Passages in either of the first two samples, and in the large one."""

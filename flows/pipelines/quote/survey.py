@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Generic, TypeVar
 
-from configs.schema import LoadConfig
-from storage import files
-from storage.ids import ID_RANGE, passage_id
-from tasks.datasets.base import Dataset, Passage, Question, Record, Reject
-from tasks.datasets.limits import checked
-from tasks.datasets.reading import bytes_read
+from vitalfew.configs.schema import LoadConfig
+from vitalfew.storage import files
+from vitalfew.storage.ids import ID_RANGE, passage_id
+from vitalfew.tasks.datasets.base import Dataset, Passage, Question, Record, Reject
+from vitalfew.tasks.datasets.limits import checked
+from vitalfew.tasks.datasets.reading import bytes_read
 
 SKETCH = 1 << 16
 """Ids kept for counting: up to this number the count is exact, beyond it the standard error is 0.4 %."""

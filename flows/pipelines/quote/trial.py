@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from storage import files
-from storage.artifacts import Manifest
-from storage.costs import Cost
-from tasks.stage import Stage
+from vitalfew.storage import files
+from vitalfew.storage.artifacts import Manifest
+from vitalfew.storage.costs import Cost
+from vitalfew.tasks.stage import Stage
 
 Plans = Sequence[Sequence[Stage]]
 """For every stage, in order, that stage on all samples."""
@@ -101,7 +101,7 @@ def _in_processes(copies: Sequence[Plans], passages: Sequence[int], folder: Path
     for number, plans in enumerate(copies):
         target = folder / str(number)
         files.write_bytes(target / GIVEN, pickle.dumps((plans, passages)))
-        command = [sys.executable, "-c", "from flows.pipelines.quote.trial import main; main()", str(target)]
+        command = [sys.executable, "-c", "from vitalfew.flows.pipelines.quote.trial import main; main()", str(target)]
         running.append((target, subprocess.Popen(command, env=environment)))
     codes = [process.wait() for _, process in running]
     results = []

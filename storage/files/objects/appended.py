@@ -11,7 +11,7 @@ from threading import Lock
 
 import obstore
 
-from storage.files.objects.client import client, explained, key
+from vitalfew.storage.files.objects.client import client, explained, key
 
 AHEAD = 32
 """Numbers that are looked for beyond the last that was found, at once; more than threads write at a time."""

@@ -12,12 +12,12 @@ from typing import Any
 
 import obstore
 
-from storage.files.directory import Status
-from storage.files.objects import cache, register
-from storage.files.objects.appended import append, read_appended
-from storage.files.objects.client import client, explained, key
-from storage.files.objects.leases import confirm_lock, is_locked, locked
-from storage.files.objects.register import version
+from vitalfew.storage.files.directory import Status
+from vitalfew.storage.files.objects import cache, register
+from vitalfew.storage.files.objects.appended import append, read_appended
+from vitalfew.storage.files.objects.client import client, explained, key
+from vitalfew.storage.files.objects.leases import confirm_lock, is_locked, locked
+from vitalfew.storage.files.objects.register import version
 
 __all__ = ["append", "confirm_lock", "is_locked", "locked", "read_appended", "version"]
 

@@ -19,11 +19,11 @@ from secrets import token_hex
 from tempfile import gettempdir
 from typing import IO, Any
 
-from storage.files.directory import tree_bytes, user_cache
-from storage.files.errors import CacheFull
-from storage.files.leftovers import is_leftover
-from storage.files.locks import locked
-from storage.files.processes import this_process
+from vitalfew.storage.files.directory import tree_bytes, user_cache
+from vitalfew.storage.files.errors import CacheFull
+from vitalfew.storage.files.leftovers import is_leftover
+from vitalfew.storage.files.locks import locked
+from vitalfew.storage.files.processes import this_process
 
 USUAL_GB = 20.0
 RECENT_SECONDS = 600.0

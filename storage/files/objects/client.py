@@ -18,8 +18,8 @@ import obstore
 from obstore import exceptions
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from configs.paths import BucketPath
-from storage.files.errors import BucketError
+from vitalfew.configs.paths import BucketPath
+from vitalfew.storage.files.errors import BucketError
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _ENVIRONMENT = {

@@ -22,9 +22,9 @@ from typing import Any
 
 import obstore
 
-from storage.files.errors import BucketError, LeaseLost
-from storage.files.objects.client import client, explained, hurried, key, seen, unconditional
-from storage.files.processes import is_alive, this_process
+from vitalfew.storage.files.errors import BucketError, LeaseLost
+from vitalfew.storage.files.objects.client import client, explained, hurried, key, seen, unconditional
+from vitalfew.storage.files.processes import is_alive, this_process
 
 LEASE_SECONDS = 60.0
 BEAT_SECONDS = 15.0

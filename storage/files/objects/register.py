@@ -15,8 +15,8 @@ from typing import Any
 
 import obstore
 
-from storage.files.errors import BucketError
-from storage.files.objects.client import client, explained, key, seen
+from vitalfew.storage.files.errors import BucketError
+from vitalfew.storage.files.objects.client import client, explained, key, seen
 
 NAME = "register.json"
 PATTERNS = (

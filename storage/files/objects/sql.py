@@ -15,8 +15,8 @@ from typing import Any
 import obstore
 from fsspec.spec import AbstractFileSystem
 
-from configs.paths import BucketPath
-from storage.files.objects.client import client, explained, key
+from vitalfew.configs.paths import BucketPath
+from vitalfew.storage.files.objects.client import client, explained, key
 
 BLOCK = 1 << 20
 """Bytes that are read at once, at least."""

@@ -13,8 +13,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from configs.options import Computing
-from configs.section import NOT_IN_FINGERPRINT, ModelName
+from vitalfew.configs.options import Computing
+from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 
 Tick = Callable[[int, int], None]
 """Called with the prompts answered since the last call and the tokens (prompt and completion) computed for them."""

@@ -11,7 +11,7 @@ import re
 from typing import Any
 from urllib.parse import urlsplit
 
-from configs.loading import ConfigError
+from vitalfew.configs.loading import ConfigError
 
 OWN_KEY = "OPENAI_API_KEY"
 KEYS = "VITALFEW_API_KEYS"

@@ -22,11 +22,11 @@ from urllib.parse import urlsplit
 
 import openai
 
-from configs.loading import ConfigError
-from configs.options import Server
-from tasks.models.engines import keys
-from tasks.models.engines.base import Completion, EngineUnavailable, Probe, failed, sampling_seed
-from tasks.models.engines.remote import Answer, Remote, RemoteOptions
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.options import Server
+from vitalfew.tasks.models.engines import keys
+from vitalfew.tasks.models.engines.base import Completion, EngineUnavailable, Probe, failed, sampling_seed
+from vitalfew.tasks.models.engines.remote import Answer, Remote, RemoteOptions
 
 logger = logging.getLogger("vitalfew")
 

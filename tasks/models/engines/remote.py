@@ -16,9 +16,9 @@ from dataclasses import asdict
 from hashlib import blake2b
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from configs.options import Server
-from configs.section import NOT_IN_FINGERPRINT
-from tasks.models.engines.base import Completion, Engine, EngineOptions, Probe, Tick, no_tick
+from vitalfew.configs.options import Server
+from vitalfew.configs.section import NOT_IN_FINGERPRINT
+from vitalfew.tasks.models.engines.base import Completion, Engine, EngineOptions, Probe, Tick, no_tick
 
 
 class Memory(Protocol):

@@ -23,11 +23,11 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, GenerationConfig
 
-from configs.options import Batching
-from tasks.models.adapters import adapter_of
-from tasks.models.batches import batches
-from tasks.models.device import InBatches, require_device
-from tasks.models.engines.base import (
+from vitalfew.configs.options import Batching
+from vitalfew.tasks.models.adapters import adapter_of
+from vitalfew.tasks.models.batches import batches
+from vitalfew.tasks.models.device import InBatches, require_device
+from vitalfew.tasks.models.engines.base import (
     Completion,
     Engine,
     EngineUnavailable,
@@ -38,14 +38,14 @@ from tasks.models.engines.base import (
     no_tick,
     sampling_seed,
 )
-from tasks.models.files import UnsupportedModel
-from tasks.models.halving import in_halves
-from tasks.models.language_model import LocalModel
-from tasks.models.loading import loading
-from tasks.models.prefill import continued, continues
-from tasks.models.pretrained import pretrained
-from tasks.models.sampling import RowSampler
-from tasks.models.single_row import quicker_rows
+from vitalfew.tasks.models.files import UnsupportedModel
+from vitalfew.tasks.models.halving import in_halves
+from vitalfew.tasks.models.language_model import LocalModel
+from vitalfew.tasks.models.loading import loading
+from vitalfew.tasks.models.prefill import continued, continues
+from vitalfew.tasks.models.pretrained import pretrained
+from vitalfew.tasks.models.sampling import RowSampler
+from vitalfew.tasks.models.single_row import quicker_rows
 
 logger = logging.getLogger("vitalfew")
 

@@ -19,10 +19,10 @@ from typing import Any, ClassVar
 
 import psutil
 
-from configs.loading import ConfigError
-from tasks.models.adapters import Adapter, adapter_of
-from tasks.models.device import choose_device, choose_dtype, require_device
-from tasks.models.engines.base import (
+from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.models.adapters import Adapter, adapter_of
+from vitalfew.tasks.models.device import choose_device, choose_dtype, require_device
+from vitalfew.tasks.models.engines.base import (
     Completion,
     Engine,
     EngineUnavailable,
@@ -33,9 +33,9 @@ from tasks.models.engines.base import (
     no_tick,
     sampling_seed,
 )
-from tasks.models.halving import in_halves
-from tasks.models.language_model import LocalModel
-from tasks.models.loading import loading
+from vitalfew.tasks.models.halving import in_halves
+from vitalfew.tasks.models.language_model import LocalModel
+from vitalfew.tasks.models.loading import loading
 
 logger = logging.getLogger("vitalfew")
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tasks.reports.contents import MethodResult, Report
-from tasks.reports.families import alpha_of, family_names, settings_but_alpha
-from tasks.reports.plots.drawing import COLOURS, INK, LINES, MARKERS, Plot, axes_grid, ground, legend, svg
+from vitalfew.tasks.reports.contents import MethodResult, Report
+from vitalfew.tasks.reports.families import alpha_of, family_names, settings_but_alpha
+from vitalfew.tasks.reports.plots.drawing import COLOURS, INK, LINES, MARKERS, Plot, axes_grid, ground, legend, svg
 
 _RECALLS = ("passage_recall", "answer_recall")
 _LEVELS = 3

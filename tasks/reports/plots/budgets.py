@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.reports.contents import MethodResult, Report, Summary
-from tasks.reports.plots.drawing import COLOURS, INK, LINES, MARKERS, Plot, axes_grid, ground, svg
-from tasks.reports.plots.front import pareto_front
-from tasks.reports.shown.columns import figure, quality_metric, sentence_case
-from tasks.reports.shown.text import one_line, shortened
+from vitalfew.tasks.reports.contents import MethodResult, Report, Summary
+from vitalfew.tasks.reports.plots.drawing import COLOURS, INK, LINES, MARKERS, Plot, axes_grid, ground, svg
+from vitalfew.tasks.reports.plots.front import pareto_front
+from vitalfew.tasks.reports.shown.columns import figure, quality_metric, sentence_case
+from vitalfew.tasks.reports.shown.text import one_line, shortened
 
 BUDGET = "refine.max_tokens"
 PASSED_ON = "context_tokens"

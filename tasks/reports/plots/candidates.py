@@ -5,9 +5,20 @@ from typing import Any
 
 import numpy as np
 
-from tasks.reports.contents import Report
-from tasks.reports.plots.drawing import COLOURS, INK, LABEL, MARKERS, QUESTION, Plot, axes_grid, ground, legend, svg
-from tasks.reports.shown.text import one_line, shortened
+from vitalfew.tasks.reports.contents import Report
+from vitalfew.tasks.reports.plots.drawing import (
+    COLOURS,
+    INK,
+    LABEL,
+    MARKERS,
+    QUESTION,
+    Plot,
+    axes_grid,
+    ground,
+    legend,
+    svg,
+)
+from vitalfew.tasks.reports.shown.text import one_line, shortened
 
 _NAME = 40
 

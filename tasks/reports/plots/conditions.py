@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tasks.metrics.conditions import COLUMNS
-from tasks.reports.contents import Among, Report
-from tasks.reports.plots.drawing import COLOURS, INK, MARKERS, Plot, axes_grid, ground, legend, svg
-from tasks.reports.shown.columns import quality_metric, sentence_case, signed
-from tasks.reports.shown.text import shortened
+from vitalfew.tasks.metrics.conditions import COLUMNS
+from vitalfew.tasks.reports.contents import Among, Report
+from vitalfew.tasks.reports.plots.drawing import COLOURS, INK, MARKERS, Plot, axes_grid, ground, legend, svg
+from vitalfew.tasks.reports.shown.columns import quality_metric, sentence_case, signed
+from vitalfew.tasks.reports.shown.text import shortened
 
 _NAME = 40
 _METHODS = len(COLOURS)

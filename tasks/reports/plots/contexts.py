@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from tasks.reports.contents import ContextMap, Report
-from tasks.reports.plots.drawing import COLOURS, INK, LABEL, QUESTION, Plot, axes_grid, ground, svg
-from tasks.reports.shown.text import one_line, shortened
+from vitalfew.tasks.reports.contents import ContextMap, Report
+from vitalfew.tasks.reports.plots.drawing import COLOURS, INK, LABEL, QUESTION, Plot, axes_grid, ground, svg
+from vitalfew.tasks.reports.shown.text import one_line, shortened
 
 _SEED = 100
 

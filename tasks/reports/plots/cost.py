@@ -3,10 +3,21 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tasks.reports.contents import Report
-from tasks.reports.plots.drawing import COLOURS, HATCHES, INK, NAMED, Plot, axes_grid, ground, legend, numbered, svg
-from tasks.reports.shown.columns import significant
-from tasks.reports.shown.text import one_line
+from vitalfew.tasks.reports.contents import Report
+from vitalfew.tasks.reports.plots.drawing import (
+    COLOURS,
+    HATCHES,
+    INK,
+    NAMED,
+    Plot,
+    axes_grid,
+    ground,
+    legend,
+    numbered,
+    svg,
+)
+from vitalfew.tasks.reports.shown.columns import significant
+from vitalfew.tasks.reports.shown.text import one_line
 
 _STAGES = ("retrieve", "perturb", "refine", "appraise", "generate", "critique", "select", "score")
 """The order of the dataflow."""

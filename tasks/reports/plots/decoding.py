@@ -1,9 +1,9 @@
 """Decoding speed by the number of contexts that are decoded on (Sparse RAG, figure 2b)."""
 
-from tasks.reports.contents import Report
-from tasks.reports.plots.drawing import COLOURS, MARKERS, NAMED, Plot, axes_grid, ground, numbered, svg
-from tasks.reports.plots.labels import label_points
-from tasks.reports.shown.columns import figure
+from vitalfew.tasks.reports.contents import Report
+from vitalfew.tasks.reports.plots.drawing import COLOURS, MARKERS, NAMED, Plot, axes_grid, ground, numbered, svg
+from vitalfew.tasks.reports.plots.labels import label_points
+from vitalfew.tasks.reports.shown.columns import figure
 
 KEPT, SPEED = "kept", "decoding_speed"
 

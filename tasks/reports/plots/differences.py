@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tasks.reports.contents import Report
-from tasks.reports.plots.drawing import COLOURS, INK, Plot, axes_grid, ground, numbered, svg
-from tasks.reports.shown.columns import LEVEL, quality_metric
-from tasks.reports.shown.text import shortened
-from tasks.reports.statistics.paired import Difference
+from vitalfew.tasks.reports.contents import Report
+from vitalfew.tasks.reports.plots.drawing import COLOURS, INK, Plot, axes_grid, ground, numbered, svg
+from vitalfew.tasks.reports.shown.columns import LEVEL, quality_metric
+from vitalfew.tasks.reports.shown.text import shortened
+from vitalfew.tasks.reports.statistics.paired import Difference
 
 _NAME = 40
 

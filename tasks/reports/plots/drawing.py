@@ -14,8 +14,8 @@ from html import escape
 from io import StringIO
 from typing import Any
 
-from tasks.reports.contents import Report
-from tasks.reports.shown.text import shortened
+from vitalfew.tasks.reports.contents import Report
+from vitalfew.tasks.reports.shown.text import shortened
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
 HATCHES = ("//", "", "\\\\", "xx", "--", "||", "++", "///--")

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from tasks.reports.plots.drawing import INK
+from vitalfew.tasks.reports.plots.drawing import INK
 
 _Box = tuple[float, float, float, float]
 _RADIUS = 6.0

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tasks.reports.contents import MethodResult, Report
-from tasks.reports.plots.drawing import COLOURS, HATCHES, INK, Plot, axes_grid, ground, legend, numbered, svg
-from tasks.reports.shown.columns import significant
+from vitalfew.tasks.reports.contents import MethodResult, Report
+from vitalfew.tasks.reports.plots.drawing import COLOURS, HATCHES, INK, Plot, axes_grid, ground, legend, numbered, svg
+from vitalfew.tasks.reports.shown.columns import significant
 
 STEPS = {
     "init_seconds": "init",

@@ -7,7 +7,7 @@ means of a twentieth of the steps shows what single steps, of few questions each
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tasks.reports.plots.drawing import COLOURS, axes_grid, ground, standing_alone, svg
+from vitalfew.tasks.reports.plots.drawing import COLOURS, axes_grid, ground, standing_alone, svg
 
 SHARE = 20
 """The line is the mean of so small a part of the steps."""

@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tasks.metrics.base import Column
-from tasks.reports.contents import Report
-from tasks.reports.families import families
-from tasks.reports.plots.drawing import (
+from vitalfew.tasks.metrics.base import Column
+from vitalfew.tasks.reports.contents import Report
+from vitalfew.tasks.reports.families import families
+from vitalfew.tasks.reports.plots.drawing import (
     COLOURS,
     INK,
     MARKERS,
@@ -19,9 +19,9 @@ from tasks.reports.plots.drawing import (
     numbered,
     svg,
 )
-from tasks.reports.plots.front import pareto_front
-from tasks.reports.plots.labels import label_points
-from tasks.reports.shown.columns import SMALL_UNITS, figure, price_metric, quality_metric, sentence_case
+from vitalfew.tasks.reports.plots.front import pareto_front
+from vitalfew.tasks.reports.plots.labels import label_points
+from vitalfew.tasks.reports.shown.columns import SMALL_UNITS, figure, price_metric, quality_metric, sentence_case
 
 Points = Mapping[int, tuple[float, float]]
 """By the method's place, its price and its quality."""

@@ -4,8 +4,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from math import inf
 
-from tasks.reports.contents import MethodResult, Report
-from tasks.reports.plots.drawing import COLOURS, LINES, Plot, axes_grid, ground, legend, svg
+from vitalfew.tasks.reports.contents import MethodResult, Report
+from vitalfew.tasks.reports.plots.drawing import COLOURS, LINES, Plot, axes_grid, ground, legend, svg
 
 
 def rank_distribution(report: Report) -> Plot | None:

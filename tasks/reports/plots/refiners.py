@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tasks.reports.contents import MethodResult, Report, Summary
-from tasks.reports.plots.drawing import COLOURS, MARKERS, Plot, axes_grid, ground, legend, svg
-from tasks.reports.shown.columns import figure, quality_metric, sentence_case
-from tasks.reports.shown.text import one_line, shortened
+from vitalfew.tasks.reports.contents import MethodResult, Report, Summary
+from vitalfew.tasks.reports.plots.drawing import COLOURS, MARKERS, Plot, axes_grid, ground, legend, svg
+from vitalfew.tasks.reports.shown.columns import figure, quality_metric, sentence_case
+from vitalfew.tasks.reports.shown.text import one_line, shortened
 
 REFINER = "refine.refiner"
 _NAME = 40

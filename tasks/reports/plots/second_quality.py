@@ -1,9 +1,9 @@
 """F1 against what it takes, where accuracy is what quality is measured with: one is lenient, the other strict."""
 
-from tasks.reports.contents import Report
-from tasks.reports.plots.drawing import Plot
-from tasks.reports.plots.quality import quality_by_price
-from tasks.reports.shown.columns import quality_metric
+from vitalfew.tasks.reports.contents import Report
+from vitalfew.tasks.reports.plots.drawing import Plot
+from vitalfew.tasks.reports.plots.quality import quality_by_price
+from vitalfew.tasks.reports.shown.columns import quality_metric
 
 _SECOND = {"accuracy": "f1"}
 

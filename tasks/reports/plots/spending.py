@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from storage.costs import charge
-from tasks.reports.contents import MethodResult, Report
-from tasks.reports.plots.drawing import COLOURS, HATCHES, INK, Plot, axes_grid, ground, legend, numbered, svg
-from tasks.reports.shown.columns import significant
+from vitalfew.storage.costs import charge
+from vitalfew.tasks.reports.contents import MethodResult, Report
+from vitalfew.tasks.reports.plots.drawing import COLOURS, HATCHES, INK, Plot, axes_grid, ground, legend, numbered, svg
+from vitalfew.tasks.reports.shown.columns import significant
 
 REFINING, REFINING_CPU, ALL = "refine_seconds", "refine_cpu_seconds", "total_seconds"
 _MOST = 40

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tasks.reports.contents import MethodResult, Report, Summary
-from tasks.reports.families import family_names
-from tasks.reports.plots.drawing import COLOURS, LINES, MARKERS, Plot, axes_grid, ground, legend, svg
-from tasks.reports.shown.columns import figure, quality_metric
+from vitalfew.tasks.reports.contents import MethodResult, Report, Summary
+from vitalfew.tasks.reports.families import family_names
+from vitalfew.tasks.reports.plots.drawing import COLOURS, LINES, MARKERS, Plot, axes_grid, ground, legend, svg
+from vitalfew.tasks.reports.shown.columns import figure, quality_metric
 
 KEY = "generate.threshold"
 KEPT = "kept"

@@ -4,9 +4,9 @@ A set counts as right if any member is, so it gains by its size alone: a random 
 same candidates, tells how much.
 """
 
-from tasks.reports.contents import MethodResult, Report
-from tasks.reports.shown.columns import figure
-from tasks.reports.shown.text import shortened
+from vitalfew.tasks.reports.contents import MethodResult, Report
+from vitalfew.tasks.reports.shown.columns import figure
+from vitalfew.tasks.reports.shown.text import shortened
 
 ANY, DRAWN, SIZE = "set_any", "set_drawn", "set_size"
 CONTROLS = {

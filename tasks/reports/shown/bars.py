@@ -3,9 +3,9 @@
 from rich.table import Table
 from rich.text import Text
 
-from tasks.reports.contents import Report
-from tasks.reports.shown.columns import figure, price_metric, quality_metric, sentence_case
-from tasks.reports.shown.text import shortened
+from vitalfew.tasks.reports.contents import Report
+from vitalfew.tasks.reports.shown.columns import figure, price_metric, quality_metric, sentence_case
+from vitalfew.tasks.reports.shown.text import shortened
 
 _NAME, _LONGEST = 32, 24
 _FULL, _PARTS = "█", " ▏▎▍▌▋▊▉"

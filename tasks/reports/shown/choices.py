@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from configs.chosen import Chosen, Tried
-from tasks.reports.contents import Report
-from tasks.reports.shown.columns import figure
-from tasks.reports.shown.tables import setting_text
-from tasks.reports.shown.text import one_line
+from vitalfew.configs.chosen import Chosen, Tried
+from vitalfew.tasks.reports.contents import Report
+from vitalfew.tasks.reports.shown.columns import figure
+from vitalfew.tasks.reports.shown.tables import setting_text
+from vitalfew.tasks.reports.shown.text import one_line
 
 
 def halves(questions: int, hashed: int) -> str:

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from tasks.metrics.base import ANSWER, GOLD_ANSWERS, GOLD_PASSAGES, SUPPORTING_FACTS, Column
-from tasks.reports.contents import Report
-from tasks.reports.primary import primary_metric
-from tasks.reports.statistics.paired import Difference
+from vitalfew.tasks.metrics.base import ANSWER, GOLD_ANSWERS, GOLD_PASSAGES, SUPPORTING_FACTS, Column
+from vitalfew.tasks.reports.contents import Report
+from vitalfew.tasks.reports.primary import primary_metric
+from vitalfew.tasks.reports.statistics.paired import Difference
 
 DIFFERENCE_HEADS = ("metric", "difference", "95 % interval", "p", "p (Holm)", "effect", "questions", "higher", "lower")
 SMALL_UNITS, COUNTED_UNITS = ("s", "USD"), ("tokens", "contexts")

@@ -1,7 +1,7 @@
 """How much a critic leaves to choose, and how far off its probabilities are, in sentences."""
 
-from tasks.reports.contents import CriticResult, Report
-from tasks.reports.shown.text import listed, one_line
+from vitalfew.tasks.reports.contents import CriticResult, Report
+from vitalfew.tasks.reports.shown.text import listed, one_line
 
 _SHOWN = 3
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tasks.reports.contents import Report
-from tasks.reports.papers import HEADS, beside
-from tasks.reports.shown.choices import halves, values
-from tasks.reports.shown.columns import (
+from vitalfew.tasks.reports.contents import Report
+from vitalfew.tasks.reports.papers import HEADS, beside
+from vitalfew.tasks.reports.shown.choices import halves, values
+from vitalfew.tasks.reports.shown.columns import (
     DIFFERENCE_HEADS,
     LEVEL,
     best,
@@ -16,8 +16,8 @@ from tasks.reports.shown.columns import (
     signed,
     significant,
 )
-from tasks.reports.shown.tables import setting_text
-from tasks.reports.shown.text import one_line
+from vitalfew.tasks.reports.shown.tables import setting_text
+from vitalfew.tasks.reports.shown.text import one_line
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
 """What an evaluation comes to, a sentence per method: how good it is, how sure that is, and at what price."""
 
-from tasks.reports.contents import MethodResult, Report
-from tasks.reports.plots.front import pareto_front
-from tasks.reports.shown.columns import LEVEL, figure, price_metric, quality_metric, signed
-from tasks.reports.shown.text import shortened
-from tasks.reports.statistics.paired import Difference
+from vitalfew.tasks.reports.contents import MethodResult, Report
+from vitalfew.tasks.reports.plots.front import pareto_front
+from vitalfew.tasks.reports.shown.columns import LEVEL, figure, price_metric, quality_metric, signed
+from vitalfew.tasks.reports.shown.text import shortened
+from vitalfew.tasks.reports.statistics.paired import Difference
 
 MOST = 6
 """Sentences of a report. Where more methods are compared, those on the Pareto front have one, the best first."""

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Sequence
 
-from tasks.reports.contents import Report
-from tasks.reports.shown.columns import best, chosen_columns, figure, not_told_apart
-from tasks.reports.shown.headline import headline
-from tasks.reports.shown.notes import asked, notes
-from tasks.reports.shown.text import one_line
+from vitalfew.tasks.reports.contents import Report
+from vitalfew.tasks.reports.shown.columns import best, chosen_columns, figure, not_told_apart
+from vitalfew.tasks.reports.shown.headline import headline
+from vitalfew.tasks.reports.shown.notes import asked, notes
+from vitalfew.tasks.reports.shown.text import one_line
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#|!~$&])")
 

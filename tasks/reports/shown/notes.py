@@ -2,14 +2,14 @@
 
 from collections import defaultdict
 
-from tasks.reports.contents import BestAlpha, MethodResult, Paid, Report
-from tasks.reports.shown.answer_sets import gains
-from tasks.reports.shown.choices import choices, halves
-from tasks.reports.shown.columns import quality_metric, significant
-from tasks.reports.shown.critics import critics
-from tasks.reports.shown.text import listed, one_line, shortened
-from tasks.reports.statistics.bootstrap import MIN_QUESTIONS
-from tasks.reports.statistics.power import questions_needed, visible_difference
+from vitalfew.tasks.reports.contents import BestAlpha, MethodResult, Paid, Report
+from vitalfew.tasks.reports.shown.answer_sets import gains
+from vitalfew.tasks.reports.shown.choices import choices, halves
+from vitalfew.tasks.reports.shown.columns import quality_metric, significant
+from vitalfew.tasks.reports.shown.critics import critics
+from vitalfew.tasks.reports.shown.text import listed, one_line, shortened
+from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
+from vitalfew.tasks.reports.statistics.power import questions_needed, visible_difference
 
 _ERROR_LENGTH = 160
 _NAME_LENGTH = 60

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from datetime import UTC
 from pathlib import Path
 
-from tasks.reports.contents import Report
-from tasks.reports.papers import conditions
-from tasks.reports.plots.drawing import Plot
-from tasks.reports.plots.list import drawn
-from tasks.reports.shown import grids
-from tasks.reports.shown.columns import chosen_columns
-from tasks.reports.shown.headline import headline
-from tasks.reports.shown.notes import asked, paid, statistics, warnings
-from tasks.reports.shown.queries import queries
-from tasks.reports.shown.text import one_line
+from vitalfew.tasks.reports.contents import Report
+from vitalfew.tasks.reports.papers import conditions
+from vitalfew.tasks.reports.plots.drawing import Plot
+from vitalfew.tasks.reports.plots.list import drawn
+from vitalfew.tasks.reports.shown import grids
+from vitalfew.tasks.reports.shown.columns import chosen_columns
+from vitalfew.tasks.reports.shown.headline import headline
+from vitalfew.tasks.reports.shown.notes import asked, paid, statistics, warnings
+from vitalfew.tasks.reports.shown.queries import queries
+from vitalfew.tasks.reports.shown.text import one_line
 
 _TEMPLATE = Path(__file__).with_name("page.html.jinja")
 

@@ -4,8 +4,8 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tasks.reports.contents import MethodResult, Report
-from tasks.reports.shown.text import printable, shortened
+from vitalfew.tasks.reports.contents import MethodResult, Report
+from vitalfew.tasks.reports.shown.text import printable, shortened
 
 _LIMIT = "LIMIT 20"
 

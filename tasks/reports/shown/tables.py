@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import csv
 
-from configs.chosen import Chosen
-from tasks.reports.contents import Report
-from tasks.reports.statistics.paired import Difference
+from vitalfew.configs.chosen import Chosen
+from vitalfew.tasks.reports.contents import Report
+from vitalfew.tasks.reports.statistics.paired import Difference
 
 LONG = pa.schema(
     [

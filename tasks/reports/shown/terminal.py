@@ -8,13 +8,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tasks.reports.contents import Report
-from tasks.reports.papers import beside
-from tasks.reports.shown.choices import choices
-from tasks.reports.shown.columns import best, chosen_columns, figure, not_told_apart
-from tasks.reports.shown.headline import headline
-from tasks.reports.shown.notes import asked, paid, statistics, warnings
-from tasks.reports.shown.text import one_line
+from vitalfew.tasks.reports.contents import Report
+from vitalfew.tasks.reports.papers import beside
+from vitalfew.tasks.reports.shown.choices import choices
+from vitalfew.tasks.reports.shown.columns import best, chosen_columns, figure, not_told_apart
+from vitalfew.tasks.reports.shown.headline import headline
+from vitalfew.tasks.reports.shown.notes import asked, paid, statistics, warnings
+from vitalfew.tasks.reports.shown.text import one_line
 
 _GAP = 2
 _MARK, _ALIKE = "*", "≈"

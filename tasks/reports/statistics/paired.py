@@ -22,7 +22,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tasks.reports.statistics.bootstrap import MIN_QUESTIONS, Interval, blocks, drawn_once, matrix, mean_interval
+from vitalfew.tasks.reports.statistics.bootstrap import (
+    MIN_QUESTIONS,
+    Interval,
+    blocks,
+    drawn_once,
+    matrix,
+    mean_interval,
+)
 
 ROUNDING = 1e-12
 """Two numbers that differ by less than this share of themselves are equal: the same figures, added in another order."""

@@ -15,15 +15,15 @@ import pytest
 from pydantic import BaseModel
 from typer.testing import CliRunner
 
-from configs.evaluation import GenerateConfig
-from configs.schema import LoadConfig
-from flows.cli.main import app
-from storage import costs, nvml, schemas
-from storage.costs import Cost, Meter, charge, read_prices, working_alone, working_on
-from storage.files import write_table
-from storage.manifests import ShardRecord
-from tasks.stage import Stage
 from tests.support.indexing import index, sql
+from vitalfew.configs.evaluation import GenerateConfig
+from vitalfew.configs.schema import LoadConfig
+from vitalfew.flows.cli.main import app
+from vitalfew.storage import costs, nvml, schemas
+from vitalfew.storage.costs import Cost, Meter, charge, read_prices, working_alone, working_on
+from vitalfew.storage.files import write_table
+from vitalfew.storage.manifests import ShardRecord
+from vitalfew.tasks.stage import Stage
 
 LISTS = """
 - {dated: 2027-03-01, cpu_core_hour: 0.10, gpu_hour: 3.0, million_tokens: {"openai:large": 2.0}}

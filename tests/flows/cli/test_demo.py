@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from flows.cli import demo as demo_command
-from flows.cli.main import app
-from flows.pipelines.experiments import find
-from storage.runs import read_runs
-from tasks.reports.shown.bars import bar
 from tests.support.real_model import smollm2_directory
+from vitalfew.flows.cli import demo as demo_command
+from vitalfew.flows.cli.main import app
+from vitalfew.flows.pipelines.experiments import find
+from vitalfew.storage.runs import read_runs
+from vitalfew.tasks.reports.shown.bars import bar
 
 TOWNS = ("Velmar", "Ostrad", "Quill", "Brem", "Tassin", "Lorn", "Pevek", "Ister", "Murn", "Galt", "Sorrel", "Wick")
 
@@ -48,7 +48,7 @@ def demo(store: Path) -> str:
 
 def test_the_demo_and_the_commands_it_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run twice, and then what it prints; test_wheel.py runs it on the manual."""
-    monkeypatch.setattr("flows.cli.demo.CORPUS", corpus(tmp_path))
+    monkeypatch.setattr("vitalfew.flows.cli.demo.CORPUS", corpus(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # without SmolLM2, whatever this user has
     store = tmp_path / "store"
     first, again = demo(store), demo(store)
@@ -68,7 +68,7 @@ def test_the_demo_and_the_commands_it_prints(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.llm
 def test_with_smollm2_the_table_has_sparse_rag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     smollm2_directory()
-    monkeypatch.setattr("flows.cli.demo.CORPUS", corpus(tmp_path))
+    monkeypatch.setattr("vitalfew.flows.cli.demo.CORPUS", corpus(tmp_path))
     output = demo(tmp_path / "store")
     assert ["evaluate", "quickstart_sparse_rag"] in [words[:2] for words in printed(output)]
     assert "Sparse RAG (SmolLM2)" in output
@@ -78,8 +78,8 @@ def test_with_smollm2_the_table_has_sparse_rag(tmp_path: Path, monkeypatch: pyte
 def test_smollm2_without_the_library_that_reads_its_adapter_is_no_reason_to_fail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, peft: bool, experiment: str
 ) -> None:
-    monkeypatch.setattr("tasks.models.smollm2.find", lambda: tmp_path)
-    monkeypatch.setattr("tasks.models.adapters.readable", lambda library="peft": peft)
+    monkeypatch.setattr("vitalfew.tasks.models.smollm2.find", lambda: tmp_path)
+    monkeypatch.setattr("vitalfew.tasks.models.adapters.readable", lambda library="peft": peft)
     assert demo_command._experiment() == experiment
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from flows.cli.main import app
-from flows.forms import IndexForm
 from tests.support.indexing import SYNTHETIC, index
+from vitalfew.flows.cli.main import app
+from vitalfew.flows.forms import IndexForm
 
 FAKE = ["--set", "encode.encoder=tests.support.fakes:HashEncoder", "--runner", "serial"]
 

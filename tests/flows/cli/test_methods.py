@@ -11,12 +11,12 @@ from rich.text import Text
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from configs.loading import build, parse_assignments
-from configs.schema import IndexCorpus, Search
-from flows.cli.descriptions import type_in_words
-from flows.cli.main import app
-from flows.pipelines.experiments import evaluation, find
-from tasks.registry import METHODS, completed
+from vitalfew.configs.loading import build, parse_assignments
+from vitalfew.configs.schema import IndexCorpus, Search
+from vitalfew.flows.cli.descriptions import type_in_words
+from vitalfew.flows.cli.main import app
+from vitalfew.flows.pipelines.experiments import evaluation, find
+from vitalfew.tasks.registry import METHODS, completed
 
 EVERY = [(kind, name) for kind, names in METHODS.items() for name in names if kind not in ("dataset", "trainer")]
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli.descriptions import summary
-from flows.cli.main import app
-from tasks.registry import METHODS, resolve
 from tests.support.indexing import index
+from vitalfew.flows.cli.descriptions import summary
+from vitalfew.flows.cli.main import app
+from vitalfew.tasks.registry import METHODS, resolve
 
 HEAVY = {"torch", "transformers", "ray", "prefect", "faiss", "scipy", "sklearn", "nltk", "matplotlib", "openai"}
 PROGRAM = """
 import sys
-from flows.cli.main import app
+from vitalfew.flows.cli.main import app
 try:
     app(sys.argv[2:])
 except SystemExit as end:

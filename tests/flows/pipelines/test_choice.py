@@ -11,29 +11,29 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from configs.chosen import Chosen
-from configs.evaluation import Evaluate, Questions
-from configs.loading import ConfigError, merged, parse_assignments
-from configs.schema import LoadConfig
-from flows.forms import EvaluateForm
-from flows.pipelines.evaluate import Evaluated
-from flows.pipelines.experiments import evaluation, find
-from flows.pipelines.graph import graph
-from flows.pipelines.run import run_serially
-from storage.artifacts import Manifest
-from storage.runs import read_runs
-from tasks.ask import HASHED, Ask
-from tasks.datasets.base import InputError
-from tasks.load import Load
-from tasks.report import read_report
-from tasks.reports.runs import find_run
-from tasks.reports.shown.markdown import markdown_report
-from tasks.reports.shown.page import page
-from tasks.reports.shown.terminal import terminal_report
-from tasks.stage import Stage
 from tests.support import evaluating
 from tests.support.evaluating import copied, values
 from tests.support.indexing import contents, index, sql, without_catalog
+from vitalfew.configs.chosen import Chosen
+from vitalfew.configs.evaluation import Evaluate, Questions
+from vitalfew.configs.loading import ConfigError, merged, parse_assignments
+from vitalfew.configs.schema import LoadConfig
+from vitalfew.flows.forms import EvaluateForm
+from vitalfew.flows.pipelines.evaluate import Evaluated
+from vitalfew.flows.pipelines.experiments import evaluation, find
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
+from vitalfew.storage.artifacts import Manifest
+from vitalfew.storage.runs import read_runs
+from vitalfew.tasks.ask import HASHED, Ask
+from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.load import Load
+from vitalfew.tasks.report import read_report
+from vitalfew.tasks.reports.runs import find_run
+from vitalfew.tasks.reports.shown.markdown import markdown_report
+from vitalfew.tasks.reports.shown.page import page
+from vitalfew.tasks.reports.shown.terminal import terminal_report
+from vitalfew.tasks.stage import Stage
 
 CORPUS = "synthetic:passages=120,questions=60,seed=3"
 ALPHAS = [1.0, 0.3, 0.0]

@@ -13,25 +13,25 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from configs.evaluation import Evaluate
-from configs.loading import ConfigError, merged
-from flows.cli.main import app
-from flows.pipelines.evaluate import Evaluated
-from flows.pipelines.experiments import evaluation
-from flows.pipelines.graph import graph
-from flows.pipelines.run import run_serially
-from storage.artifacts import Artifact, Manifest, ShardRecord
-from storage.indexes.opened import IndexMismatch
-from storage.runs import IndexNotFound, read_runs
-from tasks.datasets.base import InputError
-from tasks.registry import UnknownName
-from tasks.report import read_report, write_report
-from tasks.reports.runs import NoReport, find_run
-from tasks.splitters.tokens import count_tokens
-from tasks.stage import Stage
 from tests.support import evaluating
 from tests.support.evaluating import copied, values
 from tests.support.indexing import contents, index, sql
+from vitalfew.configs.evaluation import Evaluate
+from vitalfew.configs.loading import ConfigError, merged
+from vitalfew.flows.cli.main import app
+from vitalfew.flows.pipelines.evaluate import Evaluated
+from vitalfew.flows.pipelines.experiments import evaluation
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
+from vitalfew.storage.artifacts import Artifact, Manifest, ShardRecord
+from vitalfew.storage.indexes.opened import IndexMismatch
+from vitalfew.storage.runs import IndexNotFound, read_runs
+from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.registry import UnknownName
+from vitalfew.tasks.report import read_report, write_report
+from vitalfew.tasks.reports.runs import NoReport, find_run
+from vitalfew.tasks.splitters.tokens import count_tokens
+from vitalfew.tasks.stage import Stage
 
 ROOT = Path(__file__).parents[3]
 CORPUS = "synthetic:passages=120,questions=60,seed=3"
@@ -118,8 +118,8 @@ def test_the_passages_of_the_hits_are_labelled(store: Path) -> None:
 
 
 def test_hits_are_what_a_search_finds(store: Path) -> None:
-    from configs.schema import RetrieveConfig
-    from tasks.retrieve import Searcher
+    from vitalfew.configs.schema import RetrieveConfig
+    from vitalfew.tasks.retrieve import Searcher
 
     run(store)
     searcher = Searcher.named(store, "test")
@@ -391,7 +391,7 @@ def test_an_index_of_other_weights_is_refused_by_name(store: Path, monkeypatch: 
 def test_the_key_comes_from_the_environment_or_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     from prefect.blocks.system import Secret
 
-    from flows import evaluate as flow
+    from vitalfew.flows import evaluate as flow
 
     def load(name: str, **_: Any) -> Secret:
         if name != "openai-api-key":
@@ -427,7 +427,7 @@ def test_ray_and_prefect_give_the_same_rows(store: Path, tmp_path: Path) -> None
     file.write_text(json.dumps(THREE))
     environment = {**os.environ, "PREFECT_HOME": str(tmp_path / "prefect"), "COLUMNS": "200"}
     for place, options in ((whole, ["--runner", "serial"]), (store, ["--workers", "2"])):
-        command = [sys.executable, "-m", "flows.cli", "evaluate", str(file), "--store", str(place), *options]
+        command = [sys.executable, "-m", "vitalfew.flows.cli", "evaluate", str(file), "--store", str(place), *options]
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert "pareto" in done.stdout

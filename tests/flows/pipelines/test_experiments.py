@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configs.evaluation import Evaluate
-from configs.loading import ConfigError
-from flows.pipelines.experiments import complete, evaluation, find, names
-from tasks.registry import UnknownName
+from vitalfew.configs.evaluation import Evaluate
+from vitalfew.configs.loading import ConfigError
+from vitalfew.flows.pipelines.experiments import complete, evaluation, find, names
+from vitalfew.tasks.registry import UnknownName
 
 BOTH: dict[str, Any] = {
     "index": "test",

@@ -16,17 +16,17 @@ import psutil
 import pytest
 from typer.testing import CliRunner, Result
 
-from flows.cli.main import app
-from flows.pipelines.graph import graph
-from flows.pipelines.run import run_serially
-from storage import sources
-from storage.artifacts import Artifact, ShardRecord
-from storage.files import NotWritten, writing
-from storage.runs import read_runs
-from tasks import load
-from tasks.datasets.base import InputError
-from tasks.datasets.jsonl import JsonLines
 from tests.support.indexing import SYNTHETIC, contents, index, parameters, reused, sql, table
+from vitalfew.flows.cli.main import app
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
+from vitalfew.storage import sources
+from vitalfew.storage.artifacts import Artifact, ShardRecord
+from vitalfew.storage.files import NotWritten, writing
+from vitalfew.storage.runs import read_runs
+from vitalfew.tasks import load
+from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.datasets.jsonl import JsonLines
 
 ROOT = Path(__file__).parents[3]
 FAKE = [
@@ -46,7 +46,7 @@ def run(*arguments: str | Path) -> Result:
 
 
 def command(store: Path, *datasets: str) -> list[str]:
-    given = [sys.executable, "-m", "flows.cli", "index", *(datasets or [SYNTHETIC]), "--name", "test"]
+    given = [sys.executable, "-m", "vitalfew.flows.cli", "index", *(datasets or [SYNTHETIC]), "--name", "test"]
     return [*given, "--store", str(store), *FAKE]
 
 

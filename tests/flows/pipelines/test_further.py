@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from configs.loading import ConfigError
-from flows.cli.main import app
-from flows.pipelines.evaluate import Evaluated
-from flows.pipelines.experiments import evaluation
-from tasks.registry import UnknownName
 from tests.support.evaluating import evaluated
 from tests.support.indexing import index, sql
+from vitalfew.configs.loading import ConfigError
+from vitalfew.flows.cli.main import app
+from vitalfew.flows.pipelines.evaluate import Evaluated
+from vitalfew.flows.pipelines.experiments import evaluation
+from vitalfew.tasks.registry import UnknownName
 
 FIRST, LONGEST = "tests.support.further:First", "tests.support.further:Longest"
 SETTINGS: dict[str, Any] = {

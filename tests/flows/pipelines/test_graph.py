@@ -11,19 +11,19 @@ import pytest
 from prefect.testing.utilities import prefect_test_harness
 from typer.testing import CliRunner
 
-from configs.evaluation import Evaluate
-from configs.loading import ConfigError
-from flows.cli.main import app
-from flows.pipelines import evaluate as evaluation_pipeline
-from flows.pipelines import index_corpus as index_pipeline
-from flows.pipelines.experiments import evaluation
-from flows.pipelines.graph import graph, handed_over
-from flows.pipelines.quote import quote as quoting
-from flows.pipelines.run import in_order, run_serially
-from storage.artifacts import Artifact, Manifest
-from tasks import load
-from tasks.stage import Stage
 from tests.support.indexing import SYNTHETIC, index, parameters
+from vitalfew.configs.evaluation import Evaluate
+from vitalfew.configs.loading import ConfigError
+from vitalfew.flows.cli.main import app
+from vitalfew.flows.pipelines import evaluate as evaluation_pipeline
+from vitalfew.flows.pipelines import index_corpus as index_pipeline
+from vitalfew.flows.pipelines.experiments import evaluation
+from vitalfew.flows.pipelines.graph import graph, handed_over
+from vitalfew.flows.pipelines.quote import quote as quoting
+from vitalfew.flows.pipelines.run import in_order, run_serially
+from vitalfew.storage.artifacts import Artifact, Manifest
+from vitalfew.tasks import load
+from vitalfew.tasks.stage import Stage
 
 FAKE = ["--set", "encode.encoder=tests.support.fakes:HashEncoder"]
 TWO: dict[str, Any] = {
@@ -59,13 +59,13 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.fixture
 def flows_here(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Flows run with Prefect, whose stages are done in this process: Ray starts nothing."""
-    from flows import evaluate as evaluate_flow
-    from flows import index_corpus as index_flow
+    from vitalfew.flows import evaluate as evaluate_flow
+    from vitalfew.flows import index_corpus as index_flow
 
     for flow in (index_flow, evaluate_flow):
         monkeypatch.setattr(flow, "ray_cluster", lambda execution: nullcontext())
         monkeypatch.setattr(flow, "on_ray", lambda workers, keep=False: run_serially)
-    monkeypatch.setattr("flows.cli.run.end_at_once_on_interrupt", lambda store: None)
+    monkeypatch.setattr("vitalfew.flows.cli.run.end_at_once_on_interrupt", lambda store: None)
     with prefect_test_harness(server_startup_timeout=120):
         yield
 

@@ -15,19 +15,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.pipelines.graph import graph
-from flows.pipelines.run import run_serially
-from storage.artifacts import Artifact, ShardRecord
-from storage.indexes.opened import IndexMismatch
-from storage.runs import read_runs
-from storage.staging import Staging
-from tasks import load
-from tasks.datasets.base import InputError
-from tasks.encode import BadVectors
-from tasks.retrieve import Searcher
-from tasks.stage import Stage
 from tests.support.indexing import SYNTHETIC, contents, index, parameters, reused, sql, table
 from tests.support.real_data import real_data
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
+from vitalfew.storage.artifacts import Artifact, ShardRecord
+from vitalfew.storage.indexes.opened import IndexMismatch
+from vitalfew.storage.runs import read_runs
+from vitalfew.storage.staging import Staging
+from vitalfew.tasks import load
+from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.encode import BadVectors
+from vitalfew.tasks.retrieve import Searcher
+from vitalfew.tasks.stage import Stage
 
 ROOT = Path(__file__).parents[3]
 
@@ -200,7 +200,15 @@ def test_reading_a_source_goes_on_after_the_last_whole_run(tmp_path: Path, monke
 
 
 def test_two_runs_of_one_corpus_at_once(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "flows.cli", "index", "synthetic:passages=300,questions=40,seed=3", "--name", "k"]
+    command = [
+        sys.executable,
+        "-m",
+        "vitalfew.flows.cli",
+        "index",
+        "synthetic:passages=300,questions=40,seed=3",
+        "--name",
+        "k",
+    ]
     command += [
         "--runner",
         "serial",
@@ -299,7 +307,7 @@ def test_ray_and_prefect_give_the_same_bytes_even_if_a_worker_is_killed(
     command = [
         sys.executable,
         "-m",
-        "flows.cli.main",
+        "vitalfew.flows.cli.main",
         "index",
         "synthetic:passages=60,questions=10,seed=3",
         "--name",
@@ -324,7 +332,7 @@ def test_ctrl_c_ends_the_run_and_its_workers_within_seconds(tmp_path: Path) -> N
     """A terminal's Ctrl-C: the whole group of processes is interrupted, workers and Prefect's server among them."""
     mark, store = tmp_path / "mark", tmp_path / "store"
     environment = {**os.environ, "VITALFEW_TEST_MARK": str(mark), "PREFECT_HOME": str(tmp_path / "prefect")}
-    command = [sys.executable, "-m", "flows.cli", "index", SYNTHETIC, "--name", "test", "--store", str(store)]
+    command = [sys.executable, "-m", "vitalfew.flows.cli", "index", SYNTHETIC, "--name", "test", "--store", str(store)]
     command += [
         "--set",
         "encode.encoder=tests.support.fakes:EndlessEncoder",

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tasks.datasets.base import InputError
 from tests.support.indexing import index, sql
+from vitalfew.tasks.datasets.base import InputError
 
 ROOT = Path(__file__).parents[3]
 ENCODER = ["--set", "encode.encoder=tests.support.fakes:HashEncoder", "--runner", "serial"]
@@ -24,7 +24,18 @@ GOOD = {"title": "Good", "text": "A passage is here. It is short."}
 
 def peak(store: Path, dataset: str, *options: str) -> int:
     """MiB of memory that the index of a data set took at most, in any stage."""
-    command = [sys.executable, "-m", "flows.cli", "index", dataset, "--name", "test", "--store", str(store), *ENCODER]
+    command = [
+        sys.executable,
+        "-m",
+        "vitalfew.flows.cli",
+        "index",
+        dataset,
+        "--name",
+        "test",
+        "--store",
+        str(store),
+        *ENCODER,
+    ]
     done = subprocess.run([*command, *options], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     ((most,),) = sql(store, "SELECT max(peak_memory_bytes) FROM costs")

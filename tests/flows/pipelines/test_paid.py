@@ -16,11 +16,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from storage import files, journals
-from storage.upkeep import inventory, removal, verify
-from storage.upkeep.inventory import Policy
-from tasks.stage import Stage
 from tests.support.paid import CONCURRENCY, Corpus, PaidServer
+from vitalfew.storage import files, journals
+from vitalfew.storage.upkeep import inventory, removal, verify
+from vitalfew.storage.upkeep.inventory import Policy
+from vitalfew.tasks.stage import Stage
 
 ROOT = Path(__file__).parents[3]
 STAGES = ("generate", "critique", "label", "refine", "split")

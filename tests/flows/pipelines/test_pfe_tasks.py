@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from configs.evaluation import Evaluate
-from flows.pipelines.experiments import evaluation, find
 from tests.support.evaluating import evaluated, values
 from tests.support.indexing import index
 from tests.support.samples import SAMPLES
+from vitalfew.configs.evaluation import Evaluate
+from vitalfew.flows.pipelines.experiments import evaluation, find
 
 TASKS = {"popqa": "popqa", "triviaqa": "triviaqa", "arc_challenge": "arc", "pubhealth": "pubhealth"}
 CLOSED = ("arc_challenge", "pubhealth")

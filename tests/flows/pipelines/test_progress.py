@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from flows.pipelines import progress as module
-from flows.pipelines.progress import StageProgress
+from vitalfew.flows.pipelines import progress as module
+from vitalfew.flows.pipelines.progress import StageProgress
 
 
 def test_one_node_is_not_worth_a_word() -> None:

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from configs.schema import LoadConfig
-from flows.cli.main import app
-from flows.pipelines.graph import graph
-from flows.pipelines.quote import quote as planning
-from flows.pipelines.quote.quote import DoesNotFit, Line, Quoted, quote
-from flows.pipelines.quote.survey import ID_RANGE, BottomK, survey
-from storage.quotes import find
-from tasks.datasets.specification import parse_dataset
 from tests.support.indexing import index, parameters, sql
+from vitalfew.configs.schema import LoadConfig
+from vitalfew.flows.cli.main import app
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.quote import quote as planning
+from vitalfew.flows.pipelines.quote.quote import DoesNotFit, Line, Quoted, quote
+from vitalfew.flows.pipelines.quote.survey import ID_RANGE, BottomK, survey
+from vitalfew.storage.quotes import find
+from vitalfew.tasks.datasets.specification import parse_dataset
 
 CORPUS = "synthetic:passages=400,questions=20,seed=3"
 FAKE = ["--set", "encode.encoder=tests.support.fakes:HashEncoder"]

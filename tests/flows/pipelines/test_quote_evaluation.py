@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from configs.loading import merged
-from flows.cli.main import app
-from flows.pipelines.evaluate import EvaluationPlan
-from flows.pipelines.graph import graph
-from flows.pipelines.quote.evaluation import MethodQuote, QuotedEvaluation, quote_evaluation
-from storage.runs import IndexNotFound
-from tasks.critique import Critique
-from tasks.datasets.base import InputError
-from tasks.generate import Generate
-from tasks.retrieve import Retrieve
 from tests.support import evaluating
 from tests.support.evaluating import copied
 from tests.support.indexing import contents, index, sql
 from tests.support.paid import PaidServer
+from vitalfew.configs.loading import merged
+from vitalfew.flows.cli.main import app
+from vitalfew.flows.pipelines.evaluate import EvaluationPlan
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.quote.evaluation import MethodQuote, QuotedEvaluation, quote_evaluation
+from vitalfew.storage.runs import IndexNotFound
+from vitalfew.tasks.critique import Critique
+from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.generate import Generate
+from vitalfew.tasks.retrieve import Retrieve
 
 FAKE = {"generator": "tests.support.fakes:FirstWords"}
 SETTINGS: dict[str, Any] = {

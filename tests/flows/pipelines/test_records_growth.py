@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from flows.pipelines.experiments import evaluation
-from flows.pipelines.graph import graph
-from flows.pipelines.run import run_serially
-from storage.artifacts import Artifact
-from storage.files import records, tables
 from tests.support.indexing import parameters
+from vitalfew.flows.pipelines.experiments import evaluation
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.files import records, tables
 
 SIZES = (2, 4, 8)
 PER_SHARD = 8

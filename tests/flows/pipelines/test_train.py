@@ -5,20 +5,20 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from configs.loading import ConfigError, read_yaml
-from configs.training import TrainOreo
-from flows.cli.main import app
-from flows.forms import TrainForm
-from flows.pipelines.recipes import FOLDER, find, names, training
-from storage.runs import read_runs
-from storage.upkeep.inventory import Policy
-from storage.upkeep.removal import plan
-from tasks.generators.reader import Reader
-from tasks.models.weights import shipped
-from tasks.registry import UnknownName, with_options
 from tests.support.indexing import sql
 from tests.support.tiny_models import bert
 from tests.support.towns import towns
+from vitalfew.configs.loading import ConfigError, read_yaml
+from vitalfew.configs.training import TrainOreo
+from vitalfew.flows.cli.main import app
+from vitalfew.flows.forms import TrainForm
+from vitalfew.flows.pipelines.recipes import FOLDER, find, names, training
+from vitalfew.storage.runs import read_runs
+from vitalfew.storage.upkeep.inventory import Policy
+from vitalfew.storage.upkeep.removal import plan
+from vitalfew.tasks.generators.reader import Reader
+from vitalfew.tasks.models.weights import shipped
+from vitalfew.tasks.registry import UnknownName, with_options
 
 
 @pytest.fixture(scope="module")

@@ -14,12 +14,12 @@ from typing import Any
 import psutil
 import pytest
 
-from configs.loading import ConfigError
-from flows.server.access import Server, connect, named, running
-from flows.server.home import home, prepare
-from storage import files
 from tests.support.fakes import ChatServer, Reply
 from tests.support.prefect_ui import ROOT
+from vitalfew.configs.loading import ConfigError
+from vitalfew.flows.server.access import Server, connect, named, running
+from vitalfew.flows.server.home import home, prepare
+from vitalfew.storage import files
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def asked(url: str, headers: dict[str, str]) -> int:
 TEMPORARY = """
 import os, sys
 from pathlib import Path
-from flows.server.access import connect
+from vitalfew.flows.server.access import connect
 
 connect(Path("store"))
 from prefect import flow

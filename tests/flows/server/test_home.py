@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from configs.loading import ConfigError
-from flows.cli.operations import operations
-from flows.server.home import encryption_key, home, prepare
-from storage import files
+from vitalfew.configs.loading import ConfigError
+from vitalfew.flows.cli.operations import operations
+from vitalfew.flows.server.home import encryption_key, home, prepare
+from vitalfew.storage import files
 
 KEY = "c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0IHNlY3I="
 

@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from flows.server.pages import MendedPages
+from vitalfew.flows.server.pages import MendedPages
 
 PAGE = "<html><head><title>Prefect</title></head><body>" + "é" * 2000 + "</body></html>"
 BROWSER = {"Accept": "text/html,application/xhtml+xml", "Accept-Encoding": "gzip, br"}

@@ -17,19 +17,19 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from typer.testing import CliRunner, Result
 
-from flows.cli import show
-from flows.cli.main import app
-from flows.cli.prompt import CatalogCompleter, history, is_whole, prompt
-from flows.cli.terminal import out
-from flows.pipelines.experiments import evaluation
-from flows.pipelines.graph import graph
-from flows.pipelines.quote.quote import quote
-from flows.pipelines.run import run_serially
-from storage.catalog.database import CATALOG, build, connect, query, without_rows
-from storage.catalog.macros import MACROS
-from storage.catalog.tables import ROWS, columns
-from storage.files import read_json
 from tests.support.indexing import index, parameters, sql
+from vitalfew.flows.cli import show
+from vitalfew.flows.cli.main import app
+from vitalfew.flows.cli.prompt import CatalogCompleter, history, is_whole, prompt
+from vitalfew.flows.cli.terminal import out
+from vitalfew.flows.pipelines.experiments import evaluation
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.quote.quote import quote
+from vitalfew.flows.pipelines.run import run_serially
+from vitalfew.storage.catalog.database import CATALOG, build, connect, query, without_rows
+from vitalfew.storage.catalog.macros import MACROS
+from vitalfew.storage.catalog.tables import ROWS, columns
+from vitalfew.storage.files import read_json
 
 CORPUS = "synthetic:passages=120,questions=60,seed=3"
 TRIAL: dict[str, Any] = {

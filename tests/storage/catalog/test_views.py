@@ -13,13 +13,13 @@ import polars
 import pyarrow as pa
 import pytest
 
-from storage import files, schemas
-from storage.artifacts import complete_artifacts
-from storage.catalog.database import CATALOG, QueryError, build, query
-from storage.manifests import write_manifest
-from storage.upkeep.removal import leftovers
-from storage.upkeep.verify import verify_records
 from tests.support.indexing import index, sql
+from vitalfew.storage import files, schemas
+from vitalfew.storage.artifacts import complete_artifacts
+from vitalfew.storage.catalog.database import CATALOG, QueryError, build, query
+from vitalfew.storage.manifests import write_manifest
+from vitalfew.storage.upkeep.removal import leftovers
+from vitalfew.storage.upkeep.verify import verify_records
 
 ROOT = Path(__file__).parents[3]
 
@@ -202,7 +202,7 @@ def test_a_link_lets_nothing_else_in(moved: Path) -> None:
 KILLED = """
 import os, signal
 from pathlib import Path
-from storage.catalog import database, views
+from vitalfew.storage.catalog import database, views
 
 def kill(*arguments):
     os.kill(os.getpid(), signal.SIGKILL)

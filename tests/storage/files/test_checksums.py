@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from storage import files
-from storage.artifacts import Artifact
-from storage.files import Damaged
-from storage.files import checksums as module
 from tests.support.damage import flip
+from vitalfew.storage import files
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.files import Damaged
+from vitalfew.storage.files import checksums as module
 
 ROOT = Path(__file__).parents[3]
-READ = "import sys; from pathlib import Path; from storage import files; from storage.files import checksums as module"
+READ = """import sys; from pathlib import Path
+from vitalfew.storage import files; from vitalfew.storage.files import checksums as module"""
 
 
 @pytest.fixture

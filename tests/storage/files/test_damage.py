@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage import files
-from storage.files import Damaged
+from vitalfew.storage import files
+from vitalfew.storage.files import Damaged
 
 ROWS = 5_000
 TEXTS = pa.table({"id": range(ROWS), "text": [f"text {row}" for row in range(ROWS)], "names": [["a", "b"]] * ROWS})

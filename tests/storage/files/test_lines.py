@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from storage import files
-from storage.files import NotWritten
+from vitalfew.storage import files
+from vitalfew.storage.files import NotWritten
 
 values = st.lists(st.dictionaries(st.text(), st.integers() | st.text() | st.floats(allow_nan=False)), max_size=6)
 quickly = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -72,6 +72,6 @@ def test_what_cannot_be_written_is_explained(tmp_path: Path, monkeypatch: pytest
         raise OSError(28, "No space left on device")
 
     write: Callable[..., int] = full
-    monkeypatch.setattr("storage.files.lines.os.write", write)
+    monkeypatch.setattr("vitalfew.storage.files.lines.os.write", write)
     with pytest.raises(NotWritten, match=r"lines cannot be written: No space left on device\..*make room"):
         files.append_line(tmp_path / "lines", {})

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from storage import files
-from storage.files import DamagedRecord, NotWritten
-from storage.files.leftovers import is_leftover
-from storage.files.tables import ROW_GROUP
+from vitalfew.storage import files
+from vitalfew.storage.files import DamagedRecord, NotWritten
+from vitalfew.storage.files.leftovers import is_leftover
+from vitalfew.storage.files.tables import ROW_GROUP
 
 PYTHON = [sys.executable, "-c"]
 LONG_AGO = 1_000_000_000
@@ -36,7 +36,7 @@ def test_a_killed_writer_leaves_what_was_there(tmp_path: Path) -> None:
     script = f"""
 import os, signal
 from pathlib import Path
-from storage import files
+from vitalfew.storage import files
 def write(temporary):
     temporary.write_text("half")
     os.kill(os.getpid(), signal.SIGKILL)
@@ -218,7 +218,9 @@ def test_links_are_not_followed_to_remove_or_count(tmp_path: Path) -> None:
 
 # Locks
 
-HOLD = "from pathlib import Path; from storage import files; import sys\nwith files.locked(Path(sys.argv[1])): "
+HOLD = (
+    "from pathlib import Path; from vitalfew.storage import files; import sys\nwith files.locked(Path(sys.argv[1])): "
+)
 
 
 def test_a_lock_is_let_go_of_by_who_dies(tmp_path: Path) -> None:

@@ -6,12 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from storage import files
+from vitalfew.storage import files
 
 FORKS = """
 import os, sys, time
 from pathlib import Path
-from storage import files
+from vitalfew.storage import files
 with files.locked(Path({lock!r})):
     if not os.fork():
         print(os.getpid(), flush=True)

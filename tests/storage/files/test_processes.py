@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from storage.files import is_alive, this_process
+from vitalfew.storage.files import is_alive, this_process
 
-CODE = "from storage.files import this_process; print(this_process(), flush=True); input()"
+CODE = "from vitalfew.storage.files import this_process; print(this_process(), flush=True); input()"
 
 
 @pytest.fixture

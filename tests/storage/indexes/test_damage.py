@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from configs.schema import RetrieveConfig
-from storage.files import Damaged, checksums
-from storage.indexes import units
-from tasks.retrieve import Searcher
 from tests.support.indexing import index, reused
+from vitalfew.configs.schema import RetrieveConfig
+from vitalfew.storage.files import Damaged, checksums
+from vitalfew.storage.indexes import units
+from vitalfew.tasks.retrieve import Searcher
 
 QUESTION = "Who built the lighthouse, and when was it opened?"
 SETTINGS = {"index": {"type": "ivf_sq8"}, "load": {"shard_passages": 30}, "bm25": {"enabled": True}}

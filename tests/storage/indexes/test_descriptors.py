@@ -9,13 +9,13 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from configs.schema import IndexType, RetrieveConfig
-from storage.indexes.faiss_shards import Shard, search
-from storage.indexes.faiss_types import efforts
-from storage.indexes.units import OPEN_FILES
-from tasks.retrieve import Searcher
 from tests.storage.indexes.test_faiss_types import built, clustered
 from tests.support.indexing import index
+from vitalfew.configs.schema import IndexType, RetrieveConfig
+from vitalfew.storage.indexes.faiss_shards import Shard, search
+from vitalfew.storage.indexes.faiss_types import efforts
+from vitalfew.storage.indexes.units import OPEN_FILES
+from vitalfew.tasks.retrieve import Searcher
 
 QUESTION = "When was the observatory opened?"
 SHARDS = 24
@@ -27,7 +27,7 @@ REQUESTS: list[dict[str, Any]] = [
 LIMITED = """
 import json, os, resource, sys
 from pathlib import Path
-from storage.indexes import units
+from vitalfew.storage.indexes import units
 from tests.storage.indexes import test_descriptors
 
 opened = len(os.listdir("/proc/self/fd"))

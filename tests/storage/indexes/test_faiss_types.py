@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configs.loading import ConfigError
-from configs.schema import IndexConfig, IndexType, RetrieveConfig
-from flows.pipelines.graph import graph
-from flows.pipelines.run import run_serially
-from storage.artifacts import Artifact, ShardRecord
-from storage.files import checksum
-from storage.indexes import faiss_shards
-from storage.indexes.faiss_shards import Shard, search
-from storage.indexes.faiss_types import Recipe, efforts
-from storage.indexes.recall import Recall, chosen
-from tasks.registry import make
-from tasks.retrieve import Searcher
 from tests.support.evaluating import copied
 from tests.support.indexing import contents, index, parameters, reused, sql, table
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.schema import IndexConfig, IndexType, RetrieveConfig
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
+from vitalfew.storage.artifacts import Artifact, ShardRecord
+from vitalfew.storage.files import checksum
+from vitalfew.storage.indexes import faiss_shards
+from vitalfew.storage.indexes.faiss_shards import Shard, search
+from vitalfew.storage.indexes.faiss_types import Recipe, efforts
+from vitalfew.storage.indexes.recall import Recall, chosen
+from vitalfew.tasks.registry import make
+from vitalfew.tasks.retrieve import Searcher
 
 TYPES = get_args(IndexType)
 LISTS = [kind for kind in TYPES if kind.startswith("ivf")]

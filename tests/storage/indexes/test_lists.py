@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from configs.schema import IndexConfig
-from storage import schemas
-from storage.artifacts import Artifact
-from storage.costs import Cost
-from storage.indexes.faiss_types import Recipe
-from storage.manifests import Manifest, ShardRecord
-from tasks.index import Index
-from tasks.registry import make
+from vitalfew.configs.schema import IndexConfig
+from vitalfew.storage import schemas
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.costs import Cost
+from vitalfew.storage.indexes.faiss_types import Recipe
+from vitalfew.storage.manifests import Manifest, ShardRecord
+from vitalfew.tasks.index import Index
+from vitalfew.tasks.registry import make
 
 DIMENSION = 4
 

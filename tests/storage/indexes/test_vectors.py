@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from configs.schema import RetrieveConfig
-from storage.indexes.vectors import pooled
-from tasks.retrieve import Searcher
 from tests.support.indexing import index, table
+from vitalfew.configs.schema import RetrieveConfig
+from vitalfew.storage.indexes.vectors import pooled
+from vitalfew.tasks.retrieve import Searcher
 
 SIZES = st.lists(st.integers(1, 5), min_size=1, max_size=6)
 

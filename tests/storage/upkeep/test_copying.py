@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from configs.loading import build
-from configs.paths import store_place
-from configs.schema import RetrieveConfig, Search
-from flows.cli.main import app
-from storage import files
-from storage.runs import find_index, read_runs
-from storage.upkeep import copying
-from tasks.registry import with_options
-from tasks.retrieve import Searcher
 from tests.support.damage import flip
 from tests.support.indexing import contents, index, sql
 from tests.support.object_store import ObjectServer, s3_server
+from vitalfew.configs.loading import build
+from vitalfew.configs.paths import store_place
+from vitalfew.configs.schema import RetrieveConfig, Search
+from vitalfew.flows.cli.main import app
+from vitalfew.storage import files
+from vitalfew.storage.runs import find_index, read_runs
+from vitalfew.storage.upkeep import copying
+from vitalfew.tasks.registry import with_options
+from vitalfew.tasks.retrieve import Searcher
 
 SETTINGS = {"bm25": {"enabled": True}, "index": {"type": "sq8"}}
 

@@ -14,15 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
-from flows.cli.main import app
-from flows.pipelines.graph import graph
-from storage import runs
-from storage.artifacts import Artifact, ShardRecord
-from storage.runs import Run, find_index
-from storage.upkeep.inventory import Policy, artifacts
-from storage.upkeep.removal import plan, remove
 from tests.support.damage import flip
 from tests.support.indexing import contents, index, parameters, sql
+from vitalfew.flows.cli.main import app
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.storage import runs
+from vitalfew.storage.artifacts import Artifact, ShardRecord
+from vitalfew.storage.runs import Run, find_index
+from vitalfew.storage.upkeep.inventory import Policy, artifacts
+from vitalfew.storage.upkeep.removal import plan, remove
 
 ROOT = Path(__file__).parents[3]
 
@@ -156,7 +156,7 @@ def test_verify_names_a_fault_and_its_remedy_mends_it(store: Path, fault: str, m
     assert "1 faults" in done.output or fault == "half a manifest"  # which its index reports as well
     remedy = next(line for line in done.output.splitlines() if "vitalfew index" in line)
     assert "rm " not in remedy or fault == "changed bytes"  # too lately for this machine to remember what it has read
-    command = remedy.replace("vitalfew", f"{sys.executable} -m flows.cli.main")
+    command = remedy.replace("vitalfew", f"{sys.executable} -m vitalfew.flows.cli.main")
     subprocess.run(command, shell=True, check=True, cwd=ROOT, capture_output=True)
     again = store_command("verify", "--store", store)
     assert again.exit_code == 0, again.output
@@ -298,7 +298,7 @@ def test_who_waits_for_a_lock_that_is_removed_gets_another(store: Path) -> None:
     """A run waits for an artifact that gc removes meanwhile: it makes it anew, under a lock that others see."""
     artifact = artifacts(store)[0]
     code = (
-        f"from pathlib import Path; from storage.files import locked; p = Path({str(artifact.lock)!r})\n"
+        f"from pathlib import Path; from vitalfew.storage.files import locked; p = Path({str(artifact.lock)!r})\n"
         "with locked(p):\n    print(p.exists(), flush=True); input()"
     )
     with artifact.locked():
@@ -316,7 +316,7 @@ def test_who_waits_for_a_lock_that_is_removed_gets_another(store: Path) -> None:
 
 
 def take_at_once(artifact: Artifact) -> None:
-    from storage.files import locked
+    from vitalfew.storage.files import locked
 
     with locked(artifact.lock, wait=False) as held:
         assert held

@@ -10,16 +10,16 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli.main import app
-from flows.pipelines.experiments import evaluation
-from storage import files
-from storage.artifacts import Artifact
-from storage.upkeep import inventory
-from storage.upkeep.verify import Fault, verify, verify_records
-from tasks.registry import METHODS
 from tests.support.damage import flip
 from tests.support.evaluating import evaluated
 from tests.support.indexing import contents, index, sql
+from vitalfew.flows.cli.main import app
+from vitalfew.flows.pipelines.experiments import evaluation
+from vitalfew.storage import files
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.upkeep import inventory
+from vitalfew.storage.upkeep.verify import Fault, verify, verify_records
+from vitalfew.tasks.registry import METHODS
 
 CORPUS = "synthetic:passages=400,questions=20,seed=3"
 KEYWORDS = {"enabled": True}

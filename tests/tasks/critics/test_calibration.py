@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.critics.calibration import BINS, Calibration, Line, calibration_error, reliability
+from vitalfew.tasks.critics.calibration import BINS, Calibration, Line, calibration_error, reliability
 
 LOGITS = st.floats(-700, 700)
 

@@ -11,25 +11,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from storage.weights import FIGURES
-from tasks.critics.base import Candidate, CriticUnavailable, Judgement
-from tasks.critics.embedded import Embedded, embedded
-from tasks.critics.evidence import Said, agreement, readings, said, support
-from tasks.datasets.specification import parse_dataset
-from tasks.generators.reader import Reader
-from tasks.metrics.answers import is_right, normalise
-from tasks.models.critic_model import CriticModel
-from tasks.models.files import UnsupportedModel
-from tasks.models.reader_model import ReaderModel
-from tasks.models.tuned import ADAPTER, SETTINGS
-from tasks.models.windows import ANSWER, MAX_ANSWER, MAX_QUESTION, SHARED, SIZE, answer_window, encoded, padded, windows
-from tasks.trainers.articles import read_material
-from tasks.trainers.card import HELD_OUT
-from tasks.trainers.discrimination import candidates, columns, discrimination
-from tasks.trainers.quality import sample
 from tests.support.real_data import real_data
 from tests.support.tiny_models import bert
 from tests.support.training import write_weights
+from vitalfew.storage.weights import FIGURES
+from vitalfew.tasks.critics.base import Candidate, CriticUnavailable, Judgement
+from vitalfew.tasks.critics.embedded import Embedded, embedded
+from vitalfew.tasks.critics.evidence import Said, agreement, readings, said, support
+from vitalfew.tasks.datasets.specification import parse_dataset
+from vitalfew.tasks.generators.reader import Reader
+from vitalfew.tasks.metrics.answers import is_right, normalise
+from vitalfew.tasks.models.critic_model import CriticModel
+from vitalfew.tasks.models.files import UnsupportedModel
+from vitalfew.tasks.models.reader_model import ReaderModel
+from vitalfew.tasks.models.tuned import ADAPTER, SETTINGS
+from vitalfew.tasks.models.windows import (
+    ANSWER,
+    MAX_ANSWER,
+    MAX_QUESTION,
+    SHARED,
+    SIZE,
+    answer_window,
+    encoded,
+    padded,
+    windows,
+)
+from vitalfew.tasks.trainers.articles import read_material
+from vitalfew.tasks.trainers.card import HELD_OUT
+from vitalfew.tasks.trainers.discrimination import candidates, columns, discrimination
+from vitalfew.tasks.trainers.quality import sample
 
 QUESTION = "Who built the mill of Velmar?"
 CONTEXT = "The mill of Velmar was built in 1742 by Ada Norrin. It burnt down twice."

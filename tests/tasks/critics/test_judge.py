@@ -7,14 +7,14 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from configs.evaluation import CritiqueConfig
-from configs.loading import ConfigError
-from tasks.critics.base import Candidate
-from tasks.critics.judge import ASKING, Judge
-from tasks.models.engines.base import EngineUnavailable
-from tasks.registry import UnknownName, make
 from tests.support import tiny_models
 from tests.support.fakes import ChatServer, completion
+from vitalfew.configs.evaluation import CritiqueConfig
+from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.critics.base import Candidate
+from vitalfew.tasks.critics.judge import ASKING, Judge
+from vitalfew.tasks.models.engines.base import EngineUnavailable
+from vitalfew.tasks.registry import UnknownName, make
 
 ANSWERS = ("Yes", "No", "1", "2", "3", "4", "5")
 BATCH = [

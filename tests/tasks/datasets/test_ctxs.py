@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage.ids import passage_id
-from tasks.datasets.base import InputError, Passage, Question, Reject
 from tests.support.real_data import real_data
 from tests.tasks.datasets.test_datasets import STRINGS, VALUES, check, only, read, write
+from vitalfew.storage.ids import passage_id
+from vitalfew.tasks.datasets.base import InputError, Passage, Question, Reject
 
 CONTEXT = st.fixed_dictionaries({"text": STRINGS}, optional={"title": STRINGS, "id": STRINGS, "isgold": st.booleans()})
 ROW = st.fixed_dictionaries(

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tasks.datasets.base import InputError, Passage, Question, Record
-from tasks.datasets.specification import parse_dataset
-from tasks.registry import METHODS, resolve
 from tests.support.samples import SAMPLES, Sample
 from tests.tasks.datasets.test_datasets import check, dataset, read
+from vitalfew.tasks.datasets.base import InputError, Passage, Question, Record
+from vitalfew.tasks.datasets.specification import parse_dataset
+from vitalfew.tasks.registry import METHODS, resolve
 
 FORMATS = [name for name in METHODS["dataset"] if resolve("dataset", name).reads_path]
 HERE = [name for name in FORMATS if name != "huggingface" or importlib.util.find_spec("datasets")]

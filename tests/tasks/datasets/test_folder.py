@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.datasets import folder
-from tasks.datasets.base import InputError, Passage, Reject
-from tasks.datasets.folder import cut
 from tests.support.samples import Sample
 from tests.tasks.datasets.test_datasets import check, dataset, only, read
+from vitalfew.tasks.datasets import folder
+from vitalfew.tasks.datasets.base import InputError, Passage, Reject
+from vitalfew.tasks.datasets.folder import cut
 
 
 def files(root: Path, **content: str | bytes) -> Path:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tasks.datasets.base import InputError, Passage, Question, Record
-from tasks.datasets.specification import parse_dataset
 from tests.tasks.datasets.test_datasets import dataset, only, read
+from vitalfew.tasks.datasets.base import InputError, Passage, Question, Record
+from vitalfew.tasks.datasets.specification import parse_dataset
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.datasets import json_stream
-from tasks.datasets.base import Reject
-from tasks.datasets.json_stream import BrokenJson, JsonReader
+from vitalfew.tasks.datasets import json_stream
+from vitalfew.tasks.datasets.base import Reject
+from vitalfew.tasks.datasets.json_stream import BrokenJson, JsonReader
 
 ROWS = [12345, -1.5e-3, True, None, 'é😀\\"', {"title": "T", "text": "\u2028 a", "n": [[], {}]}, "\ud800", 0]
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage.ids import passage_id
-from tasks.datasets.base import InputError, Passage, Question, Record, Reject
 from tests.support.samples import Sample
 from tests.tasks.datasets.test_datasets import check, dataset, only, read
+from vitalfew.storage.ids import passage_id
+from vitalfew.tasks.datasets.base import InputError, Passage, Question, Record, Reject
 
 Records = list[tuple[int, Record]]
 CORPUS = [{"_id": "d1", "title": " T ", "text": " One. "}, {"_id": "d2", "text": "Two."}, {"_id": "d3", "text": " "}]

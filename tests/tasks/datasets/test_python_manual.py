@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from flows.cli.main import app
-from storage.ids import passage_id
-from tasks.datasets.base import InputError, Passage, Question, Record, Reject
-from tasks.datasets.manual_text import FEWEST, MOST, cut
-from tasks.datasets.specification import parse_dataset
 from tests.support.indexing import sql
 from tests.tasks.datasets.test_datasets import check, only
+from vitalfew.flows.cli.main import app
+from vitalfew.storage.ids import passage_id
+from vitalfew.tasks.datasets.base import InputError, Passage, Question, Record, Reject
+from vitalfew.tasks.datasets.manual_text import FEWEST, MOST, cut
+from vitalfew.tasks.datasets.specification import parse_dataset
 
 MISSING = 8
 """Questions that this Python's text may lack, at most: 3.11.7 has all, 3.12.1 lacks 2 and 3.13.0 lacks 5."""

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage.ids import passage_id
-from tasks.datasets.base import InputError, Passage, Question, Record, Reject
 from tests.support.real_data import real_data
 from tests.tasks.datasets.test_datasets import STRINGS, VALUES, check, only, read, write
+from vitalfew.storage.ids import passage_id
+from vitalfew.tasks.datasets.base import InputError, Passage, Question, Record, Reject
 
 Records = list[tuple[int, Record]]
 

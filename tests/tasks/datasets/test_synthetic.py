@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from storage.ids import passage_id
-from tasks.datasets import synthetic_people, synthetic_places
-from tasks.datasets.base import Passage, Question, Record
-from tasks.datasets.synthetic import Synthetic, SyntheticOptions, gold_sentences
-from tasks.datasets.synthetic_articles import CLUSTER, Encyclopaedia
-from tasks.datasets.synthetic_text import parse
-from tasks.datasets.synthetic_world import (
+from vitalfew.storage.ids import passage_id
+from vitalfew.tasks.datasets import synthetic_people, synthetic_places
+from vitalfew.tasks.datasets.base import Passage, Question, Record
+from vitalfew.tasks.datasets.synthetic import Synthetic, SyntheticOptions, gold_sentences
+from vitalfew.tasks.datasets.synthetic_articles import CLUSTER, Encyclopaedia
+from vitalfew.tasks.datasets.synthetic_text import parse
+from vitalfew.tasks.datasets.synthetic_world import (
     HEADS,
     MIDDLES,
     RIVER_ENDINGS,
@@ -69,8 +69,8 @@ def test_a_passage_depends_on_the_seed_and_its_number_alone() -> None:
 
 def test_every_process_generates_the_same() -> None:
     program = (
-        "from storage.ids import content_id\n"
-        "from tasks.datasets.synthetic import Synthetic, SyntheticOptions\n"
+        "from vitalfew.storage.ids import content_id\n"
+        "from vitalfew.tasks.datasets.synthetic import Synthetic, SyntheticOptions\n"
         "print(content_id(*map(str, Synthetic(None, SyntheticOptions(passages=300, questions=100)).records())))"
     )
     outputs = {

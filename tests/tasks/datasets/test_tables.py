@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tasks.datasets import delimited
-from tasks.datasets.base import InputError, Passage, Question, Reject
-from tasks.datasets.delimited import CSV, QUOTED_TSV, TSV, Dialect, delimited_rows
-from tasks.datasets.specification import parse_dataset
 from tests.tasks.datasets.test_datasets import check, dataset, only, read, write
+from vitalfew.tasks.datasets import delimited
+from vitalfew.tasks.datasets.base import InputError, Passage, Question, Reject
+from vitalfew.tasks.datasets.delimited import CSV, QUOTED_TSV, TSV, Dialect, delimited_rows
+from vitalfew.tasks.datasets.specification import parse_dataset
 
 
 def rows(path: Path, dialect: Dialect = CSV, columns: tuple[str, ...] | None = None) -> list[tuple[int, Any]]:

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tasks.encoders import contexts
-from tasks.encoders.base import Encoder
-from tasks.encoders.contexts import encode_units, sharpened
-from tasks.encoders.minilm import MiniLM
 from tests.support.fakes import HashEncoder
+from vitalfew.tasks.encoders import contexts
+from vitalfew.tasks.encoders.base import Encoder
+from vitalfew.tasks.encoders.contexts import encode_units, sharpened
+from vitalfew.tasks.encoders.minilm import MiniLM
 
 TEXTS = [
     "A short one.",

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configs.schema import ContextMode, Text
-from flows.pipelines.run import Outcome
-from storage.artifacts import Artifact, ShardRecord
-from tasks.encoders import contexts
 from tests.support.indexing import contents, index, table
+from vitalfew.configs.schema import ContextMode, Text
+from vitalfew.flows.pipelines.run import Outcome
+from vitalfew.storage.artifacts import Artifact, ShardRecord
+from vitalfew.tasks.encoders import contexts
 
 UNTRAINED, BEFORE = {"sample_chars": 1}, {"sample_chars": 2}
 """The splitter learns of one text alone, for its training is no matter here; of a corpus that was there before it is

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.schema import ContextMode, RetrieveConfig
-from storage import files
-from storage.runs import find_index
-from tasks.encoders.contexts import encode_units
-from tasks.encoders.dpr import DPR
-from tasks.encoders.late import encode_late
-from tasks.encoders.minilm import MiniLM
-from tasks.encoders.titles import MOST_CHARS, SEPARATOR, lead, salts
-from tasks.retrieve import Searcher
 from tests.support.fakes import HashEncoder
 from tests.support.indexing import contents, index, table
+from vitalfew.configs.schema import ContextMode, RetrieveConfig
+from vitalfew.storage import files
+from vitalfew.storage.runs import find_index
+from vitalfew.tasks.encoders.contexts import encode_units
+from vitalfew.tasks.encoders.dpr import DPR
+from vitalfew.tasks.encoders.late import encode_late
+from vitalfew.tasks.encoders.minilm import MiniLM
+from vitalfew.tasks.encoders.titles import MOST_CHARS, SEPARATOR, lead, salts
+from vitalfew.tasks.retrieve import Searcher
 
 OUSE = "It rises in the hills. It runs for 120 km to the sea."
 MILL = "It was founded in 1850. Nobody works there."

@@ -13,15 +13,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configs.loading import ConfigError
-from configs.schema import EncodeConfig, RetrieveConfig
-from flows.pipelines.graph import graph
-from tasks.encode import make_encoder
-from tasks.encoders.transformer import TransformerEncoder
-from tasks.models.files import UnsupportedModel
-from tasks.retrieve import Searcher
 from tests.support import tiny_models
 from tests.support.indexing import index, parameters
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.schema import EncodeConfig, RetrieveConfig
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.tasks.encode import make_encoder
+from vitalfew.tasks.encoders.transformer import TransformerEncoder
+from vitalfew.tasks.models.files import UnsupportedModel
+from vitalfew.tasks.retrieve import Searcher
 
 TEXTS = [
     "A short one.",
@@ -302,7 +302,9 @@ def test_a_search_computes_as_the_index_was_or_as_this_machine_can(
     """Nothing is measured for a question; where there is no oneDNN, what else there is computes it."""
     encode = {"encoder": "contriever", "model": str(models["bert"]), "kernels": "auto", "batch_tokens": 48}
     encode["precision"] = "fp32"  # packed on any CPU
-    monkeypatch.setattr("tasks.models.calibration.FASTER", math.inf)  # packed, which the tiny model may not gain by
+    monkeypatch.setattr(
+        "vitalfew.tasks.models.calibration.FASTER", math.inf
+    )  # packed, which the tiny model may not gain by
     index(tmp_path / "store", encode=encode)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     searcher = Searcher.named(tmp_path / "store", "test")

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from configs.loading import ConfigError
-from tasks.generators import prompts
+from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.generators import prompts
 
 
 @pytest.mark.parametrize("text", ["-----BEGIN OPENSSH PRIVATE KEY-----", "", "{% set question = 1 %}{{ contexts }}"])

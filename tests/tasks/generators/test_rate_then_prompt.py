@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from configs.evaluation import GenerateConfig
-from tasks.generators.base import Prompt, Stepwise
-from tasks.models.engines.base import EngineUnavailable
-from tasks.registry import make
 from tests.support.tiny_models import llama, t5_generator
+from vitalfew.configs.evaluation import GenerateConfig
+from vitalfew.tasks.generators.base import Prompt, Stepwise
+from vitalfew.tasks.models.engines.base import EngineUnavailable
+from vitalfew.tasks.registry import make
 
 QUESTION, CONTEXTS = "Who founded the mill?", ("The river rises in the hills.", "Its mill stands.", "The sea is still.")
 

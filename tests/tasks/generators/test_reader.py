@@ -11,21 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from storage.weights import FIGURES
-from tasks.datasets.specification import parse_dataset
-from tasks.generators.base import Prompt
-from tasks.generators.reader import Reader, best_spans, embedded
-from tasks.models.engines.base import EngineUnavailable
-from tasks.models.files import UnsupportedModel
-from tasks.models.reader_model import ReaderModel
-from tasks.models.tuned import ADAPTER, SETTINGS
-from tasks.models.windows import MAX_QUESTION, OVERLAP, SIZE, encoded, padded, ranges, windows
-from tasks.trainers.articles import Material, read_material
-from tasks.trainers.card import HELD_OUT
-from tasks.trainers.quality import measure, sample
 from tests.support.real_data import real_data
 from tests.support.tiny_models import bert
 from tests.support.training import write_weights
+from vitalfew.storage.weights import FIGURES
+from vitalfew.tasks.datasets.specification import parse_dataset
+from vitalfew.tasks.generators.base import Prompt
+from vitalfew.tasks.generators.reader import Reader, best_spans, embedded
+from vitalfew.tasks.models.engines.base import EngineUnavailable
+from vitalfew.tasks.models.files import UnsupportedModel
+from vitalfew.tasks.models.reader_model import ReaderModel
+from vitalfew.tasks.models.tuned import ADAPTER, SETTINGS
+from vitalfew.tasks.models.windows import MAX_QUESTION, OVERLAP, SIZE, encoded, padded, ranges, windows
+from vitalfew.tasks.trainers.articles import Material, read_material
+from vitalfew.tasks.trainers.card import HELD_OUT
+from vitalfew.tasks.trainers.quality import measure, sample
 
 CONTEXTS = (
     "The mill of Velmar was built in 1742 by Ada Norrin. It burnt down twice.",
@@ -202,7 +202,7 @@ def test_what_was_read_is_not_read_again_and_keeps_its_time(reader: Reader, monk
     assert [(each.text, each.logprob) for each in again] == [(each.text, each.logprob) for each in first]
     assert [sum(column) for column in zip(*ticks, strict=True)] == [3, 0]
     assert sum(each.seconds for each in again) > 0.3 * sum(each.seconds for each in first)
-    monkeypatch.setattr("tasks.generators.reader.MOST_KEPT", 2)
+    monkeypatch.setattr("vitalfew.tasks.generators.reader.MOST_KEPT", 2)
     reader.generate(prompts)
     assert len(reader.kept) == 2
 

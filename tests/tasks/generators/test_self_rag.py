@@ -8,13 +8,16 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from configs.evaluation import CritiqueConfig, GenerateConfig
-from configs.loading import ConfigError
-from flows.pipelines.experiments import evaluation
-from tasks.critics.base import Candidate
-from tasks.critics.reflection import Reflection
-from tasks.generators.base import Prompt
-from tasks.generators.self_rag import (
+from tests.support import tiny_models
+from tests.support.evaluating import evaluated
+from tests.support.indexing import index, sql
+from vitalfew.configs.evaluation import CritiqueConfig, GenerateConfig
+from vitalfew.configs.loading import ConfigError
+from vitalfew.flows.pipelines.experiments import evaluation
+from vitalfew.tasks.critics.base import Candidate
+from vitalfew.tasks.critics.reflection import Reflection
+from vitalfew.tasks.generators.base import Prompt
+from vitalfew.tasks.generators.self_rag import (
     ON_DEMAND,
     OTHERS,
     RELEVANCE,
@@ -24,11 +27,8 @@ from tasks.generators.self_rag import (
     SelfRag,
     freed,
 )
-from tasks.models.engines.base import EngineUnavailable
-from tasks.registry import make
-from tests.support import tiny_models
-from tests.support.evaluating import evaluated
-from tests.support.indexing import index, sql
+from vitalfew.tasks.models.engines.base import EngineUnavailable
+from vitalfew.tasks.registry import make
 
 TOKENS = (*RETRIEVAL, *RELEVANCE, *SUPPORT, *UTILITY, *OTHERS)
 TEXTS = [f"### Instruction:\n{text}\n\n### Response:\n[Retrieval]<paragraph>The mill stands.</paragraph>" for text in (

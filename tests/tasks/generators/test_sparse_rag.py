@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configs.evaluation import GenerateConfig
-from configs.loading import ConfigError
-from tasks.generators.base import Prompt, Stepwise
-from tasks.generators.prompts import render, source
-from tasks.generators.sparse_rag import SparseRag
-from tasks.generators.transformers import TransformersGenerator
-from tasks.models.engines.base import EngineUnavailable
-from tasks.registry import make
 from tests.support.tiny_models import llama, lora, qwen_writer, t5_generator
+from vitalfew.configs.evaluation import GenerateConfig
+from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.generators.base import Prompt, Stepwise
+from vitalfew.tasks.generators.prompts import render, source
+from vitalfew.tasks.generators.sparse_rag import SparseRag
+from vitalfew.tasks.generators.transformers import TransformersGenerator
+from vitalfew.tasks.models.engines.base import EngineUnavailable
+from vitalfew.tasks.registry import make
 
 QUESTION = "Who founded the mill?"
 CONTEXTS = (

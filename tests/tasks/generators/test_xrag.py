@@ -12,18 +12,18 @@ from safetensors.torch import load_file, save_file
 from torch.nn.functional import gelu, linear
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
-from configs.evaluation import GenerateConfig
-from configs.loading import ConfigError
-from tasks.generators.base import Prompt, Stepwise
-from tasks.generators.prompts import render, source
-from tasks.generators.transformers import TransformersGenerator
-from tasks.generators.xrag import XRag
-from tasks.models.engines.base import EngineUnavailable
-from tasks.models.projector import NAMES
-from tasks.registry import make
 from tests.support import tiny_models
 from tests.support.evaluating import run
 from tests.support.indexing import index, sql
+from vitalfew.configs.evaluation import GenerateConfig
+from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.generators.base import Prompt, Stepwise
+from vitalfew.tasks.generators.prompts import render, source
+from vitalfew.tasks.generators.transformers import TransformersGenerator
+from vitalfew.tasks.generators.xrag import XRag
+from vitalfew.tasks.models.engines.base import EngineUnavailable
+from vitalfew.tasks.models.projector import NAMES
+from vitalfew.tasks.registry import make
 
 QUESTION = "Who founded the mill?"
 CONTEXTS = ("The river rises in the hills and runs for 120 km.", "Its mill still stands.", "Who founded it?")

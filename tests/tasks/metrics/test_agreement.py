@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from configs.evaluation import ScoreConfig
-from flows.pipelines.experiments import evaluation
-from flows.pipelines.graph import graph
-from flows.pipelines.run import run_serially
-from tasks.metrics.base import Case
-from tasks.registry import make
 from tests.support.indexing import index, sql
+from vitalfew.configs.evaluation import ScoreConfig
+from vitalfew.flows.pipelines.experiments import evaluation
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
+from vitalfew.tasks.metrics.base import Case
+from vitalfew.tasks.registry import make
 
 
 def case(labels: dict[int, float], gold: tuple[int, ...] = (1,)) -> Case:

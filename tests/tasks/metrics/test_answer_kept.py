@@ -2,9 +2,9 @@
 
 import pytest
 
-from configs.evaluation import ScoreConfig
-from tasks.metrics.base import Case, Context, RankedUnit
-from tasks.registry import make
+from vitalfew.configs.evaluation import ScoreConfig
+from vitalfew.tasks.metrics.base import Case, Context, RankedUnit
+from vitalfew.tasks.registry import make
 
 
 @pytest.mark.parametrize(

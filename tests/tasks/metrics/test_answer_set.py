@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.datasets.base import Span
-from tasks.metrics.answer_set import AnswerSet, SetSize
-from tasks.metrics.base import Answer, Case, Context
-from tasks.metrics.choice import Choice
-from tasks.metrics.context_recall import ContextRecall
+from vitalfew.tasks.datasets.base import Span
+from vitalfew.tasks.metrics.answer_set import AnswerSet, SetSize
+from vitalfew.tasks.metrics.base import Answer, Case, Context
+from vitalfew.tasks.metrics.choice import Choice
+from vitalfew.tasks.metrics.context_recall import ContextRecall
 
 STEM = "What moves a sail?\nA: water\nB: wind\nC: sea water\nD: the wind and the tide"
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.evaluation import ScoreConfig
-from tasks.generators.base import Rating
-from tasks.metrics.assessment import auc
-from tasks.metrics.base import Answer, Case, Context
-from tasks.registry import make
+from vitalfew.configs.evaluation import ScoreConfig
+from vitalfew.tasks.generators.base import Rating
+from vitalfew.tasks.metrics.assessment import auc
+from vitalfew.tasks.metrics.base import Answer, Case, Context
+from vitalfew.tasks.registry import make
 
 
 def case(gold: int, *ratings: tuple[float, bool]) -> Case:

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.evaluation import ScoreConfig
-from tasks.datasets.base import Span
-from tasks.metrics.base import Case, RankedUnit
-from tasks.registry import make
-from tasks.reports.conditions import GROUPS, grouped
+from vitalfew.configs.evaluation import ScoreConfig
+from vitalfew.tasks.datasets.base import Span
+from vitalfew.tasks.metrics.base import Case, RankedUnit
+from vitalfew.tasks.registry import make
+from vitalfew.tasks.reports.conditions import GROUPS, grouped
 
 
 def conditions(case: Case) -> dict[str, float | None]:

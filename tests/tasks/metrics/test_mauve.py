@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from configs.loading import ConfigError
-from tasks.metrics.mauve import Mauve
-from tasks.metrics.tables import metrics_identity
 from tests.support.tiny_models import gpt2
 from tests.tasks.metrics.test_metrics import answered
+from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.metrics.mauve import Mauve
+from vitalfew.tasks.metrics.tables import metrics_identity
 
 SENTENCES = [
     f"{who} {verb} the {thing} {when}."
@@ -31,7 +31,7 @@ def mauve(outputs: list[str], **score: Any) -> tuple[str, float | None, int]:
 
 def test_mauve_with_the_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("mauve")
-    monkeypatch.setattr("tasks.metrics.mauve.GPT2", ())
+    monkeypatch.setattr("vitalfew.tasks.metrics.mauve.GPT2", ())
     column, same, left_out = mauve(SENTENCES)
     assert (column, left_out) == ("mauve_minilm", 0)
     assert same == pytest.approx(1, abs=1e-3)
@@ -54,10 +54,10 @@ def test_mauve_with_gpt2_is_the_authors(tmp_path: Path) -> None:
 
 
 def test_mauve_needs_its_package_and_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.metrics.mauve.find_spec", lambda name: None)
+    monkeypatch.setattr("vitalfew.tasks.metrics.mauve.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"vitalfew\[mauve\]"):
         Mauve(Mauve.Options())
-    monkeypatch.setattr("tasks.metrics.mauve.find_spec", lambda name: object())
+    monkeypatch.setattr("vitalfew.tasks.metrics.mauve.find_spec", lambda name: object())
     with pytest.raises(FileNotFoundError, match=r"score\.mauve_model"):
         Mauve(Mauve.Options(mauve_model="nobody/gpt2-none"))
 

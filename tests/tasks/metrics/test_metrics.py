@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configs.evaluation import ScoreConfig
-from tasks.datasets.base import Span
-from tasks.metrics.answers import Accuracy
-from tasks.metrics.base import (
+from vitalfew.configs.evaluation import ScoreConfig
+from vitalfew.tasks.datasets.base import Span
+from vitalfew.tasks.metrics.answers import Accuracy
+from vitalfew.tasks.metrics.base import (
     ANSWER,
     APPRAISALS,
     CONTEXTS,
@@ -31,7 +31,7 @@ from tasks.metrics.base import (
     RankedUnit,
     Refinement,
 )
-from tasks.registry import METHODS, make, resolve
+from vitalfew.tasks.registry import METHODS, make, resolve
 
 K = (1, 2, 3, 4, 10)
 PER_QUESTION = sorted(name for name in METHODS["metric"] if not resolve("metric", name).corpus)

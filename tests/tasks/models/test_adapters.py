@@ -9,17 +9,17 @@ import torch
 from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
-from configs.evaluation import GenerateConfig
-from configs.loading import ConfigError
-from flows.cli.main import app
-from tasks.generators import prompts
-from tasks.models import adapters
-from tasks.models.adapters import Adapter
-from tasks.models.engines.base import Completion, EngineUnavailable
-from tasks.models.engines.transformers import Transformers
-from tasks.registry import make
 from tests.support import tiny_models
 from tests.support.indexing import index, sql
+from vitalfew.configs.evaluation import GenerateConfig
+from vitalfew.configs.loading import ConfigError
+from vitalfew.flows.cli.main import app
+from vitalfew.tasks.generators import prompts
+from vitalfew.tasks.models import adapters
+from vitalfew.tasks.models.adapters import Adapter
+from vitalfew.tasks.models.engines.base import Completion, EngineUnavailable
+from vitalfew.tasks.models.engines.transformers import Transformers
+from vitalfew.tasks.registry import make
 
 TEXTS = ["Who founded it?", "Where does the river rise? " * 3, "The mill"]
 

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoModel, AutoTokenizer
 
-from tasks.models import bert
-from tasks.models.files import minilm_directory
 from tests.support import tiny_models
+from vitalfew.tasks.models import bert
+from vitalfew.tasks.models.files import minilm_directory
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def test_another_tokenizer_is_left_to_transformers(
 
 def test_a_question_is_encoded_without_transformers() -> None:
     program = (
-        "import sys; from configs.schema import EncodeConfig; from tasks.encode import make_encoder; "
+        "import sys; from vitalfew.configs.schema import EncodeConfig; from vitalfew.tasks.encode import make_encoder; "
         "vectors = make_encoder(EncodeConfig(encoder='minilm')).encode_questions(['Who founded it?']).vectors; "
         "sys.exit(vectors.shape != (1, 384) or 'transformers' in sys.modules)"
     )

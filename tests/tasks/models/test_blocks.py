@@ -20,11 +20,11 @@ from transformers import (
     T5Config,
 )
 
-from tasks.models import halving
-from tasks.models.blocks import BlockModel, Row, require_blocks, window
-from tasks.models.engines.base import EngineUnavailable
-from tasks.models.sampling import RowSampler
 from tests.support.tiny_models import llama, qwen_writer
+from vitalfew.tasks.models import halving
+from vitalfew.tasks.models.blocks import BlockModel, Row, require_blocks, window
+from vitalfew.tasks.models.engines.base import EngineUnavailable
+from vitalfew.tasks.models.sampling import RowSampler
 
 CPU = torch.device("cpu")
 TAIL, CONTROL = [7, 8, 9], [11, 12]

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from configs.loading import ConfigError
-from tasks.models.controls import Controls, Segmenter
 from tests.support.tiny_models import llama
+from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.models.controls import Controls, Segmenter
 
 WORDS = ("yes", "no")
 

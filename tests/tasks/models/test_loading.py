@@ -3,7 +3,7 @@
 import time
 from functools import cached_property
 
-from tasks.models.loading import clock, loading
+from vitalfew.tasks.models.loading import clock, loading
 
 
 class Model:

@@ -7,11 +7,11 @@ import pytest
 import torch
 from transformers import AutoTokenizer, DebertaV2Config, DebertaV2Model
 
-from configs.options import Scoring
-from tasks.models.files import UnsupportedModel
-from tasks.models.pairs import CrossEncoder, PairModel
-from tasks.models.provence import Provence
 from tests.support import tiny_models
+from vitalfew.configs.options import Scoring
+from vitalfew.tasks.models.files import UnsupportedModel
+from vitalfew.tasks.models.pairs import CrossEncoder, PairModel
+from vitalfew.tasks.models.provence import Provence
 
 EXACT = Scoring(device="cpu", precision="fp32")
 PAIRS = [

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
-from tasks.models import prefill
-from tasks.models.sampling import RowSampler
 from tests.support import tiny_models
+from vitalfew.tasks.models import prefill
+from vitalfew.tasks.models.sampling import RowSampler
 
 ROWS = st.lists(st.lists(st.integers(5, 60), min_size=1, max_size=12), min_size=1, max_size=6)
 LIMIT = 3

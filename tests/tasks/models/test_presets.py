@@ -7,17 +7,17 @@ import pytest
 from huggingface_hub import constants
 from typer.testing import CliRunner
 
-from configs.schema import EncodeConfig
-from flows.cli.main import app
-from tasks.encoders.transformer import TransformerEncoder
-from tasks.models import provence, smollm2
-from tasks.models.adapters import Adapter
-from tasks.models.presets import Preset, presets, source_of
-from tasks.refiners.compact import Compact
-from tasks.refiners.recomp import Recomp
-from tasks.refiners.refiner_7b import Refiner7B
-from tasks.registry import METHODS, resolve
-from tasks.splitters.propositions import Propositions
+from vitalfew.configs.schema import EncodeConfig
+from vitalfew.flows.cli.main import app
+from vitalfew.tasks.encoders.transformer import TransformerEncoder
+from vitalfew.tasks.models import provence, smollm2
+from vitalfew.tasks.models.adapters import Adapter
+from vitalfew.tasks.models.presets import Preset, presets, source_of
+from vitalfew.tasks.refiners.compact import Compact
+from vitalfew.tasks.refiners.recomp import Recomp
+from vitalfew.tasks.refiners.refiner_7b import Refiner7B
+from vitalfew.tasks.registry import METHODS, resolve
+from vitalfew.tasks.splitters.propositions import Propositions
 
 
 def listed(*kinds: str) -> dict[str, Preset]:

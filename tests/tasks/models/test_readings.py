@@ -9,10 +9,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.options import Scoring
-from tasks.models.pairs import CrossEncoder
-from tasks.models.readings import Memory, Reading, remembered, remembering
 from tests.support import tiny_models
+from vitalfew.configs.options import Scoring
+from vitalfew.tasks.models.pairs import CrossEncoder
+from vitalfew.tasks.models.readings import Memory, Reading, remembered, remembering
 
 REQUESTS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xy")), max_size=8)
 

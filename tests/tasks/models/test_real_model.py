@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from tasks.models import smollm2
-from tasks.models.engines.transformers import Transformers
-from tasks.models.engines.vllm import Vllm
 from tests.support.real_model import smollm2_directory
+from vitalfew.tasks.models import smollm2
+from vitalfew.tasks.models.engines.transformers import Transformers
+from vitalfew.tasks.models.engines.vllm import Vllm
 
 pytestmark = pytest.mark.llm
 
@@ -23,7 +23,7 @@ CAPITALS = {"France": "Paris", "Italy": "Rome", "Japan": "Tokyo"}
 PROMPTS = [f"What is the capital of {country}? Answer in one word." for country in CAPITALS]
 WEIGHTS = "7ef915c9bf9d94d8d70211970476878352a5b95855c589ae987916d7a455242b"
 """SHA-256 of the converted model.safetensors."""
-CONVERT = "from tasks.models import smollm2; print('begun', flush=True); smollm2.convert()"
+CONVERT = "from vitalfew.tasks.models import smollm2; print('begun', flush=True); smollm2.convert()"
 
 
 def options(kind: Any, **settings: Any) -> Any:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tasks.models import smollm2
-from tasks.models.engines.base import EngineUnavailable
-from tasks.models.engines.transformers import Transformers
-from tasks.models.files import find_model
 from tests.support import tiny_models
+from vitalfew.tasks.models import smollm2
+from vitalfew.tasks.models.engines.base import EngineUnavailable
+from vitalfew.tasks.models.engines.transformers import Transformers
+from vitalfew.tasks.models.files import find_model
 
 
 @pytest.fixture(autouse=True)

@@ -9,12 +9,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from configs.loading import ConfigError
-from configs.options import Adapted
-from tasks.models.engines.base import EngineUnavailable
-from tasks.models.readings import Memory, remembering
-from tasks.models.verdict import Prompt, Verdict
 from tests.support import tiny_models
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.options import Adapted
+from vitalfew.tasks.models.engines.base import EngineUnavailable
+from vitalfew.tasks.models.readings import Memory, remembering
+from vitalfew.tasks.models.verdict import Prompt, Verdict
 
 WORDS = ("Yes", "No")
 START, BODY = "Where does it rise?\n", "The river rises in the hills. Its mill still stands."

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configs.evaluation import GenerateConfig
-from configs.probing import AppraiseConfig
-from tasks.appraisers.base import Appraisal, Refined
-from tasks.appraisers.judge import Judge, graded
-from tasks.generators.base import Generator, Prompt
-from tasks.models.engines.base import Completion, EngineOptions, failed, no_tick
-from tasks.registry import make
 from tests.support.evaluating import run, values
 from tests.support.indexing import index, sql
+from vitalfew.configs.evaluation import GenerateConfig
+from vitalfew.configs.probing import AppraiseConfig
+from vitalfew.tasks.appraisers.base import Appraisal, Refined
+from vitalfew.tasks.appraisers.judge import Judge, graded
+from vitalfew.tasks.generators.base import Generator, Prompt
+from vitalfew.tasks.models.engines.base import Completion, EngineOptions, failed, no_tick
+from vitalfew.tasks.registry import make
 
 
 class Grader(Generator):

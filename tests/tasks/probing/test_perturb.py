@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from configs.evaluation import Questions
-from configs.loading import ConfigError
-from configs.probing import PerturbConfig
-from configs.schema import RetrieveConfig
-from storage import schemas
-from storage.artifacts import Artifact
-from storage.runs import find_index
-from tasks.ask import Ask
-from tasks.metrics.correct_units import first_correct
-from tasks.probing.perturb import Perturb
-from tasks.retrieve import Retrieve
 from tests.support.evaluating import parameters, run, values
 from tests.support.indexing import index, sql
+from vitalfew.configs.evaluation import Questions
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.probing import PerturbConfig
+from vitalfew.configs.schema import RetrieveConfig
+from vitalfew.storage import schemas
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.runs import find_index
+from vitalfew.tasks.ask import Ask
+from vitalfew.tasks.metrics.correct_units import first_correct
+from vitalfew.tasks.probing.perturb import Perturb
+from vitalfew.tasks.retrieve import Retrieve
 
 Rows = dict[int, list[dict[str, Any]]]
 

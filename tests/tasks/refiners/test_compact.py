@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configs.loading import ConfigError
-from tasks.models.engines.base import Completion, EngineUnavailable, failed
-from tasks.models.seq2seq import RewritingFailed
-from tasks.refiners.base import Hit
-from tasks.refiners.compact import Compact, Round, parse
-from tasks.splitters.tokens import count_tokens, count_words
 from tests.support import tiny_models
+from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.models.engines.base import Completion, EngineUnavailable, failed
+from vitalfew.tasks.models.seq2seq import RewritingFailed
+from vitalfew.tasks.refiners.base import Hit
+from vitalfew.tasks.refiners.compact import Compact, Round, parse
+from vitalfew.tasks.splitters.tokens import count_tokens, count_words
 
 HITS = [Hit("Mill", f"The mill {number} stands by the sea.", number, 0, 30) for number in range(40)]
 UNDECIDED = "It stands. Evaluation: Nobody says where. [INCOMPLETE]"

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from configs.evaluation import RefineConfig
-from tasks.refiners.base import Evidence, Hit, Vectors
-from tasks.registry import METHODS, make
-from tasks.splitters.tokens import count_tokens, count_words
 from tests.support import tiny_models
 from tests.support.real_model import smollm2_directory
+from vitalfew.configs.evaluation import RefineConfig
+from vitalfew.tasks.refiners.base import Evidence, Hit, Vectors
+from vitalfew.tasks.registry import METHODS, make
+from vitalfew.tasks.splitters.tokens import count_tokens, count_words
 
 WORDS = st.sampled_from(["mill", "river", "The sea", "town,", "120 km", "§ — …", "été", "Ouse"])
 SENTENCE = st.lists(WORDS, min_size=1, max_size=5).map(lambda words: " ".join(words) + ". ")

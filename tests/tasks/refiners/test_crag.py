@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tasks.refiners.base import Hit, Refined
-from tasks.refiners.crag import Crag
-from tasks.splitters.tokens import count_tokens, count_words
 from tests.support import tiny_models
+from vitalfew.tasks.refiners.base import Hit, Refined
+from vitalfew.tasks.refiners.crag import Crag
+from vitalfew.tasks.splitters.tokens import count_tokens, count_words
 
 SENTENCES = ["Sea one. ", "Mill two. ", "Hill three. ", "Town four. "]
 WORDS = st.sampled_from(["Mill two. ", "Sea one. ", "A river rises there. ", "Town. "])
@@ -59,7 +59,7 @@ def rate(monkeypatch: pytest.MonkeyPatch) -> Relate:
             tick(len(pairs), 3 * len(pairs))
             return [scores.get(text, 0.5) for _, text in pairs]
 
-        monkeypatch.setattr("tasks.critics.embedded.Embedded.relevance", relevance)
+        monkeypatch.setattr("vitalfew.tasks.critics.embedded.Embedded.relevance", relevance)
         return rated
 
     return given
@@ -145,7 +145,7 @@ def test_what_is_kept_is_of_the_hits_in_their_order(passages: list[list[str]], c
     one = refiner(**chosen)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(
-            "tasks.critics.embedded.Embedded.relevance",
+            "vitalfew.tasks.critics.embedded.Embedded.relevance",
             lambda self, pairs, tick: [sum(map(ord, text)) % 7 / 7 for _, text in pairs],
         )
         contexts = one.refine(["Where?"], [hits]).contexts[0]

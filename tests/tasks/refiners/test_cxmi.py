@@ -12,15 +12,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.models.files import UnsupportedModel
-from tasks.models.readings import Memory, remembering
-from tasks.models.sentence_filter import FilterModel
-from tasks.models.tuned import SETTINGS
-from tasks.refiners.base import Hit, Refined
-from tasks.refiners.cxmi import Cxmi
-from tasks.splitters.tokens import count_tokens, count_words
 from tests.support import tiny_models
 from tests.support.training import write_weights
+from vitalfew.tasks.models.files import UnsupportedModel
+from vitalfew.tasks.models.readings import Memory, remembering
+from vitalfew.tasks.models.sentence_filter import FilterModel
+from vitalfew.tasks.models.tuned import SETTINGS
+from vitalfew.tasks.refiners.base import Hit, Refined
+from vitalfew.tasks.refiners.cxmi import Cxmi
+from vitalfew.tasks.splitters.tokens import count_tokens, count_words
 
 COMPUTING: dict[str, Any] = {"device": "cpu", "precision": "fp32"}
 QUESTION = "Who founded the mill?"
@@ -211,7 +211,7 @@ def test_weights_that_are_missing_or_of_another_model_name_the_remedy(weights: P
     (tmp_path / SETTINGS).write_text("{}")
     with pytest.raises(UnsupportedModel, match=r"names no base; leave refine\.model out"):
         refiner(tmp_path)
-    from tasks.models.weights import shipped
+    from vitalfew.tasks.models.weights import shipped
 
     with pytest.raises(UnsupportedModel, match="does not fit"):
         refined(shipped("reader"))

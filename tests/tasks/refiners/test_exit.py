@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.refiners.base import Hit, Refined
-from tasks.refiners.exit import Exit
-from tasks.splitters.tokens import count_tokens, count_words
 from tests.support import tiny_models
+from vitalfew.tasks.refiners.base import Hit, Refined
+from vitalfew.tasks.refiners.exit import Exit
+from vitalfew.tasks.splitters.tokens import count_tokens, count_words
 
 WORDS = ("Yes", "No")
 SENTENCES = ["sea sea. ", "mill. ", "hill town. ", "river. "]
@@ -64,7 +64,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str]]:
         tick(len(some), 3 * len(some))
         return scored(some)
 
-    monkeypatch.setattr("tasks.models.verdict.Verdict.read", read)
+    monkeypatch.setattr("vitalfew.tasks.models.verdict.Verdict.read", read)
     return prompts
 
 
@@ -110,7 +110,7 @@ def test_what_is_kept_is_of_the_hits_in_their_order(
     hits = [hit(number, sentences) for number, sentences in enumerate(passages)]
     one = refiner(gemma, **chosen)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("tasks.models.verdict.Verdict.read", lambda self, prompts, tick: scored(prompts))
+        patched.setattr("vitalfew.tasks.models.verdict.Verdict.read", lambda self, prompts, tick: scored(prompts))
         contexts = one.refine(["Where?"], [hits]).contexts[0]
     words, tokens = (sum(count(each.text) for each in contexts) for count in (count_words, count_tokens))
     assert words <= chosen.get("max_words", words)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.loading import ConfigError
-from tasks.refiners.extents import Extent, Place, Span, inside, parents, windows
 from tests.support.evaluating import copied, run
 from tests.support.indexing import index, sql
+from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.refiners.extents import Extent, Place, Span, inside, parents, windows
 
 LENGTH, SENTENCES = 10, 7
 """Of a sentence in characters; of a passage in sentences."""
@@ -143,7 +143,7 @@ def test_settings_that_have_no_part_are_named(indexed: Path) -> None:
 
 
 def test_what_was_refined_before_windows_keeps_its_fingerprint() -> None:
-    from configs.evaluation import RefineConfig
+    from vitalfew.configs.evaluation import RefineConfig
 
     before = {"refiner": "cut", "top_k": None, "max_words": None, "max_tokens": None}
     for text in ("unit", "titled", "passage"):

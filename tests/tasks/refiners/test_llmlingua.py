@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from transformers import LlamaForCausalLM
 
-from configs.loading import ConfigError
-from configs.options import Batching
-from tasks.models.engines.base import EngineUnavailable
-from tasks.models.surprise import Surprise
-from tasks.refiners.base import Hit, Refined
-from tasks.refiners.llmlingua import LLMLingua
-from tasks.refiners.selective_context import SelectiveContext
-from tasks.splitters.tokens import count_tokens, count_words
 from tests.support import tiny_models
 from tests.support.surprises import words
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.options import Batching
+from vitalfew.tasks.models.engines.base import EngineUnavailable
+from vitalfew.tasks.models.surprise import Surprise
+from vitalfew.tasks.refiners.base import Hit, Refined
+from vitalfew.tasks.refiners.llmlingua import LLMLingua
+from vitalfew.tasks.refiners.selective_context import SelectiveContext
+from vitalfew.tasks.splitters.tokens import count_tokens, count_words
 
 TEXTS = [
     "The river rises in the hills and runs for 120 km to the sea.",
@@ -202,7 +202,7 @@ def test_odd_hits(refined: Callable[..., Refined]) -> None:
 
 
 def test_selective_context_and_it_ask_for_the_same_readings(llama: Path) -> None:
-    from tasks.models.readings import Memory, remembering
+    from vitalfew.tasks.models.readings import Memory, remembering
 
     options = SelectiveContext.Options(refiner="selective_context", model=str(llama), **COMPUTING)
     memory = Memory()

@@ -14,13 +14,13 @@ from tokenizers.normalizers import NFKC
 from tokenizers.pre_tokenizers import Metaspace
 from transformers import AutoModelForTokenClassification, AutoTokenizer
 
-from configs.evaluation import RefineConfig
-from configs.loading import ConfigError
-from tasks.models.files import UnsupportedModel
-from tasks.refiners.base import Hit
-from tasks.refiners.llmlingua2 import LLMLingua2
-from tasks.registry import make
 from tests.support import tiny_models
+from vitalfew.configs.evaluation import RefineConfig
+from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.models.files import UnsupportedModel
+from vitalfew.tasks.refiners.base import Hit
+from vitalfew.tasks.refiners.llmlingua2 import LLMLingua2
+from vitalfew.tasks.registry import make
 
 TEXTS = ["The river rises in the hills and runs for 120 km to the sea;", "its mill still stands. Who founded it?"]
 HITS = [Hit("Ouse", text, number, 7, 7 + len(text)) for number, text in enumerate(TEXTS)]

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tasks.models.readings import Memory, remembering
-from tasks.refiners.base import Hit, Refined
-from tasks.refiners.longllmlingua import RESTRICTION, LongLLMLingua
-from tasks.splitters.tokens import count_tokens
 from tests.support import tiny_models
 from tests.support.surprises import words
+from vitalfew.tasks.models.readings import Memory, remembering
+from vitalfew.tasks.refiners.base import Hit, Refined
+from vitalfew.tasks.refiners.longllmlingua import RESTRICTION, LongLLMLingua
+from vitalfew.tasks.splitters.tokens import count_tokens
 
 TEXTS = [
     "The river rises in the hills and runs for 120 km to the sea.",
@@ -112,7 +112,7 @@ def test_better_hits_leave_more(llama: Path, delta: float, lengths: list[int], a
 def test_shares_fill_a_budget(lengths: list[int], part: float, delta: float) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(
-            "tasks.refiners.compressor.Surprise", lambda *given: type("S", (), {"uses_gpu": 0, "workers": 1})
+            "vitalfew.tasks.refiners.compressor.Surprise", lambda *given: type("S", (), {"uses_gpu": 0, "workers": 1})
         )
         options = LongLLMLingua.Options(refiner="longllmlingua", max_tokens=5, delta=delta)
         shares = LongLLMLingua(options).shares(lengths, part * sum(lengths))

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.pipelines.experiments import evaluation
-from tasks.encoders.minilm import MiniLM
-from tasks.refiners.base import Hit, Vectors
-from tasks.refiners.mmr import Mmr, mmr
 from tests.support.evaluating import evaluated
 from tests.support.fakes import HashEncoder
 from tests.support.indexing import index, sql
+from vitalfew.flows.pipelines.experiments import evaluation
+from vitalfew.tasks.encoders.minilm import MiniLM
+from vitalfew.tasks.refiners.base import Hit, Vectors
+from vitalfew.tasks.refiners.mmr import Mmr, mmr
 
 # Small integers: equal vectors, opposite ones and zeros are frequent, and cosines are far apart or equal.
 VECTOR = st.lists(st.integers(-2, 2), min_size=3, max_size=3)

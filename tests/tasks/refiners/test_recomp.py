@@ -11,17 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from configs.evaluation import RefineConfig
-from configs.loading import ConfigError
-from flows.cli.main import app
-from tasks.models.engines.base import Completion, EngineUnavailable, failed
-from tasks.models.seq2seq import RewritingFailed
-from tasks.refine import Refine
-from tasks.refiners.base import Hit
-from tasks.refiners.cut import Cut
-from tasks.refiners.recomp import Recomp
 from tests.support import tiny_models
 from tests.support.indexing import index, sql
+from vitalfew.configs.evaluation import RefineConfig
+from vitalfew.configs.loading import ConfigError
+from vitalfew.flows.cli.main import app
+from vitalfew.tasks.models.engines.base import Completion, EngineUnavailable, failed
+from vitalfew.tasks.models.seq2seq import RewritingFailed
+from vitalfew.tasks.refine import Refine
+from vitalfew.tasks.refiners.base import Hit
+from vitalfew.tasks.refiners.cut import Cut
+from vitalfew.tasks.refiners.recomp import Recomp
 
 HITS = [
     Hit("Mill", "The mill still stands. ", 7, 0, 23),
@@ -235,7 +235,7 @@ def of_recomp(select: str, table: str, artifact: str | None = None) -> str:
 def test_without_contexts_the_question_is_asked_as_without_retrieval(
     store: Path, t5: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.models.language_model.LocalModel.decode", lambda self, ids: "")
+    monkeypatch.setattr("vitalfew.tasks.models.language_model.LocalModel.decode", lambda self, ids: "")
     file = experiment(tmp_path, t5, max_new_tokens=21)
     done = CliRunner().invoke(app, ["evaluate", str(file), "--store", str(store), "--runner", "serial"])
     assert done.exit_code == 0, done.output
@@ -252,8 +252,8 @@ def test_without_contexts_the_question_is_asked_as_without_retrieval(
 
 
 def test_the_stage_travels_without_its_model(store: Path, t5: Path) -> None:
-    from storage.artifacts import Artifact
-    from storage.runs import find_index
+    from vitalfew.storage.artifacts import Artifact
+    from vitalfew.storage.runs import find_index
 
     names = find_index(store, "test").artifacts
     passages = Artifact(store, *names["passages"].split("/"))

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoModel, AutoTokenizer
 
-from tasks.encoders.base import Encoded
-from tasks.models.files import UnsupportedModel
-from tasks.models.readings import Memory, remembering
-from tasks.refiners.base import Hit, Refined
-from tasks.refiners.recomp_extractive import RecompExtractive
-from tasks.splitters.tokens import count_tokens, count_words
 from tests.support import tiny_models
+from vitalfew.tasks.encoders.base import Encoded
+from vitalfew.tasks.models.files import UnsupportedModel
+from vitalfew.tasks.models.readings import Memory, remembering
+from vitalfew.tasks.refiners.base import Hit, Refined
+from vitalfew.tasks.refiners.recomp_extractive import RecompExtractive
+from vitalfew.tasks.splitters.tokens import count_tokens, count_words
 
 SENTENCES = ["The sea. ", "A mill stands. ", "Hill town. ", "The river rises. "]
 PASSAGES = st.lists(st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=4), max_size=4)
@@ -73,8 +73,8 @@ def near(monkeypatch: pytest.MonkeyPatch) -> Score:
         def ask(self: Any, some: list[str]) -> Encoded:
             return Encoded(np.tile(np.array([1, 0], np.float32), (len(some), 1)), 3 * len(some), 0)
 
-        monkeypatch.setattr("tasks.refiners.recomp_extractive.Compressor.encode", encode)
-        monkeypatch.setattr("tasks.refiners.recomp_extractive.Compressor.encode_questions", ask)
+        monkeypatch.setattr("vitalfew.tasks.refiners.recomp_extractive.Compressor.encode", encode)
+        monkeypatch.setattr("vitalfew.tasks.refiners.recomp_extractive.Compressor.encode_questions", ask)
 
     return given
 

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from configs.loading import ConfigError
-from flows.cli.main import app
-from tasks.models.engines.base import Completion, EngineUnavailable
-from tasks.refiners.base import Hit
-from tasks.refiners.refiner_7b import Refiner7B, restructured
-from tasks.splitters.tokens import count_words
 from tests.support import tiny_models
 from tests.support.indexing import index, sql
+from vitalfew.configs.loading import ConfigError
+from vitalfew.flows.cli.main import app
+from vitalfew.tasks.models.engines.base import Completion, EngineUnavailable
+from vitalfew.tasks.refiners.base import Hit
+from vitalfew.tasks.refiners.refiner_7b import Refiner7B, restructured
+from vitalfew.tasks.splitters.tokens import count_words
 
 HITS = [Hit("Mill", "The mill still stands. ", 7, 0, 23), Hit("", " ", 8, 0, 1), Hit("", "It is old.", 9, 0, 10)]
 

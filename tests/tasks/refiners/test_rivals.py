@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configs.evaluation import RefineConfig
-from tasks.models.pairs import Reading
-from tasks.refiners.base import Evidence, Hit, Refined
-from tasks.refiners.dslr import Dslr
-from tasks.refiners.provence import Provence
-from tasks.refiners.rerank import Rerank
-from tasks.splitters.tokens import count_tokens, count_words
 from tests.support import tiny_models
 from tests.support.evaluating import run
 from tests.support.indexing import index, sql
+from vitalfew.configs.evaluation import RefineConfig
+from vitalfew.tasks.models.pairs import Reading
+from vitalfew.tasks.refiners.base import Evidence, Hit, Refined
+from vitalfew.tasks.refiners.dslr import Dslr
+from vitalfew.tasks.refiners.provence import Provence
+from vitalfew.tasks.refiners.rerank import Rerank
+from vitalfew.tasks.splitters.tokens import count_tokens, count_words
 
 WORDS = st.sampled_from(["mill", "river", "sea", "town", "hill"])
 SENTENCES = st.lists(st.lists(WORDS, min_size=1, max_size=4).map(lambda words: " ".join(words) + ". "), max_size=4)
@@ -47,7 +47,7 @@ def scorer(monkeypatch: pytest.MonkeyPatch) -> None:
         tick(len(pairs), 3 * len(pairs))
         return [score(text) for _, text in pairs]
 
-    monkeypatch.setattr("tasks.critics.embedded.Embedded.relevance", relevance)
+    monkeypatch.setattr("vitalfew.tasks.critics.embedded.Embedded.relevance", relevance)
 
 
 def refined(refiner: Any, hits: list[Hit]) -> tuple[list[Evidence], Refined]:
@@ -143,7 +143,7 @@ def test_sentences_are_kept_by_the_share_of_their_tokens(tiny: Path, monkeypatch
         other.text: Reading(2.0, ((6, 10, 0.9), (11, 17, 0.05), (17, 21, 0.9))),
     }
     monkeypatch.setattr(
-        "tasks.models.pairs.PairModel.read",
+        "vitalfew.tasks.models.pairs.PairModel.read",
         lambda self, pairs, tick: [readings[text.removeprefix("Ouse: ")] for _, text in pairs],
     )
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from configs.evaluation import RefineConfig
-from configs.loading import ConfigError
-from tasks.models.readings import Memory, remembering
-from tasks.refiners.base import Hit, Refined
-from tasks.refiners.selective_context import SelectiveContext
-from tasks.registry import make
 from tests.support import tiny_models
+from vitalfew.configs.evaluation import RefineConfig
+from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.models.readings import Memory, remembering
+from vitalfew.tasks.refiners.base import Hit, Refined
+from vitalfew.tasks.refiners.selective_context import SelectiveContext
+from vitalfew.tasks.registry import make
 
 TEXTS = [
     "The river rises in the hills and runs for 120 km to the sea; its mill still stands.",

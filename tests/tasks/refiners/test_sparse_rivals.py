@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, T5ForSequenceClassification
 
-from configs.options import Batching
-from tasks.models.evaluator import cross_encoder
-from tasks.refiners.base import Hit
-from tasks.refiners.gold import Gold
-from tasks.refiners.relevance import Relevance
 from tests.support import tiny_models
 from tests.support.evaluating import run
 from tests.support.indexing import index, sql
+from vitalfew.configs.options import Batching
+from vitalfew.tasks.models.evaluator import cross_encoder
+from vitalfew.tasks.refiners.base import Hit
+from vitalfew.tasks.refiners.gold import Gold
+from vitalfew.tasks.refiners.relevance import Relevance
 
 TEXTS = [
     "The river rises in the hills and runs for 120 km to the sea.",
@@ -69,7 +69,8 @@ def test_the_relevant_are_kept_best_first(scores: list[float], threshold: float,
     known = {hit.text: score for hit, score in zip(hits, scores, strict=True)}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(
-            "tasks.critics.embedded.Embedded.relevance", lambda self, pairs, tick: [known[text] for _, text in pairs]
+            "vitalfew.tasks.critics.embedded.Embedded.relevance",
+            lambda self, pairs, tick: [known[text] for _, text in pairs],
         )
         [contexts] = refiner.refine(["Where?"], [hits]).contexts
     passing = sum(score >= threshold for score in scores)

@@ -1,9 +1,9 @@
 """What the report says of sets of answers."""
 
-from tasks.reports.contents import MethodResult
-from tasks.reports.shown.answer_sets import gains
-from tasks.reports.shown.notes import notes
 from tests.support.reports import report, summaries
+from vitalfew.tasks.reports.contents import MethodResult
+from vitalfew.tasks.reports.shown.answer_sets import gains
+from vitalfew.tasks.reports.shown.notes import notes
 
 
 def method(name: str, found: float, by_chance: float, size: float) -> MethodResult:

@@ -7,19 +7,19 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from configs.evaluation import Evaluate
-from configs.loading import ConfigError
-from configs.paper import Figure, Ours, Paper, paper_of, papers
-from flows.cli.main import app
-from flows.pipelines.experiments import evaluation, find, names
-from storage.indexes.opened import IndexMismatch
-from tasks.report import read_report, write_report
-from tasks.reports.contents import Report
-from tasks.reports.differences import opponents
-from tasks.reports.papers import beside, conditions
-from tasks.reports.shown.notes import notes
 from tests.support.evaluating import copied, evaluated
 from tests.support.indexing import index
+from vitalfew.configs.evaluation import Evaluate
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.paper import Figure, Ours, Paper, paper_of, papers
+from vitalfew.flows.cli.main import app
+from vitalfew.flows.pipelines.experiments import evaluation, find, names
+from vitalfew.storage.indexes.opened import IndexMismatch
+from vitalfew.tasks.report import read_report, write_report
+from vitalfew.tasks.reports.contents import Report
+from vitalfew.tasks.reports.differences import opponents
+from vitalfew.tasks.reports.papers import beside, conditions
+from vitalfew.tasks.reports.shown.notes import notes
 
 CORPUS = "synthetic:passages=120,questions=60,seed=3"
 FAKE = {"generator": "tests.support.fakes:FirstWords"}
@@ -218,7 +218,7 @@ PAPER = Paper(
 
 
 def test_printed_figures_stand_beside_ours(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.report.paper_of", lambda experiment: PAPER)
+    monkeypatch.setattr("vitalfew.tasks.report.paper_of", lambda experiment: PAPER)
     made = report(store, questions={"sample": 40})
     less, more, no_worse, plain, cost, gone = beside(made)
     tokens = [method.summaries["prompt_tokens"].value or 0 for method in made.methods]

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from flows.pipelines.evaluate import Evaluated
-from tasks.reports.contents import Report, StageCost
-from tasks.reports.shown.notes import paid
 from tests.flows.pipelines.test_evaluate import THREE, run
 from tests.support.indexing import index, sql
+from vitalfew.flows.pipelines.evaluate import Evaluated
+from vitalfew.tasks.reports.contents import Report, StageCost
+from vitalfew.tasks.reports.shown.notes import paid
 
 FURTHER: dict[str, Any] = {"questions": {"batch": 8}, "stages": {"tests.support.further:First": {"keep": 2}}}
 

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from tasks.reports.contents import Report
-from tasks.reports.shown.headline import MOST, headline
-from tasks.reports.shown.markdown import markdown_report
-from tasks.reports.shown.page import page
-from tasks.reports.statistics.paired import Difference
 from tests.support import reports
+from vitalfew.tasks.reports.contents import Report
+from vitalfew.tasks.reports.shown.headline import MOST, headline
+from vitalfew.tasks.reports.shown.markdown import markdown_report
+from vitalfew.tasks.reports.shown.page import page
+from vitalfew.tasks.reports.statistics.paired import Difference
 
 
 def compared(report: Report, low: float | None, high: float | None, p: float | None) -> Report:

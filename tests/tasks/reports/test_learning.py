@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tasks.reports.plots.learning import learning_plot, smoothed
+from vitalfew.tasks.reports.plots.learning import learning_plot, smoothed
 
 
 def steps(count: int, **more: float) -> list[dict[str, Any]]:

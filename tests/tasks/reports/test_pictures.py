@@ -8,20 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from configs.evaluation import Evaluate
-from flows.pipelines.evaluate import Evaluated
-from flows.pipelines.experiments import evaluation
-from tasks.refiners.base import Vectors
-from tasks.refiners.mmr import mmr
-from tasks.report import read_report, write_report
-from tasks.reports.contents import ContextMap, MethodResult, Report
-from tasks.reports.examples import choice, context_map
-from tasks.reports.plots.candidates import candidates_in_the_plane
-from tasks.reports.plots.contexts import contexts_in_two_dimensions, embedded
-from tasks.reports.plots.refiners import quality_by_refiner
 from tests.support.evaluating import evaluated
 from tests.support.indexing import index, sql
 from tests.support.reports import report, summaries
+from vitalfew.configs.evaluation import Evaluate
+from vitalfew.flows.pipelines.evaluate import Evaluated
+from vitalfew.flows.pipelines.experiments import evaluation
+from vitalfew.tasks.refiners.base import Vectors
+from vitalfew.tasks.refiners.mmr import mmr
+from vitalfew.tasks.report import read_report, write_report
+from vitalfew.tasks.reports.contents import ContextMap, MethodResult, Report
+from vitalfew.tasks.reports.examples import choice, context_map
+from vitalfew.tasks.reports.plots.candidates import candidates_in_the_plane
+from vitalfew.tasks.reports.plots.contexts import contexts_in_two_dimensions, embedded
+from vitalfew.tasks.reports.plots.refiners import quality_by_refiner
 
 SETTINGS = {
     "index": "test",

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from storage.costs import charge
-from tasks.report import read_report, write_report
-from tasks.reports.plots.budgets import quality_by_budget
-from tasks.reports.plots.spending import spent_by_method
-from tasks.reports.shown import grids
-from tasks.reports.shown.page import page
 from tests.support.evaluating import run
 from tests.support.indexing import index
 from tests.support.reports import RIVALS, one, rivals, three
+from vitalfew.storage.costs import charge
+from vitalfew.tasks.report import read_report, write_report
+from vitalfew.tasks.reports.plots.budgets import quality_by_budget
+from vitalfew.tasks.reports.plots.spending import spent_by_method
+from vitalfew.tasks.reports.shown import grids
+from vitalfew.tasks.reports.shown.page import page
 
 
 def texts(svg: str) -> list[str]:

@@ -23,24 +23,31 @@ from pyarrow import csv
 from rich.cells import cell_len
 from rich.console import Console
 
-from storage.catalog import database as catalog
-from tasks.reports.contents import MethodResult, Report, Summary
-from tasks.reports.families import families
-from tasks.reports.plots.alpha import panels, recall_by_alpha
-from tasks.reports.plots.cost import cost_by_stage
-from tasks.reports.plots.drawing import axes_grid, data_uri, ground
-from tasks.reports.plots.front import pareto_front
-from tasks.reports.plots.labels import label_points
-from tasks.reports.plots.quality import quality_by_price
-from tasks.reports.shown.columns import best, default_columns, figure, price_metric, quality_metric, significant
-from tasks.reports.shown.markdown import markdown_report
-from tasks.reports.shown.notes import paid, warnings
-from tasks.reports.shown.page import page
-from tasks.reports.shown.queries import queries
-from tasks.reports.shown.tables import LONG, csv_bytes, long_table, wide_table
-from tasks.reports.shown.terminal import terminal_report
-from tasks.reports.summaries import undeclared
 from tests.support import reports
+from vitalfew.storage.catalog import database as catalog
+from vitalfew.tasks.reports.contents import MethodResult, Report, Summary
+from vitalfew.tasks.reports.families import families
+from vitalfew.tasks.reports.plots.alpha import panels, recall_by_alpha
+from vitalfew.tasks.reports.plots.cost import cost_by_stage
+from vitalfew.tasks.reports.plots.drawing import axes_grid, data_uri, ground
+from vitalfew.tasks.reports.plots.front import pareto_front
+from vitalfew.tasks.reports.plots.labels import label_points
+from vitalfew.tasks.reports.plots.quality import quality_by_price
+from vitalfew.tasks.reports.shown.columns import (
+    best,
+    default_columns,
+    figure,
+    price_metric,
+    quality_metric,
+    significant,
+)
+from vitalfew.tasks.reports.shown.markdown import markdown_report
+from vitalfew.tasks.reports.shown.notes import paid, warnings
+from vitalfew.tasks.reports.shown.page import page
+from vitalfew.tasks.reports.shown.queries import queries
+from vitalfew.tasks.reports.shown.tables import LONG, csv_bytes, long_table, wide_table
+from vitalfew.tasks.reports.shown.terminal import terminal_report
+from vitalfew.tasks.reports.summaries import undeclared
 
 every = pytest.mark.parametrize("make", reports.ALL, ids=lambda make: make.__name__)
 VOID = {"meta", "br", "hr", "img", "link", "input"}
@@ -348,7 +355,7 @@ def test_the_page_has_the_figures_of_the_table() -> None:
 
 
 def test_the_same_report_gives_the_same_bytes_in_another_process() -> None:
-    code = "from tests.support.reports import three; from tasks.reports.shown.page import page; "
+    code = "from tests.support.reports import three; from vitalfew.tasks.reports.shown.page import page; "
     code += "print(page(three()), end='')"
     environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONIOENCODING": "utf-8"}
     run = [sys.executable, "-c", code]

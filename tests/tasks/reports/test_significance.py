@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from tasks.reports.statistics.ranks import li, quade
 from tests.flows.cli.test_main import run
+from vitalfew.tasks.reports.statistics.ranks import li, quade
 
 # PFE-Self-RAG, table 2: accuracy in percent on PopQA, ARC, PubHealth and TriviaQA; its table 3: rankings
 TABLE_2 = """method,PopQA,ARC,PubHealth,TriviaQA

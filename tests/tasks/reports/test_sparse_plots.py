@@ -3,12 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
-from tasks.reports.contents import MethodResult, Report
-from tasks.reports.plots.decoding import decoding_speed
-from tasks.reports.plots.latency import latency_split
-from tasks.reports.plots.list import drawn
-from tasks.reports.plots.thresholds import by_threshold
 from tests.support.reports import costs, one, report, summaries
+from vitalfew.tasks.reports.contents import MethodResult, Report
+from vitalfew.tasks.reports.plots.decoding import decoding_speed
+from vitalfew.tasks.reports.plots.latency import latency_split
+from vitalfew.tasks.reports.plots.list import drawn
+from vitalfew.tasks.reports.plots.thresholds import by_threshold
 
 
 def sparse(name: str, threshold: float | None, kept: float, **more: Any) -> MethodResult:

@@ -8,12 +8,12 @@ import ir_measures
 import pytest
 from ir_measures import RR, R, nDCG
 
-from flows.pipelines.evaluate import Evaluated
-from tasks.registry import UnknownName
-from tasks.reports.runs import NoReport
-from tasks.reports.trec import write_qrels, write_run
 from tests.support.evaluating import run, values
 from tests.support.indexing import index, sql
+from vitalfew.flows.pipelines.evaluate import Evaluated
+from vitalfew.tasks.registry import UnknownName
+from vitalfew.tasks.reports.runs import NoReport
+from vitalfew.tasks.reports.trec import write_qrels, write_run
 
 SETTINGS: dict[str, Any] = {
     "index": "test",

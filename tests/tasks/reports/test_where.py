@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from flows.pipelines.experiments import evaluation, find
-from tasks.report import read_report
-from tasks.reports.plots.conditions import where_it_pays
-from tasks.reports.plots.list import drawn
 from tests.support.evaluating import evaluated
 from tests.support.indexing import index
 from tests.support.reports import three
+from vitalfew.flows.pipelines.experiments import evaluation, find
+from vitalfew.tasks.report import read_report
+from vitalfew.tasks.reports.plots.conditions import where_it_pays
+from vitalfew.tasks.reports.plots.list import drawn
 
 
 def test_differences_are_told_by_what_questions_are_like(tmp_path: Path) -> None:

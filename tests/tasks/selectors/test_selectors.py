@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configs.evaluation import SelectConfig
-from tasks.registry import METHODS, make
-from tasks.selectors.base import Critiqued
-from tasks.selectors.weighted_sum import WeightedSum
+from vitalfew.configs.evaluation import SelectConfig
+from vitalfew.tasks.registry import METHODS, make
+from vitalfew.tasks.selectors.base import Critiqued
+from vitalfew.tasks.selectors.weighted_sum import WeightedSum
 
 Candidate = tuple[float, float, float, int, bool]
 """isrel, issup, isuse, the answer's number, whether it is usable."""

@@ -13,20 +13,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from configs.loading import ConfigError
-from configs.schema import SplitConfig
-from flows.cli.main import app
-from flows.pipelines.graph import graph
-from storage.ids import passage_id
-from tasks.datasets.base import InputError
-from tasks.models.engines.base import EngineUnavailable
-from tasks.models.seq2seq import RewritingFailed
-from tasks.split import Rewrite, split_stage
-from tasks.splitters.base import StoredPassage
-from tasks.splitters.propositions import Propositions, parse
-from tasks.splitters.ready_propositions import ReadyPropositions
 from tests.support import tiny_models
 from tests.support.indexing import index, parameters, sql
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.schema import SplitConfig
+from vitalfew.flows.cli.main import app
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.storage.ids import passage_id
+from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.models.engines.base import EngineUnavailable
+from vitalfew.tasks.models.seq2seq import RewritingFailed
+from vitalfew.tasks.split import Rewrite, split_stage
+from vitalfew.tasks.splitters.base import StoredPassage
+from vitalfew.tasks.splitters.propositions import Propositions, parse
+from vitalfew.tasks.splitters.ready_propositions import ReadyPropositions
 
 TWO = ["The mill stands.", "It is old."]
 # A string that begins with a bracket cannot be told from the end of the list.

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.models import punkt
-from tasks.splitters.punkt import Punkt
 from tests.support.real_data import real_data
+from vitalfew.tasks.models import punkt
+from vitalfew.tasks.splitters.punkt import Punkt
 
 REPOSITORY = Path(__file__).parents[3]
 SAMPLE = [
@@ -120,7 +120,7 @@ def test_parameters_are_the_same_in_any_process() -> None:
     texts = [*SAMPLE, "abc.. abc. d.e.. d.e. Abc.. x y. Z.. z. " * 20]
     here = json.dumps(Punkt(Punkt.Options()).train(texts))
     program = (
-        "import json, sys; from tasks.splitters.punkt import Punkt; "
+        "import json, sys; from vitalfew.tasks.splitters.punkt import Punkt; "
         "print(json.dumps(Punkt(Punkt.Options()).train(json.load(sys.stdin))), end='')"
     )
     for seed in ("0", "1"):

@@ -6,21 +6,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from configs.loading import ConfigError
-from storage.weights import FIGURES, export
-from tasks.critics.base import Candidate, Judgement
-from tasks.critics.embedded import Embedded
-from tasks.datasets.specification import parse_dataset
-from tasks.metrics.answers import is_right
-from tasks.models.tuned import ADAPTER, SETTINGS
-from tasks.trainers.articles import Asked, Material, Text, contains_answer, read_material
-from tasks.trainers.card import HELD_OUT, RECIPE
-from tasks.trainers.critic import CriticTrainer
-from tasks.trainers.discrimination import auc, candidates, columns, discrimination, interval
-from tasks.trainers.judgements import JudgementSampler, LabelledCandidate, lessons, without_answers
 from tests.support.tiny_models import bert
 from tests.support.towns import towns
 from tests.support.training import Interrupted, opened, train_stage, write_weights
+from vitalfew.configs.loading import ConfigError
+from vitalfew.storage.weights import FIGURES, export
+from vitalfew.tasks.critics.base import Candidate, Judgement
+from vitalfew.tasks.critics.embedded import Embedded
+from vitalfew.tasks.datasets.specification import parse_dataset
+from vitalfew.tasks.metrics.answers import is_right
+from vitalfew.tasks.models.tuned import ADAPTER, SETTINGS
+from vitalfew.tasks.trainers.articles import Asked, Material, Text, contains_answer, read_material
+from vitalfew.tasks.trainers.card import HELD_OUT, RECIPE
+from vitalfew.tasks.trainers.critic import CriticTrainer
+from vitalfew.tasks.trainers.discrimination import auc, candidates, columns, discrimination, interval
+from vitalfew.tasks.trainers.judgements import JudgementSampler, LabelledCandidate, lessons, without_answers
 
 LESSONS = 400
 
@@ -120,7 +120,7 @@ class Echo:
     """A reader that points at a text's first word."""
 
     def generate(self, prompts, tick=None):  # type: ignore[no-untyped-def]
-        from tasks.models.engines.base import Completion
+        from vitalfew.tasks.models.engines.base import Completion
 
         return [Completion(prompt.contexts[0].split()[0], 1, 1, 0.0) for prompt in prompts]
 

@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from configs.loading import ConfigError
-from configs.options import Batching
-from storage.weights import FIGURES, export
-from tasks.generators.likelihood import Told
-from tasks.generators.reader import Reader
-from tasks.models.sentence_filter import SentenceFilter, parts_of
-from tasks.models.tuned import ADAPTER, SETTINGS
-from tasks.trainers.card import HELD_OUT, RECIPE
-from tasks.trainers.cxmi import CxmiTrainer, drawn
-from tasks.trainers.cxmi_card import best_threshold, figures
-from tasks.trainers.cxmi_labels import CausalLikelihood, Judged, ReaderLikelihood, cxmi, gold
 from tests.support import tiny_models
 from tests.support.tiny_models import bert
 from tests.support.towns import towns
 from tests.support.training import Interrupted, opened, train_stage, write_weights
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.options import Batching
+from vitalfew.storage.weights import FIGURES, export
+from vitalfew.tasks.generators.likelihood import Told
+from vitalfew.tasks.generators.reader import Reader
+from vitalfew.tasks.models.sentence_filter import SentenceFilter, parts_of
+from vitalfew.tasks.models.tuned import ADAPTER, SETTINGS
+from vitalfew.tasks.trainers.card import HELD_OUT, RECIPE
+from vitalfew.tasks.trainers.cxmi import CxmiTrainer, drawn
+from vitalfew.tasks.trainers.cxmi_card import best_threshold, figures
+from vitalfew.tasks.trainers.cxmi_labels import CausalLikelihood, Judged, ReaderLikelihood, cxmi, gold
 
 FP32 = Batching(device="cpu", precision="fp32")
 

@@ -8,24 +8,24 @@ from typing import Any
 import pytest
 import torch
 
-from configs.loading import ConfigError
-from configs.training import TrainConfig
-from storage.artifacts import Artifact
-from tasks.models.files import UnsupportedModel
-from tasks.models.policies import Shape, read_policy
-from tasks.models.tuned import ADAPTER, SETTINGS
-from tasks.refiners.base import Hit
-from tasks.refiners.oreo import Oreo
-from tasks.train import TrainContrastive, TrainOnExamples, TrainPpo, TrainSft
-from tasks.trainers.base import State
-from tasks.trainers.evidence import examples as examples_of
-from tasks.trainers.oreo import Diverged
-from tasks.trainers.oreo_ppo import GeneratorFails
-from tasks.trainers.updates import OtherSettings
 from tests.support.oreo import SMALL, examples, reader
 from tests.support.tiny_models import llama, t5_generator
 from tests.support.towns import TOWNS
 from tests.support.training import Interrupted
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.training import TrainConfig
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.tasks.models.files import UnsupportedModel
+from vitalfew.tasks.models.policies import Shape, read_policy
+from vitalfew.tasks.models.tuned import ADAPTER, SETTINGS
+from vitalfew.tasks.refiners.base import Hit
+from vitalfew.tasks.refiners.oreo import Oreo
+from vitalfew.tasks.train import TrainContrastive, TrainOnExamples, TrainPpo, TrainSft
+from vitalfew.tasks.trainers.base import State
+from vitalfew.tasks.trainers.evidence import examples as examples_of
+from vitalfew.tasks.trainers.oreo import Diverged
+from vitalfew.tasks.trainers.oreo_ppo import GeneratorFails
+from vitalfew.tasks.trainers.updates import OtherSettings
 
 FAILING = "tests.support.oreo:Failing"
 FILES = {ADAPTER, SETTINGS, "README.md", "figures.json", "held_out.txt", "recipe.yaml"}
@@ -170,7 +170,7 @@ def test_a_generator_that_fails_stops_the_reinforcement(learnt: TrainOnExamples)
 def test_a_text_that_the_generator_fails_on_is_dropped_and_counted(
     learnt: TrainOnExamples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.trainers.oreo_ppo.MOST_FAILED", 0.5)
+    monkeypatch.setattr("vitalfew.tasks.trainers.oreo_ppo.MOST_FAILED", 0.5)
     generator = {"generator": "tests.support.oreo:Fallible"}
     stage = later(TrainPpo, learnt, **{**PPO, "trainer": "oreo_ppo", "epochs": 1, "generator": generator})
     stage.run("test")

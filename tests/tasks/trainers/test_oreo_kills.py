@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from configs.training import TrainConfig
-from tasks.train import TrainContrastive, TrainOnExamples, TrainPpo, TrainSft
 from tests.support.indexing import sql
 from tests.support.oreo import SMALL, examples, reader
 from tests.support.training import kill
+from vitalfew.configs.training import TrainConfig
+from vitalfew.tasks.train import TrainContrastive, TrainOnExamples, TrainPpo, TrainSft
 
 KILLS = 5
 STAGES: tuple[tuple[type[TrainOnExamples], dict[str, Any]], ...] = (

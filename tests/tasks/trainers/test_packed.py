@@ -5,10 +5,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.models.causal_lora import CausalLora
-from tasks.models.controls import Controls, Segmenter
-from tasks.trainers.packed import Attention, Packed, pack
 from tests.support.tiny_models import llama
+from vitalfew.tasks.models.causal_lora import CausalLora
+from vitalfew.tasks.models.controls import Controls, Segmenter
+from vitalfew.tasks.trainers.packed import Attention, Packed, pack
 
 WORDS = st.lists(st.sampled_from(["river", "mill", "hills", "sea", "founded"]), min_size=1, max_size=12).map(" ".join)
 CONTROLS = Controls(assess_control="\nuse?", generate_control="\nsay:", yes=".", no="?")

@@ -4,20 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from tasks.datasets.base import InputError
-from tasks.datasets.specification import parse_dataset
-from tasks.generators.base import Prompt
-from tasks.generators.reader import Reader
-from tasks.models.tuned import ADAPTER, SETTINGS
-from tasks.train import Train
-from tasks.trainers.articles import contains_answer, read_material, split_articles
-from tasks.trainers.card import HELD_OUT, RECIPE
-from tasks.trainers.cloze import clozes
-from tasks.trainers.examples import Sampler
-from tasks.trainers.quality import measure
 from tests.support.tiny_models import bert
 from tests.support.towns import towns
 from tests.support.training import opened, train_stage, write_weights
+from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.datasets.specification import parse_dataset
+from vitalfew.tasks.generators.base import Prompt
+from vitalfew.tasks.generators.reader import Reader
+from vitalfew.tasks.models.tuned import ADAPTER, SETTINGS
+from vitalfew.tasks.train import Train
+from vitalfew.tasks.trainers.articles import contains_answer, read_material, split_articles
+from vitalfew.tasks.trainers.card import HELD_OUT, RECIPE
+from vitalfew.tasks.trainers.cloze import clozes
+from vitalfew.tasks.trainers.examples import Sampler
+from vitalfew.tasks.trainers.quality import measure
 
 
 @pytest.fixture

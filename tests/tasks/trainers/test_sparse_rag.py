@@ -9,16 +9,16 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from configs.loading import ConfigError
-from flows.cli.main import app
-from storage.runs import read_runs
-from tasks.models.adapters import SETTINGS, WEIGHTS, Adapter
-from tasks.models.engines.base import EngineUnavailable
-from tasks.train import Train
 from tests.support.tiny_models import llama, t5_generator
 from tests.support.towns import towns
 from tests.support.training import SMALL as SUPPORT
 from tests.support.training import Interrupted, kill, train_stage
+from vitalfew.configs.loading import ConfigError
+from vitalfew.flows.cli.main import app
+from vitalfew.storage.runs import read_runs
+from vitalfew.tasks.models.adapters import SETTINGS, WEIGHTS, Adapter
+from vitalfew.tasks.models.engines.base import EngineUnavailable
+from vitalfew.tasks.train import Train
 
 FILES = {SETTINGS, WEIGHTS, "README.md", "figures.json", "held_out.txt", "recipe.yaml"}
 SMALL: dict[str, Any] = {

@@ -7,10 +7,10 @@ from uuid import uuid4
 
 import pytest
 
-from configs.paths import BucketPath
-from storage.files.objects import client, leases
 from tests.support.faulty import FaultyProxy, faulty
 from tests.support.object_store import ObjectServer, s3_server
+from vitalfew.configs.paths import BucketPath
+from vitalfew.storage.files.objects import client, leases
 
 
 @pytest.fixture(scope="session")

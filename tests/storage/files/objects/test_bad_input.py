@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from configs.paths import BucketPath
-from storage import files
-from storage.files import BucketError
 from tests.storage.files.objects.conftest import forget_clients
 from tests.support.faulty import FaultyProxy
 from tests.support.indexing import index, sql
 from tests.support.object_store import ROOT, everything_in, refusal
+from vitalfew.configs.paths import BucketPath
+from vitalfew.storage import files
+from vitalfew.storage.files import BucketError
 
 INDEX = ("index", "synthetic:passages=20,questions=4,seed=3", "--runner", "serial")
 INDEX += ("--set", "encode.encoder=tests.support.fakes:HashEncoder")
@@ -27,7 +27,7 @@ SECRETS = {
 
 
 def obey(*words: str, **settings: str | None) -> tuple[int, str]:
-    from flows.cli.main import app
+    from vitalfew.flows.cli.main import app
 
     done = CliRunner().invoke(app, [*words], env={"COLUMNS": "400", **settings})
     return done.exit_code, done.output + (done.stderr or "")
@@ -89,7 +89,8 @@ def test_without_credentials_it_is_said_in_seconds(proxy: FaultyProxy, store: Pa
     """In a process of its own: nothing there knows any."""
     environment = {name: value for name, value in os.environ.items() if name not in SECRETS}
     script = (
-        "import sys, time\nfrom configs.paths import store_place\nfrom storage import files\nbegan = time.monotonic()\n"
+        "import sys, time\nfrom vitalfew.configs.paths import store_place\nfrom vitalfew.storage import files\n"
+        "began = time.monotonic()\n"
         "try: files.exists(store_place(sys.argv[1]))\n"
         "except files.BucketError as error: print(error)\nprint(time.monotonic() - began)"
     )

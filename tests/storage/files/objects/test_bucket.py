@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from storage import files
-from storage.files import Damaged, DamagedRecord, directory, places
-from storage.files.objects import appended, bucket
 from tests.support.faulty import FaultyProxy
+from vitalfew.storage import files
+from vitalfew.storage.files import Damaged, DamagedRecord, directory, places
+from vitalfew.storage.files.objects import appended, bucket
 
 TABLE = pa.table({"id": [1, 2, 3], "text": ["ä", "b", ""]})
 ARTIFACT = Path("passages") / "0123456789abcdef"

@@ -12,11 +12,11 @@ import numpy as np
 import obstore
 import pytest
 
-from storage import files
-from storage.files import CacheFull, Damaged
-from storage.files.objects import cache, client
 from tests.support.faulty import FaultyProxy
 from tests.support.object_store import ROOT
+from vitalfew.storage import files
+from vitalfew.storage.files import CacheFull, Damaged
+from vitalfew.storage.files.objects import cache, client
 
 MEGABYTE = 1_000_000
 LONG_AGO = time.time() - 3600
@@ -137,7 +137,7 @@ def test_processes_share_it(store: Path, proxy: FaultyProxy, own_cache: Path) ->
     path = written(store, "a")
     cache.drop(files.local(path))
     script = (
-        "import sys\nfrom configs.paths import store_place\nfrom storage import files\n"
+        "import sys\nfrom vitalfew.configs.paths import store_place\nfrom vitalfew.storage import files\n"
         "print(files.local(store_place(sys.argv[1])), flush=True)\n"
     )
     others = [

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from storage.costs import Cost, read_ledger, write_ledger
-from storage.files import BucketError
 from tests.support.faulty import FaultyProxy, Forward
 from tests.support.indexing import contents, index, objects_contents, sql
 from tests.support.object_store import Answer, Asked
+from vitalfew.storage.costs import Cost, read_ledger, write_ledger
+from vitalfew.storage.files import BucketError
 
 INDEXED = "SELECT (SELECT count(*) FROM passages), (SELECT count(*) FROM sentences), (SELECT count(*) FROM vectors)"
 

@@ -10,16 +10,16 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from storage import files
-from storage.artifacts import Artifact, ShardRecord, complete_artifacts
-from storage.attempts import attempt
-from storage.costs import Cost
-from storage.files import LeaseLost
-from storage.files.objects import client, leases
-from storage.runs import read_runs
 from tests.support.faulty import FaultyProxy
 from tests.support.indexing import contents, index, objects_contents, reused
 from tests.support.object_store import everything_in
+from vitalfew.storage import files
+from vitalfew.storage.artifacts import Artifact, ShardRecord, complete_artifacts
+from vitalfew.storage.attempts import attempt
+from vitalfew.storage.costs import Cost
+from vitalfew.storage.files import LeaseLost
+from vitalfew.storage.files.objects import client, leases
+from vitalfew.storage.runs import read_runs
 
 ROWS = pa.table({"passage_id": [1, 2], "text": ["one", "two"]})
 
@@ -90,7 +90,9 @@ def damaged(path: Path) -> None:
 def test_what_is_damaged_is_found_and_made_again_alone(
     store: Path, proxy: FaultyProxy, harm: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("storage.files.checksums.SETTLED_NS", -(10**12))  # else what is a second old is not remembered
+    monkeypatch.setattr(
+        "vitalfew.storage.files.checksums.SETTLED_NS", -(10**12)
+    )  # else what is a second old is not remembered
     first = index(store)
     whole, keys = objects_contents(store), {entry.key: entry.rest for entry in everything_in(proxy.server)}
     (vectors,) = (manifest for manifest in first.manifests if manifest.stage == "encode")
@@ -117,7 +119,7 @@ def test_what_is_damaged_is_found_and_made_again_alone(
 
 
 def verified(store: Path) -> tuple[int, str]:
-    from flows.cli.main import app
+    from vitalfew.flows.cli.main import app
 
     done = CliRunner().invoke(app, ["store", "verify", "--store", str(store)], env={"COLUMNS": "300"})
     return done.exit_code, done.output

@@ -15,11 +15,11 @@ from pathlib import Path
 import obstore
 import pytest
 
-from storage import files
-from storage.files import BucketError, LeaseLost
-from storage.files.objects import client, leases
 from tests.support.faulty import FaultyProxy
 from tests.support.object_store import ROOT
+from vitalfew.storage import files
+from vitalfew.storage.files import BucketError, LeaseLost
+from vitalfew.storage.files.objects import client, leases
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +67,8 @@ def taken_over(lock: Path, proxy: FaultyProxy) -> Iterator[None]:
     """This process's beats do not arrive, until another machine has taken over what it held."""
     script = (
         "import socket, sys\nsocket.gethostname = lambda: 'another-machine'\n"
-        "from configs.paths import store_place\nfrom storage import files\nfrom storage.files.objects import leases\n"
+        "from vitalfew.configs.paths import store_place\nfrom vitalfew.storage import files\n"
+        "from vitalfew.storage.files.objects import leases\n"
         f"leases.LEASE_SECONDS, leases.LOOK_SECONDS = {leases.LEASE_SECONDS}, {leases.LOOK_SECONDS}\n"
         "with files.locked(store_place(sys.argv[1])): print(flush=True), sys.stdin.read()\n"
     )

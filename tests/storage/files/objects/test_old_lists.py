@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from storage.manifests import ShardRecord
-from tasks.stage import Progress, Stage
 from tests.support import evaluating
 from tests.support.faulty import FaultyProxy
 from tests.support.indexing import contents, index, objects_contents, sql
+from vitalfew.storage.manifests import ShardRecord
+from vitalfew.tasks.stage import Progress, Stage
 
 SETTINGS: dict[str, Any] = {
     "index": "test",
@@ -49,7 +49,7 @@ def counted(store: Path) -> list[tuple[Any, ...]]:
 
 
 def collect(store: Path) -> None:
-    from flows.cli.main import app
+    from vitalfew.flows.cli.main import app
 
     for words in (["store", "gc", "--delete"], ["store", "verify"]):
         done = CliRunner().invoke(app, [*words, "--store", str(store)])

@@ -7,11 +7,11 @@ from pathlib import Path
 import obstore
 from typer.testing import CliRunner
 
-from storage import files
-from storage.files.objects import client, register
-from storage.runs import index_names, read_runs
 from tests.support.faulty import FaultyProxy
 from tests.support.indexing import index, sql
+from vitalfew.storage import files
+from vitalfew.storage.files.objects import client, register
+from vitalfew.storage.runs import index_names, read_runs
 
 
 def test_the_register_misses_nobodys_record(store: Path, proxy: FaultyProxy) -> None:
@@ -58,7 +58,7 @@ def test_names_whose_records_were_never_written(store: Path) -> None:
     assert [run.name for run in read_runs(store)] == ["test"]
     assert index_names(store) == ["test"]
     files.write_json(store / "sentences" / "fedcba9876543210" / "stage.json", {"stage": "split", "inputs": {}})
-    from flows.cli.main import app
+    from vitalfew.flows.cli.main import app
 
     for words in (["ls"], ["verify"], ["gc", "--delete"]):
         done = CliRunner().invoke(app, ["store", *words, "--store", str(store)])

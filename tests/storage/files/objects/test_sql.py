@@ -5,11 +5,11 @@ from pathlib import Path
 import obstore
 import pytest
 
-from storage import files
-from storage.catalog.database import QueryError
-from storage.files.objects import client
 from tests.support.faulty import FaultyProxy
 from tests.support.indexing import contents, index, objects_contents, sql
+from vitalfew.storage import files
+from vitalfew.storage.catalog.database import QueryError
+from vitalfew.storage.files.objects import client
 
 COUNTED = "SELECT (SELECT count(*) FROM passages), (SELECT count(*) FROM sentences), (SELECT count(*) FROM costs)"
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.loading import ConfigError
-from tasks.models.engines import keys
-from tasks.models.engines.base import EngineUnavailable
-from tasks.models.engines.openai import OpenAI
 from tests.support.fakes import ChatServer, Reply, completion
+from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.models.engines import keys
+from vitalfew.tasks.models.engines.base import EngineUnavailable
+from vitalfew.tasks.models.engines.openai import OpenAI
 
 SECRETS = {
     "OPENAI_API_KEY": "sk-very-secret-0123456789",

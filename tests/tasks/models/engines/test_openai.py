@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from configs.loading import ConfigError
-from tasks.models.engines.base import Completion, EngineUnavailable, Probe
-from tasks.models.engines.openai import OpenAI
 from tests.support.fakes import ChatServer, Reply, completion
+from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.models.engines.base import Completion, EngineUnavailable, Probe
+from vitalfew.tasks.models.engines.openai import OpenAI
 
 KEY = "sk-very-secret-0123456789"
 CHAT = "/v1/chat/completions"

@@ -8,12 +8,12 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
-from configs.loading import ConfigError
-from tasks.models.engines.base import Completion, EngineUnavailable, Probe, sampling_seed
-from tasks.models.engines.transformers import Transformers
-from tasks.models.engines.vllm import Vllm
-from tasks.models.sampling import RowSampler
 from tests.support import tiny_models
+from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.models.engines.base import Completion, EngineUnavailable, Probe, sampling_seed
+from vitalfew.tasks.models.engines.transformers import Transformers
+from vitalfew.tasks.models.engines.vllm import Vllm
+from vitalfew.tasks.models.sampling import RowSampler
 
 TEXTS = ["Who founded it?", "Where does the river rise? " * 3, "The mill", "120 km to the sea; " * 6, "hills", ""]
 

@@ -16,16 +16,16 @@ from typing import Any
 import psutil
 import pytest
 
-from configs.loading import ConfigError
-from storage.costs import Meter
-from tasks.generators.self_rag import JUDGEMENTS, ON_DEMAND, freed
-from tasks.models.engines.base import Completion, EngineUnavailable, Probe
-from tasks.models.engines.openai import OpenAI
-from tasks.models.engines.transformers import Transformers
-from tasks.models.engines.vllm import Vllm
 from tests.support import tiny_models
 from tests.tasks.generators.test_self_rag import TEXTS as REFLECTING
 from tests.tasks.generators.test_self_rag import TOKENS
+from vitalfew.configs.loading import ConfigError
+from vitalfew.storage.costs import Meter
+from vitalfew.tasks.generators.self_rag import JUDGEMENTS, ON_DEMAND, freed
+from vitalfew.tasks.models.engines.base import Completion, EngineUnavailable, Probe
+from vitalfew.tasks.models.engines.openai import OpenAI
+from vitalfew.tasks.models.engines.transformers import Transformers
+from vitalfew.tasks.models.engines.vllm import Vllm
 
 pytestmark = [
     pytest.mark.vllm,
