@@ -4,10 +4,12 @@ user's in it, which take long to make."""
 import os
 import shutil
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.support.shared import FOLDER
 from vitalfew.storage.files import user_cache
 
 
@@ -15,7 +17,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if "PYTEST_XDIST_WORKER" not in os.environ:  # workers use that of the process that started them
         users = user_cache()
         os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="vitalfew-tests-cache-")
-        config.add_cleanup(lambda: shutil.rmtree(os.environ["XDG_CACHE_HOME"], ignore_errors=True))
+        os.environ[FOLDER] = tempfile.mkdtemp(prefix="vitalfew-tests-shared-")
+        for folder in (os.environ["XDG_CACHE_HOME"], os.environ[FOLDER]):
+            config.add_cleanup(partial(shutil.rmtree, folder, ignore_errors=True))
         if users and (users / "models").is_dir():
             own = Path(os.environ["XDG_CACHE_HOME"], "vitalfew")
             own.mkdir()

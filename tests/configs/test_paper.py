@@ -100,10 +100,10 @@ def test_formulas() -> None:
 @pytest.mark.parametrize(
     ("formula", "fault"),
     [
-        ({"minus": ("t / x / a", "t / x / b")}, "different units"),
-        ({"minus": ("t / * / a", "t / x / a")}, "names 2 cells"),
-        ({"mean": ("t / y / b",)}, "no printed cell 't / y / b'"),
-        ({"mean": ("u / y / b",)}, "no printed cell"),
+        ({"minus": ("t / x / a", "t / x / b")}, "must have one unit"),
+        ({"minus": ("t / * / a", "t / x / a")}, "must name one cell, but names 2"),
+        ({"mean": ("t / y / b",)}, "there is no cell 't / y / b'"),
+        ({"mean": ("u / y / b",)}, "there is no cell"),
     ],
 )
 def test_formulas_over_what_is_not_printed(formula: dict[str, tuple[str, ...]], fault: str) -> None:
@@ -114,9 +114,9 @@ def test_formulas_over_what_is_not_printed(formula: dict[str, tuple[str, ...]], 
 @pytest.mark.parametrize(
     ("figure", "fault"),
     [
-        ({"printed": 4.0, "source": "t / x / a", "unit": "%"}, "has 3.0, not 4.0"),
-        ({"printed": 3.0, "source": "t / x / a"}, "its cells are in '%'"),
-        ({"printed": 3.0}, "a printed figure has a source"),
+        ({"printed": 4.0, "source": "t / x / a", "unit": "%"}, "must be 3.0 as in .*, got 4.0"),
+        ({"printed": 3.0, "source": "t / x / a"}, "unit must be '%'"),
+        ({"printed": 3.0}, "a printed figure needs a source"),
         ({"derived": {"minus": ["t / x / a", "t / y / a"], "over": ["t / x / a", "t / y / a"]}}, "exactly one of"),
     ],
 )
@@ -127,5 +127,5 @@ def test_a_figure_is_what_the_table_has(figure: dict[str, object], fault: str) -
 
 
 def test_a_table_has_a_cell_for_every_column() -> None:
-    with pytest.raises(ValidationError, match="2 cells are due in: x"):
+    with pytest.raises(ValidationError, match="these rows must have 2 cells: x"):
         Table(what="scores", columns={"a": "%", "b": "%"}, rows={"x": (1.0,)})

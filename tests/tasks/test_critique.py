@@ -159,9 +159,9 @@ def test_no_contexts_is_one_candidate(store: Path, tmp_path: Path) -> None:
 
 def test_what_does_not_fit_together_is_refused(store: Path) -> None:
     for methods, message in (
-        ({"a": {"select": {}, "critique": None}}, r"method a: .*select chooses by a critique"),
+        ({"a": {"select": {}, "critique": None}}, r"method a: .*select needs a critique"),
         ({"a": {}}, r"per_context gives several candidates"),
-        ({"a": {"generate": None, "select": {}}}, r"critique judges what generate gives"),
+        ({"a": {"generate": None, "select": {}}}, r"critique needs answers, but generate is null"),
         ({"a": {"select": {"selector": "pareto"}}}, r"unknown selector 'pareto' \(did you mean 'pareto_set'"),
         ({"a": {"critique": {"critic": "jugde"}, "select": {}}}, r"unknown critic 'jugde'"),
     ):
@@ -197,5 +197,5 @@ def test_a_report_says_what_the_critic_leaves_to_choose_and_how_far_it_is_off(st
     assert critic.errors["isuse"] == (pytest.approx(calibration_error(told, right)), len(judged))
     assert critic.errors["isrel"][1] == len(judged)
     (line,) = [line for line in notes(report) if line.startswith("Critic ")]
-    assert f"of 5.0 candidates a question {critic.front:.2f} are on the Pareto front" in line
+    assert f"{critic.front:.2f} of 5.0 candidates per question are on the Pareto front" in line
     assert f"ISUSE {critic.errors['isuse'][0]:.3f} ({len(judged):,})" in line

@@ -59,7 +59,7 @@ def test_an_unknown_option_is_told_with_the_nearest_and_its_owner() -> None:
         with_options(SelectConfig(selector=MINE, sharpnes=1), "select")
     with pytest.raises(ConfigError, match=r"unknown setting 'select\.sharpness'; known: selector"):
         with_options(SelectConfig(selector=BARE, sharpness=1), "select")
-    with pytest.raises(ConfigError, match=r"setting 'refine\.mmr_lambda'.*less than or equal to 1 \(found 3\)"):
+    with pytest.raises(ConfigError, match=r"setting 'refine\.mmr_lambda'.*less than or equal to 1 \(got 3\)"):
         with_options(RefineConfig(refiner="mmr", mmr_lambda=3), "refine")
     with pytest.raises(UnknownName, match="did you mean 'passage'"):
         with_options(RetrieveConfig(retriever="pasage"), "retrieve")

@@ -61,7 +61,7 @@ def test_the_demo_and_the_commands_it_prints(tmp_path: Path, monkeypatch: pytest
         assert result.exit_code == 0, result.output
     (page,) = re.findall(r"Plots and all figures: +(\S+)", first)
     assert Path(page).read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
-    assert "test half (the data set's own halves)" in " ".join(first.split())
+    assert "test half (halves of the data set)" in " ".join(first.split())
     assert "█" in first
 
 

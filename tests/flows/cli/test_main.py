@@ -107,7 +107,7 @@ def test_mistakes_get_one_clear_message(store: Path, arguments: list[str], words
     assert "Traceback" not in done.output
 
 
-NO_STORE = "a store is a directory, or a prefix of a bucket: s3://BUCKET/PREFIX"
+NO_STORE = "a store must be a directory, or a prefix of a bucket: s3://BUCKET/PREFIX"
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ NO_STORE = "a store is a directory, or a prefix of a bucket: s3://BUCKET/PREFIX"
         ("hf://datasets/x", NO_STORE),
         ("file:///tmp/x", NO_STORE),
         ("http://bucket/x", NO_STORE),
-        ("s3://", "a store in a bucket is s3://BUCKET/PREFIX"),
-        ("gs://bucket/a b", "a store in a bucket is gs://BUCKET/PREFIX, without blank"),
-        ("s3://key:secret@bucket/x", "credentials come from the environment, never with the address"),
+        ("s3://", "write s3://BUCKET/PREFIX"),
+        ("gs://bucket/a b", "write gs://BUCKET/PREFIX, without spaces"),
+        ("s3://key:secret@bucket/x", "the address must not contain credentials; set them in the environment"),
     ],
 )
 def test_an_address_that_is_no_stores_is_refused_and_no_folder_made(

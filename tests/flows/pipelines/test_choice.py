@@ -225,7 +225,7 @@ def test_no_answer_of_the_test_half_has_a_say(store: Path, tmp_path: Path) -> No
         ]
         dataset = questions_file(folder / f"{len([*folder.iterdir()])}.jsonl", rows)
         outcome = run(store, questions={"dataset": dataset})
-        assert "the data set's own halves" in markdown_report(outcome.report.report)
+        assert "(halves of the data set)" in markdown_report(outcome.report.report)
         return chosen(outcome).model_dump(exclude={"run"})
 
     without = tried(["nothing"] * 20)

@@ -384,7 +384,7 @@ def test_a_store_on_read_only_media(tmp_path: Path) -> None:
     statuses = [line.split()[-1] for line in done.stdout.splitlines() if line.strip().startswith("status ")]
     assert statuses == ["0", "0", "0", "0", "0", "1", "1", "0"], done.stdout
     assert done.stdout.count("No fault in") == 1
-    assert "Read-only file system. A store has to be writable" in done.stdout
+    assert "Read-only file system. A store must be writable" in done.stdout
     assert "Traceback" not in done.stdout
 
 
@@ -394,7 +394,7 @@ def test_a_directory_without_permission(tmp_path: Path) -> None:
     done = run("index", SYNTHETIC, "--name", "n", "--store", tmp_path / "store", *FAKE)
     tmp_path.chmod(0o700)
     assert done.exit_code == 1
-    assert "A store has to be writable" in done.output
+    assert "A store must be writable" in done.output
 
 
 @pytest.mark.parametrize("kind", ["file", "below a file", "dangling link", "loop"])

@@ -170,7 +170,7 @@ def test_what_an_unfinished_artifact_has_paid_is_known(corpus: Corpus, server: P
     assert [*verify.verify([stage.artifact], lambda read: None)] == []
     path.write_bytes(content.replace(b"to ", b"no ", 1))
     (fault,) = verify.verify([stage.artifact], lambda read: None)
-    assert "1 answers have other bytes" in fault.what
+    assert "1 answers differ from what was written" in fault.what
     path.write_bytes(content)
     policy = Policy()
     plan = removal.plan(corpus.store, policy)

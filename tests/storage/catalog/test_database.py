@@ -85,7 +85,7 @@ def test_any_duckdb_shows_the_comments(store: Path) -> None:
         said = connection.sql(f"SELECT comment FROM duckdb_columns() WHERE {own}").fetchall()
         assert all(comment for (comment,) in said)
         ((costs,),) = connection.sql("SELECT comment FROM duckdb_views() WHERE view_name = 'costs'").fetchall()
-        assert costs == "a row is what one shard of one stage took"
+        assert costs == "a row is the cost of one shard of one stage"
         macros = connection.sql(
             "SELECT function_name, comment FROM duckdb_functions() WHERE function_type = 'table_macro' AND NOT internal"
         ).fetchall()
@@ -161,7 +161,7 @@ def test_a_store_that_was_scored_by_an_older_version_answers(store: Path, tmp_pa
     assert sql(old, "SELECT * FROM best()") == sql(old, "SELECT * FROM worst()") == []
     report = run("report", "trial", "--store", old)
     assert report.exit_code == 0, report.output
-    assert "no best one is marked" in " ".join(report.output.split())
+    assert "no best value is marked" in " ".join(report.output.split())
 
 
 def test_the_worst_questions_come_with_their_answers(store: Path) -> None:
@@ -259,7 +259,7 @@ def test_the_prompt_goes_on_after_errors_and_ctrl_c(
     assert "found" in said.out
     assert "42" in said.out
     assert "wrong" not in said.out + said.err
-    assert "a row is one metric of one question" in said.out
+    assert "a row is the value of one metric for one question" in said.out
     assert "SELECT 40 +\n2 AS\nfound;" in list(history().load_history_strings())
 
 

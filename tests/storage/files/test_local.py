@@ -64,7 +64,7 @@ def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("refusal", "remedy"),
     [
-        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "No space left on device.*MiB are free there: make room"),
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "No space left on device.*MiB are free: make room"),
         (OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)), "make room"),
         (OSError(errno.EFBIG, os.strerror(errno.EFBIG)), "ulimit -f"),
         (OSError(errno.EACCES, os.strerror(errno.EACCES)), "see to its permissions"),

@@ -209,7 +209,7 @@ def test_nprobe_of_all_lists_is_exact(tmp_path: Path) -> None:
         ({"nlist": 3}, r"index\.nlist is a setting of index ivf_flat, ivf_pq, ivf_sq8"),
         ({"type": "ivf_flat", "hnsw_m": 8}, r"index\.hnsw_m is a setting of index hnsw"),
         ({"type": "sq8", "recall": 0.5}, r"index\.recall is a setting of index hnsw, ivf_flat"),
-        ({"alpha": 0.5}, r"index\.alpha: a dual index answers every alpha"),
+        ({"alpha": 0.5}, r"index\.alpha: a dual index serves any alpha"),
     ],
 )
 def test_settings_that_have_no_part_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:

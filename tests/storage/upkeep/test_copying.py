@@ -121,7 +121,7 @@ def test_what_an_index_uses_alone(store: Path, tmp_path: Path) -> None:
 def test_an_index_of_that_name_is_kept_and_told(store: Path, tmp_path: Path) -> None:
     index(tmp_path / "store", "synthetic:passages=20,questions=2,seed=9")
     other = find_index(tmp_path / "store", "test")
-    assert "index test is of other artifacts there" in copy(store, tmp_path / "store")
+    assert "index test refers to other artifacts there" in copy(store, tmp_path / "store")
     assert find_index(tmp_path / "store", "test") == other
 
 
@@ -129,5 +129,5 @@ def test_an_index_of_that_name_is_kept_and_told(store: Path, tmp_path: Path) -> 
     ("source", "target"), [("store", "store"), ("store", "store/copy"), ("s3://b/a", "s3://b/a/c")]
 )
 def test_a_store_is_not_copied_into_itself(source: str, target: str, tmp_path: Path) -> None:
-    with pytest.raises(copying.CannotCopy, match="one lies in the other"):
+    with pytest.raises(copying.CannotCopy, match="one is inside the other"):
         copying.check_places(*(store_place(place if ":" in place else tmp_path / place) for place in (source, target)))

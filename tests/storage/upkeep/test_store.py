@@ -176,7 +176,7 @@ def test_faults_outside_of_artifacts(store: Path) -> None:
     done = store_command("verify", "--store", store)
     assert done.exit_code == 1
     for words in (
-        "runs/", "indexes/test.json is damaged", "store rm test", "no artifact has it", "00099.parquet is of no shard",
+        "runs/", "indexes/test.json is damaged", "store rm test", "it belongs to no artifact", "00099.parquet belongs to no shard",
         "left behind by a process", "5 faults",
     ):  # fmt: skip
         assert words in done.output, done.output
@@ -240,7 +240,7 @@ def test_rm_forgets_a_name_and_gc_frees_the_rest(store: Path) -> None:
 def test_gc_keeps_what_an_unfinished_run_goes_on_from(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stop_at(monkeypatch, store, "vectors", 1, encode={"context": "exact"})
     exact = next(entry["artifact"] for entry in ls(store)["artifacts"] if entry["state"] == "unfinished")
-    assert "can go on from it" in gc(store, "--delete")["kept"][exact]
+    assert "can continue from it" in gc(store, "--delete")["kept"][exact]
     assert exact in {removal["name"] for removal in gc(store, "--keep-unfinished", "0")["removals"]}
     index(store)  # a later run of that name that completed
     paid = sql(store, "SELECT count(*) FROM costs")[0][0]
@@ -286,7 +286,7 @@ def test_gc_leaves_what_a_process_works_on(store: Path) -> None:
     assert holder.stdout
     holder.stdout.readline()
     try:
-        assert gc(store, "--delete")["kept"][spare.name] == "a process works on it"
+        assert gc(store, "--delete")["kept"][spare.name] == "a process is working on it"
         assert spare.directory.exists()
     finally:
         holder.kill()
@@ -392,7 +392,7 @@ def test_gc_leaves_files_of_an_artifact_that_a_process_works_on(store: Path) -> 
     removals = [removal for removal in plan(store, Policy()).removals if removal.kind == "file"]
     assert len(removals) == 1
     with artifact.locked():
-        assert [why for _, why in remove(store, removals, Policy())] == ["a process works on its artifact by now"]
+        assert [why for _, why in remove(store, removals, Policy())] == ["a process is working on its artifact"]
         assert left.exists()
     assert [why for _, why in remove(store, removals, Policy())] == [None]
     assert not left.exists()

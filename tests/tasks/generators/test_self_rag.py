@@ -165,12 +165,12 @@ def test_an_evaluation_with_reflection_on_demand(store: Path, selfrag: Path) -> 
         probabilities = {each["token"]: each["probability"] for each in listed}
         (due,) = Reflection(CritiqueConfig(critic="reflection")).critique([Candidate("", "", "", probabilities)])
         assert (isrel, issup, isuse) == (due.isrel, due.issup, due.isuse)
-    with pytest.raises(ConfigError, match=r"reads what generator 'self_rag' keeps"):
+    with pytest.raises(ConfigError, match=r"critic 'reflection' needs generator 'self_rag'"):
         evaluation("trial", {**settings, "methods": {"a": {"generate": {"generator": "transformers"}}}})
 
 
 def test_the_old_setting_says_where_it_is_now(selfrag: Path) -> None:
     for generator in ("reader", "transformers", "self_rag"):
         old = GenerateConfig(generator=generator, reflection={"retrieval": "adaptive"})
-        with pytest.raises(ConfigError, match=r"generate\.reflection has moved: generator self_rag has generate\.retr"):
+        with pytest.raises(ConfigError, match=r"generate\.reflection has moved: use generator self_rag with generate\.retr"):
             make(old, "generate")

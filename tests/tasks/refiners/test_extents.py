@@ -136,9 +136,9 @@ def test_titles_are_shown_as_the_index_was_encoded(indexed: Path, tmp_path: Path
 
 
 def test_settings_that_have_no_part_are_named(indexed: Path) -> None:
-    with pytest.raises(ConfigError, match=r"refine\.window: it is for refine\.text=window"):
+    with pytest.raises(ConfigError, match=r"refine\.window: applies to refine\.text=window only"):
         evidence(indexed, one={"refine": {"text": "unit", "window": 2}})
-    with pytest.raises(ConfigError, match=r"refine\.titles: a unit shows its title with refine\.text=titled"):
+    with pytest.raises(ConfigError, match=r"refine\.titles: applies to refine\.text=window .*refine\.text=titled"):
         evidence(indexed, one={"refine": {"titles": True}})
 
 

@@ -102,7 +102,7 @@ def test_few_questions_have_no_interval_and_are_told(store: Path) -> None:
     assert made.methods[0].differences["f1"].low is None
     code, output = command("report", "trial", "--store", str(store))
     assert code == 0
-    assert "Too few questions to tell methods apart: 5" in output
+    assert "Too few questions to compare methods: 5" in output
 
 
 def test_of_a_grid_each_method_has_the_baseline_most_like_it(store: Path) -> None:
@@ -120,7 +120,7 @@ def test_only_settings_in_which_baselines_differ_choose_among_them() -> None:
 
 
 def test_a_baseline_that_is_no_method_is_refused(store: Path) -> None:
-    with pytest.raises(ConfigError, match="no method is called 'nobody'"):
+    with pytest.raises(ConfigError, match="baseline 'nobody' is not the name of a method"):
         report(store, {**TWO, "baseline": "nobody"})
 
 
@@ -236,7 +236,7 @@ def test_printed_figures_stand_beside_ours(store: Path, monkeypatch: pytest.Monk
     told = conditions(made)
     assert "40 questions" in told[0]
     assert "120 passages (test)" in told[0]
-    assert "The questions are a sample, and so are the figures." in told
+    assert "The questions are a sample, so the figures are estimates." in told
     assert "Another corpus." in told
 
 
@@ -298,7 +298,7 @@ def test_what_cannot_be_compared_says_why(store: Path) -> None:
     assert "where question_id % 2 = 1" in output
     code, output = command("compare", "even", "even", "--store", str(store))
     assert code == 1
-    assert "which methods?" in output
+    assert "name the methods to compare" in output
     code, output = command("compare", "even:pareto", "odd:nobody", "--store", str(store))
     assert code == 1
     assert "has no method 'nobody'; it has: pareto, naive" in output

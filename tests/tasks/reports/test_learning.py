@@ -16,7 +16,7 @@ def test_reward_and_kl_are_drawn_and_told() -> None:
     plot = learning_plot(steps(20, policy=0.5))
     assert plot is not None
     assert plot.startswith("<svg")
-    assert "reward, mean of a step: 0.050 at first, 1.000 at last; KL of a text (nats): 0.010 at first" in plot
+    assert "mean reward per step: 0.050 at the start, 1.000 at the end; KL per text (nats): 0.010 at the start" in plot
     assert plot == learning_plot(steps(20, policy=0.5))
 
 

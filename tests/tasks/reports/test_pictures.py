@@ -81,7 +81,7 @@ def test_pictures_are_in_the_page(made: tuple[Path, Evaluated, Report]) -> None:
         assert plot.title in page
     described = quality_by_refiner(found).svg  # type: ignore[union-attr]
     assert described.count("with cut, ") == described.count("with mmr") == 2
-    assert "What mmr keeps" in page
+    assert "Contexts that mmr keeps" in page
     assert "best:" in described
     assert "set:" in described
 

@@ -68,7 +68,7 @@ def test_every_pair_is_in_the_table_in_both_directions() -> None:
             assert cell.text.strip("+-") == other.text.strip("+-")
             assert (cell.best, cell.alike) == (other.best, other.alike)
     assert "corrected (Holm) over all 91 pairs" in table.caption
-    assert "Each with each" in page(report)
+    assert "All pairs" in page(report)
     assert grids.pairs(replace(report, pairs=())).rows == []
 
 

@@ -173,7 +173,7 @@ def test_what_an_older_version_scored_has_no_best_and_says_so() -> None:
     report = reports.report(*(MethodResult(str(n), {}, each) for n, each in enumerate(summaries)))
     assert best(report, "f1") == set()
     assert default_columns(report) == ["f1"]
-    assert any("no best one is marked" in warning for warning in warnings(report))
+    assert any("no best value is marked" in warning for warning in warnings(report))
     assert "f1" in markdown_report(report)
 
 

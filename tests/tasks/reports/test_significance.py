@@ -155,7 +155,7 @@ def test_parquet_that_cannot_be_used(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (["--control", "gm"], ["no method 'gm'", "'GM'"]),
-        (["--alpha", "5"], ["alpha 5.0 must lie between 0 and 1"]),
+        (["--alpha", "5"], ["alpha must be between 0 and 1, got 5.0"]),
     ],
 )
 def test_options_that_do_not_fit(paper: Path, arguments: list[str], words: list[str]) -> None:

@@ -55,5 +55,5 @@ def test_seconds_are_told_by_step_with_those_of_a_refiner_that_computes() -> Non
     assert plot is not None
     assert "1 RAG: init 0.25 s, prefill 2.5 s, copy 0.125 s, decoding 1.5 s; 2 CRAG:" in plot.svg
     assert "refiner's model 0.0004 s" in plot.svg.replace("&#x27;", "'")
-    assert "1 of 3 methods do not tell all their steps" in plot.caption
+    assert "1 of 3 methods are not drawn: a step is not reported" in plot.caption
     assert latency_split(one()) is None

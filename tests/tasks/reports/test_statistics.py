@@ -302,7 +302,7 @@ def test_a_claim_holds_does_not_or_is_open(
 def test_equal_methods_are_no_worse_once_there_are_questions_enough() -> None:
     equal = Interval(0.0, -0.018, 0.018, 400)
     assert verdict("at_least", 0, 0.02, equal) == "holds"
-    assert verdict("at_least", 0, 0, equal) == "open: ours is on the line"
+    assert verdict("at_least", 0, 0, equal) == "open: our value is on the line"
     assert verdict("at_least", 0, 0.02, Interval(0.03, 0.012, 0.048, 400)) == "holds, superior"
     assert verdict("at_least", 0, 0.02, Interval(-0.04, -0.058, -0.022, 400)) == "does not hold"
 
@@ -310,7 +310,7 @@ def test_equal_methods_are_no_worse_once_there_are_questions_enough() -> None:
 def test_an_open_claim_says_how_many_questions_would_settle_it() -> None:
     said = verdict("at_least", 0, 0.02, Interval(0.0, -0.0392, 0.0392, 400))
     assert said == "open: about 3,200 questions would settle it"  # sd 0.4; (2.80 · 0.4 / 0.02)² = 3,140
-    assert verdict("at_least", 0, 0.02, Interval(0.0, None, None, 9)) == "open: 10 questions are needed at least"
+    assert verdict("at_least", 0, 0.02, Interval(0.0, None, None, 9)) == "open: at least 10 questions are needed"
     assert verdict("at_most", 0.4, 0, Interval(0.3, None, None, 0)) == "holds"
 
 

@@ -90,6 +90,6 @@ def test_a_name_of_two_passages_is_an_error_and_white_space_is_escaped(tmp_path:
     assert write_run(tmp_path / "good", "trial", None, tmp_path / "run") == 2
     written = {tuple(line.split(" ")[:3:2]) for line in (tmp_path / "run").read_text().splitlines()}
     assert written == {("q%C2%A01", "a%20b%25"), ("q%C2%A01", "x")}
-    with pytest.raises(NoReport, match=r"two passages are called 'a b%' by their source; .*--ids content"):
+    with pytest.raises(NoReport, match=r"two passages have the name 'a b%' in their source; .*--ids content"):
         write_run(tmp_path / "bad", "trial", None, tmp_path / "run")
     assert write_run(tmp_path / "bad", "trial", None, tmp_path / "run", "content") == 2

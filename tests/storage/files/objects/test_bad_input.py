@@ -52,14 +52,14 @@ def test_credentials_that_may_only_read(store: Path, proxy: FaultyProxy) -> None
     assert code == 0, output
     code, output = obey(*INDEX, "--name", "n", "--store", str(store))
     assert code == 1
-    assert "these credentials may not do this (AccessDenied)" in output
+    assert "these credentials do not allow this (AccessDenied)" in output
     assert "PutObject" in output
 
 
 def test_credentials_that_may_do_nothing(store: Path, proxy: FaultyProxy) -> None:
     proxy.forbid_all()
     code, output = obey("store", "ls", "--store", str(store))
-    assert (code, "these credentials may not do this (AccessDenied)" in output) == (1, True), output
+    assert (code, "these credentials do not allow this (AccessDenied)" in output) == (1, True), output
     assert proxy.count.total() < 10
 
 
@@ -106,8 +106,8 @@ def test_without_credentials_it_is_said_in_seconds(proxy: FaultyProxy, store: Pa
     ("endpoint", "words"),
     [
         ("http://127.0.0.1:9", "cannot be reached: HTTP error: error sending request"),
-        ("storage.example.org", "AWS_ENDPOINT_URL is no address of a server, as https://HOST"),
-        ("http://storage.example.org", "AWS_ENDPOINT_URL is http://, which others can read: use https://"),
+        ("storage.example.org", "AWS_ENDPOINT_URL must be the address of a server: https://HOST"),
+        ("http://storage.example.org", "AWS_ENDPOINT_URL uses http://, which others can read: use https://"),
     ],
 )
 def test_a_server_that_cannot_be_used(store: Path, monkeypatch: pytest.MonkeyPatch, endpoint: str, words: str) -> None:
@@ -120,12 +120,12 @@ def test_a_server_that_cannot_be_used(store: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("place", "words"),
     [
-        ("s3://", "a store in a bucket is s3://BUCKET/PREFIX"),
-        ("s3://key:secret@bucket/x", "credentials come from the environment, never with the address"),
-        ("s3://bucket/x?token=secret", "credentials come from the environment, never with the address"),
-        ("http://bucket/x", "a store is a directory, or a prefix of a bucket"),
-        ("s3://bucket/a b", "without blank"),
-        ("s3://bucket/../x", "a store in a bucket is s3://BUCKET/PREFIX"),
+        ("s3://", "write s3://BUCKET/PREFIX"),
+        ("s3://key:secret@bucket/x", "the address must not contain credentials; set them in the environment"),
+        ("s3://bucket/x?token=secret", "the address must not contain credentials; set them in the environment"),
+        ("http://bucket/x", "a store must be a directory, or a prefix of a bucket"),
+        ("s3://bucket/a b", "without spaces"),
+        ("s3://bucket/../x", "write s3://BUCKET/PREFIX"),
     ],
 )
 def test_an_address_that_cannot_be_a_stores(

@@ -99,7 +99,7 @@ def test_a_full_disk(store: Path, own_cache: Path, monkeypatch: pytest.MonkeyPat
         return opened(self, *mode, **options)
 
     monkeypatch.setattr(Path, "open", full)
-    with pytest.raises(CacheFull, match=r"No space left on device.*make room, or say VITALFEW_CACHE=DIR"):
+    with pytest.raises(CacheFull, match=r"No space left on device.*make room, or set VITALFEW_CACHE=DIR"):
         files.read_array(path)
     with pytest.raises(CacheFull):
         files.write_array(store / "b.npy", np.zeros(3))
@@ -129,7 +129,7 @@ def test_a_full_disk_has_room_once_old_copies_have_gone(
 
 def test_a_bound_that_is_none(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VITALFEW_CACHE_GB", "much")
-    with pytest.raises(CacheFull, match="VITALFEW_CACHE_GB='much' is no number of gigabytes"):
+    with pytest.raises(CacheFull, match="VITALFEW_CACHE_GB must be a number of gigabytes, got 'much'"):
         written(store, "a")
 
 

@@ -70,7 +70,7 @@ def test_a_run_that_lost_its_lease_does_not_complete(
             obstore.put(direct, lock, json.dumps({"token": 9, "holder": "another-machine 1-1", "beat": 0}).encode())
 
     proxy.before(take_over)
-    with pytest.raises(LeaseLost, match="another run has taken this over"):
+    with pytest.raises(LeaseLost, match="another run took this over"):
         index(store)
     assert [run.state for run in read_runs(store)] == ["failed"]
     assert "vectors" not in {artifact.table for artifact, _ in complete_artifacts(store)}
