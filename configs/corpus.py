@@ -6,9 +6,10 @@ from vitalfew.configs.schema import IndexCorpus
 
 
 class Corpus(IndexCorpus):
-    """The settings of its index, and when it is re-encoded. The file's name is its own, and that of its index."""
+    """Settings of the corpus's index, and when to re-encode it. Corpus and index are named after the file."""
 
     cron: str | None = Field(
-        None, description="When it is re-encoded, `0 3 * * *`: every night at three; default: only when asked for."
+        None,
+        description="Cron schedule of re-encoding, such as `0 3 * * *` for 3 a.m. daily; default: on request only.",
     )
     timezone: str = Field("UTC", description="Time zone of `cron`, for example Europe/Berlin.")

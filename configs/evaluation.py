@@ -17,10 +17,10 @@ CHOOSES_PROMPTS = "chooses prompts"
 
 
 class Questions(Config):
-    """Which questions are asked."""
+    """Questions to ask."""
 
     dataset: str | None = Field(
-        None, description="FORMAT:PATH?option=value of the questions; default: those of the index's own datasets."
+        None, description="FORMAT:PATH?option=value of the questions; default: those of the index's datasets."
     )
     where: str | None = Field(
         None,
@@ -29,12 +29,12 @@ class Questions(Config):
     )
     half: Half | None = Field(
         None,
-        description="Ask one half alone. A data set whose source ids begin with `development/` and `test/` has its own "
-        "halves; any other is halved by a hash of the question's id. Default: both.",
+        description="Half of the questions to ask. Source ids that begin with `development/` or `test/` assign a "
+        "question to a half; in any other data set, a hash of the question's id does. Default: both halves.",
     )
     sample: int | None = Field(None, ge=1, description="Questions to ask, chosen at random; default: all.")
-    seed: int = Field(100, description="Seed of the random choice: the same seed, the same questions.")
-    batch: int = Field(256, ge=1, description="Questions in a shard; memory follows it.")
+    seed: int = Field(100, description="Seed of the random choice; the same seed gives the same questions.")
+    batch: int = Field(256, ge=1, description="Questions per shard; memory use grows with it.")
 
 
 class RefineConfig(Section):
@@ -44,23 +44,24 @@ class RefineConfig(Section):
 
     refiner: str = Field("cut", description="A refiner of `vitalfew methods`, or module:Class.")
     top_k: int | None = Field(
-        None, ge=1, description="Hits passed on, or read by a refiner that rewrites, at most; default: every hit."
+        None, ge=1, description="Maximum hits to pass on, or to read by a refiner that rewrites; default: all hits."
     )
-    max_words: int | None = Field(None, ge=1, description="Words of all contexts together, at most.")
+    max_words: int | None = Field(None, ge=1, description="Maximum total words of all contexts.")
     max_tokens: int | None = Field(
-        None, ge=1, description="Words and punctuation marks of all contexts together, at most, whatever the model."
+        None, ge=1, description="Maximum total words and punctuation marks of all contexts, independent of the model."
     )
     text: Literal["unit", "titled", "window", "passage"] | None = Field(
         None,
-        description="unit: the hit's own text; titled: with its passage's title; window: with the sentences around it "
-        "(refine.window); passage: its whole passage. Default: unit or titled, as the index was encoded (encode.text).",
+        description="Text of a context. unit: the hit alone; titled: the hit with its passage's title; window: the hit "
+        "with the sentences around it (refine.window); passage: its whole passage. Default: unit or titled, like the "
+        "index (encode.text).",
     )
     window: Annotated[int | None, NOT_IN_FINGERPRINT] = Field(
-        None, ge=0, description="text=window: sentences on either side of a retrieved one, 1 by default."
+        None, ge=0, description="text=window: sentences on either side of a hit; default: 1."
     )
     titles: Annotated[bool | None, NOT_IN_FINGERPRINT] = Field(
         None,
-        description="text=window or passage: whether the passage's title is shown. Default: as the index was encoded.",
+        description="text=window or passage: show the passage's title. Default: like the index.",
     )
 
     @property
@@ -84,8 +85,8 @@ class RefineConfig(Section):
         return {**super().identity(), **window, **({"titles": True} if self.is_wider and self.titles else {})}
 
     def idle(self) -> dict[str, str]:
-        wider = "a unit shows its title with refine.text=titled; refine.titles is for window and passage"
-        reach = "it is for refine.text=window"
+        wider = "applies to refine.text=window and refine.text=passage; to show titles of units, set refine.text=titled"
+        reach = "applies to refine.text=window only"
         return ({} if self.is_wider else {"titles": wider}) | ({} if self.text == "window" else {"window": reach})
 
     @model_validator(mode="before")
@@ -100,21 +101,21 @@ class GenerateConfig(Section):
 
     kind: ClassVar[str] = "generator"
     moved: ClassVar[dict[str, str]] = {
-        "reflection": "generator self_rag has generate.retrieval and generate.threshold, and generate.engine (what was "
-        "generate.generator)"
+        "reflection": "use generator self_rag with generate.retrieval and generate.threshold; generate.engine replaces "
+        "generate.generator"
     }
 
     generator: str = Field("reader", description="A generator of `vitalfew methods`, or module:Class.")
     prompt: Annotated[str | None, NOT_IN_FINGERPRINT] = Field(
-        None, description="A prompt of configs/prompts, or a file; default: the generator's own."
+        None, description="A prompt of configs/prompts, or a file; default: the generator's prompt."
     )
     per_context: Annotated[bool, CHOOSES_PROMPTS] = Field(
-        False, description="One answer for each context, from it alone; `select` then takes one or several of them."
+        False, description="Answer from every context separately; `select` then chooses one or several answers."
     )
 
 
 class LabelConfig(Section):
-    """How a retrieved passage is labelled: is it relevant to its question?"""
+    """How retrieved passages are labelled as relevant to their question or not."""
 
     kind: ClassVar[str] = "labeller"
 
@@ -122,16 +123,16 @@ class LabelConfig(Section):
 
 
 class CritiqueConfig(Section):
-    """How each candidate answer is judged: is its context relevant, does that support the answer, is it useful?"""
+    """How candidate answers are judged: relevance of the context, its support for the answer, and usefulness."""
 
     kind: ClassVar[str] = "critic"
-    moved: ClassVar[dict[str, str]] = {"generator": "critic judge has critique.engine"}
+    moved: ClassVar[dict[str, str]] = {"generator": "for critic judge, set critique.engine"}
 
     critic: str = Field("embedded", description="A critic of `vitalfew methods`, or module:Class.")
 
 
 class SelectConfig(Section):
-    """Which of a question's candidates become its answer, or its set of answers."""
+    """How the answer, or the set of answers, is chosen from a question's candidates."""
 
     kind: ClassVar[str] = "selector"
 
@@ -139,7 +140,7 @@ class SelectConfig(Section):
 
 
 class ScoreConfig(Section):
-    """How answers, contexts and hits are judged: by several metrics, whose options stand side by side."""
+    """Metrics of answers, contexts and hits, with the options of all of them."""
 
     kind: ClassVar[str] = "metric"
     named_by: ClassVar[str] = "metrics"
@@ -154,12 +155,12 @@ class ScoreConfig(Section):
 class Method(Config):
     """One way to answer: a row of the table."""
 
-    name: str = Field(min_length=1, description="Its name in the table.")
-    index: str | None = Field(None, description="A named index; not needed without retrieval.")
+    name: str = Field(min_length=1, description="Name in the table.")
+    index: str | None = Field(None, description="Name of the index; not needed without retrieval.")
     variant: dict[str, Any] = Field(
         {},
-        description="Settings of `vitalfew index` that its index has to have, {encode: {context: exact}}: the "
-        "named one if it has them, else another of the same corpus.",
+        description="Settings of `vitalfew index` that the method's index must have, such as {encode: {context: "
+        "exact}}: the named index if it has them, else another index of the same corpus.",
     )
     retrieve: SerializeAsAny[RetrieveConfig | None] = Field(RetrieveConfig(), description="null: no retrieval.")
     label: SerializeAsAny[LabelConfig | None] = Field(None, description="null: the hits' passages are not labelled.")
@@ -167,80 +168,79 @@ class Method(Config):
     refine: SerializeAsAny[RefineConfig] = RefineConfig()
     appraise: SerializeAsAny[AppraiseConfig | None] = Field(None, description="null: the contexts are not appraised.")
     generate: SerializeAsAny[GenerateConfig | None] = Field(
-        GenerateConfig(), description="null: retrieval alone is judged."
+        GenerateConfig(), description="null: evaluate retrieval only."
     )
     critique: SerializeAsAny[CritiqueConfig | None] = Field(None, description="null: the candidates are not judged.")
-    select: SerializeAsAny[SelectConfig | None] = Field(
-        None, description="null: there is one candidate, and it is the answer."
-    )
+    select: SerializeAsAny[SelectConfig | None] = Field(None, description="null: the only candidate is the answer.")
     stages: dict[str, dict[str, Any] | None] = Field(
-        {}, description="Further stages, by name (kind `stage` of the registry, or module:Class), with their settings."
+        {}, description="Settings of further stages by name (kind `stage` of the registry, or module:Class)."
     )
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if self.critique and not self.generate:
-            raise ValueError("critique judges what generate gives, which is null")
+            raise ValueError("critique needs answers, but generate is null; set generate, or critique=null")
         if (
             self.critique
             and self.critique.critic == "reflection"
             and self.generate
             and self.generate.generator != "self_rag"
         ):
-            raise ValueError("critic 'reflection' reads what generator 'self_rag' keeps: generate.generator=self_rag")
+            raise ValueError("critic 'reflection' needs generator 'self_rag': set generate.generator=self_rag")
         if self.select and not self.critique:
-            raise ValueError("select chooses by a critique, which is null; add critique: {}")
+            raise ValueError("select needs a critique, but critique is null; add critique: {}")
         if self.generate and self.generate.per_context and not self.select:
-            raise ValueError("generate.per_context gives several candidates; add critique: {} and select: {}")
+            raise ValueError(
+                "generate.per_context gives several candidates per question; add critique: {} and select: {}"
+            )
         return self
 
 
 class Option(Config):
     """A way to set a method, which is tried on development questions."""
 
-    of: str = Field(description="The method of the table that it is a way to set.")
-    values: dict[str, Any] = Field(description="By setting (retrieve.alpha), the value that is tried.")
+    of: str = Field(description="Name of the method in the table.")
+    values: dict[str, Any] = Field(description="Value to try, by setting (retrieve.alpha).")
     method: Method
 
 
 class Choose(Config):
     """Settings that are chosen on development questions, before the test questions are asked."""
 
-    by: str = Field("accuracy", description="The metric that decides, by its name in `scores`.")
-    options: tuple[Option, ...] = Field(description="What is tried; of equal ones the first is taken.")
+    by: str = Field("accuracy", description="Metric that decides, by its name in `scores`.")
+    options: tuple[Option, ...] = Field(description="Options to try; on a tie the first wins.")
 
 
 PRIMARY = Field(
     None,
-    description="The metric, by its name in `scores`, that the experiment is about: of the headline, and of the tests "
-    "that are corrected over the methods alone. Default: accuracy, else the first metric of answers, of contexts, "
-    "of hits.",
+    description="Main metric of the experiment, by its name in `scores`. It is in the headline, and its tests are "
+    "corrected over the methods only. Default: accuracy, else the first metric of answers, contexts or hits.",
 )
 
 
 PAIRWISE: Any = Field(
     None,
-    description="Settings whose methods are compared pair by pair, each with each: {refine.max_tokens: 120}. Holm's "
-    "correction is over all pairs.",
+    description="Compare every pair of methods that have these settings: {refine.max_tokens: 120}. Holm's correction "
+    "covers all pairs.",
 )
 
 
 class Experiment(Execution):
-    """An experiment as its YAML file has it: defaults, and what each method has otherwise.
+    """An experiment as written in its YAML file: defaults, and where the methods differ.
 
-    A list in the place of a single value is a grid: one method for each value.
+    A list in place of a single value is a grid: one method per value.
     `flows/pipelines/experiments.py` makes an `Evaluate` of it.
     """
 
-    about: str = Field("", description="What it is for, in a sentence.")
-    repeats: str = Field("", description="The table or figure of a paper that it repeats.")
-    index: str | None = Field(None, description="The named index of every method that has no other.")
-    variant: dict[str, Any] = Field({}, description="Settings that the index of every method has to have.")
+    about: str = Field("", description="Purpose of the experiment, in a sentence.")
+    repeats: str = Field("", description="Table or figure of a paper that the experiment repeats.")
+    index: str | None = Field(None, description="Name of the index, for methods that do not name one.")
+    variant: dict[str, Any] = Field({}, description="Settings that the index of every method must have.")
     questions: Questions = Questions()
     choose: dict[str, Any] | None = Field(
         None,
-        description="Settings with the values to choose from on development questions; `by`: the metric that decides. "
-        "For example `{retrieve.alpha: [0.3, 0.5, 0.8], on: development, by: accuracy}`.",
+        description="Settings to choose on development questions, with their possible values; `by`: the metric that "
+        "decides. For example `{retrieve.alpha: [0.3, 0.5, 0.8], on: development, by: accuracy}`.",
     )
     retrieve: dict[str, Any] | None = Field({}, description="Settings of `retrieve` for all methods.")
     label: dict[str, Any] | None = Field(None, description="Settings of `label` for all methods.")
@@ -253,10 +253,10 @@ class Experiment(Execution):
     stages: dict[str, dict[str, Any] | None] = Field({}, description="Further stages of all methods.")
     methods: dict[str, dict[str, Any] | None] = Field(
         min_length=1,
-        description="By name: index, variant, retrieve, label, perturb, refine, appraise, generate, critique, "
-        "select, stages, choose, where they differ.",
+        description="Methods by name, with the settings that differ: index, variant, retrieve, label, perturb, refine, "
+        "appraise, generate, critique, select, stages, choose.",
     )
-    baseline: str | None = Field(None, description="The method that the others are compared with; default: the first.")
+    baseline: str | None = Field(None, description="Method to compare the others with; default: the first.")
     primary: str | None = PRIMARY
     pairwise: dict[str, Any] | None = PAIRWISE
     score: SerializeAsAny[ScoreConfig] = ScoreConfig()
@@ -267,29 +267,31 @@ class Evaluate(Execution):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$", description="The experiment's name.")
     questions: Questions = Questions()
-    methods: tuple[Method, ...] = Field(min_length=1, description="What is set side by side.")
+    methods: tuple[Method, ...] = Field(min_length=1, description="Methods to compare.")
     baseline: str | None = Field(
         None,
-        description="The method that the others are compared with; of a grid the most like each; default: the first.",
+        description="Method to compare the others with; of a grid, the most similar method; default: the first.",
     )
     primary: str | None = PRIMARY
     pairwise: dict[str, Any] | None = PAIRWISE
     score: SerializeAsAny[ScoreConfig] = ScoreConfig()
-    choose: Choose | None = Field(None, description="What is chosen on development questions; test questions follow.")
-    chosen: Chosen | None = Field(None, description="What was chosen, in the record of a run; nobody sets it.")
+    choose: Choose | None = Field(
+        None, description="Settings to choose on development questions, before the test questions."
+    )
+    chosen: Chosen | None = Field(None, description="Settings that were chosen; set by the run, not by the user.")
 
     @field_validator("methods")
     @classmethod
     def _distinct(cls, methods: tuple[Method, ...]) -> tuple[Method, ...]:
         names = [method.name for method in methods]
         if len(set(names)) < len(names):
-            raise ValueError("two methods have one name")
+            raise ValueError("two methods have the same name")
         return methods
 
     @model_validator(mode="after")
     def _known_baseline(self) -> Self:
         if not any(map(self.is_baseline, self.methods)):
-            raise ValueError(f"no method is called {self.baseline!r}, which is to be the baseline")
+            raise ValueError(f"baseline {self.baseline!r} is not the name of a method")
         return self
 
     def is_baseline(self, method: Method) -> bool:

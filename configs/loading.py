@@ -36,7 +36,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"{path}: not readable as YAML: {error}") from error
     if not isinstance(content, dict):
-        raise ConfigError(f"{path}: a mapping of settings is due, found {type(content).__name__}")
+        raise ConfigError(f"{path}: the file must be a mapping of settings, got {type(content).__name__}")
     return content
 
 
@@ -96,7 +96,7 @@ def _explain(fault: Any, model: type[BaseModel], prefix: str) -> str:
         return f"setting {name!r} is missing"
     if not path:  # of the settings together
         return fault["msg"].removeprefix("Value error, ")
-    return f"setting {name!r}: {fault['msg']} (found {_without_keys(repr(fault['input']))})"
+    return f"setting {name!r}: {fault['msg']} (got {_without_keys(repr(fault['input']))})"
 
 
 def _without_keys(found: str) -> str:

@@ -11,9 +11,11 @@ from vitalfew.configs.section import NOT_IN_FINGERPRINT, Device, ModelName, Prec
 class Computing(BaseModel):
     """Where a model computes, and how exactly."""
 
-    device: Annotated[Device, NOT_IN_FINGERPRINT] = Field("auto", description="auto: the GPU where there is one.")
+    device: Annotated[Device, NOT_IN_FINGERPRINT] = Field(
+        "auto", description="auto: the GPU if there is one, else the CPU."
+    )
     precision: Annotated[Precision, NOT_IN_FINGERPRINT] = Field(
-        "auto", description="auto: bf16 where it is native, else fp16 on a GPU and fp32 on a CPU."
+        "auto", description="auto: bf16 if the hardware supports it, else fp16 on a GPU and fp32 on a CPU."
     )
 
 
@@ -21,7 +23,7 @@ class Batching(Computing):
     """How much a model computes at once."""
 
     batch_tokens: Annotated[int | None, NOT_IN_FINGERPRINT] = Field(
-        None, ge=16, description="Tokens in a batch, padding included, at most; default: what suits the device."
+        None, ge=16, description="Maximum tokens per batch, including padding; default: depends on the device."
     )
 
 
@@ -30,8 +32,8 @@ class Scoring(Batching):
 
     model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
         None,
-        description="A cross-encoder as sentence-transformers saves it, or CRAG's T5 evaluator, one logit: a Hugging "
-        "Face name or a directory; default: the embedded critic's ISREL.",
+        description="Cross-encoder in the format of sentence-transformers, or CRAG's T5 evaluator, with one logit: a "
+        "Hugging Face name or a directory. Default: ISREL of the embedded critic.",
     )
 
 
@@ -40,8 +42,7 @@ class CausalModel(Batching):
 
     model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
         None,
-        description="A causal language model: a preset of generator `transformers`, a Hugging Face name, or a "
-        "directory.",
+        description="Causal language model: a preset of generator `transformers`, a Hugging Face name, or a directory.",
     )
 
 
@@ -49,27 +50,27 @@ class Adapted(CausalModel):
     """Such a model with a LoRA adapter, or without."""
 
     adapter: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
-        None, description="A LoRA adapter for the model: a preset, a Hugging Face name, or a directory."
+        None, description="LoRA adapter for the model: a preset, a Hugging Face name, or a directory."
     )
 
 
 class Keeping(BaseModel):
     """A filter of hits that need not let any pass."""
 
-    at_least: int = Field(1, ge=0, description="Hits that are passed on in any case, the best first.")
+    at_least: int = Field(1, ge=0, description="Hits to keep in any case, best first.")
 
 
 class Rewriting(Batching):
     """A language model that rewrites texts."""
 
     model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
-        None, description="One of the method's presets, a Hugging Face name, or a directory."
+        None, description="Model: a preset of the method, a Hugging Face name, or a directory."
     )
     max_new_tokens: Annotated[int | None, NOT_IN_FINGERPRINT] = Field(
-        None, ge=1, description="Tokens that the model writes for a text, at most; default: the method's own."
+        None, ge=1, description="Maximum tokens that the model writes per text; default: depends on the method."
     )
     max_input_tokens: Annotated[int | None, NOT_IN_FINGERPRINT] = Field(
-        None, ge=8, description="Tokens that the model reads at once, at most; default: the method's own."
+        None, ge=8, description="Maximum tokens that the model reads at once; default: depends on the method."
     )
 
 
@@ -77,12 +78,12 @@ class Server(BaseModel):
     """A server that speaks OpenAI's chat completions, and how it is asked."""
 
     base_url: Annotated[str | None, NOT_IN_FINGERPRINT] = Field(
-        None, description="openai: the server, http://127.0.0.1:8000/v1; it gets the key that is meant for its host."
+        None, description="openai: URL of the server, such as http://127.0.0.1:8000/v1; it gets the key for its host."
     )
-    concurrency: Annotated[int, NOT_IN_FINGERPRINT] = Field(8, ge=1, description="openai: requests under way at once.")
+    concurrency: Annotated[int, NOT_IN_FINGERPRINT] = Field(8, ge=1, description="openai: concurrent requests.")
     retries: Annotated[int, NOT_IN_FINGERPRINT] = Field(
-        4, ge=0, description="openai: retries of a failed request, with growing pauses."
+        4, ge=0, description="openai: retries of a failed request, with increasing pauses."
     )
     timeout: Annotated[float, NOT_IN_FINGERPRINT] = Field(
-        120.0, gt=0, description="openai: seconds that an answer may take."
+        120.0, gt=0, description="openai: seconds to wait for an answer."
     )

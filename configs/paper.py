@@ -18,15 +18,15 @@ FOLDER = Path(__file__).parent / "papers"
 class Ours(Config):
     """Where a run's counterpart of a printed figure is found."""
 
-    method: str = Field(min_length=1, description="A method of the experiment.")
-    metric: str = Field(min_length=1, description="One of its metrics.")
-    minus: str | None = Field(None, description="The method whose figure is subtracted.")
-    over: str | None = Field(None, description="The method whose figure it is divided by.")
+    method: str = Field(min_length=1, description="Method of the experiment.")
+    metric: str = Field(min_length=1, description="Metric of the method.")
+    minus: str | None = Field(None, description="Method whose figure to subtract.")
+    over: str | None = Field(None, description="Method whose figure to divide by.")
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
         if self.minus and self.over:
-            raise ValueError("either a difference (minus) or a ratio (over)")
+            raise ValueError("set either minus (a difference) or over (a ratio), not both")
         return self
 
 
@@ -37,21 +37,21 @@ class Figure(Config):
     (percent of a share, percentage points of a difference), or '', compared as it is.
     """
 
-    what: str = Field(min_length=1, description="What it is of.")
-    printed: Number | None = Field(None, description="As the paper prints it; none: it prints no such figure.")
-    derived: Formula | None = Field(None, description="Instead: what printed cells come to, which the paper has not.")
-    source: str = Field("", description="Of a printed one: TABLE / ROW / COLUMN of `tables`, or the section.")
+    what: str = Field(min_length=1, description="Subject of the figure.")
+    printed: Number | None = Field(None, description="Figure as printed; null: the paper prints no such figure.")
+    derived: Formula | None = Field(None, description="Formula over printed cells, for a figure that the paper omits.")
+    source: str = Field("", description="Source of a printed figure: TABLE / ROW / COLUMN of `tables`, or the section.")
     unit: Literal["", "%"] = ""
-    claim: Literal["at_least", "at_most"] | None = Field(None, description="What the paper says of it.")
-    claimed: float | None = Field(None, description="Of what, if not of the figure; 0: better, by however little.")
-    margin: float = Field(0.0, ge=0, description="By so much ours may be worse than that.")
-    note: str = Field("", description="Where the paper contradicts itself, or what else has to be known.")
+    claim: Literal["at_least", "at_most"] | None = Field(None, description="Claim of the paper.")
+    claimed: float | None = Field(None, description="Value of the claim, if not the figure; 0: better by any amount.")
+    margin: float = Field(0.0, ge=0, description="Tolerance: how much worse ours may be.")
+    note: str = Field("", description="Contradictions of the paper, and other remarks.")
     ours: Ours
 
     @model_validator(mode="after")
     def _printed_or_derived(self) -> Self:
         if self.printed is not None and (self.derived or not self.source):
-            raise ValueError("a printed figure has a source, and is not derived")
+            raise ValueError("a printed figure needs a source and must not be derived")
         return self
 
     @property
@@ -64,31 +64,31 @@ class Repeated(Config):
     """What an experiment repeats."""
 
     figures: tuple[Figure, ...] = Field((), description="Printed figures.")
-    deviations: tuple[str, ...] = Field((), description="What is done otherwise than in the paper, in words.")
+    deviations: tuple[str, ...] = Field((), description="Deviations from the paper, in words.")
 
 
 class Item(Config):
     """A table or figure of a paper, or a part of one: a row of docs/papers.md."""
 
-    what: str = Field(min_length=1, description="Which, and of what.")
-    experiments: tuple[str, ...] = Field((), description="Those that repeat it.")
-    why_not: str = Field("", description="Why nothing of it runs, or what it needs, while nothing ran.")
-    noted: str = Field("", description="What was measured or computed otherwise, in Markdown, with its page.")
-    holds: str = Field("", description="Whether the paper's claim holds by that.")
+    what: str = Field(min_length=1, description="Number and subject of the table or figure.")
+    experiments: tuple[str, ...] = Field((), description="Experiments that repeat it.")
+    why_not: str = Field("", description="Reason why it does not run, or what it needs to run.")
+    noted: str = Field("", description="Other measurements or computations, in Markdown, with a link to their page.")
+    holds: str = Field("", description="Verdict on the paper's claim from those.")
 
 
 class Paper(Config):
     """A paper, what it prints, and what of that which experiment repeats."""
 
     paper: str = Field(min_length=1, description="Title, authors, where.")
-    about: str = Field("", description="What of it is built, where it is not all.")
+    about: str = Field("", description="Parts that are built, if not all of them.")
     settings: str = Field("", description="Models, retrievers, data.")
-    chosen: str = Field("", description="On which questions the settings were chosen that its experiments share.")
-    missing: str = Field("", description="Which figures are not here, and why.")
-    tables: dict[str, Table] = Field({}, description="Every printed table, by the name that cells are called by.")
-    contradictions: tuple[str, ...] = Field((), description="Where the paper disagrees with itself.")
-    items: tuple[Item, ...] = Field((), description="Its tables and figures, in its order.")
-    experiments: dict[str, Repeated] = Field({}, description="By the experiment's name.")
+    chosen: str = Field("", description="Questions on which the settings shared by its experiments were chosen.")
+    missing: str = Field("", description="Figures that are missing here, and why.")
+    tables: dict[str, Table] = Field({}, description="Printed tables, by the name that cells refer to.")
+    contradictions: tuple[str, ...] = Field((), description="Contradictions within the paper.")
+    items: tuple[Item, ...] = Field((), description="Tables and figures, in the order of the paper.")
+    experiments: dict[str, Repeated] = Field({}, description="Experiments, by name.")
 
     @model_validator(mode="after")
     def _figures_are_of_the_tables(self) -> Self:
@@ -96,9 +96,13 @@ class Paper(Config):
             if named := figure.derived or (figure.source if " / " in figure.source else None):
                 number, unit = value(self.tables, named)
                 if figure.printed not in (None, number):
-                    raise ValueError(f"{figure.what!r}: {figure.source} has {number}, not {figure.printed}")
+                    raise ValueError(
+                        f"{figure.what!r}: printed must be {number} as in {figure.source}, got {figure.printed}"
+                    )
                 if (unit == PERCENT) != (figure.unit == PERCENT):
-                    raise ValueError(f"{figure.what!r}: its cells are in {unit!r}, not in {figure.unit!r}")
+                    raise ValueError(
+                        f"{figure.what!r}: unit must be {unit!r} like that of its cells, got {figure.unit!r}"
+                    )
         return self
 
     def target(self, figure: Figure) -> float | None:

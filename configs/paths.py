@@ -4,7 +4,7 @@ import re
 from pathlib import Path, PosixPath
 from typing import Any
 
-SCHEMES = {"s3": "Amazon S3 and what speaks like it", "gs": "Google Cloud Storage", "az": "Azure Blob Storage"}
+SCHEMES = {"s3": "Amazon S3 and compatible stores", "gs": "Google Cloud Storage", "az": "Azure Blob Storage"}
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/{1,2}(.*)", re.DOTALL)
 """How s3://bucket begins, as a text or as a path, which has one slash fewer."""
 _PART = re.compile(r"[^\s?#*@\\]+")
@@ -23,7 +23,7 @@ class BucketPath(PosixPath):
     def __fspath__(self) -> str:
         if self.parts and self.parts[0].endswith(":"):
             raise TypeError(
-                f"{self} is in a bucket, not a file of this machine: read and write it through vitalfew.storage.files"
+                f"{self} is in a bucket, not on this machine: read and write it with vitalfew.storage.files"
             )
         return super().__fspath__()
 
@@ -56,14 +56,14 @@ def store_setting(given: Any) -> Any:
     scheme, rest = address[1].lower(), address[2].strip("/")
     if scheme not in SCHEMES:
         raise ValueError(
-            f"{address[1]}://…: a store is a directory, or a prefix of a bucket: s3://BUCKET/PREFIX, gs:// or az:// "
-            "(./ in front of the name, where a directory is called like that)"
+            f"{address[1]}://…: a store must be a directory, or a prefix of a bucket: s3://BUCKET/PREFIX, gs:// or "
+            "az://. If this is the name of a directory, put ./ before it"
         )
     if "@" in rest.partition("/")[0] or "?" in rest:
-        raise ValueError(f"{scheme}://…: credentials come from the environment, never with the address")
+        raise ValueError(f"{scheme}://…: the address must not contain credentials; set them in the environment")
     parts = rest.split("/")
     if not rest or not all(_PART.fullmatch(part) and part not in (".", "..") for part in parts):
-        raise ValueError(f"{scheme}://{rest}: a store in a bucket is {scheme}://BUCKET/PREFIX, without blank ?#*@\\")
+        raise ValueError(f"{scheme}://{rest}: write {scheme}://BUCKET/PREFIX, without spaces and without ?#*@\\")
     return BucketPath(f"{scheme}:", *parts)
 
 

@@ -19,15 +19,15 @@ Value = tuple[Number, str]
 class Table(Config):
     """A printed table, or the part of it whose columns are alike."""
 
-    what: str = Field(min_length=1, description="What the cells are.")
-    columns: dict[str, str] = Field(min_length=1, description="Unit by column: %, share, tokens, s, '' for none.")
-    rows: dict[str, tuple[Number | None, ...]] = Field(min_length=1, description="Cells by row; null: printed empty.")
+    what: str = Field(min_length=1, description="Contents of the cells.")
+    columns: dict[str, str] = Field(min_length=1, description="Unit by column: %, share, tokens, s, or '' for none.")
+    rows: dict[str, tuple[Number | None, ...]] = Field(min_length=1, description="Cells by row; null: an empty cell.")
 
     @model_validator(mode="after")
     def _rectangular(self) -> Self:
         uneven = [name for name, cells in self.rows.items() if len(cells) != len(self.columns)]
         if uneven:
-            raise ValueError(f"{len(self.columns)} cells are due in: {', '.join(uneven)}")
+            raise ValueError(f"these rows must have {len(self.columns)} cells: {', '.join(uneven)}")
         return self
 
     def cells(self, row: str, column: str) -> list[Value]:
@@ -43,15 +43,17 @@ class Table(Config):
 class Formula(Config):
     """A value computed of cells. Exactly one of the settings is given; a term is a cell or a formula."""
 
-    minus: "tuple[Term, Term] | None" = Field(None, description="The first less the second.")
-    over: "tuple[Term, Term] | None" = Field(None, description="The first by the second.")
-    mean: "tuple[Term, ...] | None" = Field(None, description="Of all terms; * in a row's or column's name: of all.")
-    least: "tuple[Term, ...] | None" = Field(None, description="Of all terms, with * as in the mean.")
+    minus: "tuple[Term, Term] | None" = Field(None, description="First term minus the second.")
+    over: "tuple[Term, Term] | None" = Field(None, description="First term divided by the second.")
+    mean: "tuple[Term, ...] | None" = Field(
+        None, description="Mean of the terms; * in a row or column matches any text."
+    )
+    least: "tuple[Term, ...] | None" = Field(None, description="Minimum of the terms; * as in mean.")
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
         if len(self.given()) != 1:
-            raise ValueError(f"exactly one of {', '.join(type(self).model_fields)}")
+            raise ValueError(f"set exactly one of {', '.join(type(self).model_fields)}")
         return self
 
     def given(self) -> "dict[str, tuple[Term, ...]]":
@@ -74,7 +76,7 @@ def value(tables: Mapping[str, Table], term: Term) -> Value:
     if isinstance(term, str):
         found = cells(tables, term)
         if len(found) > 1:
-            raise ValueError(f"{term!r} names {len(found)} cells where one is due")
+            raise ValueError(f"{term!r} must name one cell, but names {len(found)}")
         return found[0]
     ((operation, terms),) = term.given().items()
     single = operation in {"minus", "over"}
@@ -85,7 +87,7 @@ def value(tables: Mapping[str, Table], term: Term) -> Value:
     ]
     units = {unit for _, unit in values}
     if len(units) > 1:
-        raise ValueError(f"a formula over different units: {', '.join(sorted(units))}")
+        raise ValueError(f"the terms of a formula must have one unit, got {', '.join(sorted(units))}")
     return OPERATIONS[operation](*(number for number, _ in values)), "" if operation == "over" else units.pop()
 
 
@@ -94,5 +96,5 @@ def cells(tables: Mapping[str, Table], name: str) -> list[Value]:
     table, row, column = [*name.split(" / "), "", ""][:3]
     found = tables[table].cells(row, column) if table in tables else []
     if not found:
-        raise ValueError(f"no printed cell {name!r} (TABLE / ROW / COLUMN) in: {', '.join(tables) or 'no tables'}")
+        raise ValueError(f"there is no cell {name!r} (TABLE / ROW / COLUMN); tables: {', '.join(tables) or 'none'}")
     return found

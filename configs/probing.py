@@ -8,17 +8,17 @@ from vitalfew.configs.section import Config, Section
 
 
 class PerturbConfig(Config):
-    """How much noise and disorder the hits get before they are refined; by default none."""
+    """Noise and disorder to add to the hits before they are refined; default: none."""
 
     noise: int | None = Field(
         None,
         ge=0,
-        description="The best hit with an accepted answer stays, and so many irrelevant ones, which were retrieved for "
-        "other questions, stand behind it; a question without such a hit counts in no metric of contexts or answers. "
-        "Default: the hits.",
+        description="Number of irrelevant hits, retrieved for other questions, to put after the best hit that contains "
+        "an accepted answer; other hits are dropped. Questions without such a hit are excluded from the metrics of "
+        "contexts and answers. Default: the hits as retrieved.",
     )
-    order: Literal["retrieved", "shuffled", "reversed"] = Field("retrieved", description="The order of the hits.")
-    seed: int = Field(100, ge=0, description="Seed of noise and order, each question's own.")
+    order: Literal["retrieved", "shuffled", "reversed"] = Field("retrieved", description="Order of the hits.")
+    seed: int = Field(100, ge=0, description="Seed of noise and order, combined with the id of the question.")
 
     @property
     def changes(self) -> bool:
@@ -26,7 +26,7 @@ class PerturbConfig(Config):
 
 
 class AppraiseConfig(Section):
-    """How a refined context is rated, from 0 to 10: how faithful is it to its hits, and how complete?"""
+    """How refined contexts are rated from 0 to 10: faithfulness to their hits, and completeness."""
 
     kind: ClassVar[str] = "appraiser"
 

@@ -25,22 +25,22 @@ class LoadConfig(Config):
     shard_passages: int | None = Field(
         None,
         ge=1,
-        description="Passages in a shard, at most; memory follows it. Default: 4,096; beyond 16 million passages a "
-        "4,096th of the corpus, but 32,768 at most.",
+        description="Maximum passages per shard; memory use grows with it. Default: 4,096; above 16 million passages, "
+        "1/4,096 of the corpus, but at most 32,768.",
     )
     max_chars: int = Field(
-        200_000, ge=1, description="A longer passage, question or list of answers goes to `rejects` (characters)."
+        200_000, ge=1, description="Maximum characters of a passage, question or list of answers; longer: `rejects`."
     )
     max_name_chars: int = Field(
-        10_000, ge=1, description="A row with a longer title or source id goes to `rejects` (characters)."
+        10_000, ge=1, description="Maximum characters of a title or source id; longer: `rejects`."
     )
     max_items: int = Field(
-        10_000, ge=1, description="A question with more answers, gold passages or supporting facts goes to `rejects`."
+        10_000, ge=1, description="Maximum answers, gold passages or supporting facts of a question; more: `rejects`."
     )
 
 
 class SplitConfig(Section):
-    """How passages become sentences, or what else is to be retrieved in their place."""
+    """How passages are split into sentences, or into other units to retrieve."""
 
     kind: ClassVar[str] = "splitter"
 
@@ -56,23 +56,22 @@ class EncodeConfig(Section):
     encoder: str = Field("minilm", description="An encoder of `vitalfew methods`, or module:Class.")
     context: ContextMode | None = Field(
         None,
-        description="Where a sentence's context vector comes from: exact (the paper: the passage's other sentences, "
-        "encoded together), passage (the passage's own vector), pooled (the mean of its sentences' vectors), late (the "
-        "passage's vector, from one forward pass that gives its sentences' vectors too). Default: late where the "
-        "encoder pools by the mean and sentences are cut from passages, else passage.",
+        description="Source of a sentence's context vector. exact (as in the paper): the passage's other sentences, "
+        "encoded together; passage: the passage's vector; pooled: the mean of the passage's sentence vectors; late: "
+        "the passage's vector, from one forward pass that also gives its sentence vectors. Default: late if the "
+        "encoder uses mean pooling and sentences are cut from passages, else passage.",
     )
     units: tuple[Unit, ...] = Field(
-        ("sentence", "passage"), min_length=1, description="What can be retrieved: sentences (ParetoRAG), passages."
+        ("sentence", "passage"), min_length=1, description="Units to retrieve: sentences (ParetoRAG), passages."
     )
     text: Annotated[Text, NOT_IN_FINGERPRINT] = Field(
         "titled",
-        description="titled: a sentence or passage is encoded, and indexed for BM25, with its passage's title before "
-        "it, if that has one; unit: alone.",
+        description="Text to encode and to index for BM25. titled: the sentence or passage after its passage's title, "
+        "if any; unit: without the title.",
     )
     reuse: Annotated[bool, NOT_IN_FINGERPRINT] = Field(
         True,
-        description="Copy the vectors that an earlier index of this encoder holds; false: encode all, to measure the "
-        "cost.",
+        description="Copy vectors from earlier indexes of this encoder; false: encode everything, to measure the cost.",
     )
 
     @field_validator("units")
@@ -82,24 +81,24 @@ class EncodeConfig(Section):
 
 
 class IndexConfig(Section):
-    """How vectors become a searchable index."""
+    """How vectors are indexed for search."""
 
     kind: ClassVar[str] = "index"
     named_by: ClassVar[str] = "type"
 
     type: IndexType = Field("flat", description="An index type of `vitalfew methods`; flat is exact.")
     layout: Layout = Field(
-        "dual", description="dual: core and context apart, any alpha; fused: one alpha, half the size."
+        "dual", description="dual: separate core and context vectors, any alpha; fused: one alpha, half the size."
     )
     alpha: float | None = Field(
-        None, ge=0, le=1, description="fused: weight of the core vector, 0.8 by default; a dual index has none."
+        None, ge=0, le=1, description="fused: weight of the core vector; default: 0.8. Not for dual."
     )
-    shard_mb: int = Field(256, ge=1, description="Size of a FAISS shard, about (MiB).")
+    shard_mb: int = Field(256, ge=1, description="Approximate size of a FAISS shard, in MiB.")
 
     def idle(self) -> dict[str, str]:
         if self.layout == "fused":
             return {}
-        return {"alpha": "a dual index answers every alpha, see retrieve.alpha; leave it out, or index.layout=fused"}
+        return {"alpha": "a dual index serves any alpha: set retrieve.alpha instead, or set index.layout=fused"}
 
     @model_validator(mode="before")
     @classmethod
@@ -111,38 +110,38 @@ class IndexConfig(Section):
 class BM25Config(Config):
     """Keyword search (BM25) over the same units."""
 
-    enabled: bool = Field(False, description="Build it, for the retrievers bm25 and hybrid.")
-    k1: float = Field(0.9, ge=0, description="How much a word's repetition counts.")
-    b: float = Field(0.4, ge=0, le=1, description="How much a long unit is discounted.")
+    enabled: bool = Field(False, description="Build the index of the retrievers bm25 and hybrid.")
+    k1: float = Field(0.9, ge=0, description="Term frequency saturation.")
+    b: float = Field(0.4, ge=0, le=1, description="Length normalization, from 0 (none) to 1 (full).")
 
 
 class Place(Config):
-    """Where a flow runs, and with how much of the machine. Nothing here changes a result."""
+    """Where a flow runs, and how much of the machine it uses. These settings do not change results."""
 
     store: Annotated[Path, BeforeValidator(store_setting)] = Field(
-        Path("store"), description="Where all artifacts are: a directory, or a prefix of a bucket (s3://BUCKET/PREFIX)."
+        Path("store"), description="Place of all artifacts: a directory, or a prefix of a bucket (s3://BUCKET/PREFIX)."
     )
-    workers: int | None = Field(None, ge=1, description="Parallel workers; default: one per CPU core.")
+    workers: int | None = Field(None, ge=1, description="Number of parallel workers; default: one per CPU core.")
     num_gpus: float | None = Field(
         None,
         gt=0,
         le=1,
         title="GPUs per worker",
-        description="Share of a GPU for each worker that encodes: with 0.25, four share one; default: 1 on GPUs.",
+        description="Share of a GPU per encoding worker: with 0.25, four workers share a GPU. Default on GPUs: 1.",
     )
 
 
 class Execution(Place):
     """Where and how a flow runs."""
 
-    runner: RunnerName = Field("ray", description="ray: Prefect and Ray; serial: this process alone.")
+    runner: RunnerName = Field("ray", description="ray: Prefect and Ray; serial: this process only.")
 
 
 class IndexCorpus(Execution):
     """Parameters of the flow `index_corpus`."""
 
-    datasets: tuple[str, ...] = Field(min_length=1, description="FORMAT:PATH?option=value; together one corpus.")
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="The name that `search --index` takes.")
+    datasets: tuple[str, ...] = Field(min_length=1, description="Data sets of the corpus, as FORMAT:PATH?option=value.")
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="Name of the index, for `search --index`.")
     load: LoadConfig = LoadConfig()
     split: SerializeAsAny[SplitConfig] = SplitConfig()
     encode: SerializeAsAny[EncodeConfig] = EncodeConfig()
@@ -151,7 +150,7 @@ class IndexCorpus(Execution):
 
 
 class RetrieveConfig(Section):
-    """How questions find units."""
+    """How units are retrieved for questions."""
 
     kind: ClassVar[str] = "retriever"
 

@@ -19,19 +19,23 @@ class TrainConfig(Section):
     seed: int = Field(100, description="Seed of the split, the sampling and the weights.")
     epochs: int = Field(1, ge=1, description="Passes over the questions.")
     steps: int | None = Field(
-        None, ge=1, description="Stop after this many steps, before the passes end; the learning rate follows."
+        None,
+        ge=1,
+        description="Maximum number of steps; the learning rate schedule ends there too.",
     )
-    learning_rate: float = Field(1e-4, gt=0, description="Peak learning rate, after a linear rise; then it falls to 0.")
+    learning_rate: float = Field(1e-4, gt=0, description="Peak learning rate: a linear warm-up, then a decay to 0.")
     # Device and precision, as far as they change a result, are in the trainer's identity.
     precision: Annotated[Precision, NOT_IN_FINGERPRINT] = Field(
-        "auto", description="auto: bf16 where it is native, else fp16 on a GPU and fp32 on a CPU."
+        "auto", description="auto: bf16 if the hardware supports it, else fp16 on a GPU and fp32 on a CPU."
     )
-    device: Annotated[Device, NOT_IN_FINGERPRINT] = Field("auto", description="auto: the GPU where there is one.")
+    device: Annotated[Device, NOT_IN_FINGERPRINT] = Field(
+        "auto", description="auto: the GPU if there is one, else the CPU."
+    )
     threads: Annotated[int | None, NOT_IN_FINGERPRINT] = Field(
-        None, ge=1, description="CPU threads; default: one per core. The last digits may depend on their number."
+        None, ge=1, description="CPU threads; default: one per core. The number may change the last digits of results."
     )
     checkpoint_every: Annotated[int, NOT_IN_FINGERPRINT] = Field(
-        100, ge=1, description="Steps between checkpoints; a kill costs that many at most."
+        100, ge=1, description="Steps between checkpoints; a killed run repeats at most this many."
     )
 
 
@@ -39,39 +43,39 @@ class ArticleOptions(TrainConfig):
     """The settings of the trainers that learn from some articles, choose by others and hold the rest out."""
 
     epochs: int = Field(3, ge=1, description="Passes over the questions.")
-    held_out: int = Field(12, ge=1, description="Articles that are kept out of training altogether, for the card.")
-    choosing: int = Field(3, ge=1, description="Other articles, which decide which weights are best.")
-    check_questions: int = Field(300, ge=1, description="Questions asked after every pass, to choose the best weights.")
+    held_out: int = Field(12, ge=1, description="Articles to hold out of training, for the model card.")
+    choosing: int = Field(3, ge=1, description="Further articles, used to choose the best weights.")
+    check_questions: int = Field(300, ge=1, description="Questions after every pass, to choose the best weights.")
 
 
 class CollectConfig(Section):
-    """How questions with what was retrieved for them become examples with an evidence text (Oreo)."""
+    """How questions and their hits become training examples with an evidence text (Oreo)."""
 
     kind: ClassVar[str] = "collector"
 
     collector: str = Field("oracle", description="A collector of `vitalfew methods`, or module:Class.")
-    top_k: int = Field(5, ge=1, description="Chunks of an example: hits passed on, at most.")
-    titles: bool = Field(True, description="Whether chunks are shown with their passages' titles before them.")
+    top_k: int = Field(5, ge=1, description="Maximum chunks (hits) per example.")
+    titles: bool = Field(True, description="Put the title of the passage before its chunk.")
     question_tokens: int = Field(
-        96, ge=1, description="Words and punctuation marks of a question, at most: a longer one gives no example."
+        96, ge=1, description="Maximum words and punctuation marks of a question; longer questions are skipped."
     )
     target_tokens: int = Field(
-        300, ge=1, description="Words and punctuation marks of an evidence text, at most: a longer one is left out."
+        300, ge=1, description="Maximum words and punctuation marks of an evidence text; longer texts are skipped."
     )
-    held_out: int = Field(12, ge=1, description="Articles that are kept out of training altogether, for the card.")
-    choosing: int = Field(3, ge=1, description="Other articles, which decide which weights are best.")
-    seed: int = Field(100, description="Seed of the choice of those articles.")
+    held_out: int = Field(12, ge=1, description="Articles to hold out of training, for the model card.")
+    choosing: int = Field(3, ge=1, description="Further articles, used to choose the best weights.")
+    seed: int = Field(100, description="Seed of the choice of articles.")
 
 
 class TrainModel(Execution):
     """Parameters of the flow `train`."""
 
-    recipe: str = Field(description="The recipe's name, which is also the run's.")
-    datasets: tuple[str, ...] = Field(min_length=1, description="FORMAT:PATH?option=value of questions to learn from.")
+    recipe: str = Field(description="Name of the recipe and of the run.")
+    datasets: tuple[str, ...] = Field(min_length=1, description="Questions to learn from, as FORMAT:PATH?option=value.")
     passages: tuple[str, ...] = Field(
-        (), description="FORMAT:PATH of more passages, whose own questions are left alone: distractors."
+        (), description="Further passages (distractors), as FORMAT:PATH; their questions are not used."
     )
-    out: Path | None = Field(None, description="Directory that the finished model is copied to, with its card.")
+    out: Path | None = Field(None, description="Directory to copy the finished model to, with its card.")
     load: LoadConfig = LoadConfig()
     train: TrainConfig
 
@@ -85,15 +89,15 @@ class TrainOreo(Execution):
     """Parameters of the flow `train` for a recipe of Oreo's: questions on an index, and its trainings, each of which
     begins with the weights of the one before."""
 
-    recipe: str = Field(description="The recipe's name, which is also the run's.")
-    index: str = Field(description="The named index that is searched; its data sets' questions are learnt from.")
+    recipe: str = Field(description="Name of the recipe and of the run.")
+    index: str = Field(description="Name of the index to search; the questions of its data sets are learned from.")
     questions: Questions = Questions()
     retrieve: SerializeAsAny[RetrieveConfig] = RetrieveConfig(retriever="passage", top_k=5)
     collect: SerializeAsAny[CollectConfig] = CollectConfig()
     sft: SerializeAsAny[TrainConfig]
     contrastive: SerializeAsAny[TrainConfig | None] = Field(None, description="null: no contrastive training.")
     ppo: SerializeAsAny[TrainConfig | None] = Field(None, description="null: no reinforcement learning.")
-    out: Path | None = Field(None, description="Directory that the finished model is copied to, with its card.")
+    out: Path | None = Field(None, description="Directory to copy the finished model to, with its card.")
 
     @property
     def trainings(self) -> list[TrainConfig]:

@@ -53,7 +53,7 @@ def options(listed: Iterable[Setting]) -> Iterator[str]:
 def _settings_page() -> Iterator[str]:
     shown: set[type[BaseModel]] = set()
     for title, opening, models in (
-        ("Where a flow runs", "Part of every file below.", (Execution,)),
+        ("Where a flow runs", "Settings for all files below.", (Execution,)),
         ("An index", "For `vitalfew index` and `vitalfew plan`.", (IndexCorpus,)),
         (
             "An experiment",
@@ -62,10 +62,10 @@ def _settings_page() -> Iterator[str]:
         ),
         (
             "A training",
-            "A recipe of `configs/recipes/`, or a file of your own, for `vitalfew train`.",
+            "For `vitalfew train`: a recipe of `configs/recipes/`, or your file.",
             (TrainConfig, TrainOreo),
         ),
-        ("A corpus that is kept up to date", "A file `corpora/NAME.yaml`: all of an index, and", (Corpus,)),
+        ("A corpus that is kept up to date", "A file `corpora/NAME.yaml`: all settings of an index, and", (Corpus,)),
     ):
         yield from (f"## {title}", "", opening, "", *_top(models[0], shown))
         for name, section in chain.from_iterable(map(sections_of, models)):
@@ -120,7 +120,7 @@ def _methods_page() -> Iterator[str]:
 
 def _named_by(kind: str) -> Iterator[str]:
     if (named := section_of(kind)) is None:
-        yield from ("What runs a language model, named by the method that asks it, as in `generate.engine`.", "")
+        yield from ("Engines run a language model. The method that uses one names it, as in `generate.engine`.", "")
         return
     place, section = named
     key = ".".join(filter(None, (place, section.field())))
@@ -131,7 +131,7 @@ def _named_by(kind: str) -> Iterator[str]:
 
 def _overview(kind: str, column: str) -> Iterator[str]:
     linked = ((f"[`{name}`](#{anchor(heading(kind, name))})", prose(summary(kind, name))) for name in METHODS[kind])
-    yield from table(column, "what it is", of=linked)
+    yield from table(column, "description", of=linked)
 
 
 def _method(method: Description, level: str, known: list[Setting], first: Description | None = None) -> Iterator[str]:
@@ -192,7 +192,7 @@ def _command(command: Any, path: str) -> Iterator[str]:
     listed = [(re.sub(r" <(str|path|list.*)>", "", name), words) for name, words in records if name != "--help"]
     yield from table("argument or option", "meaning", of=((code(name), prose(words)) for name, words in listed))
     if any(name.startswith("--set ") for name, _ in listed):
-        yield from ("What `--set` takes is in [settings](settings.md) and [methods](methods.md).", "")
+        yield from ("For the keys of `--set` see [settings](settings.md) and [methods](methods.md).", "")
     for name, inner in getattr(command, "commands", {}).items():
         yield from _command(inner, f"{path} {name}")
 
@@ -216,32 +216,32 @@ PAGES = {
         "Settings",
         "configs/",
         "Settings come from a file (`--config FILE.yaml`, an experiment, a recipe, a corpus) and from `--set "
-        "key.path=value`, which wins over the file: `encode: {context: late}` and `--set encode.context=late` say the"
-        " same. Defaults are shown as YAML; a setting without one has to be given. Further settings belong to single "
-        "[methods](methods.md).",
+        "key.path=value`, which wins over the file: `encode: {context: late}` and `--set encode.context=late` mean the"
+        " same. Defaults are shown as YAML; a setting without a default is required. Single [methods](methods.md) "
+        "have further settings.",
         _settings_page,
     ),
     "formats": Page(
         "Formats of data sets",
         "tasks/datasets/",
-        "A data set is `FORMAT:PATH?option=value&option=value`, or `FORMAT` alone where it reads no path; several "
-        "form one corpus. In an option's value `&` is written `%26` and `?` `%3F`. Files packed with gzip, bzip2, "
-        "zstd or xz are read as they are. A row that cannot be used goes to the table [`rejects`](tables.md#rejects),"
+        "A data set is `FORMAT:PATH?option=value&option=value`, or just `FORMAT` if it reads no path; several "
+        "form one corpus. In an option's value, write `&` as `%26` and `?` as `%3F`. Files packed with gzip, bzip2, "
+        "zstd or xz are read directly. A row that cannot be used goes to the table [`rejects`](tables.md#rejects),"
         " with its offset and a reason.",
         _formats_page,
     ),
     "methods": Page(
         "Methods",
         "tasks/registry.py and the classes that it names",
-        "What can be named in the [settings](settings.md), kind by kind. `module:Class` in place of a name takes a "
-        "class of your own. The formats of data sets have [a page of their own](formats.md).",
+        "Methods that the [settings](settings.md) can name, by kind. Give `module:Class` instead of a name to use "
+        "your class. For the formats of data sets see [formats](formats.md).",
         _methods_page,
     ),
     "tables": Page(
         "Tables",
         "storage/schemas/ and storage/catalog/tables.py",
-        "What `vitalfew sql` queries, and any DuckDB that opens `store/catalog.duckdb`. Types are DuckDB's. "
-        "[Macros](macros.md) answer what is asked most often.",
+        "Tables for `vitalfew sql`, and for any DuckDB that opens `store/catalog.duckdb`. Types are DuckDB's. "
+        "[Macros](macros.md) answer the most frequent questions.",
         _tables_page,
     ),
     "macros": Page(
@@ -251,7 +251,9 @@ PAGES = {
         "experiment or index; `''` is every run.",
         _macros_page,
     ),
-    "command_line": Page("Command line", "flows/cli/", "What `--help` says of every command.", _commands_page),
+    "command_line": Page(
+        "Command line", "flows/cli/", "Every command with its arguments and options, as in `--help`.", _commands_page
+    ),
 }
 """Of docs/reference/, by file name."""
 PAPERS = Page("The papers, table by table", "configs/papers/ and docs/results/papers.json", ABOUT, papers_page)

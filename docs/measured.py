@@ -122,11 +122,13 @@ def code_state() -> str:
 
 
 def main(
-    machine: Annotated[str, typer.Option(help="What it ran on, in words.")],
+    machine: Annotated[str, typer.Option(help="Machine that the runs ran on, in words.")],
     runs: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...")] = None,
     store: Annotated[Path, typer.Option(exists=True, file_okay=False)] = Path("store"),
-    of: Annotated[str, typer.Option("--asked", help="Whose questions, in a word, where the corpus has several.")] = "",
-    records: Annotated[Path, typer.Option(help="The file that they are added to.")] = RECORDS,
+    of: Annotated[
+        str, typer.Option("--asked", help="Source of the questions, in one word, if the corpus has several.")
+    ] = "",
+    records: Annotated[Path, typer.Option(help="File that the records are added to.")] = RECORDS,
 ) -> None:
     """Write down what finished runs came to beside the papers' figures."""
     found = [find_run(store, run) for run in runs] if runs else repeating(store)

@@ -10,10 +10,10 @@ from vitalfew.configs.paper import Item, Paper, papers
 
 ABOUT = (
     "Every table and figure of the four papers: the experiment that repeats it (`vitalfew evaluate NAME --index "
-    "INDEX`), where it ran, and whether the paper's claim holds there. *Holds* and *does not hold* are of our corpus, "
-    "encoder and reader, never of the paper's language models: none of 7 or 13 billion parameters was run. A figure "
-    "that draws a method and measures nothing is *a drawing*. What the papers print is in `configs/papers/`, cell by "
-    "cell; `python -m docs.measured` writes down what runs came to."
+    "INDEX`), where it ran, and whether the paper's claim holds there. *Holds* and *does not hold* refer to our "
+    "corpus, encoder and reader, never to the paper's language models: no model of 7 or 13 billion parameters was run. "
+    "A figure that shows a method and no measurement is *a drawing*. The papers' printed figures are in "
+    "`configs/papers/`, cell by cell; `python -m docs.measured` records the results of runs."
 )
 ARXIV = re.compile(r"arXiv ([\d.]+\d)")
 
@@ -24,10 +24,10 @@ def papers_page() -> Iterator[str]:
         by_experiment.setdefault(each.experiment, []).append(each)
     yield from paper_sections(papers().values(), by_experiment)
     yield from (
-        "## Ours, of no paper",
+        "## Experiments without a paper",
         "`quickstart` (naive RAG, ParetoRAG and PFE-Self-RAG side by side), `paretorag/front` (quality against tokens "
         "over every method without a checkpoint), `paretorag/keywords` (BM25 and its fusion with vectors) and "
-        "`paretorag/when` (where sentences pay, and where not) repeat nothing of a paper.",
+        "`paretorag/when` (where sentences pay, and where not) do not repeat a paper.",
     )
 
 
@@ -43,11 +43,11 @@ def paper_sections(listed: Iterable[Paper], runs: dict[str, list[Measured]]) -> 
         if paper.about:
             yield from (paper.about, "")
         if paper.settings:
-            yield from (f"Theirs: {paper.settings}.", "")
+            yield from (f"The paper's settings: {paper.settings}.", "")
         if paper.chosen:
-            yield from (f"**What chose the settings.** {paper.chosen}", "")
+            yield from (f"**Choice of settings.** {paper.chosen}", "")
         rows = (_row(item, [run for each in item.experiments for run in runs.get(each, ())]) for item in paper.items)
-        yield from table("theirs", "experiment", "what ran here", "the paper's claims", of=rows)
+        yield from table("paper", "experiment", "runs here", "the paper's claims", of=rows)
         yield from _disagreements(paper)
         for experiment in dict.fromkeys(each for item in paper.items for each in item.experiments):
             for run in runs.get(experiment, ()):
@@ -74,7 +74,7 @@ def _claims(run: Measured) -> str:
 
 def _disagreements(paper: Paper) -> Iterator[str]:
     if paper.contradictions:
-        yield from ("Where the paper disagrees with itself:", "", *(f"- {each}" for each in paper.contradictions), "")
+        yield from ("Contradictions within the paper:", "", *(f"- {each}" for each in paper.contradictions), "")
 
 
 def _corpus(run: Measured) -> str:

@@ -23,8 +23,8 @@ logger = logging.getLogger("vitalfew")
 def show_report(written: Written) -> None:
     """Show the table of an evaluation as Markdown with the path of its page, and its plots as images."""
     report, page = written.report, files.absolute(written.html)
-    copied = f"`vitalfew report {report.run_id}` says where a copy is"
-    where = copied if files.is_in_bucket(page) else "open it in a browser of that machine"
+    copied = f"`vitalfew report {report.run_id}` prints the path of a local copy"
+    where = copied if files.is_in_bucket(page) else "open it in a browser on that machine"
     create_markdown_artifact(
         f"{markdown_report(report)}\n\nPlots and all figures: `{page}` ({where})",
         key="report",
@@ -38,7 +38,7 @@ def show_report(written: Written) -> None:
 def show_figures(recipe: str, figures: Sequence[Mapping[str, Any]]) -> None:
     """Show the measurements of a training on the held-out part."""
     create_table_artifact(
-        [{**row} for row in figures], key=f"figures-{_key(recipe)}", description="Measured on what was held out"
+        [{**row} for row in figures], key=f"figures-{_key(recipe)}", description="Measured on held-out data"
     )
 
 
@@ -52,7 +52,9 @@ def show_costs(store: Path, outcome: Outcome, methods: Mapping[str, Sequence[str
         used = {"methods": ", ".join(methods[manifest.artifact])} if methods else {}
         there = manifest.artifact in outcome.reused
         rows.append({"stage": manifest.stage, **used, **_costs(store, manifest, there)})
-    create_table_artifact(rows, key="costs", description="What each stage took, beside its quote; USD at prices.yaml")
+    create_table_artifact(
+        rows, key="costs", description="Costs of every stage and its quote; USD at the prices in prices.yaml"
+    )
 
 
 def _costs(store: Path, manifest: Manifest, there: bool) -> dict[str, Any]:

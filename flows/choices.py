@@ -23,7 +23,7 @@ Names = Mapping[str, Sequence[str]]
 """By `Kind`."""
 MARK = "x-vitalfew-names"
 """The key of a field's schema that says which names the field takes."""
-NONE_YET = " **There is none in this store yet: run index-datasets first,** or `vitalfew index`."
+NONE_YET = " **This store has none yet: run index-datasets first,** or `vitalfew index`."
 """Ends the description of a field for which there is no name."""
 
 

@@ -21,7 +21,7 @@ from vitalfew.flows.ray_pool import ray_cluster
 
 @flow(name="evaluate", validate_parameters=True, persist_result=False)
 def evaluate(parameters: Evaluate) -> Evaluated:
-    """Answer questions by several methods, and set quality, tokens, time and costs side by side."""
+    """Answer questions with several methods, and compare their quality, tokens, time and costs."""
     return evaluate_and_show(parameters)
 
 
@@ -60,5 +60,5 @@ def use_secrets(parameters: Evaluate) -> None:
     persist_result=False,
 )
 def evaluate_experiment(parameters: EvaluateForm) -> Evaluated:
-    """Answer questions by the methods of an experiment, and set quality, tokens, time and costs side by side."""
+    """Answer questions with the methods of an experiment, and compare their quality, tokens, time and costs."""
     return evaluate_and_show(parameters.evaluation())

@@ -41,17 +41,19 @@ def _plain(field: dict[str, Any]) -> dict[str, Any]:
     return {**rest, **kinds[0]} if len(kinds) == 1 else rest
 
 
-MORE = Field((), description='Any other settings, one "key.path=value" a line, as `--set` takes them.')
+MORE = Field((), description='Other settings, one "key.path=value" per line, as for `--set`.')
 
 
 class Source(Config):
     """A data set."""
 
-    format: Annotated[str, OneOf("dataset")] = Field(description="Its format; `vitalfew datasets` explains each.")
+    format: Annotated[str, OneOf("dataset")] = Field(
+        description="Format of the data set; `vitalfew datasets` describes the formats."
+    )
     path: str = Field(
         "",
-        description="PATH?option=value, /home/me/notes.jsonl?text=body for example; of `synthetic` and `python_manual` "
-        "their options alone, or nothing.",
+        description="PATH?option=value, for example /home/me/notes.jsonl?text=body; for `synthetic` and "
+        "`python_manual`, only options, or nothing.",
     )
 
     @model_validator(mode="after")
@@ -59,7 +61,7 @@ class Source(Config):
         method = resolve("dataset", self.format)
         if method.reads_path and not self.path.strip():
             example = method.example.partition(":")[2]
-            raise ValueError(f"format {self.format!r} reads a path, which is missing; for example {example}")
+            raise ValueError(f"format {self.format!r} needs a path, for example {example}")
         return self
 
     @classmethod
@@ -77,34 +79,39 @@ class Source(Config):
 
 
 class EvaluateForm(Form):
-    """Methods are compared on an index. Experiment and index are enough: an empty field is as the experiment has it."""
+    """Compare methods on an index. Only experiment and index are needed: empty fields keep the experiment's values."""
 
     experiment: Annotated[str, NameOf("experiment")] = Field(
-        "quickstart", description="What is set side by side; one of your own is experiments/NAME.yaml beside the store."
+        "quickstart",
+        description="Methods to compare. To add an experiment, write experiments/NAME.yaml next to the store.",
     )
     index: Annotated[str | None, NameOf("index")] = Field(
-        None, description="What is searched by methods that name no index. A new one is listed when its run has ended."
+        None, description="Index of the methods that do not name one. A new index is listed when its run has ended."
     )
     questions: str | None = Field(
         None,
-        description="FORMAT:PATH?option=value of a data set whose questions are asked, jsonl:/home/me/questions.jsonl "
-        "for example; empty: the questions of the index's own data sets.",
+        description="Data set with the questions, as FORMAT:PATH?option=value, for example "
+        "jsonl:/home/me/questions.jsonl. Empty: the questions of the index's data sets.",
     )
-    sample: int | None = Field(None, ge=1, description="So many of the questions, a random choice.")
+    sample: int | None = Field(None, ge=1, description="Number of questions, chosen at random.")
     encoder: Annotated[str | None, OneOf("encoder")] = Field(
-        None, description="Search the index of the same corpus by this."
+        None, description="Search the index of the same corpus with this encoder."
     )
     context: ContextMode | None = Field(
-        None, description="Search the index of the same corpus whose sentences have their context vectors from there."
+        None, description="Search the index of the same corpus with context vectors from this source."
     )
-    retriever: Annotated[str | None, OneOf("retriever")] = Field(None, description="Of every method that retrieves.")
-    alpha: float | None = Field(None, ge=0, le=1, description="Weight of the core vector, 0 to 1.")
-    top_k: int | None = Field(None, ge=1, le=1000, description="Units retrieved for each question, 1 to 1000.")
-    generator: Annotated[str | None, OneOf("generator")] = Field(None, description="What writes the answers.")
+    retriever: Annotated[str | None, OneOf("retriever")] = Field(
+        None, description="Retriever of all methods that retrieve."
+    )
+    alpha: float | None = Field(None, ge=0, le=1, description="Weight of the core vector, from 0 to 1.")
+    top_k: int | None = Field(None, ge=1, le=1000, description="Units to retrieve per question, from 1 to 1000.")
+    generator: Annotated[str | None, OneOf("generator")] = Field(None, description="Generator of the answers.")
     critic: Annotated[str | None, OneOf("critic")] = Field(
-        None, description="What judges the candidates, where an experiment has several for a question."
+        None, description="Critic of the candidates, if the experiment has several per question."
     )
-    selector: Annotated[str | None, OneOf("selector")] = Field(None, description="What chooses among those.")
+    selector: Annotated[str | None, OneOf("selector")] = Field(
+        None, description="Selector that chooses among the candidates."
+    )
     more: tuple[str, ...] = MORE
 
     def evaluation(self) -> Evaluate:
@@ -126,24 +133,30 @@ class EvaluateForm(Form):
 
 
 class IndexForm(Form):
-    """A corpus is made searchable. Name and sources are enough."""
+    """Index a corpus. Only name and sources are needed."""
 
     name: str = Field(
         pattern=IndexCorpus.model_json_schema()["properties"]["name"]["pattern"],
-        description="The index's name, by which it is searched and evaluated.",
+        description="Name of the index, for searches and evaluations.",
     )
-    sources: tuple[Source, ...] = Field(min_length=1, description="Its data sets, together one corpus.")
-    encoder: Annotated[str, OneOf("encoder")] = Field("minilm", description="What makes vectors of texts.")
+    sources: tuple[Source, ...] = Field(min_length=1, description="Data sets of the corpus.")
+    encoder: Annotated[str, OneOf("encoder")] = Field("minilm", description="Encoder that turns texts into vectors.")
     context: ContextMode | None = Field(
         None,
-        description="Where a sentence's context vector comes from; empty: late where the encoder can, else passage.",
+        description="Source of a sentence's context vector; empty: late if the encoder supports it, else passage.",
     )
-    splitter: Annotated[str, OneOf("splitter")] = Field("punkt", description="What makes sentences of passages.")
-    type: IndexType = Field("flat", description="flat is exact; the others are smaller or faster.")
+    splitter: Annotated[str, OneOf("splitter")] = Field("punkt", description="Splitter of passages into sentences.")
+    type: IndexType = Field("flat", description="Index type: flat is exact; the others are smaller or faster.")
     layout: Layout = Field("dual", description="dual: any alpha; fused: one alpha, half the size.")
-    alpha: float | None = Field(None, ge=0, le=1, description="Weight of the core vector in a fused index, 0 to 1.")
-    bm25: bool = Field(False, title="BM25", description="Keyword search too, for the retrievers bm25 and hybrid.")
-    quote: bool = Field(False, description="Quote what it will take before it runs: the run then shows both.")
+    alpha: float | None = Field(
+        None, ge=0, le=1, description="Weight of the core vector in a fused index, from 0 to 1."
+    )
+    bm25: bool = Field(
+        False, title="BM25", description="Also build keyword search, for the retrievers bm25 and hybrid."
+    )
+    quote: bool = Field(
+        False, description="Estimate the costs before the run; the run then shows estimate and actual costs."
+    )
     more: tuple[str, ...] = MORE
 
     def corpus(self) -> IndexCorpus:
@@ -161,15 +174,15 @@ class IndexForm(Form):
 
 
 class TrainForm(Form):
-    """A model is trained by a recipe. Recipe and data sets are enough; for oreo, recipe and index."""
+    """Train a model with a recipe. Only recipe and data sets are needed; for oreo, recipe and index."""
 
-    recipe: Annotated[str, OneOf("recipe")] = Field(description="The trainer and its settings.")
+    recipe: Annotated[str, OneOf("recipe")] = Field(description="Recipe: the trainer and its settings.")
     datasets: tuple[Source, ...] = Field((), description="Data sets with the questions to learn from.")
     index: Annotated[str | None, NameOf("index")] = Field(
-        None, description="For the recipe oreo: what is searched; the questions of its data sets are learnt from."
+        None, description="For the recipe oreo: index to search; the questions of its data sets are learned from."
     )
-    passages: tuple[Source, ...] = Field((), description="More passages to learn from: distractors.")
-    out: Path | None = Field(None, description="Directory that the finished model is copied to, with its card.")
+    passages: tuple[Source, ...] = Field((), description="Further passages to learn from, as distractors.")
+    out: Path | None = Field(None, description="Directory to copy the finished model to, with its card.")
     more: tuple[str, ...] = MORE
 
     def training(self) -> TrainModel | TrainOreo:
@@ -188,15 +201,15 @@ def _specifications(sources: tuple[Source, ...]) -> list[str]:
 
 
 class ReEncode(Form):
-    """A corpus is encoded again where it has changed."""
+    """Encode the changed parts of a corpus again."""
 
     corpus: Annotated[str, NameOf("corpus")] = Field(
-        description="A file corpora/NAME.yaml beside the store, or `demo`."
+        description="Name of a file corpora/NAME.yaml next to the store, or `demo`."
     )
-    corpora: Path | None = Field(
-        None, description="Directory of corpora of your own; default: `corpora` beside the store."
+    corpora: Path | None = Field(None, description="Directory of your corpora; default: `corpora` next to the store.")
+    quote: bool = Field(
+        False, description="Estimate the costs before the run; the run then shows estimate and actual costs."
     )
-    quote: bool = Field(False, description="Quote what it will take before it runs: the run then shows both.")
 
 
 def _filled(settings: dict[str, Any]) -> dict[str, Any]:

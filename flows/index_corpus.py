@@ -16,7 +16,7 @@ from vitalfew.flows.ray_pool import ray_cluster
 
 @flow(name="index-corpus", validate_parameters=True, persist_result=False)
 def index_corpus(parameters: IndexCorpus) -> Outcome:
-    """Make a corpus searchable; finished work is not repeated."""
+    """Index a corpus; finished work is not repeated."""
     return index_and_show(parameters)
 
 
@@ -36,5 +36,5 @@ def index_and_show(parameters: IndexCorpus, quote: bool = False) -> Outcome:
 
 @flow(name="index-datasets", flow_run_name="{parameters.name}", validate_parameters=True, persist_result=False)
 def index_datasets(parameters: IndexForm) -> Outcome:
-    """Make a corpus searchable; finished work is not repeated."""
+    """Index a corpus; finished work is not repeated."""
     return index_and_show(parameters.corpus(), parameters.quote)

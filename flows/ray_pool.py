@@ -196,7 +196,7 @@ def _returned(call: Any, losses: Counter[int | None], shard: int | None) -> Any:
         losses[shard] += 1
         if losses[shard] > LOSSES:
             raise
-        logger.warning("A worker was lost, its work is done again: %s", str(error).partition("\n")[0])
+        logger.warning("A worker was lost; its work is repeated: %s", str(error).partition("\n")[0])
         return LOST
 
 
@@ -211,8 +211,8 @@ def most_workers(stage: Stage, workers: int | None, resources: Mapping[str, floa
     gpus = resources.get("GPU", 0)
     if gpus < stage.num_gpus:
         raise ConfigError(
-            f"stage {stage.name} needs {stage.num_gpus:g} GPU per worker and this Ray cluster has {gpus:g}; "
-            f"join one that has (RAY_ADDRESS), or say --set {stage.setting('device')}=cpu"
+            f"stage {stage.name} needs {stage.num_gpus:g} GPU per worker, but this Ray cluster has {gpus:g}; "
+            f"use a cluster with GPUs (RAY_ADDRESS), or --set {stage.setting('device')}=cpu"
         )
     # Whole workers per GPU: Ray does not spread one over two.
     return min(most, int(gpus) * int(1 / stage.num_gpus + 1e-9))

@@ -28,10 +28,10 @@ RETRY_SECONDS = float(os.environ.get("VITALFEW_RETRY_SECONDS", "60"))
     on_crashed=[tell],
 )
 def re_encode(parameters: ReEncode) -> Any:
-    """Encode what is new or changed of a corpus; an unchanged one ends in seconds.
+    """Encode the new and changed passages of a corpus; if nothing changed, this takes seconds.
 
-    A run that fails is tried once more and then tells the webhook. Two runs of one corpus never overlap: the second
-    ends at once, having done nothing, and says so.
+    A failed run is retried once and then reported to the webhook. Two runs of a corpus never overlap: the second one
+    ends at once, does nothing, and has the state Skipped.
     """
     corpus = find_corpus(parameters.corpus, parameters.store, parameters.corpora)
     given = parameters.model_dump(include={*Place.model_fields}, exclude_unset=True)
@@ -41,7 +41,7 @@ def re_encode(parameters: ReEncode) -> Any:
     # A lock, not a limit of Prefect: a process that dies releases it, and it holds for the runs of all servers.
     with files.locked(lock, wait=False) as free:
         if not free:
-            return Completed(name="Skipped", message=f"Another run re-encodes {corpus.name}: nothing was done here.")
+            return Completed(name="Skipped", message=f"Another run is re-encoding {corpus.name}; this run did nothing.")
         outcome = index_and_show(build(IndexCorpus, settings, given), parameters.quote)
     done = [manifest.stage for manifest in outcome.new()]
     return Completed(message=f"Done: {', '.join(done)}." if done else "Unchanged: nothing to do.")

@@ -131,7 +131,7 @@ def _settle_lost_runs(identifiers: list[Any]) -> None:
     with get_client(sync_client=True) as client:
         for run in client.read_flow_runs(flow_run_filter=lost, deployment_filter=mine):
             cancelled = run.state is not None and run.state.is_cancelling()
-            message = "`vitalfew ui` ended while this ran; run it again: finished shards are kept."
+            message = "`vitalfew ui` ended during this run. Start the run again: finished shards are kept."
             client.set_flow_run_state(run.id, (Cancelled if cancelled else Crashed)(message=message), force=True)
 
 

@@ -14,8 +14,7 @@ from vitalfew.flows.ray_pool import ray_cluster
 
 @flow(name="train", flow_run_name="{parameters.recipe}", validate_parameters=True, persist_result=False)
 def train(parameters: TrainForm) -> Trained:
-    """Train a model by a recipe and measure it on what it has not seen; a run that was killed goes on from its
-    checkpoint."""
+    """Train a model with a recipe and evaluate it on held-out data; a killed run resumes from its checkpoint."""
     training = parameters.training()
     plan = graph(training)
     with nullcontext() if plan.done() else ray_cluster(training):

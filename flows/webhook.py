@@ -36,4 +36,4 @@ def tell(flow: Any, flow_run: Any, state: Any) -> None:
             logger.info("Sent to the webhook: %s is %s", flow_run.name, state.name)
     except (OSError, ValueError, HTTPException) as error:
         status = f" {error.code}" if isinstance(error, HTTPError) else ""
-        logger.warning("The webhook in %s did not get the report: %s%s", WEBHOOK, type(error).__name__, status)
+        logger.warning("Could not send the report to the webhook in %s: %s%s", WEBHOOK, type(error).__name__, status)

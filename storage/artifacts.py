@@ -161,7 +161,7 @@ class Artifact:
         for file in record.files if record else []:
             if self.store / file.path == path:
                 return file.checked(self.store)
-        raise files.Damaged.because(path, "it is not as the preparation wrote it")
+        raise files.Damaged.because(path, "it differs from what the preparation wrote")
 
     def records(self) -> Iterator[ShardRecord]:
         """Every done-marker that can be read, whatever became of the files."""
@@ -238,7 +238,7 @@ class Artifact:
         """The manifest of an artifact that another is made from. Raises FileNotFoundError where it is not complete."""
         manifest = self.recorded_manifest()
         if manifest is None:
-            raise FileNotFoundError(f"{self.name} is not complete, and it comes first; run the same command again")
+            raise FileNotFoundError(f"{self.name} is not complete, and this stage needs it; run the same command again")
         return manifest
 
     def marker(self, shard: int) -> Path:
@@ -266,5 +266,5 @@ def _recorded_place(artifact: Artifact, shard: int, plain: Path) -> Path:
         record = known_record(artifact.marker(shard))
         placed = {attempts.plain(file.path): file.path for file in record.files} if record else {}
     if name not in placed:
-        raise FileNotFoundError(f"{plain} is not there")
+        raise FileNotFoundError(f"{plain} does not exist")
     return artifact.store / placed[name]

@@ -92,7 +92,7 @@ class File:
         return now, None if now.size == self.bytes else size
 
     def _changed(self) -> str:
-        return f"{self.path} has other bytes than those that were written (checksum)"
+        return f"{self.path} differs from what was written (checksum)"
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ def _read_shards(directory: Path, stored: Any) -> list[ShardRecord]:
     except FileNotFoundError:
         raise DamagedRecord(f"{path} is missing") from None
     except files.Damaged:
-        raise DamagedRecord(f"{path} has other bytes than those that were written (checksum)") from None
+        raise DamagedRecord(f"{path} differs from what was written (checksum)") from None
     return [ShardRecord.from_json({**row, "notes": dict(row["notes"])}) for row in rows]
 
 

@@ -156,7 +156,7 @@ def find_index(store: Path, name: str) -> NamedIndex:
     try:
         return files.read_record(path, lambda value: NamedIndex(**value))
     except DamagedRecord as error:
-        raise DamagedRecord(f"{error}; the same `vitalfew index` writes it anew") from error
+        raise DamagedRecord(f"{error}; run the same `vitalfew index` again to rewrite it") from error
 
 
 def remove_index(store: Path, name: str) -> None:

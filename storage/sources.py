@@ -37,7 +37,7 @@ def file_digest(store: Path, path: Path) -> str:
         return known["checksum"]
     digest = files.checksum(path)
     if file_key(path) != key:
-        raise SourceChanged(f"{path} was changed while it was read; run again when it is whole")
+        raise SourceChanged(f"{path} was changed while it was read; run again once it is complete")
     if status.size < SMALL:
         return digest
     files.write_json(cache, {"key": key, "path": str(files.absolute(path)), "checksum": digest})

@@ -78,7 +78,7 @@ class Ask(Stage):
         if not asked.any():
             raise InputError(
                 f"questions.half = {self.config.half}: none of the {len(ids):,} questions is in that half; ask more "
-                "questions, or all of them with the settings as they are: --set choose=null"
+                "questions, or ask all of them and keep the settings: --set choose=null"
             )
         return ids[asked], own[asked]
 
@@ -114,11 +114,11 @@ class Ask(Stage):
         sources = connection.sql("SELECT source, count(*) FROM questions GROUP BY ALL ORDER BY ALL").fetchall()
         if not sources:
             return (
-                "no questions: the data sets of this index have none; name some with "
+                "no questions: the data sets of this index contain none; name a data set that does with "
                 "--set questions.dataset=FORMAT:PATH (see `vitalfew datasets`)"
             )
         there = ", ".join(f"{count:,} of {source}" for source, count in sources)
-        return f"questions.where = {self.config.where}: no question fulfils it; there are {there}"
+        return f"questions.where = {self.config.where}: no question matches it; there are {there}"
 
     def _files(self, table: str) -> list[Path]:
         load = self.inputs["passages"]

@@ -187,9 +187,13 @@ class Encode(Stage):
             rows: Vectors = getattr(vectors, kind)
             where = f"encoder {self.config.encoder!r}, shard {shard} of {self.artifact.name}, {kind} vectors"
             if len(rows) and rows.shape[1] != self.encoder.dimension:
-                raise BadVectors(f"{where}: dimension {rows.shape[1]}, declared is {self.encoder.dimension}")
+                raise BadVectors(
+                    f"{where}: got dimension {rows.shape[1]}, expected {self.encoder.dimension} as declared"
+                )
             if not np.isfinite(rows).all():
-                raise BadVectors(f"{where}: {int((~np.isfinite(rows)).any(1).sum())} rows are not finite numbers")
+                raise BadVectors(
+                    f"{where}: {int((~np.isfinite(rows)).any(1).sum())} rows have numbers that are not finite"
+                )
 
     def check(self, manifest: Manifest) -> None:
         if manifest.rows_in != self.total_rows():
@@ -205,12 +209,10 @@ def _context(config: EncodeConfig, encoder: Encoder, rewritten: bool) -> Context
         return config.context or USUAL_CONTEXT
     if config.context is None:
         return "passage"
-    pooling = f"takes means over token states, and encoder {config.encoder!r} does not pool by the mean"
-    place = (
-        "takes means over a sentence's tokens in its passage, and rewritten units (propositions) have no place there"
-    )
+    pooling = f"averages token states, but encoder {config.encoder!r} does not use mean pooling"
+    place = "averages a sentence's tokens in its passage, but rewritten units (propositions) are not part of it"
     why = place if rewritten else pooling
-    raise ConfigError(f"encode.context=late {why}; say --set encode.context=passage, pooled or exact")
+    raise ConfigError(f"encode.context=late {why}; use --set encode.context=passage, pooled or exact")
 
 
 def make_encoder(config: EncodeConfig) -> Encoder:
@@ -263,7 +265,9 @@ class EncodeQuestions(Stage):
         questions = self.inputs["asked"].read(shard, columns=["question_id", "text"])
         encoded = self.encoder.encode_questions(questions["text"].to_pylist())
         if not np.isfinite(encoded.vectors).all():
-            raise BadVectors(f"encoder {self.config.encoder!r}, questions of shard {shard}: not finite numbers")
+            raise BadVectors(
+                f"encoder {self.config.encoder!r}, questions of shard {shard}: some numbers are not finite"
+            )
         progress(len(questions), encoded.tokens)
         schema = schemas.question_vectors(self.encoder.dimension)
         flat = pa.array(np.asarray(encoded.vectors, np.float32).reshape(-1))

@@ -14,8 +14,8 @@ def compare(who: str, planned: Mapping[str, Any], now: Mapping[str, Any]) -> Non
         return
     what = ", ".join([*_differences(planned, now)][:3])
     raise MethodChanged(
-        f"{who}: {what} changed since this run was planned, or is another on this machine. The same command again "
-        "plans with what is there now; where machines differ, name device and precision in the settings"
+        f"{who}: {what} changed since this run was planned, or differs on this machine. Run the same command again to "
+        "plan with what is there now; if the machines differ, set device and precision in the settings"
     )
 
 

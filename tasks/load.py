@@ -113,7 +113,7 @@ class Load(Stage):
         digests = [digest for dataset in self.digests for digest in dataset["files"]]
         for path, digest in zip(self.files, digests, strict=True):
             if file_digest(self.store, path) != digest:
-                raise InputError(f"{path} was changed since this run began; run again when it is whole")
+                raise InputError(f"{path} was changed since this run began; run again once it is complete")
         return keys
 
     def _write_plan(self) -> None:
@@ -187,8 +187,8 @@ def _check_unchanged(keys: dict[Path, str]) -> None:
             same = False
         if not same:
             raise InputError(
-                f"{path} was changed or replaced while it was read, and what was read since is not kept; "
-                "run again when it is whole"
+                f"{path} was changed or replaced while it was read, so the rows read since then are not kept; "
+                "run again once it is complete"
             )
 
 

@@ -67,8 +67,8 @@ class Refine(Stage):
         roles = [*(["passages"] if options.is_wider or sentences else []), *(["sentences"] if sentences else [])]
         if missing := [role for role in roles if role not in corpus]:
             raise ConfigError(
-                f"refine.refiner={options.refiner} with refine.text={options.text} needs the index's {missing[0]}, and "
-                "this index has none"
+                f"refine.refiner={options.refiner} with refine.text={options.text} needs {missing[0]}, but this "
+                f"index has no {missing[0]}"
             )
         return {role: corpus[role] for role in roles}
 

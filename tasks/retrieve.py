@@ -67,7 +67,7 @@ class Searcher:
         if indexed["files"] != encoder.identity()["files"]:
             raise IndexMismatch(
                 f"index {self.index.name!r} was encoded by {indexed['encoder']!r} with other weights than those "
-                "installed now; questions encoded by these would find nothing true. Index the corpus again"
+                "installed now, so new questions would not match its vectors. Index the corpus again"
             )
         return encoder
 

@@ -104,7 +104,7 @@ class Split(Stage):
         for number, (passage, text) in enumerate(zip(ids, texts, strict=True), 1):
             spans = self.splitter.split(text)
             if "".join(text[start:end] for start, end in spans) != text:
-                raise RowsLost(f"splitter {self.config.splitter} does not give back passage {passage}")
+                raise RowsLost(f"splitter {self.config.splitter} does not reproduce passage {passage}")
             for position, (start, end) in enumerate(spans):
                 rows.append((sentence_id(passage, start, end), passage, position, start, end, text[start:end]))
             if number % 256 == 0:

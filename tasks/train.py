@@ -110,7 +110,7 @@ class Train(Stage):
     def _tables(self) -> Tables:
         """Passages of the questions' own data sets come first. Raises ConfigError if there are no questions."""
         if not (questions := self._read("questions", "questions")).num_rows:
-            raise ConfigError("no questions to learn from: name data sets that have some (see `vitalfew datasets`)")
+            raise ConfigError("no questions to learn from: name data sets with questions (see `vitalfew datasets`)")
         passages = [self._read(role, "passages") for role in ("questions", "passages") if role in self.inputs]
         return Tables(questions, pa.concat_tables(passages))
 
@@ -195,7 +195,9 @@ class Train(Stage):
     def _measured(self, position: Position, progress: Progress) -> ShardResult:
         """Figures, card and weights of the best pass. Their files are part of the artifact."""
         if position.best < 0:
-            raise ConfigError(f"trainer {self.config.trainer} made no example of these data sets: nothing was learnt")
+            raise ConfigError(
+                f"trainer {self.config.trainer} made no examples from these data sets, so nothing was learnt"
+            )
         best = self._pass(position.best)
         tokens = 0
 

@@ -1,11 +1,15 @@
-"""What all tests share: a cache directory of their own, which the processes they start inherit, with the models of the
-user's in it, which take long to make."""
+"""Setup that all tests share: a cache directory that the processes they start inherit, with a link to the models in the
+user's cache, which take long to make; and a last word on what did not run."""
 
 import os
 import shutil
+import sys
 import tempfile
+from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,3 +34,44 @@ def pytest_configure(config: pytest.Config) -> None:
 def _not_waited_for(descriptor: int) -> None:
     """In a test's process `fsync` returns at once: what it waits for outlives a loss of power, which no test is about.
     What a killed process wrote, the system keeps without it. Processes that tests start do wait."""
+
+
+def pytest_collection_finish() -> None:
+    """Shorten the sample that tasks/models/calibration.py computes to choose the fastest way. Tests accept every way,
+    and a test run makes the choice for several models: the usual sample takes 5 to 15 s for each."""
+    if "torch" in sys.modules:  # else no model is computed in this process
+        from vitalfew.tasks.models import calibration
+
+        calibration.TOKENS = 512
+
+
+# What did not run, and why
+
+MARKERS = ("slow", "llm", "vllm")
+left_out: Counter[str] = Counter()
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    """Count what the selection by markers leaves out; a worker of xdist reports its counts to the controller."""
+    for item in items:
+        left_out.update([next(filter(item.get_closest_marker, MARKERS), "")])
+        if output := getattr(item.config, "workeroutput", None):
+            output["left_out"] = dict(left_out)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    left_out.update(
+        Counter(getattr(node, "workeroutput", {}).get("left_out", {})) - left_out
+    )  # all workers say the same
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print a line for every reason why tests were skipped, and for every marker that was not selected."""
+    reasons = Counter(
+        report.longrepr[2].removeprefix("Skipped: ") for report in terminalreporter.stats.get("skipped", ())
+    )
+    for reason, count in sorted(reasons.items()):
+        terminalreporter.write_line(f"skipped {count}: {' '.join(reason.split())}")
+    for marker in filter(left_out.get, MARKERS):
+        terminalreporter.write_line(f"not selected {left_out[marker]}: marked {marker}, run by make test-{marker}")

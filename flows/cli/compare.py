@@ -11,19 +11,22 @@ from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, explained_er
 
 
 def compare(
-    run_a: Annotated[str, typer.Argument(metavar="RUN_A", help="RUN or RUN:METHOD; a run's id or an experiment.")],
-    run_b: Annotated[str, typer.Argument(metavar="RUN_B", help="The same; the differences are B minus A.")],
+    run_a: Annotated[
+        str, typer.Argument(metavar="RUN_A", help="RUN or RUN:METHOD; RUN is a run's id or an experiment's name.")
+    ],
+    run_b: Annotated[str, typer.Argument(metavar="RUN_B", help="Same format as RUN_A; differences are B minus A.")],
     metric: Annotated[
-        str | None, typer.Option("--metric", metavar="METRIC", help="List the questions that differ most in it.")
+        str | None,
+        typer.Option("--metric", metavar="METRIC", help="List the questions that differ most in this metric."),
     ] = None,
     questions: Annotated[
-        int, typer.Option("--questions", metavar="N", min=0, help="Questions to list in each direction.")
+        int, typer.Option("--questions", metavar="N", min=0, help="Questions to list per direction.")
     ] = 5,
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
-    """Compare two evaluations question by question: differences with intervals, and the questions behind them.
+    """Compare two evaluations question by question: show differences with intervals, and the questions that differ.
 
-    Two runs are compared in the methods that both have under the same name; name two methods to compare them.
+    Compares the methods that have the same name in both runs. To compare two methods, name both.
 
         vitalfew compare quickstart:"naive RAG" quickstart:ParetoRAG --metric f1
     """
@@ -43,16 +46,18 @@ def _show(pair: Any, table: Any, metric: str, questions: int, path: Path) -> Non
     from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
 
     out.print(f"\n[bold]A[/] {escape(pair.a.label)}\n[bold]B[/] {escape(pair.b.label)}", soft_wrap=True)
-    shared = f"{len(pair.ids):,} shared of {len(pair.a.scores.ids):,} and {len(pair.b.scores.ids):,} questions"
+    shared = (
+        f"{len(pair.ids):,} questions in both, of {len(pair.a.scores.ids):,} in A and {len(pair.b.scores.ids):,} in B"
+    )
     out.print(f"{shared}; differences are B minus A\n")
     out.print(_differences(pair))
     if len(pair.ids) < MIN_QUESTIONS:
-        out.print(f"Too few questions for intervals: {len(pair.ids)}; intervals need {MIN_QUESTIONS}.")
+        out.print(f"Too few questions for intervals: need at least {MIN_QUESTIONS}, got {len(pair.ids)}.")
     for heading, rows in _extremes(table, metric, questions):
         if rows:
             out.print(f"\n[bold]{heading} {escape(metric)}[/]")
             out.print(_questions(rows, metric, pair.a.columns[metric].unit))
-    out.print(f"\nEvery question:  {escape(str(path))}, and .parquet beside it", soft_wrap=True)
+    out.print(f"\nAll questions:  {escape(str(path))}, and as .parquet in the same folder", soft_wrap=True)
 
 
 def _differences(pair: Any) -> Table:

@@ -20,14 +20,14 @@ _HEADS = ("tokens", "wall s", "CPU s", "GPU s", "GPU kJ", "USD")
 
 def costs(
     run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run's id or its beginning, or an experiment's or index's name.")
+        str, typer.Argument(metavar="RUN", help="A run's id or a prefix of it, or the name of an experiment or index.")
     ] = "",
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
-    """Show what runs cost, by stage and model, by day, by run and by node, and compare it with the quote.
+    """Show the costs of runs by stage and model, by day, by run and by node, and compare them with the quote.
 
-    Prices are those of configs/prices.yaml on the day of the work. Costs of artifacts that were removed later are
-    included. The same with SQL: FROM spending(), FROM quoted(), and the table `costs`, a row per shard.
+    Uses the prices in configs/prices.yaml on the day of the work. Includes the costs of artifacts that were removed
+    later. In SQL: FROM spending(), FROM quoted(), and the table `costs`, a row per shard.
 
         vitalfew costs quickstart
     """
@@ -56,8 +56,8 @@ def _spending(connection: "DuckDBPyConnection", run: str, by: str, order: str) -
 
 def _nothing(run: str) -> str:
     if run:
-        return f"no run {run!r} has paid for anything in this store; `vitalfew runs` lists them"
-    return "nothing was paid for in this store yet; begin with `vitalfew index DATASET --name NAME`"
+        return f"this store has no costs of a run {run!r}; list the runs with `vitalfew runs`"
+    return "this store has no costs yet; start with `vitalfew index DATASET --name NAME`"
 
 
 def _paid(keys: tuple[str, ...], rows: list[tuple[Any, ...]], total: bool = False) -> Table:
@@ -69,7 +69,7 @@ def _paid(keys: tuple[str, ...], rows: list[tuple[Any, ...]], total: bool = Fals
         footer = _figure(place, sum(row[place] for row in measured)) if total else ""
         table.add_column(_HEADS[place], footer, justify="right")
     if total:
-        table.columns[0].footer = "together"
+        table.columns[0].footer = "total"
     for row, values in zip(rows, measured, strict=True):
         cells = (escape("" if key is None else str(key)) for key in row[: len(keys)])
         table.add_row(*cells, *(_figure(place, values[place]) for place in kept))
@@ -96,7 +96,7 @@ def _quoted(connection: "DuckDBPyConnection", run: str) -> None:
     for stage, figures in rows.items():
         sides = zip(figures[::2], figures[1::2], strict=True)
         table.add_row(stage, *(f"{_short(quoted)} → {_short(true)}" for quoted, true in sides))
-    out.print("\nQuoted → truth:")
+    out.print("\nQuoted → actual:")
     out.print(table)
 
 
@@ -106,5 +106,5 @@ def _sum(one: float | None, other: float | None) -> float | None:
 
 def _short(value: float | None) -> str:
     if value is None:  # the size of an artifact that was removed later
-        return "gone"
+        return "removed"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}" if value >= 100 else f"{value:.2g}"

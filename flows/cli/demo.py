@@ -35,13 +35,13 @@ def demo(
     store: StoreOption = DEFAULT_STORE,
     verbose: VerboseOption = False,
 ) -> None:
-    """See all of it on real text, in two or three minutes: index, search, evaluation, a table, a plot.
+    """Index, search and evaluate real text, with a table and a plot, in two or three minutes.
 
-    The text is the manual that every Python carries, with 226 questions. Before each step stands the command that does
-    it. Settings are chosen on one half of the questions, figures are those of the other. A second run finds everything
-    in the store and ends in seconds. One process does the work: for so little, Prefect and Ray take longer to start.
-    Where SmolLM2 and PEFT are on this machine (`make setup-llm`), Sparse RAG is in the table too, and takes the most
-    time.
+    The text is the manual that comes with Python, with 226 questions. The demo prints the command of every step.
+    Settings are chosen on one half of the questions, and figures are reported on the other half. A second run reuses
+    everything in the store and takes seconds. The demo runs in one process, because Prefect and Ray would take longer
+    to start than the work takes. If SmolLM2 and PEFT are installed (`make setup-llm`), the table also includes Sparse
+    RAG, which takes most of the time.
 
         vitalfew demo --store store
     """
@@ -63,7 +63,7 @@ def demo(
         _plot(written)
         parts = ", ".join(f"{command} {took:,.0f} s" for command, took in seconds.items())
         out.print(f"\nThis took {sum(seconds.values()):,.0f} s: {parts}.")
-        out.print("Where to go on:\n")
+        out.print("Next steps:\n")
         _command("search", "What does a finally clause do with a return?", "--index", INDEX, *at)
         _command("sql", WORST.format(experiment), *at)
         _command("ui", *at)
@@ -143,7 +143,7 @@ def _compare(store: Path, experiment: str) -> None:
     difference = pairs[0].differences[metric]
     interval = f"{signed(difference.low)} to {signed(difference.high)}"
     out.print(
-        f"{pairs[0].a.columns[metric].heading} of ParetoRAG minus that of naive RAG at equal tokens: "
+        f"{pairs[0].a.columns[metric].heading}, ParetoRAG minus naive RAG at equal tokens: "
         f"{signed(difference.mean_difference)} (95 % interval {interval}, n = {difference.questions:,})",
         highlight=False,
     )

@@ -59,7 +59,9 @@ def _arithmetic() -> Check:
     from vitalfew.tasks.models.device import native_bf16
 
     fast = native_bf16()
-    arithmetic = "bf16, native" if fast else "float32: this machine has no native bf16, encoding is 3 to 4 times slower"
+    arithmetic = (
+        "bf16, native" if fast else "float32: this machine has no native bf16, so encoding is 3 to 4 times slower"
+    )
     return Check("arithmetic", fast, arithmetic, needed=False)
 
 
@@ -67,13 +69,13 @@ def _ray() -> Check:
     """Check that a named cluster answers; without one, every run starts its own Ray."""
     address = os.environ.get("RAY_ADDRESS", "")
     if not address:
-        return Check("Ray", True, f"every run starts its own, {os.cpu_count()} cores (RAY_ADDRESS names a cluster)")
+        return Check("Ray", True, f"every run starts Ray on {os.cpu_count()} cores (to use a cluster, set RAY_ADDRESS)")
     host, _, port = address.rpartition("//")[2].partition(":")
     try:
         with socket.create_connection((host, int(port)), timeout=2):
             return Check("Ray", True, f"{address} answers")
     except (OSError, ValueError) as error:
-        return Check("Ray", False, f"{address} (RAY_ADDRESS): {error}; start it with `ray start --head`, or unset it")
+        return Check("Ray", False, f"{address} (RAY_ADDRESS): {error}; run `ray start --head`, or unset RAY_ADDRESS")
 
 
 def _punkt() -> Check:
@@ -82,7 +84,7 @@ def _punkt() -> Check:
     try:
         return Check("NLTK punkt_tab", True, str(nltk.data.find("tokenizers/punkt_tab/english")), needed=False)
     except LookupError:
-        return Check("NLTK punkt_tab", False, "not installed: Punkt is trained on each corpus instead", needed=False)
+        return Check("NLTK punkt_tab", False, "not installed: Punkt is trained on every corpus instead", needed=False)
 
 
 def _disk(store: Path) -> Check:
@@ -91,7 +93,7 @@ def _disk(store: Path) -> Check:
     if files.is_in_bucket(store):
         store = files.cache_folder()  # where its copies lie
     free = files.free_bytes(store) / 2**30
-    remedy = "" if free > 2 else "; make room"
+    remedy = "" if free > 2 else "; free some space"
     return Check("free disk", free > 2, f"{free:,.1f} GiB for {files.absolute(store)}{remedy}")
 
 
@@ -100,13 +102,13 @@ def _store(store: Path) -> list[Check]:
     from vitalfew.storage.runs import index_names, read_runs
 
     if not files.is_folder(store):
-        return [Check("store", True, f"{store} does not exist yet; `vitalfew index` makes it", needed=False)]
+        return [Check("store", True, f"{store} does not exist yet; `vitalfew index` creates it", needed=False)]
     writable = files.is_writable(store)
     indexes = index_names(store)
     checks = [Check("store", writable, f"{store}" + ("" if writable else " is not writable"))]
     checks.append(Check("indexes", True, ", ".join(indexes) or "none yet", needed=False))
     latest = {run.name: run.state for run in read_runs(store) if run.name}
     if unfinished := sorted(name for name, state in latest.items() if state not in ("completed", "running")):
-        remedy = "run the same command again: finished shards are kept"
+        remedy = "run the same command again to resume; finished shards are kept"
         checks.append(Check("unfinished runs", False, f"{', '.join(unfinished)}; {remedy}", needed=False))
     return checks

@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    experiment: Annotated[str, typer.Argument(metavar="EXPERIMENT", help="A name of `experiments`, or FILE.yaml.")],
+    experiment: Annotated[
+        str, typer.Argument(metavar="EXPERIMENT", help="A name from `vitalfew experiments`, or FILE.yaml.")
+    ],
     index: Annotated[
-        str | None, typer.Option("--index", metavar="NAME", help="The named index of methods that name none.")
+        str | None, typer.Option("--index", metavar="NAME", help="Index of the methods that do not name one.")
     ] = None,
     store: StoreOption = DEFAULT_STORE,
     assignments: SetOption = None,
@@ -38,15 +40,15 @@ def evaluate(
     runner: RunnerOption = None,
     verbose: VerboseOption = False,
 ) -> None:
-    """Answer questions by several methods, and set quality, tokens, time and costs side by side.
+    """Answer questions with several methods, and compare their quality, tokens, time and costs.
 
     Finished work is not repeated: another alpha encodes nothing, another generator retrieves nothing.
-    A list of values makes a method of each:
+    A list of values makes one method per value:
 
         vitalfew evaluate quickstart --index wiki --set retrieve.alpha=[0.5,0.8,1] --set questions.sample=500
 
-    An experiment that chooses settings, as quickstart does, needs some thirty questions; --set choose=null asks all of
-    them with the settings as they are.
+    An experiment that chooses settings, such as quickstart, needs about thirty questions; --set choose=null asks all
+    questions with the current settings.
     """
     prepare(verbose)
     with explained_errors():
@@ -78,11 +80,11 @@ def flow() -> Callable[[Evaluate], "Evaluated"]:
 
 def report(
     run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run's id or its beginning, or an experiment's name.")
+        str, typer.Argument(metavar="RUN", help="A run's id or a prefix of it, or an experiment's name.")
     ] = "latest",
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
-    """Show an evaluation again: its table, and where its page, CSV and Parquet lie.
+    """Show an evaluation again: its table, and the paths of its page, CSV and Parquet files.
 
     vitalfew report quickstart
     """
@@ -101,7 +103,7 @@ def show_report(written: "Written") -> None:
 
     out.print(terminal_report(written.report, out.width))
     page = escape(str(files.local(written.html)))  # of a bucket: the copy that is here
-    out.print(f"\nPlots and all figures:  {page}  (open it in a browser)", soft_wrap=True)
+    out.print(f"\nPlots and all figures:  {page}  (open in a browser)", soft_wrap=True)
     out.print(
         f"The table as CSV and Parquet:  {escape(str(written.csv))}, {escape(str(written.parquet))}", soft_wrap=True
     )
@@ -109,7 +111,7 @@ def show_report(written: "Written") -> None:
 
 
 def runs(store: StoreOption = DEFAULT_STORE) -> None:
-    """List the runs of a store, the latest last: what they were for, how they ended, how long they took."""
+    """List the runs of a store, latest last: flow, index or experiment, state, start and duration."""
     with explained_errors():
         from datetime import datetime
 
@@ -125,13 +127,13 @@ def runs(store: StoreOption = DEFAULT_STORE) -> None:
             row = (run.run_id, run.flow, run.name, run.state, f"{began:%Y-%m-%d %H:%M}", took)
             table.add_row(*map(escape, row))
         out.print(table)
-        out.print("\nThe table of an evaluation again:  vitalfew report RUN")
+        out.print("\nTo show the table of an evaluation:  vitalfew report RUN")
 
 
 def experiments(store: StoreOption = DEFAULT_STORE) -> None:
-    """List the experiments that `evaluate` knows by name, with the table or figure that each repeats.
+    """List the experiments that `evaluate` accepts by name, with the table or figure that they repeat.
 
-    One of your own, experiments/NAME.yaml beside the store, is listed with them:
+    Includes your experiments: the files experiments/NAME.yaml in the folder of the store:
 
         vitalfew experiments --store store
     """
@@ -141,12 +143,12 @@ def experiments(store: StoreOption = DEFAULT_STORE) -> None:
         table = Table(box=None, header_style="bold", pad_edge=False)
         table.add_column("experiment", no_wrap=True)
         table.add_column("repeats", max_width=20)
-        table.add_column("what it is for")
+        table.add_column("purpose")
         for name in names(store):
             settings = find(name, store)[1]
             table.add_row(name, *(escape(str(settings.get(key, ""))) for key in ("repeats", "about")))
         out.print(table)
         out.print(
-            "\nOne of your own: a YAML file of that form, experiments/NAME.yaml beside the store or anywhere else,"
-            "  vitalfew evaluate FILE.yaml --index NAME"
+            "\nTo add an experiment, write a YAML file of the same form: experiments/NAME.yaml next to the store, or "
+            "another file:  vitalfew evaluate FILE.yaml --index NAME"
         )

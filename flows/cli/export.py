@@ -10,7 +10,7 @@ from rich.markup import escape
 from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, explained_errors, out
 
 export_app = typer.Typer(
-    name="export", no_args_is_help=True, help="Write rankings and judgements for other tools: run, qrels."
+    name="export", no_args_is_help=True, help="Export rankings and relevance judgements for other tools: run, qrels."
 )
 
 
@@ -21,13 +21,15 @@ class Ids(StrEnum):
     content = "content"
 
 
-Experiment = Annotated[str, typer.Argument(metavar="RUN", help="A run's id or an experiment, of which the latest.")]
-Method = Annotated[
-    str | None, typer.Option("--method", metavar="METHOD", help="A method; default: the first that retrieves.")
+Experiment = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run's id, or an experiment's name for its latest run.")
 ]
-Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="The file to write.")]
+Method = Annotated[
+    str | None, typer.Option("--method", metavar="METHOD", help="Method to export; default: the first that retrieves.")
+]
+Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="File to write.")]
 IdsOption = Annotated[
-    Ids, typer.Option("--ids", help="Names as the source gives them, or ids of the content, which every store shares.")
+    Ids, typer.Option("--ids", help="source: ids of the data set; content: ids of the text, the same in every store.")
 ]
 
 
@@ -41,7 +43,7 @@ def run(
 ) -> None:
     """Write a method's ranking as a TREC run: question, Q0, passage, rank, score, tag.
 
-    Of sentences that were retrieved a passage is listed once, at its best one.
+    If sentences were retrieved, a passage is listed once, at the rank of its best sentence.
 
         vitalfew export run quickstart --method "naive RAG" --out naive.run
     """
@@ -59,7 +61,7 @@ def qrels(
     ids: IdsOption = Ids.source,
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
-    """Write the gold passages of an evaluation's questions as TREC's judgements: question, 0, passage, 1.
+    """Write the gold passages of an evaluation's questions as TREC qrels: question, 0, passage, 1.
 
     vitalfew export qrels quickstart --out quickstart.qrels
     """

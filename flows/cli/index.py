@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def index(
     datasets: Annotated[list[str], typer.Argument(metavar="DATASET", help="FORMAT:PATH?option=value; see `datasets`.")],
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="The index's name, for `search --index`.")],
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the index, for `search --index`.")],
     store: StoreOption = DEFAULT_STORE,
     config: ConfigOption = None,
     assignments: SetOption = None,
@@ -39,10 +39,10 @@ def index(
     runner: RunnerOption = None,
     verbose: VerboseOption = False,
 ) -> None:
-    """Make a corpus searchable: load → split → encode → index.
+    """Index a corpus: load → split → encode → index.
 
-    Several datasets form one corpus. Finished work is not repeated: after a kill the same command
-    redoes only what was not finished; another layout reuses every vector.
+    Several data sets form one corpus. Finished work is not repeated: after a kill, the same command
+    does only the unfinished part, and another layout reuses all vectors.
 
         vitalfew index hotpotqa:questions.json squad:dev-v1.1.json --name wiki --set encode.context=late
     """
@@ -62,10 +62,11 @@ def flow() -> Callable[[IndexCorpus], "Outcome"]:
 
 
 def search(
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to look for.")],
-    index: Annotated[str, typer.Option("--index", metavar="NAME", help="An index's name.")],
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="Question to search for.")],
+    index: Annotated[str, typer.Option("--index", metavar="NAME", help="Name of the index.")],
     alpha: Annotated[
-        float | None, typer.Option("--alpha", metavar="ALPHA", help="Weight of the core vector, 0 to 1; default: 0.8.")
+        float | None,
+        typer.Option("--alpha", metavar="ALPHA", help="Weight of the core vector, from 0 to 1; default: 0.8."),
     ] = None,
     top_k: Annotated[int | None, typer.Option("--top-k", metavar="K", help="Units to show; default: 10.")] = None,
     retriever: Annotated[
@@ -76,13 +77,13 @@ def search(
             help="core_context (ParetoRAG), passage (naive), bm25 or hybrid; default: core_context.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     store: StoreOption = DEFAULT_STORE,
     config: ConfigOption = None,
     assignments: SetOption = None,
     verbose: VerboseOption = False,
 ) -> None:
-    """Search an index: rank, score, its core and context parts, the sentence and the passage it comes from.
+    """Search an index: show rank, score, its core and context parts, and every sentence in its passage.
 
     vitalfew search "Who founded the town of Velmar?" --index demo --alpha 0.8 --top-k 5
     """

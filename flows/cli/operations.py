@@ -33,14 +33,14 @@ def operations(store: Path) -> list[Check]:
     server = service or (named(store, elsewhere) if elsewhere else None)
     others = [*_leftover(store), *_corpora(store), *_webhook()]
     if not server:
-        remedy = "none runs, so every run starts its own; `vitalfew ui` starts one with the UI and the schedules"
+        remedy = "not running; every run starts a temporary one. `vitalfew ui` starts one with UI and schedules"
         return [Check("Prefect server", False, remedy, needed=False), *others]
     if not server.answers():
         remedy = "start `vitalfew ui` again" if service else "start it, or unset PREFECT_API_URL"
         return [Check("Prefect server", False, f"{server.address} does not answer; {remedy}"), *others]
     if server.status("/api/version") == 401:
-        remedy = "set PREFECT_API_AUTH_STRING to the secret that it asks for"
-        return [Check("Prefect server", False, f"{server.address} refuses; {remedy}"), *others]
+        remedy = "set PREFECT_API_AUTH_STRING to its secret"
+        return [Check("Prefect server", False, f"{server.address} refuses access; {remedy}"), *others]
     return [Check("Prefect server", True, f"{server.address} answers"), *_pool(server), *others]
 
 
@@ -50,7 +50,7 @@ def _leftover(store: Path) -> list[Check]:
     from vitalfew.storage import files
 
     old = store / ".prefect"
-    remedy = f"`vitalfew ui` moves it out if nothing has taken its place; {leftover(old)}"
+    remedy = f"`vitalfew ui` moves it unless there is a newer one; {leftover(old)}"
     return [Check("secrets", False, remedy, needed=False)] if files.is_folder(old) else []
 
 
@@ -60,11 +60,11 @@ def _pool(server: "Server") -> list[Check]:
         _ask(server, f"/api/work_pools/{POOL}")
     except HTTPError as error:
         remedy = f"`prefect work-pool create {POOL} --type process` if runs must outlive `vitalfew ui`"
-        message = f"no work pool {POOL}; {remedy}" if error.code == 404 else f"work pool {POOL}: {error}"
+        message = f"there is no work pool {POOL}; {remedy}" if error.code == 404 else f"work pool {POOL}: {error}"
         return [Check("work pool", False, message, needed=False)]
     workers = _ask(server, f"/api/work_pools/{POOL}/workers/filter", {})
     online = sorted(worker["name"] for worker in workers if worker["status"] == "ONLINE")
-    message = ", ".join(online) or f"none is online; prefect worker start --pool {POOL}"
+    message = ", ".join(online) or f"not online; run `prefect worker start --pool {POOL}`"
     return [Check("work pool", True, POOL), Check("worker", bool(online), message, needed=False)]
 
 
@@ -98,4 +98,4 @@ def _webhook() -> list[Check]:
         return []
     parts = urlsplit(url)
     fine = parts.scheme in ("http", "https") and bool(parts.hostname)
-    return [Check("webhook", fine, f"{parts.hostname}" if fine else f"{WEBHOOK} is not an http(s) URL")]
+    return [Check("webhook", fine, f"{parts.hostname}" if fine else f"{WEBHOOK} must be an http(s) URL")]

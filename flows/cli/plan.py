@@ -30,10 +30,10 @@ from vitalfew.tasks.registry import METHODS, UnknownName
 def plan(
     what: Annotated[
         list[str],
-        typer.Argument(metavar="WHAT", help="DATASET … as `index` takes them, or an EXPERIMENT as `evaluate` does."),
+        typer.Argument(metavar="WHAT", help="DATASET …, as for `index`, or EXPERIMENT, as for `evaluate`."),
     ],
     index: Annotated[
-        str | None, typer.Option("--index", metavar="NAME", help="Of an experiment: the index that it searches.")
+        str | None, typer.Option("--index", metavar="NAME", help="For an experiment: the index to search.")
     ] = None,
     store: StoreOption = DEFAULT_STORE,
     config: ConfigOption = None,
@@ -42,20 +42,20 @@ def plan(
     runner: RunnerOption = None,
     verbose: VerboseOption = False,
 ) -> None:
-    """Quote what `index` or `evaluate` would take, before it is done: tokens, time, USD.
+    """Estimate the tokens, time and USD of `index` or `evaluate` before running it.
 
-    Of data sets, stage by stage: looks through the sources for some seconds and runs the stages on a sample of some
-    hundred passages. Exit status 1 if the disk has too little room.
+    For data sets, the quote is by stage: reads the sources for a few seconds and runs the stages on a sample of a few
+    hundred passages. Exits with status 1 if the disk has too little space.
 
         vitalfew plan dpr_wiki:psgs_w100.tsv.gz --set encode.context=late --workers 16
 
-    Of an experiment, method by method: prompts, tokens in and out. Tries up to 32 of its questions in a temporary
-    folder, and learns from the answers that the store has. What is finished costs nothing. A server is sent nothing:
-    what its model would answer is assumed, and the basis said.
+    For an experiment, the quote is by method: prompts, tokens in and out. Tries up to 32 questions in a temporary
+    folder, and uses the answers that are in the store. Finished work costs nothing. Sends nothing to a server: the
+    answers of its model are estimated, and the basis of the estimate is printed.
 
         vitalfew plan quickstart --index wiki --set questions.sample=500
 
-    After the run, `vitalfew costs` shows quote and truth side by side (SQL: `ledger`).
+    After the run, `vitalfew costs` compares the quote with the actual costs (SQL: `ledger`).
     """
     prepare(verbose)
     with explained_errors():
@@ -63,7 +63,7 @@ def plan(
         if _is_experiment(what, index, store):
             if config:
                 raise ConfigError(
-                    "--config has an index's settings; set those of an experiment by --set, or in its file"
+                    "--config is for the settings of an index; for an experiment, use --set or change its file"
                 )
             _plan_evaluation(what[0], layers(None, assignments, index=index, **given))
         else:
@@ -77,11 +77,11 @@ def _is_experiment(what: list[str], index: str | None, store: Path) -> bool:
     is_source = ":" in what[0] or what[0] in METHODS["dataset"]
     if len(what) > 1 or (is_source and not index):
         if index:
-            raise ConfigError(f"--index belongs to one experiment; there are {len(what)} names: {', '.join(what)}")
+            raise ConfigError(f"--index needs exactly one experiment, got {len(what)} names: {', '.join(what)}")
         return False
     known = names(store)
     if not index and what[0] not in known and not what[0].endswith((".yaml", ".yml")):
-        raise UnknownName("experiment", what[0], known, "a data set is FORMAT:PATH")
+        raise UnknownName("experiment", what[0], known, "for a data set, write FORMAT:PATH")
     return True
 
 
@@ -105,7 +105,7 @@ def _plan_index(given: list[dict[str, Any]]) -> None:
     from vitalfew.flows.pipelines.quote.quote import quote
 
     parameters = build(IndexCorpus, *given)
-    with err.status("Looking through the sources and trying a sample …"):
+    with err.status("Reading the sources and running a sample …"):
         quoted = quote(graph(parameters))
     _show_index(parameters, quoted)
     quoted.check()
@@ -119,7 +119,7 @@ def _show_index(parameters: IndexCorpus, quoted: Any) -> None:
     out.print(f"Read {read} of the sources: {about}{survey.passages:,.0f} passages, {survey.questions:,.0f} questions.")
     if quoted.known:
         out.print(
-            f"The store has the vectors of {quoted.known:.1%} of the passages already: they are not encoded again."
+            f"The store already has the vectors of {quoted.known:.1%} of the passages; they are not encoded again."
         )
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("stage")
@@ -127,7 +127,7 @@ def _show_index(parameters: IndexCorpus, quoted: Any) -> None:
         table.add_column(column, justify="right")
     for quote in quoted.stages:
         if quote.stage in quoted.there:
-            table.add_row(quote.stage, "there already")
+            table.add_row(quote.stage, "already done")
         else:
             table.add_row(
                 quote.stage,
@@ -143,9 +143,9 @@ def _show_index(parameters: IndexCorpus, quoted: Any) -> None:
     workers = quoted.stages[0].workers
     out.print(
         f"With {workers} {'worker' if workers == 1 else 'workers'} ({parameters.runner}): "
-        f"{_duration(quoted.wall_seconds)}, start-up of {quoted.start_seconds:,.0f} s included; "
-        f"{sum(quote.usd for quote in quoted.stages):.4f} USD at configs/prices.yaml; "
-        f"{quoted.disk_bytes / 2**30:,.2f} GiB of the {quoted.free_bytes / 2**30:,.1f} GiB that are free."
+        f"{_duration(quoted.wall_seconds)}, including {quoted.start_seconds:,.0f} s for start-up; "
+        f"{sum(quote.usd for quote in quoted.stages):.4f} USD at the prices in configs/prices.yaml; "
+        f"{quoted.disk_bytes / 2**30:,.2f} GiB of {quoted.free_bytes / 2**30:,.1f} GiB free disk space."
     )
 
 
@@ -155,14 +155,14 @@ def _show_evaluation(parameters: Execution, quoted: Any) -> None:
         out.print(f"[b]{escape(part.name)}[/]: {part.questions:,} questions")
         out.print(_methods(part.methods), "")
     if quoted.is_open:
-        out.print("Which settings will be chosen is open: those that take the most tokens are quoted.")
-    out.print("A method's figures are without what an earlier one takes already.")
+        out.print("The settings are not chosen yet: the quote assumes those that take the most tokens.")
+    out.print("The figures of a method exclude work that it shares with an earlier method.")
     for basis in quoted.bases:
         out.print(f"- {escape(basis)}", highlight=False)
     out.print(
         f"With {quoted.workers} {'worker' if quoted.workers == 1 else 'workers'} ({parameters.runner}): "
-        f"{_duration(quoted.wall_seconds)}, start-up of {quoted.start_seconds:,.0f} s included; "
-        f"{sum(row.usd for row in quoted.methods):.4f} USD at configs/prices.yaml."
+        f"{_duration(quoted.wall_seconds)}, including {quoted.start_seconds:,.0f} s for start-up; "
+        f"{sum(row.usd for row in quoted.methods):.4f} USD at the prices in configs/prices.yaml."
     )
 
 
@@ -181,11 +181,11 @@ def _methods(rows: Sequence[Any]) -> Table:
     """The methods of a quote, with their sum; a column of tokens that none has is left out."""
     shown = [name for name in _QUOTED if not name.endswith("_tokens") or any(getattr(row, name) for row in rows)]
     table = Table(box=None, header_style="bold", pad_edge=False, show_footer=True)
-    table.add_column("method", "together")
+    table.add_column("method", "total")
     for name in shown:
         table.add_column(_QUOTED[name], _quoted(name, sum(getattr(row, name) for row in rows)), justify="right")
     for row in rows:
-        cells = ["there already"] if row.there else [_quoted(name, getattr(row, name)) for name in shown]
+        cells = ["already done"] if row.there else [_quoted(name, getattr(row, name)) for name in shown]
         table.add_row(escape(row.method), *cells)
     return table
 

@@ -26,9 +26,9 @@ from vitalfew.tasks.reports.shown.text import printable
 MOST_ROWS = 1000
 """Rows that a table at the prompt shows."""
 
-HELP = r"""A statement ends with ; and may take several lines. Tab completes, the arrow keys recall earlier statements.
-\d        tables and macros          \d NAME   columns of a table, a macro's example
-\q        leave (Ctrl-D as well)     Ctrl-C    clear the line, stop a query"""
+HELP = r"""End a statement with ;. It may span several lines. Tab completes, the arrow keys recall earlier statements.
+\d        tables and macros          \d NAME   columns of a table, example of a macro
+\q        quit (or Ctrl-D)           Ctrl-C    clear the line, stop a query"""
 
 
 def prompt(store: Path, format: str) -> None:
@@ -43,7 +43,7 @@ def prompt(store: Path, format: str) -> None:
         prompt_continuation="     ... ",
         enable_history_search=True,
     )
-    out.print(f"{escape(str(store))}, read-only.  \\d: tables and macros, \\h: help, \\q: leave", highlight=False)
+    out.print(f"{escape(str(store))}, read-only.  \\d: tables and macros, \\h: help, \\q: quit", highlight=False)
     while True:
         try:
             text = session.prompt("vitalfew> ").strip()
@@ -76,7 +76,7 @@ def _command(store: Path, text: str) -> None:
     elif command == "\\h":
         out.print(HELP, markup=False, highlight=False)
     else:
-        raise ValueError(f"no command {command}; \\h lists them")
+        raise ValueError(f"unknown command {command}; \\h lists the commands")
 
 
 def history() -> History:

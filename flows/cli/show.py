@@ -36,18 +36,20 @@ def indexed(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
     rejected(out, load, parameters)
     if known := sum(manifest.note("reused") for manifest in outcome.new()):
         vectors = sum(manifest.rows.get("vectors", 0) for manifest in outcome.manifests)
-        out.print(f"{known:,} of {vectors:,} vectors were in the store already and not encoded again.")
+        out.print(f"{known:,} of {vectors:,} vectors were already in the store and were not encoded again.")
     if whole := sum(manifest.note("whole") for manifest in outcome.manifests):
-        out.print(f"[yellow]{whole:,} of {load.rows['passages']:,} passages gave no proposition[/] and stay whole.")
+        out.print(
+            f"[yellow]{whole:,} of {load.rows['passages']:,} passages gave no propositions[/] and were kept whole."
+        )
     if incomplete := sum(manifest.note("incomplete") for manifest in outcome.manifests):
-        out.print(f"[yellow]{incomplete:,} passages' propositions broke off[/]; what could be read is in.")
+        out.print(f"[yellow]The propositions of {incomplete:,} passages were cut off[/]; the readable ones were kept.")
     if truncated := sum(manifest.note("truncated") for manifest in outcome.manifests):
-        out.print(f"[yellow]{truncated:,} texts are longer than the encoder takes[/] and were cut for it.")
+        out.print(f"[yellow]{truncated:,} texts exceed the maximum length of the encoder[/] and were truncated.")
     for manifest in outcome.manifests:
         if manifest.stage == "index":
             _quality(out, parameters.store, manifest)
     if len(outcome.reused) == len(outcome.manifests):
-        out.print("Nothing to do: every artifact was there already.")
+        out.print("Nothing to do: all artifacts already exist.")
     _quote_and_truth(out, parameters, outcome)
     out.print(
         f'Index [b]{parameters.name}[/] is ready:  vitalfew search "…" --index {parameters.name}{_store(parameters)}'
@@ -68,7 +70,7 @@ def _quote_and_truth(out: Console, parameters: IndexCorpus, outcome: Any) -> Non
     rows = query(
         parameters.store, f"SELECT fingerprint, stage, {columns} FROM ledger WHERE fingerprint IN ({listed})"
     ).fetchall()
-    table = Table("quoted → truth", *(name.replace("_", " ") for name in measures), box=None, header_style="bold")
+    table = Table("quoted → actual", *(name.replace("_", " ") for name in measures), box=None, header_style="bold")
     for row in sorted(rows, key=lambda row: fingerprints.index(row[0])):
         pairs = zip(row[2::2], row[3::2], strict=True)
         table.add_row(row[1], *(f"{_short(quoted)} → {_short(true)}" if true else "" for quoted, true in pairs))
@@ -97,7 +99,7 @@ def rejected(out: Console, load: "Manifest", parameters: Execution) -> None:
     """Print how many rows of the sources were not used, and how to see why; nothing where all were."""
     if count := load.rows.get("rejects", 0):
         out.print(
-            f"[yellow]{count:,} of {load.rows_in:,} rows were not used[/] (copies included). Why: "
+            f"[yellow]{count:,} of {load.rows_in:,} rows were not used[/] (including duplicates). For the reasons: "
             f'[b]vitalfew sql "SELECT reason, count(*) FROM rejects GROUP BY 1"{_store(parameters)}[/]'
         )
 
@@ -133,7 +135,7 @@ def hits(out: Console, question: str, index: str, request: RetrieveConfig, ranke
     table = Table(box=None, header_style="bold", pad_edge=False, show_lines=False)
     for column in ("#", "score", "core", "context"):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("sentence, and its passage")
+    table.add_column("sentence in its passage")
     for hit in ranked:
         context = "–" if hit.context is None else f"{hit.context:.3f}"
         table.add_row(str(hit.rank), f"{hit.score:.4g}", f"{hit.core:.3f}", context, _in_passage(hit))
@@ -172,7 +174,7 @@ def _rows(out: Console, relation: "DuckDBPyRelation", format: str, most: int | N
             table.add_row(*(escape(_cell(value)) for value in row))
         out.print(table)
         if most is not None and len(fetched) > most:
-            out.print(f"The first {most:,} rows; there are more.")
+            out.print(f"Showing the first {most:,} rows; there are more.")
         return
     batches = (batch.to_pylist() for batch in relation.arrow())
     streamed = (row for batch in batches for row in batch)
@@ -196,7 +198,7 @@ def trained(out: Console, artifact: str, figures: Sequence[Mapping[str, Any]], h
     for row in figures:
         table.add_row(*map(_figure, row.values()))
     out.print(table)
-    out.print(f"Measured on what was held out. Artifact: {escape(artifact)}", soft_wrap=True)
+    out.print(f"Measured on held-out data. Artifact: {escape(artifact)}", soft_wrap=True)
 
 
 def _figure(value: Any) -> str:

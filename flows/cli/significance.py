@@ -14,20 +14,20 @@ from vitalfew.tasks.reports.shown.text import one_line
 
 def significance(
     table: Annotated[Path, typer.Argument(metavar="TABLE", help="A .csv, .tsv or .parquet file.")],
-    as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
-    lower_is_better: Annotated[bool, typer.Option("--lower-is-better", help="Rank the smallest figure first.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    lower_is_better: Annotated[bool, typer.Option("--lower-is-better", help="Rank the lowest value first.")] = False,
     control: Annotated[
         str | None,
-        typer.Option("--control", metavar="METHOD", help="Compare with this one; default: the best ranked."),
+        typer.Option("--control", metavar="METHOD", help="Method to compare with; default: the best ranked."),
     ] = None,
     alpha: Annotated[
-        float, typer.Option("--alpha", metavar="ALPHA", help="Level of significance, between 0 and 1.")
+        float, typer.Option("--alpha", metavar="ALPHA", help="Significance level, between 0 and 1.")
     ] = 0.05,
 ) -> None:
-    """Show which methods differ over several datasets: Quade's test, average rankings, Li's procedure.
+    """Test which methods differ over several data sets: Quade's test, average rankings, Li's procedure.
 
-    A row is a method, named in the first column; the other columns are datasets, with one figure of the same unit a
-    cell.
+    A row of the table is a method, named in the first column. The other columns are data sets, with one value per
+    cell, all in the same unit.
 
         vitalfew significance table.csv --control "Naive RAG"
     """

@@ -19,19 +19,17 @@ class Format(StrEnum):
 def sql(
     query: Annotated[
         str | None,
-        typer.Argument(
-            metavar="QUERY", help="One statement, e.g. `SELECT * FROM costs LIMIT 5`. Without it: a prompt."
-        ),
+        typer.Argument(metavar="QUERY", help="One statement, e.g. `SELECT * FROM costs LIMIT 5`; default: a prompt."),
     ] = None,
-    format: Annotated[Format, typer.Option("--format", help="How to print the rows.")] = Format.table,
+    format: Annotated[Format, typer.Option("--format", help="Output format.")] = Format.table,
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
-    """Query every artifact with SQL (DuckDB), without a server. Read-only; reads nothing outside the store.
+    """Query all artifacts with SQL (DuckDB), without a server. Read-only, and only within the store.
 
         vitalfew sql "SELECT stage, sum(wall_seconds), sum(tokens) FROM costs GROUP BY 1"
 
-    Without a query it opens a prompt with history and completion, or reads the query from standard input if that is not
-    a terminal. Tables, columns and macros: `vitalfew tables`.
+    Without a query, opens a prompt with history and completion, or reads the query from standard input if that is not
+    a terminal. For tables, columns and macros, see `vitalfew tables`.
     """
     with explained_errors():
         from vitalfew.storage.catalog.database import connect

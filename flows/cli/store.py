@@ -21,17 +21,17 @@ from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, err, explain
 if TYPE_CHECKING:
     from vitalfew.storage.upkeep.inventory import Entry
 
-store_app = typer.Typer(name="store", no_args_is_help=True, help="Look after a store: ls, verify, copy, gc, rm.")
+store_app = typer.Typer(name="store", no_args_is_help=True, help="Manage a store: ls, verify, copy, gc, rm.")
 
 
 @store_app.command()
 def ls(
-    as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
-    """List artifacts and named indexes: state, rows, size, age, cost, and who made and uses them.
+    """List artifacts and named indexes: state, rows, size, age, cost, and the indexes and runs that use them.
 
-    Looks at records and sizes only; `verify` reads every byte.
+    Reads only records and sizes; `verify` reads every byte.
     """
     with explained_errors():
         from vitalfew.storage import files
@@ -55,9 +55,9 @@ def ls(
     for index in indexes:
         out.print(f"\n[b]{index['name']}[/]  {escape(index['settings'])}", highlight=False, soft_wrap=True)
     usd = sum(entry.usd for entry in entries)
-    free = "" if free_bytes is None else f"; {decimal(free_bytes)} are free on that disk"
+    free = "" if free_bytes is None else f"; {decimal(free_bytes)} free on this disk"
     out.print(
-        f"\n{len(entries)} artifacts, {decimal(size)} in {escape(str(store))}, USD {usd:.5f} spent on them{free}.",
+        f"\n{len(entries)} artifacts, {decimal(size)} in {escape(str(store))}, cost: USD {usd:.5f}{free}.",
         highlight=False,
         soft_wrap=True,
     )
@@ -114,16 +114,16 @@ def _age(seconds: float) -> str:
 @store_app.command()
 def verify(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="ARTIFACT", help="TABLE/FINGERPRINT, or how it begins.")
+        list[str] | None, typer.Argument(metavar="ARTIFACT", help="TABLE/FINGERPRINT, or a prefix of it.")
     ] = None,
     indexes: Annotated[
-        list[str] | None, typer.Option("--index", metavar="NAME", help="Only what this index uses. Repeatable.")
+        list[str] | None, typer.Option("--index", metavar="NAME", help="Only artifacts of this index. Repeatable.")
     ] = None,
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
-    """Read every byte and check it against what was recorded when it was written. Exit status 1 if anything is damaged.
+    """Read every byte and compare it with the recorded checksums. Exits with status 1 if anything is damaged.
 
-    Each fault is named with its remedy, mostly the command that made the artifact, which redoes only what is damaged.
+    Prints a remedy for every fault. It is mostly the command that made the artifact, which repairs only the damage.
     """
     with explained_errors():
         from vitalfew.storage.upkeep.inventory import check_store
@@ -140,7 +140,7 @@ def verify(
         for fault in faults:
             remedy = fault.remedy or _remake(store, fault.artifact, fault.remove)
             out.print(f"[red]{escape(fault.what)}[/]\n    {escape(remedy)}", highlight=False, soft_wrap=True)
-    count = f"{len(faults)} faults in" if faults else "No fault in"
+    count = f"{len(faults)} faults in" if faults else "No faults in"
     out.print(f"{count} {len(chosen)} artifacts, {decimal(size)} read.", highlight=False)
     raise typer.Exit(1 if faults else 0)
 
@@ -166,7 +166,7 @@ def _remake(store: Path, artifact: str, remove: Path | None) -> str:
         return first + index_command(configs[-1], store)
     if users:
         last = users[-1]
-        return f"{first}the command of run {last.run_id} ({last.flow} {last.name}) again makes it anew"
+        return f"{first}repeat the command of run {last.run_id} ({last.flow} {last.name})"
     return "nothing uses it: `vitalfew store gc --delete` removes it"
 
 
@@ -175,13 +175,14 @@ def copy(
     source: Annotated[Path, typer.Argument(metavar="FROM", parser=store_argument, help="DIR or s3://BUCKET/PREFIX.")],
     target: Annotated[Path, typer.Argument(metavar="TO", parser=store_argument, help="DIR or s3://BUCKET/PREFIX.")],
     indexes: Annotated[
-        list[str] | None, typer.Option("--index", metavar="NAME", help="Only what this index uses. Repeatable.")
+        list[str] | None, typer.Option("--index", metavar="NAME", help="Only artifacts of this index. Repeatable.")
     ] = None,
 ) -> None:
-    """Copy a store to another place: publish a laptop's in a bucket, take a bucket's home.
+    """Copy a store, for example from a laptop to a bucket, or back.
 
-    All complete artifacts with their costs, runs, named indexes and reports; every byte is compared with its checksum.
-    What is there already is not copied again: the same command goes on after a kill, and brings a copy up to date.
+    Copies all complete artifacts with their costs, runs, named indexes and reports, and compares every byte with its
+    checksum. Skips artifacts that the target already has: repeat the command to resume after a kill, or to update a
+    copy.
 
         vitalfew store copy store s3://BUCKET/PREFIX
     """
@@ -202,8 +203,8 @@ def copy(
         out.print(f"[yellow]{escape(told)}[/]", highlight=False, soft_wrap=True)
     new = [each for each in done if not each.was_there]
     out.print(
-        f"{len(new)} artifacts copied ({decimal(sum(each.bytes for each in new))}), {len(done) - len(new)} were there. "
-        f"They are used by --store {escape(str(target))}",
+        f"Copied {len(new)} artifacts ({decimal(sum(each.bytes for each in new))}); "
+        f"{len(done) - len(new)} already existed. To use the copy:  --store {escape(str(target))}",
         highlight=False,
         soft_wrap=True,
     )
@@ -211,22 +212,24 @@ def copy(
 
 @store_app.command()
 def gc(
-    delete: Annotated[bool, typer.Option("--delete", help="Remove them; without this nothing is touched.")] = False,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Remove the artifacts; without this option, only list them.")
+    ] = False,
     keep_runs: Annotated[
         int,
-        typer.Option("--keep-runs", metavar="N", min=1, help="Completed runs of each index whose artifacts are kept."),
+        typer.Option("--keep-runs", metavar="N", min=1, help="Completed runs per index whose artifacts to keep."),
     ] = 1,
     keep_unfinished: Annotated[
         float,
-        typer.Option("--keep-unfinished", metavar="DAYS", min=0, help="Days for which an unfinished run is kept."),
+        typer.Option("--keep-unfinished", metavar="DAYS", min=0, help="Days to keep an unfinished run."),
     ] = 30,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """List artifacts that no index and no run refers to, with their sizes; with --delete, remove them.
 
-    Kept: what a named index was made of, what a run at work makes or uses, and what an unfinished run of a name
-    would go on from. Records of runs and costs always stay.
+    Keeps the artifacts of named indexes, of active runs, and of unfinished runs that can be resumed by name. Always
+    keeps the records of runs and costs.
     """
     with explained_errors():
         from vitalfew.storage.upkeep.inventory import Policy, check_store
@@ -252,20 +255,22 @@ def gc(
     for name, reason in sorted(kept.items()):
         table.add_row(f"[dim]{escape(name)}[/]", "[dim]kept[/]", f"[dim]{escape(reason)}[/]")
     out.print(table)
-    action = "Removed" if delete else "Nothing was touched; --delete removes"
+    action = "Removed" if delete else "Nothing was removed; --delete would remove"
     out.print(f"{action} {len(removals)} of these, {decimal(freed)}.", highlight=False)
 
 
 @store_app.command()
 def rm(
-    name: Annotated[str, typer.Argument(metavar="INDEX", help="An index's name.")],
+    name: Annotated[str, typer.Argument(metavar="INDEX", help="Name of the index.")],
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
-    """Forget an index's name. Its artifacts stay until `gc --delete`, unless another index or run refers to them."""
+    """Remove the name of an index. `gc --delete` then removes its artifacts, unless another index or run uses them."""
     with explained_errors():
         from vitalfew.storage.runs import remove_index
         from vitalfew.storage.upkeep.inventory import check_store
 
         check_store(store)
         remove_index(store, name)
-    out.print(f"Index {name} is forgotten. `vitalfew store gc` shows what that leaves to be removed.", highlight=False)
+    out.print(
+        f"Removed the name {name}. `vitalfew store gc` lists the artifacts that are no longer used.", highlight=False
+    )

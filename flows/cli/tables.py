@@ -17,16 +17,14 @@ if TYPE_CHECKING:
 
 
 def tables(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="A table, view or macro to describe.")
-    ] = None,
-    macros: Annotated[bool, typer.Option("--macros", help="The macros, with an example for every one.")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="Every column of every table.")] = False,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Table, view or macro to describe.")] = None,
+    macros: Annotated[bool, typer.Option("--macros", help="Describe all macros, with examples.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Describe every column of every table.")] = False,
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
-    """Document the tables, views and macros of the catalog: every column with its type, unit and meaning.
+    """Describe the tables, views and macros of the catalog: every column with its type, unit and meaning.
 
-    Needs no store; if there is one, it also counts the rows of every table.
+    Works without a store; if there is one, also counts the rows of every table.
 
         vitalfew tables hits
     """
@@ -72,7 +70,7 @@ def _overview(connection: "DuckDBPyConnection", listed: dict[str, str], store: P
         shown.add_row(name, *([_rows(connection, name)] if there else []), row)
     out.print(shown)
     out.print(f"\nMacros (`vitalfew tables --macros`): {', '.join(macro.name for macro in MACROS)}")
-    about = f"Rows are those of {store}" if there else f"There is no store at {store}, so no rows are counted"
+    about = f"Rows are counted in {store}" if there else f"There is no store at {store}, so no rows are counted"
     out.print(f"{escape(about)}. Columns: vitalfew tables NAME, or --all", soft_wrap=True)
 
 

@@ -41,11 +41,11 @@ StoreOption = Annotated[
         "--store",
         metavar="DIR",
         parser=store_argument,
-        help="Where all artifacts are: a directory, or s3://BUCKET/PREFIX.",
+        help="Place of all artifacts: a directory, or s3://BUCKET/PREFIX.",
     ),
 ]
 DEFAULT_STORE = Path("store")
-GOES_ON = "Finished shards are kept: the same command goes on from there."
+GOES_ON = "Finished shards are kept: run the same command again to resume."
 CANCELLED = f"[yellow]Cancelled.[/] {GOES_ON}"
 
 
@@ -54,18 +54,20 @@ class Runner(StrEnum):
     serial = "serial"
 
 
-ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE.yaml", help="Settings from a YAML file.")]
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE.yaml", help="Read settings from a YAML file.")
+]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY.PATH=VALUE", help="One setting, e.g. encode.context=late. Repeatable."),
+    typer.Option("--set", metavar="KEY.PATH=VALUE", help="Set one setting, e.g. encode.context=late. Repeatable."),
 ]
 WorkersOption = Annotated[
-    int | None, typer.Option("--workers", metavar="N", min=1, help="Parallel workers; default: one per core.")
+    int | None, typer.Option("--workers", metavar="N", min=1, help="Number of parallel workers; default: one per core.")
 ]
 RunnerOption = Annotated[
-    Runner | None, typer.Option("--runner", help="ray: Prefect and Ray (default); serial: this process alone.")
+    Runner | None, typer.Option("--runner", help="ray: Prefect and Ray (default); serial: this process only.")
 ]
-VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="Say what is being done.")]
+VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="Print progress messages.")]
 
 
 @cache
@@ -136,7 +138,7 @@ def _explanation(error: Exception) -> str | None:
     if isinstance(error, IndexNotFound | QueryFailed | OSError | ValueError):
         return escape(printable(str(error)))
     if isinstance(error, TransportError):
-        return f"Prefect's server does not answer any more ({type(error).__name__}). {GOES_ON}"
+        return f"Prefect's server stopped responding ({type(error).__name__}). {GOES_ON}"
     return None
 
 

@@ -29,26 +29,28 @@ if TYPE_CHECKING:
     from vitalfew.flows.pipelines.train import Trained
 
 DatasetsArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="DATASET", help="Questions to learn from: FORMAT:PATH?option=value.")
+    list[str] | None, typer.Argument(metavar="DATASET", help="Questions to learn from, as FORMAT:PATH?option=value.")
 ]
 IndexOption = Annotated[
-    str | None, typer.Option("--index", metavar="NAME", help="For oreo: learn from the questions of this index.")
+    str | None, typer.Option("--index", metavar="NAME", help="For oreo: index whose questions to learn from.")
 ]
 
 
 def _directory(given: str | Path) -> Path:
     """A directory of this machine. Raises BadParameter for a place in a bucket."""
     if isinstance(place := store_argument(given), BucketPath):
-        raise typer.BadParameter(f"{place}: --out is a directory; whoever reads a bucket has its models")
+        raise typer.BadParameter(f"{place}: --out must be a local directory; models in a bucket need no copy")
     return place
 
 
 DirectoryOption = Annotated[
     Path | None,
-    typer.Option("--out", metavar="DIR", parser=_directory, help="Copy the finished model there, with its card."),
+    typer.Option(
+        "--out", metavar="DIR", parser=_directory, help="Copy the finished model to this directory, with its card."
+    ),
 ]
 PassagesOption = Annotated[
-    list[str] | None, typer.Option("--passages", metavar="DATASET", help="More passages to learn from. Repeatable.")
+    list[str] | None, typer.Option("--passages", metavar="DATASET", help="Further passages to learn from. Repeatable.")
 ]
 
 
@@ -64,10 +66,10 @@ def train(
     runner: RunnerOption = None,
     verbose: VerboseOption = False,
 ) -> None:
-    """Train a model by a recipe, and measure it on what it has not seen.
+    """Train a model with a recipe, and evaluate it on held-out data.
 
-    After a kill the same command goes on from its checkpoint. A finished training is not repeated: the command
-    then shows its figures, and copies it to --out DIR.
+    After a kill, the same command resumes from the last checkpoint. A finished training is not repeated: the command
+    then shows its figures, and copies the model to --out DIR.
 
         vitalfew train reader squad:dev-v1.1.json --out my-reader
         vitalfew train critic squad:dev-v1.1.json --set reader=my-reader --out my-critic
@@ -88,15 +90,15 @@ def train(
         trainer = resolve("trainer", parameters.trainings[-1].trainer)
         show.trained(out, trained.artifact, trained.figures, trainer.headings)
         if len(trained.reused) == len(trained.manifests):
-            out.print("Nothing to do: it was trained already.")
+            out.print("Nothing to do: the model is already trained.")
         if directory:
             shown = escape(str(directory))
             out.print(f"The model is in {shown}:  --set {trainer.use}={shown}", soft_wrap=True)
         elif is_in_bucket(parameters.store):
             folder = weights_folder(parameters.store / trained.artifact)
-            out.print(f"To use it, wherever this bucket is read:  --set {trainer.use}={folder}", soft_wrap=True)
+            out.print(f"To use it, wherever this bucket can be read:  --set {trainer.use}={folder}", soft_wrap=True)
         else:
-            out.print("To use it, the same command with --out DIR copies it to a directory.")
+            out.print("To use the model, copy it to a directory: run the same command with --out DIR.")
 
 
 def _flow(form: "TrainForm", parameters: "TrainModel") -> "Trained":
@@ -136,7 +138,7 @@ def settings_help() -> str:
     """The settings that all trainers have, for the command's help."""
     from vitalfew.configs.training import TrainConfig
 
-    lines = ["[b]Settings[/b] (--set) of every trainer; `vitalfew methods` lists the trainers:"]
+    lines = ["[b]Settings[/b] (--set) of all trainers; `vitalfew methods` lists the trainers:"]
     for key, field in TrainConfig.model_fields.items():
         default = "" if field.is_required() else f" = {escape(str(field.default))}"
         lines.append(f"[cyan]{key}[/cyan]{default}  {escape(field.description or '')}")

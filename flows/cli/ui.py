@@ -20,19 +20,21 @@ if TYPE_CHECKING:
 
 def ui(
     port: Annotated[
-        int, typer.Option("--port", metavar="PORT", min=1, max=65535, help="Port of the UI, on 127.0.0.1 alone.")
+        int, typer.Option("--port", metavar="PORT", min=1, max=65535, help="Port of the UI, on 127.0.0.1 only.")
     ] = 4200,
     corpora: Annotated[
         Path | None,
-        typer.Option("--corpora", metavar="DIR", help="Corpora of your own; default: `corpora` beside the store."),
+        typer.Option(
+            "--corpora", metavar="DIR", help="Directory of your corpora; default: `corpora` next to the store."
+        ),
     ] = None,
     store: StoreOption = DEFAULT_STORE,
     verbose: VerboseOption = False,
 ) -> None:
-    """Start runs, look at them and schedule them in a browser, on this machine alone; Ctrl-C stops all of it.
+    """Start, watch and schedule runs in a browser on this machine. Ctrl-C stops the UI and its runs.
 
-    Serves Prefect's UI with every flow, to whoever has the secret in the address that it prints. A corpus whose file
-    has a `cron` is re-encoded at those times. The database and the logs are in $PREFECT_HOME, or in the user's state
+    Serves Prefect's UI with all flows. The printed address contains a secret, which gives access. Corpora whose file
+    sets `cron` are re-encoded on that schedule. The database and the logs are in $PREFECT_HOME, or in the user's state
     directory (~/.local/state/vitalfew).
 
         vitalfew ui --store store
@@ -65,11 +67,11 @@ def ui(
 
 
 def _announce(service: "Service", scheduled: dict[str, str]) -> None:
-    out.print(f"Ready: {service.start_page}  (Ctrl-C stops it and its runs)", soft_wrap=True, highlight=False)
+    out.print(f"Ready: {service.start_page}  (Ctrl-C stops the UI and its runs)", soft_wrap=True, highlight=False)
     for name, cron in scheduled.items():
         out.print(f"Corpus {escape(name)} is re-encoded automatically: {escape(cron)}", soft_wrap=True)
     exports = escape(shlex.quote(str(service.exports)))
-    out.print(f"Runs of the command line appear there too after  . {exports}", soft_wrap=True)
+    out.print(f"To show runs of the command line there too:  . {exports}", soft_wrap=True)
     out.print(f"Database and logs: {escape(str(service.folder))}", soft_wrap=True)
     sys.stdout.flush()
 

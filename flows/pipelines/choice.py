@@ -31,7 +31,7 @@ from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
 from vitalfew.tasks.reports.summaries import Recorded, read_summaries
 from vitalfew.tasks.stage import Stage
 
-AS_THEY_ARE = "or ask all questions with the settings as they are: --set choose=null"
+AS_THEY_ARE = "or ask all questions with the current settings: --set choose=null"
 _GOLD = {GOLD_ANSWERS: "answers", GOLD_PASSAGES: "gold_passages", SUPPORTING_FACTS: "supporting_facts"}
 """What a metric needs of a question, and the column of `asked` that has it."""
 
@@ -45,9 +45,11 @@ class ChoicePlan(EvaluationPlan):
     def __init__(self, parameters: Evaluate) -> None:
         self.whole = complete(parameters)
         if not self.whole.choose:
-            raise ValueError("nothing is to be chosen")
+            raise ValueError("there are no settings to choose")
         if self.whole.questions.half:
-            raise ConfigError(f"questions.half: `choose` asks one half after the other; leave it out, {AS_THEY_ARE}")
+            raise ConfigError(
+                f"questions.half: not allowed with `choose`, which asks both halves; leave it out, {AS_THEY_ARE}"
+            )
         self.options = self.whole.choose.options
         self.metric = _metric(self.whole, self.whole.choose.by)
         super().__init__(_of_development(self.whole, self.options))
@@ -60,10 +62,10 @@ class ChoicePlan(EvaluationPlan):
         for need in (None, *(need for need in self.metric.needs if need in _GOLD)):
             count = manifest.rows["asked"] if need is None else _having(stage.store, manifest, _GOLD[need])
             if count < MIN_QUESTIONS:
-                what = f" have {need}, which {self.metric.name} needs" if need else ""
+                what = f" with {need}, for {self.metric.name}" if need else ""
                 raise InputError(
-                    f"choose: {count:,} development questions{what}; {MIN_QUESTIONS} are due at least. Ask more "
-                    f"(questions.sample, questions.dataset), choose by another metric (choose.by), {AS_THEY_ARE}"
+                    f"choose: need at least {MIN_QUESTIONS} development questions{what}, got {count:,}. Ask more "
+                    f"(questions.sample, questions.dataset), use another metric (choose.by), {AS_THEY_ARE}"
                 )
 
     def done(self) -> bool:
@@ -147,7 +149,7 @@ def _choice(
         means = [_mean([recorded.value for recorded in seeds]) for seeds in alike]
         if (best := _best(means, metric)) is None:
             raise InputError(
-                f"choose: no development question gives method {group.name} a value of {metric.name}: choose by "
+                f"choose: method {group.name} has no value of {metric.name} on the development questions; use "
                 f"another metric (choose.by), {AS_THEY_ARE}"
             )
         taken |= {way[best].of: way[best] for way in ways}
@@ -183,6 +185,6 @@ def _metric(parameters: Evaluate, name: str) -> Column:
     columns = {column.name: column for metric in make_metrics(parameters.score).values() for column in metric.columns()}
     able = [column.name for column in columns.values() if column.direction in ("higher", "lower")]
     if name not in able:
-        reason = "neither more nor less of it is better" if name in columns else "no metric of score.metrics gives it"
-        raise ConfigError(f"choose.by = {name}: {reason}; it can be: {', '.join(able)}")
+        reason = "it has no better direction" if name in columns else "it is not in score.metrics"
+        raise ConfigError(f"choose.by = {name}: {reason}; use one of: {', '.join(able)}")
     return columns[name]

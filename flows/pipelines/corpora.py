@@ -16,7 +16,7 @@ def corpora(store: Path, own: Path | None = None) -> dict[str, Path]:
     Raises ConfigError if `own` is given and does not exist.
     """
     if own and not own.is_dir():
-        raise ConfigError(f"no directory of corpora {own}")
+        raise ConfigError(f"there is no directory {own}; give an existing directory of corpora")
     folders = [FOLDER, own or beside(store, "corpora")]
     return {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
 

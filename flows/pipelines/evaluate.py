@@ -108,7 +108,7 @@ def evaluation_stages(parameters: Evaluate, corpora: Path | None = None) -> Stag
         questions = next(iter(indexes.values())).located(corpora)["passages"]
     else:
         raise ConfigError(
-            "which questions? Name an index (--index NAME) or a data set (--set questions.dataset=FORMAT:PATH)"
+            "there are no questions; name an index (--index NAME) or a data set (--set questions.dataset=FORMAT:PATH)"
         )
     ask = shared["ask"] = Ask(store, questions, parameters.questions)
     check_indexes(corpora, parameters, indexes)
@@ -140,7 +140,9 @@ def check_indexes(store: Path, parameters: Evaluate, indexes: Mapping[str, Named
         if method.retrieve is None:
             continue
         if method.index is None:
-            raise ConfigError(f"method {method.name}: which index? --index NAME, or `retrieve: null` for none")
+            raise ConfigError(
+                f"method {method.name} needs an index: use --index NAME, or `retrieve: null` for no retrieval"
+            )
         if method.index not in searchers:
             searchers[method.index] = Searcher(OpenedIndex(method.index, indexes[method.index].located(store)))
         searchers[method.index].check(method.retrieve)
@@ -217,7 +219,7 @@ def _check_primary(primary: str | None, score: Stage) -> None:
     columns = [column for metric in metrics for column in metric.columns()]
     able = [column.name for column in columns if column.direction != "neither"]
     if primary and primary not in able:
-        raise ConfigError(f"primary = {primary}: no metric of score.metrics; it can be: {', '.join(able)}, or null")
+        raise ConfigError(f"primary = {primary}: it is not in score.metrics; use one of: {', '.join(able)}, or null")
 
 
 def check_further(parameters: Evaluate, stages: Stages) -> None:
@@ -226,4 +228,6 @@ def check_further(parameters: Evaluate, stages: Stages) -> None:
         further = resolve("stage", name)
         if not any(further.name in of_method for of_method in stages.values()):
             needs = ", ".join(further.reads)
-            raise ConfigError(f"stages.{name} follows {further.after} and reads {needs}: no method here has both")
+            raise ConfigError(
+                f"stages.{name} needs a method with stage {further.after} and tables {needs}; there is no such method"
+            )

@@ -126,11 +126,11 @@ def _axes(choose: Mapping[str, Any], wins: Mapping[str, Any]) -> dict[Place, lis
     for path, values in axes.items():
         if path[0] not in SECTIONS or not isinstance(values, (list, tuple)) or not values:
             raise ConfigError(
-                f"choose.{'.'.join(path)}: a setting of a method with the values to choose from is due, as in "
-                f"retrieve.alpha: [0.3, 0.5, 0.8] (found {values!r}); choose by which metric: choose.by"
+                f"choose.{'.'.join(path)} must be a setting of a method with a list of values, such as "
+                f"retrieve.alpha: [0.3, 0.5, 0.8], got {values!r}; to set the metric, use choose.by"
             )
     if (on := choose.get("on", CHOSEN_ON)) != CHOSEN_ON:
-        raise ConfigError(f"choose.on: settings are chosen on {CHOSEN_ON!r} questions alone (found {on!r})")
+        raise ConfigError(f"choose.on must be {CHOSEN_ON!r}, got {on!r}")
     given = {path for path, _ in leaves(wins)}
     return {path: [*values] for path, values in axes.items() if path not in given}
 
@@ -176,7 +176,7 @@ def _draft(
     settings = {section: fitting(section, value) for section, value in settings.items()}
     there = {path for path, _ in leaves(settings)}
     if missing := own_axes.keys() - there:
-        raise ConfigError(f"method {label}: choose: it has no setting {'.'.join(min(missing))}")
+        raise ConfigError(f"method {label}: choose: the method has no setting {'.'.join(min(missing))}")
     return Draft(label, settings, chosen.keys() & there)
 
 
@@ -205,7 +205,7 @@ def _nobody_chooses(name: str, section: str, key: str, drafts: Sequence[Draft]) 
     """The error message for a setting to choose that no method leaves open."""
     if section in KINDS and not any(key in (draft.settings[section] or {}) for draft in drafts):
         return _nobody_has(name, section, key, KINDS[section], drafts)
-    return f"every method of {name} that has a setting {section}.{key} has a value of its own for it; leave one out"
+    return f"every method of {name} that has a setting {section}.{key} already sets a value; remove one of the values"
 
 
 def _nobody_does(name: str, section: str, key: str) -> str:

@@ -69,7 +69,7 @@ def _new(parameters: Execution) -> Plan:
             from vitalfew.flows.pipelines.train import TrainingPlan
 
             return TrainingPlan(parameters)
-    raise TypeError(f"no pipeline has parameters of type {type(parameters).__name__}")
+    raise TypeError(f"there is no pipeline for parameters of type {type(parameters).__name__}")
 
 
 @contextmanager

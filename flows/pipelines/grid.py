@@ -76,7 +76,7 @@ def _lists(settings: Mapping[str, Any]) -> list[tuple[Place, list[Any]]]:
             lists += [((key, *path), values) for path, values in _lists(value)]
         elif isinstance(value, (list, tuple)):
             if not value:
-                raise ConfigError(f"setting {key!r}: an empty list")
+                raise ConfigError(f"setting {key!r}: the list must not be empty")
             lists.append(((key,), list(value)))
     return lists
 

@@ -56,7 +56,7 @@ class IndexPlan(Plan):
     def check(self, stage: Stage, manifest: Manifest) -> None:
         """Raises InputError."""
         if stage.name == "load" and not manifest.rows["passages"]:
-            raise InputError(f"{', '.join(self.parameters.datasets)}: questions only, no passage to index")
+            raise InputError(f"{', '.join(self.parameters.datasets)}: there are no passages to index, only questions")
         if stage.name == "split" and manifest.note("whole") == manifest.rows_in:
             raise InputError(_nothing_rewritten(self.parameters))
 
@@ -104,8 +104,8 @@ def _encode(
     if parameters.num_gpus is not None:
         if not stage.num_gpus:
             raise ConfigError(
-                f"num_gpus={parameters.num_gpus:g}, but the encoder computes on the CPU: no GPU is seen here. "
-                "Where the workers have one, say --set encode.device=cuda"
+                f"num_gpus={parameters.num_gpus:g}, but the encoder uses the CPU: this machine has no GPU. If the "
+                "workers have GPUs, use --set encode.device=cuda"
             )
         stage.num_gpus = parameters.num_gpus
     return stage
@@ -114,8 +114,8 @@ def _encode(
 def _nothing_rewritten(parameters: IndexCorpus) -> str:
     split = parameters.split
     given = [f"split.{key}={value}" for key, value in split.given().items() if key != split.field()]
-    how = ", ".join(given) or "its own model"
+    how = ", ".join(given) or "default model"
     return (
-        f"splitter {split.splitter!r} made no unit of any passage ({how}): is that a model which writes JSON lists "
-        "of propositions, or a file with the very texts of these passages?"
+        f"splitter {split.splitter!r} made no propositions from any passage ({how}). Use a model that writes JSON "
+        "lists of propositions, or a file with exactly the texts of these passages"
     )

@@ -103,9 +103,9 @@ def check_places(places: Mapping[str, Path], node: str) -> None:
     for setting, path in places.items():
         if not files.exists(path):
             raise ConfigError(
-                f"the node {node} has no {path}, which {setting} names. Put it there on every node; or, of a model, "
-                "give a name that every node knows (of a package, or of Hugging Face), or copy its directory into a "
-                f"bucket and say {setting}=s3://BUCKET/PLACE. What is finished is kept"
+                f"{setting}: the node {node} has no {path}. Put it there on every node. For a model, you can also give "
+                "a name that every node knows (of a package, or of Hugging Face), or copy its directory into a "
+                f"bucket and use {setting}=s3://BUCKET/PLACE. Finished work is kept"
             )
 
 
@@ -113,13 +113,13 @@ def missing_store(store: Path, node: str) -> ConfigError:
     """For a node that does not find what the command has begun there."""
     if files.is_in_bucket(store):
         return ConfigError(
-            f"the node {node} finds nothing of this run in {store}: it asks another server than this command, or "
-            "another account. Where the command runs, set AWS_ENDPOINT_URL and the credentials in the environment "
-            "(AWS_*, GOOGLE_*, AZURE_*): the nodes get them from there. A server on 127.0.0.1 is another on every node"
+            f"the node {node} does not see this run in {store}: it uses a different server or account than this "
+            "command. Set AWS_ENDPOINT_URL and the credentials in the environment of the command (AWS_*, GOOGLE_*, "
+            "AZURE_*): the nodes get them from there. Do not use 127.0.0.1: it is a different server on every node"
         )
     return ConfigError(
-        f"the node {node} has no store at {store}, or another one: all nodes of a cluster share the store's "
-        "directory, under one path; or the store is in a bucket (--store s3://BUCKET/PREFIX), and they share nothing"
+        f"the node {node} has no store at {store}, or a different one. Share the store's directory among all nodes "
+        "under the same path, or use a store in a bucket (--store s3://BUCKET/PREFIX)"
     )
 
 
@@ -142,6 +142,6 @@ def join(started: "Future[Any]", address: str | None) -> None:
         if address is None:
             raise
         raise ConfigError(
-            f"the Ray cluster at {address} cannot be joined from here ({' '.join(str(error).split())[:200]}). The "
-            "machine where a command runs is a node as well: `ray start --address=HOST:PORT --num-cpus=0` here first"
+            f"cannot join the Ray cluster at {address} ({' '.join(str(error).split())[:200]}). The machine where a "
+            "command runs must be a node: run `ray start --address=HOST:PORT --num-cpus=0` here first"
         ) from None

@@ -26,7 +26,7 @@ def find(recipe: str) -> tuple[str, dict[str, Any]]:
     settings = read_yaml(path)
     settings.pop("about", None)
     if "trainer" not in settings and "sft" not in settings:
-        raise ConfigError(f"{path}: a recipe names its trainer, for example trainer: reader")
+        raise ConfigError(f"{path}: the recipe must name its trainer, for example trainer: reader")
     return path.stem, settings
 
 

@@ -123,7 +123,7 @@ def in_order(stages: Iterable[Stage]) -> list[list[Stage]]:
 
     def visit(name: str, trail: tuple[str, ...]) -> None:
         if name in trail:
-            raise ValueError(f"stages that read each other: {' → '.join([*trail, name])}")
+            raise ValueError(f"stages form a cycle: {' → '.join([*trail, name])}")
         if name not in order:
             for earlier in before[name]:
                 visit(earlier, (*trail, name))

@@ -60,7 +60,9 @@ def _variant(store: Path, method: Method, index: str) -> str:
         raise ConfigError(f"method {method.name}, variant: {error}") from None
     asked = dict(_flat({section: method.variant[section] for section in SECTIONS if section in method.variant}))
     if unknown := method.variant.keys() - set(SECTIONS):
-        raise ConfigError(f"method {method.name}: variant has {min(unknown)!r}; known: {', '.join(SECTIONS)}")
+        raise ConfigError(
+            f"method {method.name}: variant has an unknown section {min(unknown)!r}; known: {', '.join(SECTIONS)}"
+        )
     unit = make(method.retrieve, "retrieve").unit if method.retrieve else ""
     differences = {
         name: sum(settings.get(key) != wanted.get(key) for key in wanted.keys() | settings.keys())
@@ -71,7 +73,7 @@ def _variant(store: Path, method: Method, index: str) -> str:
         return min(differences, key=lambda name: (differences[name], name != index, name))
     settings_due = " and ".join(f"{key}={_text(wanted[key])}" for key in asked)
     raise IndexMismatch(
-        f"method {method.name} needs an index of the corpus of {index!r} with {settings_due}; make it with\n  "
+        f"method {method.name} needs an index of the corpus of {index!r} with {settings_due}; to make it, run\n  "
         f"{_command(store, base, wanted, asked)}"
     )
 

@@ -94,14 +94,12 @@ def connect(store: Path) -> None:
 
 def _check(server: Server) -> None:
     if not server.answers():
-        raise ConfigError(
-            f"Prefect's server at {server.address} (PREFECT_API_URL) does not answer; start it, or unset that"
-        )
+        raise ConfigError(f"Prefect's server at {server.address} does not answer; start it, or unset PREFECT_API_URL")
     if server.status("/api/version") == 401:
-        asks = "asks for another secret" if server.secret else "asks for a secret"
+        asks = "needs another secret" if server.secret else "needs a secret"
         raise ConfigError(
-            f"Prefect's server at {server.address} {asks}: set PREFECT_API_AUTH_STRING (`vitalfew ui` prints the "
-            "name of a file that does, for use with `.`)"
+            f"Prefect's server at {server.address} {asks}: set PREFECT_API_AUTH_STRING. `vitalfew ui` prints a command "
+            "that sets it"
         )
 
 
@@ -133,7 +131,7 @@ def _temporary() -> Server:
     deadline = time.monotonic() + PATIENCE
     while not server.answers():
         if process.poll() is not None or time.monotonic() > deadline:
-            raise ConfigError("Prefect's temporary server did not start; `--runner serial` needs none")
+            raise ConfigError("Prefect's temporary server did not start; to run without it, use `--runner serial`")
         time.sleep(0.1)
     return server
 

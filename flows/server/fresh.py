@@ -35,7 +35,7 @@ class FreshForms:
             try:
                 await self.refresh()
             except (ConfigError, OSError, SQLAlchemyError) as error:
-                logger.warning("The drop-downs of the forms are as they were: %s", error)
+                logger.warning("The drop-downs of the forms could not be updated: %s", error)
         await self.app(scope, receive, send)
 
     async def refresh(self) -> None:

@@ -55,10 +55,10 @@ class Guard:
         headers = Headers(scope=scope)
         hosts, sites = headers.getlist("host"), headers.getlist("origin")
         if len(hosts) != 1 or hosts[0].lower() not in self.hosts:
-            return 421, f"This server answers to {', '.join(sorted(self.hosts))} alone"
+            return 421, f"This server only accepts requests for {', '.join(sorted(self.hosts))}"
         reads = scope["type"] == "http" and scope["method"] in _READ
         if not reads and any(site.lower() not in self.origins for site in sites):
-            return 403, "This server takes nothing from pages of other origins"
+            return 403, "This server does not accept requests from pages of other origins"
         return None
 
 
@@ -70,13 +70,13 @@ fetch("/api/version", {headers: {Authorization: `Basic ${key}`}}).then(answer =>
     localStorage.setItem("prefect-password", key);
     location.replace("/deployments");
   } else {
-    document.body.textContent = "This is not the address that `vitalfew ui` printed when it was last started.";
+    document.body.textContent = "This address is out of date. Use the address that the last `vitalfew ui` printed.";
   }
 });
 """
 _PAGE = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Vital Few</title></head>
-<body>This page needs JavaScript, as Prefect's UI does.<script>{_SCRIPT}</script></body></html>
+<body>This page needs JavaScript, like Prefect's UI.<script>{_SCRIPT}</script></body></html>
 """
 _HEADERS = {
     "Cache-Control": "no-store",

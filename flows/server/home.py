@@ -40,7 +40,9 @@ def prepare(store: Path) -> str | None:
     """
     folder, old = home(store), store / ".prefect"
     if files.absolute(folder).is_relative_to(files.absolute(store)):
-        raise ConfigError(f"PREFECT_HOME={folder} lies in the store, which may be published with its secrets: unset it")
+        raise ConfigError(
+            f"PREFECT_HOME={folder} is in the store, so its secrets could be published with it: unset PREFECT_HOME"
+        )
     told = _move(old, folder) if files.is_folder(old) else None
     if os.environ.get("PREFECT_HOME"):
         files.make_folder(folder)
@@ -56,13 +58,15 @@ def _move(old: Path, folder: Path) -> str:
         return leftover(old)
     with files.locked(old / "ui.lock", wait=False) as free:
         if not free:
-            raise ConfigError(f"a `vitalfew ui` of an earlier version works in {old}; stop it there with Ctrl-C")
+            raise ConfigError(
+                f"a `vitalfew ui` of an earlier version is running in {old}; stop it with Ctrl-C in its terminal"
+            )
         files.move_private(old, folder)
-    return f"Prefect's database with its secrets is moved out of the store: {old} is now {folder}"
+    return f"Moved Prefect's database with its secrets out of the store: {old} is now {folder}"
 
 
 def leftover(old: Path) -> str:
-    return f"{old} is of an earlier version and may hold secrets: remove it (rm -r) before the store is published"
+    return f"{old} is from an earlier version and may contain secrets: remove it (rm -r) before you publish the store"
 
 
 def encryption_key(folder: Path) -> str | None:

@@ -41,7 +41,9 @@ def service(store: Path, port: int, corpora: Path | None = None) -> Iterator["Se
         if not free:
             other = running(store)
             where = f" at {other.address} (process {other.pid})" if other else ""
-            raise ConfigError(f"`vitalfew ui` of {store} runs already{where}; stop it there with Ctrl-C")
+            raise ConfigError(
+                f"`vitalfew ui` of {store} is already running{where}; stop it with Ctrl-C in its terminal"
+            )
         _check_port(port)
         processes = Service(store, folder, port, corpora)
         try:
@@ -57,7 +59,7 @@ def _check_port(port: int) -> None:
         try:
             trial.bind((HOST, port))
         except OSError as error:
-            raise ConfigError(f"port {port}: {error.strerror}; take another, --port {port + 1}") from None
+            raise ConfigError(f"port {port}: {error.strerror}; use another port: --port {port + 1}") from None
 
 
 class Service:
@@ -109,8 +111,8 @@ class Service:
             if process.poll() is not None:
                 last = self.log(name).read_text(errors="replace").strip().splitlines()[-1:]
                 raise ServiceEnded(
-                    f"the {name} ended (status {process.returncode}): {''.join(last) or 'it said nothing'}\n"
-                    f"Its log: {self.log(name)}. Finished shards are kept: start `vitalfew ui` and the run again"
+                    f"the {name} ended (status {process.returncode}): {''.join(last) or 'no output'}\n"
+                    f"Log: {self.log(name)}. Finished shards are kept: start `vitalfew ui` and the run again"
                 )
 
     def stop(self) -> None:

@@ -39,7 +39,7 @@ def build(store: Path) -> Path:
     """
     path = store / CATALOG
     if "?" in str(path):
-        raise NotWritten(f"{path}: DuckDB takes the question mark for its own; rename the directory")
+        raise NotWritten(f"{path}: DuckDB cannot open a path with a question mark; rename the directory")
     files.write_atomically(path, lambda temporary: _write(temporary, store))
     return path
 
@@ -166,7 +166,9 @@ def _check_only_reads(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
     """
     statements = duckdb.extract_statements(sql)
     if [statement.type for statement in statements] not in _READING:
-        raise QueryError("one statement that only reads: SELECT, FROM, DESCRIBE, SHOW, SUMMARIZE or PIVOT … IN (…)")
+        raise QueryError(
+            "expected one statement that only reads: SELECT, FROM, DESCRIBE, SHOW, SUMMARIZE or PIVOT … IN (…)"
+        )
     try:
         connection.sql(f"EXPLAIN FROM query({quoted(sql)})")
     except duckdb.Error as error:

@@ -150,22 +150,22 @@ _OF_TEXT = """
 MACROS = (
     Macro(
         "best", "run := '', n := 1",
-        "the best method of all runs (of one) by every metric, in the direction that the metric declares "
-        "(summaries of an older version do not say, and are left out); read `questions` beside it: runs may have asked "
-        "others",
+        "the best method by every metric, over all runs or one, in the direction that the metric declares; summaries "
+        "of an older version declare none and are left out; compare `questions`, because runs may have asked different "
+        "ones",
         "SELECT metric, value, method, run_id FROM best()", _BEST,
     ),
     Macro(
         "worst", "run := '', of_method := '', of_metric := 'f1', n := 10",
-        "the questions that did worst by a metric, with gold answers and the answer given; scores of an older version, "
-        "which does not say what is worse, are left out",
+        "the questions with the worst values of a metric, with gold answers and the given answer; scores of an older "
+        "version, which declares no direction, are left out",
         "SELECT value, question, gold, answer, method FROM worst(of_metric := 'accuracy', n := 5)", _WORST,
     ),
     Macro(
         "story", "which, run := '', of_method := ''",
-        "everything about a question (its id or a part of its text): hits, evidence, candidates, critiques, answers, "
-        "scores in order; `figure` is a hit's score, a context's words, a candidate's tokens, a critique's geometric "
-        "mean, an answer's score or a metric's value",
+        "everything about a question, given by its id or a part of its text: hits, evidence, candidates, critiques, "
+        "answers and scores, in order; `figure` is a hit's score, a context's number of words, a candidate's number of "
+        "tokens, a critique's geometric mean, an answer's score or a metric's value",
         "SELECT method, stage, place, text, figure FROM story((SELECT min(question_id) FROM asked))", _STORY,
     ),
     Macro(
@@ -175,12 +175,12 @@ MACROS = (
     ),
     Macro(
         "quoted", "run := ''",
-        "quote against truth, an artifact a row; a ratio is truth by quote",
+        "quoted and actual cost, one row per artifact; a ratio is actual divided by quoted",
         "SELECT stage, quoted_usd, usd, usd_ratio FROM quoted()", _QUOTED,
     ),
     Macro(
         "nearest", "text_id, n := 10",
-        "the sentences whose core vectors are nearest (cosine) to that of a sentence, passage or question, by its id",
+        "the sentences whose core vectors are nearest (cosine) to a sentence, passage or question, given by its id",
         "SELECT similarity, text FROM nearest((SELECT min(sentence_id) FROM sentences), n := 5)",
         _nearest(
             _OF_TEXT,
@@ -189,7 +189,7 @@ MACROS = (
     ),
     Macro(
         "nearest_to", "vec, n := 10",
-        "the same for a vector that is given as a list of numbers",
+        "like `nearest`, for a vector given as a list of numbers",
         "SELECT similarity, text FROM nearest_to((SELECT vector FROM question_vectors LIMIT 1), n := 5)",
         _nearest("SELECT vec::FLOAT[] AS vector", "true"),
     ),

@@ -10,9 +10,9 @@ from vitalfew.storage import schemas
 ROWS = {
     **schemas.ROWS,
     "artifacts": "a complete artifact",
-    "ledger": "quote and truth of an artifact that was quoted",
-    "ratings": "what a generator says of a context: is it of use for the question?",
-    "compression": "what the refiner of a method left of the hits, over the questions of a run",
+    "ledger": "the quoted and actual cost of an artifact",
+    "ratings": "a generator's rating of how useful a context is for the question",
+    "compression": "the compression of the hits by a method's refiner, over the questions of a run",
 }
 
 _EVERY = {
@@ -28,35 +28,35 @@ _ARTIFACTS = {
     "table_name": ("its first table", ""),
     "stage": ("stage that wrote it", ""),
     "run_id": ("run that completed it", ""),
-    "completed": ("when it was complete", ""),
+    "completed": ("time of completion", ""),
     "bytes": ("size of all its files", "bytes"),
 }
 
 _RATINGS = {
     "question_id": ("the question", ""),
     "candidate": ("number of the answer in `candidates`", ""),
-    "rank": ("the context's place in `evidence`", ""),
-    "score": ("as the generator rates it: 0 to 1", ""),
-    "kept": ("whether the answer was read from it", ""),
-    "tokens": ("its length, as the model counts it", "tokens"),
-    "rating_id": ("content id of model, controls, question and context: the same is rated once", ""),
-    "reused": ("whether an earlier run had answered this prompt", ""),
-    "error": ("why there is no answer, else empty", ""),
+    "rank": ("rank of the context in `evidence`", ""),
+    "score": ("rating by the generator, 0 to 1", ""),
+    "kept": ("true if the answer was written from it", ""),
+    "tokens": ("length, as the model counts it", "tokens"),
+    "rating_id": ("content id of model, controls, question and context; the same context is rated once", ""),
+    "reused": ("true if an earlier run had answered this prompt", ""),
+    "error": ("reason if there is no answer, else empty", ""),
     **{name: (about, "") for name, about in _EVERY.items()},
 }
 
 _COMPRESSION = {
-    "experiment": ("the run's experiment", ""),
+    "experiment": ("experiment of the run", ""),
     "method": ("the method", ""),
-    "questions": ("questions whose hits were refined", ""),
+    "questions": ("number of questions whose hits were refined", ""),
     "input_tokens": ("mean length of a question's hits", "words"),
-    "output_tokens": ("mean length of its contexts", "words"),
-    "share": ("length of all contexts by that of all hits: 0 to 1", ""),
-    "seconds": ("mean time of the refiner", "seconds"),
-    "cut": ("questions of whose hits the writing model read a part alone", ""),
-    "unfinished": ("questions whose writing was ended by its limit", ""),
+    "output_tokens": ("mean length of a question's contexts", "words"),
+    "share": ("length of all contexts divided by the length of all hits, 0 to 1", ""),
+    "seconds": ("mean time of the refiner for a question", "seconds"),
+    "cut": ("number of questions for which the model that wrote the contexts read only part of the hits", ""),
+    "unfinished": ("number of questions for which that model stopped at its length limit", ""),
     "fingerprint": (_EVERY["fingerprint"], ""),
-    "run_id": ("the run whose method it is", ""),
+    "run_id": ("run of the method", ""),
 }
 
 _VIEWS = {"artifacts": _ARTIFACTS, "ratings": _RATINGS, "compression": _COMPRESSION}
@@ -111,7 +111,7 @@ def _ledger() -> dict[str, Column]:
     measures = {name: quoted[name] for name in quoted if quoted[name].unit} | {"workers": quoted["workers"]}
     expected = {f"quoted_{name}": Column(f"quoted: {column.about}", column.unit) for name, column in measures.items()}
     true = {
-        name: Column(f"truth: {column.about}", column.unit) for name, column in measures.items() if name != "workers"
+        name: Column(f"actual: {column.about}", column.unit) for name, column in measures.items() if name != "workers"
     }
     return {"stage": quoted["stage"], **expected, **true, "fingerprint": Column("the artifact")}
 

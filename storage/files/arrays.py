@@ -39,7 +39,9 @@ def write_rows(path: Path, shape: tuple[int, int], batches: Iterable[NDArray[np.
             for batch in batches:
                 file.write(np.ascontiguousarray(batch, "<f4").data)
             if file.tell() - start != 4 * shape[0] * shape[1]:
-                raise ValueError(f"{path.name}: {file.tell() - start} bytes for {shape[0]} rows of {shape[1]} numbers")
+                raise ValueError(
+                    f"{path.name}: got {file.tell() - start} bytes for {shape[0]} rows of {shape[1]} numbers"
+                )
 
     write_atomically(path, write)
 

@@ -31,7 +31,7 @@ class Damaged(ValueError):
 
     @classmethod
     def because(cls, path: Path, cause: str) -> "Damaged":
-        remedy = "`vitalfew store verify` lists all damage with the commands that repair it; they redo nothing else"
+        remedy = "`vitalfew store verify` lists all damage and the commands that repair it; they redo nothing else"
         return cls(f"{path} is damaged: {' '.join(cause.split()).rstrip('.')}. {remedy}")
 
 
@@ -76,7 +76,7 @@ def checked(path: Path, expected: str) -> Path:
     """
     whole = _whole_copy(path, expected) if is_in_bucket(path) else has_checksum(path, expected) and local(path)
     if not whole:
-        raise Damaged.because(path, "it has other bytes than those that were written (checksum)")
+        raise Damaged.because(path, "it differs from what was written (checksum)")
     return whole
 
 
@@ -104,7 +104,7 @@ def copy(source: Path, target: Path, expected: str) -> None:
                 digest.update(block)
                 file.write(block)
         if digest.hexdigest() != expected:
-            raise Damaged.because(source, "it has other bytes than those that were written (checksum)")
+            raise Damaged.because(source, "it differs from what was written (checksum)")
 
     write_atomically(target, fill)
 

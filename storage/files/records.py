@@ -64,7 +64,7 @@ def _opened(content: bytes) -> Any:
     # Either end says that it is sealed, so that damage of one cannot hide it.
     sealed = content.startswith(opening) or before.endswith(closing)
     if sealed and _digest(before + after) != seal.decode():
-        raise ValueError("it has other bytes than those that were written (seal)")
+        raise ValueError("it differs from what was written (seal)")
     value = json.loads(content)
     if isinstance(value, dict):
         return {name: member for name, member in value.items() if name not in (*_FIRST, _SEAL)}

@@ -90,10 +90,10 @@ def _remedy(error: Exception, path: Path) -> str | None:
     refusal = f"{path} cannot be written: {os.strerror(cause)}."
     if cause in _FULL:
         free = free_bytes(path.parent) / 2**20
-        return f"{refusal} {free:,.0f} MiB are free there: make room, then the same command goes on from what is done"
+        return f"{refusal} {free:,.0f} MiB are free: make room, then run the same command again to continue"
     if cause == errno.EFBIG:
-        return f"{refusal} Raise the limit (ulimit -f), then the same command goes on from what is done"
-    return f"{refusal} A store has to be writable: see to its permissions, or give another --store DIR"
+        return f"{refusal} Raise the limit (ulimit -f), then run the same command again to continue"
+    return f"{refusal} A store must be writable: check its permissions, or give another --store DIR"
 
 
 def _cause(error: Exception) -> int | None:

@@ -75,7 +75,7 @@ def build(stem: Path, corpus: Corpus, units: Sequence[Sequence[str]], documents:
     vocabulary = term_ids(documents)
     terms = np.array(sorted(vocabulary.values()), np.int64)
     if len(np.unique(terms)) != len(documents):
-        raise ValueError(f"{stem.name}: two terms have one id")
+        raise ValueError(f"{stem.name}: two terms have the same id")
     arrays: dict[str, NDArray[Any]] = {"terms": terms}
     if documents:
         columns = dict(zip(terms.tolist(), range(len(terms)), strict=True))

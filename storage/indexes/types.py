@@ -40,12 +40,15 @@ class SearchedOptions(IndexConfig):
     model_config = ConfigDict(extra="forbid")
 
     recall: float = Field(
-        0.95, gt=0, le=1, description="Recall@10 against flat that nprobe or ef_search are chosen for, on a sample."
+        0.95,
+        gt=0,
+        le=1,
+        description="Target for Recall@10 against flat on a sample; nprobe or ef_search is chosen to reach it.",
     )
 
 
 class Flat:
-    """Exact: the question's inner product with every vector; 4 bytes a number."""
+    """Exact search: the question's inner product with every vector; 4 bytes per number."""
 
     class Options(IndexConfig):
         model_config = ConfigDict(extra="forbid")
@@ -83,25 +86,25 @@ class Flat:
 
 
 class SQ8(Flat):
-    """Every vector, one byte a number (scalar quantizer)."""
+    """Search over every vector, one byte per number (scalar quantizer)."""
 
     code = "SQ8"
     bytes_per_number = 1
 
 
 class SQFP16(Flat):
-    """Every vector, two bytes a number (16-bit floats)."""
+    """Search over every vector, two bytes per number (16-bit floats)."""
 
     code = "SQfp16"
     bytes_per_number = 2
 
 
 class HNSW(Flat):
-    """A graph of near vectors (Malkov & Yashunin, arXiv 1603.09320): fast, large, slow to build."""
+    """Graph of neighbouring vectors (Malkov & Yashunin, arXiv 1603.09320): fast, large, slow to build."""
 
     class Options(SearchedOptions):
-        hnsw_m: int = Field(32, ge=2, le=256, description="Links of a vector.")
-        ef_construction: int = Field(80, ge=1, description="Candidates looked at to link a vector.")
+        hnsw_m: int = Field(32, ge=2, le=256, description="Number of links per vector.")
+        ef_construction: int = Field(80, ge=1, description="Number of candidates considered when linking a vector.")
 
     @property
     def recall(self) -> float:
@@ -118,10 +121,12 @@ class HNSW(Flat):
 
 
 class IVFFlat(Flat):
-    """Lists of like vectors, of which a search reads a few; 4 bytes a number."""
+    """Lists of similar vectors; a search reads a few of the lists; 4 bytes per number."""
 
     class Options(SearchedOptions):
-        nlist: int | None = Field(None, ge=1, description="Lists; default: 4 * sqrt(vectors), 16,384 at most.")
+        nlist: int | None = Field(
+            None, ge=1, description="Number of lists; default: 4 * sqrt(vectors), at most 16,384."
+        )
 
     version = "2"
 
@@ -151,17 +156,17 @@ class IVFFlat(Flat):
 
 
 class IVFSQ8(IVFFlat):
-    """Lists of like vectors, of which a search reads a few; one byte a number."""
+    """Lists of similar vectors; a search reads a few of the lists; one byte per number."""
 
     code = "SQ8"
     bytes_per_number = 1
 
 
 class IVFPQ(IVFFlat):
-    """Lists of like vectors, of which a search reads a few; codes of a product quantizer, a byte for four numbers."""
+    """Lists of similar vectors; a search reads a few of the lists; product quantizer with one byte for four numbers."""
 
     class Options(IVFFlat.Options):
-        pq_m: int | None = Field(None, ge=1, description="Bytes of a code; default: a quarter of the dimension.")
+        pq_m: int | None = Field(None, ge=1, description="Bytes per code; default: a quarter of the dimension.")
 
     def factory(self, size: Size) -> str:
         return f"IVF{self.nlist(size)},PQ{self.pq_m(size)}x{self.pq_bits(size)}"

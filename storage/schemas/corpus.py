@@ -10,8 +10,8 @@ PASSAGES = table(
     [
         column("passage_id", pa.int64(), "content id of the text"),
         column("source", pa.string(), "dataset it was first seen in, FORMAT:FILE"),
-        column("source_id", pa.string(), "its name in the source"),
-        column("title", pa.string(), "title as the source gives it, may be empty"),
+        column("source_id", pa.string(), "id in the source"),
+        column("title", pa.string(), "title in the source; may be empty"),
         column("text", pa.string(), "the passage"),
     ],
 )
@@ -20,22 +20,26 @@ SENTENCES = table(
     "sentences",
     "a core sentence of a passage, or a proposition",
     [
-        column("sentence_id", pa.int64(), "content id of passage and span; rewritten: of passage, units and position"),
-        column("passage_id", pa.int64(), "the passage it is a part of"),
-        column("position", pa.int32(), "place in the passage, from 0"),
-        column("start", pa.int32(), "first character in the passage", unit="code points"),
+        column(
+            "sentence_id",
+            pa.int64(),
+            "content id of passage and span; for a rewritten sentence, of passage, units and position",
+        ),
+        column("passage_id", pa.int64(), "passage it belongs to"),
+        column("position", pa.int32(), "position in the passage, from 0"),
+        column("start", pa.int32(), "offset of the first character in the passage", unit="code points"),
         column(
             "end",
             pa.int32(),
-            "one past its last character; end = start: rewritten, no part of it",
+            "offset after the last character; equal to start if rewritten, because the passage does not contain it",
             unit="code points",
         ),
         column(
             "text",
             pa.string(),
-            "the core sentence with the white space behind it: joined they give the passage, unless rewritten",
+            "core sentence with the white space after it; joined, the sentences give the passage, unless rewritten",
         ),
-        column("tokens", pa.int32(), "words and punctuation marks, whatever the model", unit="words"),
+        column("tokens", pa.int32(), "number of words and punctuation marks, independent of the model", unit="words"),
     ],
 )
 
@@ -45,10 +49,10 @@ QUESTIONS = table(
     [
         column("question_id", pa.int64(), "content id of question, answers and gold passages"),
         column("source", pa.string(), "dataset it was first seen in, FORMAT:FILE"),
-        column("source_id", pa.string(), "its name in the source"),
+        column("source_id", pa.string(), "id in the source"),
         column("text", pa.string(), "the question"),
-        column("answers", list_of(pa.string()), "gold answers, any of them right"),
-        column("gold_passages", list_of(pa.int64()), "ids of the passages that hold the answer"),
+        column("answers", list_of(pa.string()), "gold answers, any of which is correct"),
+        column("gold_passages", list_of(pa.int64()), "ids of the passages that contain the answer"),
         column("supporting_facts", list_of(SPAN), "spans that support the answer (passage id, code points)"),
     ],
 )
@@ -57,11 +61,11 @@ REJECTS = table(
     "rejects",
     "an input row that was not used",
     [
-        column("stage", pa.string(), "stage that could not use the row"),
+        column("stage", pa.string(), "stage that rejected the row"),
         column("source", pa.string(), "dataset, FORMAT:FILE"),
-        column("offset", pa.int64(), "line or record number in the source, from 1; of a question: its question_id"),
+        column("offset", pa.int64(), "line or record number in the source, from 1; for a question, its question_id"),
         column("reason", pa.string(), "machine-readable reason"),
-        column("detail", pa.string(), "the reason in words"),
+        column("detail", pa.string(), "reason in words"),
     ],
 )
 
@@ -98,10 +102,14 @@ NEIGHBOURS = table(
     "a neighbour of a sample query in a shard of an index",
     [
         column("unit", pa.string(), "sentence or passage"),
-        column("effort", pa.int32(), "-1: exact search; nprobe of an ivf index, ef_search of hnsw, else 0"),
+        column(
+            "effort",
+            pa.int32(),
+            "search effort: -1 for exact search, nprobe of an ivf index, ef_search of hnsw, else 0",
+        ),
         column("probe", pa.int32(), "number of the sample query"),
-        column("id", pa.int64(), "a unit near it in this shard; -1: there are no more"),
-        column("score", pa.float32(), "its inner product with the query, as the index has it"),
+        column("id", pa.int64(), "id of a near unit in this shard; -1 if there are no more"),
+        column("score", pa.float32(), "inner product with the query, as the index computes it"),
     ],
 )
 
@@ -111,13 +119,13 @@ INDEX_QUALITY = table(
     [
         column("unit", pa.string(), "sentence or passage"),
         column("type", pa.string(), "index.type"),
-        column("vectors", pa.int64(), "vectors in the index"),
-        column("bytes_per_vector", pa.float64(), "size of the index files per vector, ids and all", unit="bytes"),
-        column("effort", pa.int32(), "nprobe of an ivf index, ef_search of hnsw, else 0"),
-        column("recall_at_10", pa.float64(), "share of the exact top 10 that the index finds with this effort"),
+        column("vectors", pa.int64(), "number of vectors in the index"),
+        column("bytes_per_vector", pa.float64(), "size of the index files per vector, including ids", unit="bytes"),
+        column("effort", pa.int32(), "search effort: nprobe of an ivf index, ef_search of hnsw, else 0"),
+        column("recall_at_10", pa.float64(), "share of the exact top 10 that the index returns at this effort"),
         column("standard_error", pa.float64(), "standard error of recall_at_10, over the probes"),
-        column("probes", pa.int32(), "sample queries it was measured with; 0: exact by definition"),
-        column("chosen", pa.bool_(), "whether a search takes this effort if not told otherwise"),
+        column("probes", pa.int32(), "number of sample queries it was measured on; 0 if exact by definition"),
+        column("chosen", pa.bool_(), "true if a search uses this effort by default"),
     ],
 )
 
@@ -127,7 +135,7 @@ TERMS = table(
     [
         column("unit", pa.string(), "sentence or passage"),
         column("term", pa.string(), "a word as BM25 counts it: lower case, stemmed"),
-        column("documents", pa.int32(), "units of this shard that it stands in"),
-        column("occurrences", pa.int32(), "times that it stands in this shard"),
+        column("documents", pa.int32(), "number of units in this shard that contain the term"),
+        column("occurrences", pa.int32(), "number of occurrences in this shard"),
     ],
 )

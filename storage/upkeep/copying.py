@@ -36,7 +36,7 @@ def check_places(source: Path, target: Path) -> None:
     """Raises CannotCopy where one store lies in the other."""
     one, other = files.absolute(source), files.absolute(target)
     if type(one) is type(other) and (one.is_relative_to(other) or other.is_relative_to(one)):
-        raise CannotCopy(f"{source} and {target}: one lies in the other; name a place of its own")
+        raise CannotCopy(f"{source} and {target}: one is inside the other; give a separate place")
 
 
 def select(source: Path, indexes: Sequence[str]) -> list[tuple[Artifact, Manifest]]:
@@ -140,7 +140,11 @@ def _copy_index(source: Path, target: Path, name: str) -> str | None:
         runs.save_index(target, index)
         return None
     same = there.artifacts == index.artifacts
-    return None if same else f"{target}: index {name} is of other artifacts there; `vitalfew store rm {name}` first"
+    return (
+        None
+        if same
+        else f"{target}: index {name} refers to other artifacts there; run `vitalfew store rm {name}` first"
+    )
 
 
 def _copy_missing(source: Path, target: Path, pattern: str) -> None:

@@ -173,7 +173,7 @@ def references(store: Path, policy: Policy) -> dict[str, str]:
     recorded = runs.read_runs(store)
     if unreadable := [run for run in recorded if run.state == runs.UNREADABLE]:
         raise UnknownReferences(
-            f"{unreadable[0].error}; it may be of a run that is working. Where none is, remove that file"
+            f"{unreadable[0].error}; it may belong to a run that is still working. If none is, remove that file"
         )
     for run in recorded:
         if reason := _run_reason(store, run, recorded, policy):
@@ -198,7 +198,7 @@ def _run_reason(store: Path, run: Run, recorded: list[Run], policy: Policy) -> s
     ended = _last_of(store, run) if run.ended is None else datetime.fromisoformat(run.ended)
     if followed or datetime.now(UTC) - ended >= timedelta(days=policy.unfinished_days):
         return None
-    return f"run {run.run_id} ({run.state}) can go on from it"
+    return f"run {run.run_id} ({run.state}) can continue from it"
 
 
 def _same_kind(one: Run, other: Run) -> bool:
@@ -221,7 +221,7 @@ def _refer_to_index(store: Path, name: str, recorded: list[Run], policy: Policy,
     try:
         index = runs.find_index(store, name)
     except DamagedRecord as error:
-        raise UnknownReferences(f"{error}, or give it up with `vitalfew store rm {name}`") from error
+        raise UnknownReferences(f"{error}, or remove it with `vitalfew store rm {name}`") from error
     completed = [
         run for run in recorded if run.flow not in _KEPT_FLOWS and run.name == name and run.state == "completed"
     ]
@@ -239,7 +239,7 @@ def _refer_to_inputs(store: Path, reasons: dict[str, str]) -> None:
         try:
             inputs = Artifact(store, *name.split("/")).inputs()
         except DamagedRecord as error:
-            raise UnknownReferences(f"{error}: what it needs is unknown; see `vitalfew store verify`") from error
+            raise UnknownReferences(f"{error}: its inputs are unknown; see `vitalfew store verify`") from error
         for other in inputs:
             if other not in reasons:
                 reasons[other] = f"input of {name}"

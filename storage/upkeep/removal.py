@@ -59,10 +59,10 @@ def _untouchable(artifact: Artifact, ours: bool = False, known: list[Path] | Non
     """Why an artifact that nothing refers to is left alone; `ours`: its lock is held by this process; `known`: the
     directories of its store."""
     if not ours and files.is_locked(artifact.lock):
-        return "a process works on it"
+        return "a process is working on it"
     for part in parts(artifact, known):
         if not files.is_inside(artifact.store, part):
-            return f"{part.relative_to(artifact.store)} lies behind a symbolic link: remove it by hand"
+            return f"{part.relative_to(artifact.store)} is behind a symbolic link: remove it by hand"
     return None
 
 
@@ -72,7 +72,7 @@ def orphans(store: Path) -> Iterator[Removal]:
     for path in inventory.directories(store):
         if path.name not in homes and files.is_inside(store, path):
             name = str(path.relative_to(store))
-            yield Removal("directory", name, "no artifact has it", files.tree_bytes(path))
+            yield Removal("directory", name, "it belongs to no artifact", files.tree_bytes(path))
 
 
 def finished_staging(store: Path) -> Iterator[Removal]:
@@ -91,13 +91,13 @@ def leftovers(store: Path) -> Iterator[Removal]:
         return
     for artifact in inventory.artifacts(store):
         for path in artifact.superseded(manifest) if (manifest := artifact.recorded_manifest()) else ():
-            yield Removal("file", str(path.relative_to(store)), "of an attempt that did not count", 0)
+            yield Removal("file", str(path.relative_to(store)), "left by an attempt that did not count", 0)
 
 
 def _stale_sources(store: Path) -> Iterator[Removal]:
     for path in files.find(store / "sources", "*.json"):
         if is_stale(path):
-            why = "of a source that was changed or removed"
+            why = "its source was changed or removed"
             yield Removal("file", str(path.relative_to(store)), why, files.status(path).size)
 
 
@@ -137,18 +137,18 @@ def _seen(record: Path) -> Status | None:
 def _remove(store: Path, removal: Removal, referred: Callable[[], dict[str, str]]) -> str | None:
     path = store / removal.name
     if not files.is_inside(store, path.parent):
-        return "it lies behind a symbolic link by now"
+        return "it is now behind a symbolic link"
     if removal.kind == "file":
         return _remove_file(store, path)
     if removal.kind == "directory":
         if any(artifact.fingerprint == path.name for artifact in inventory.artifacts(store)):
-            return "an artifact has it by now"
+            return "it now belongs to an artifact"
         files.remove_tree(path)
     else:
         artifact = Artifact(store, *path.relative_to(store).parts[:2])
         with files.locked(artifact.lock, wait=False) as held:
             if not held:
-                return "a process works on it, or has removed it, by now"
+                return "a process is working on it or has removed it"
             if removal.kind == "staging":
                 files.remove_tree(path)
             elif reason := referred().get(artifact.name) or _untouchable(artifact, ours=True):
@@ -164,7 +164,7 @@ def _remove_file(store: Path, path: Path) -> str | None:
     owners = [artifact for artifact in inventory.artifacts(store) if (artifact.fingerprint,) == fingerprint]
     with ExitStack() as locks:
         if not all(locks.enter_context(files.locked(owner.lock, wait=False)) for owner in owners):
-            return "a process works on its artifact by now"
+            return "a process is working on its artifact"
         files.remove(path)
     return None
 

@@ -81,7 +81,7 @@ def _damaged_records(artifact: Artifact) -> Iterator[Fault]:
     kinds += [(path, ShardRecord.from_json) for path in files.find(home / "done", "*.json")]
     for path, kind in kinds:
         if damage := _damage(partial(files.read_record, path, kind)):
-            yield Fault(damage, artifact.name, f"rm {path}: the manifest says the same" if elsewhere else "")
+            yield Fault(damage, artifact.name, f"rm {path}; the manifest has the same information" if elsewhere else "")
     if not files.is_folder(home):
         yield Fault(f"{artifact.name} is missing", artifact.name)
 
@@ -100,8 +100,10 @@ def _damaged_journals(artifact: Artifact) -> Iterator[Fault]:
     """A line that a kill tore is none: its answer had not been used."""
     for path in journals.paths(artifact):
         if damaged := files.read_lines(path).damaged:
-            what = f"{path}: {damaged} answers have other bytes than those that were written (checksum)"
-            yield Fault(what, artifact.name, remedy="the same command asks for them again, and pays again")
+            what = f"{path}: {damaged} answers differ from what was written (checksum)"
+            yield Fault(
+                what, artifact.name, remedy="run the same command again: it asks for them and pays for them again"
+            )
 
 
 def _faults_of_complete(artifact: Artifact, manifest: Manifest, known: list[Path]) -> Iterator[Fault]:
@@ -117,7 +119,7 @@ def _faults_of_complete(artifact: Artifact, manifest: Manifest, known: list[Path
             continue
         for path in files.find(part):
             if _SHARD.match(path.name) and path not in recorded:
-                yield Fault(f"{path} is of no shard in the manifest", artifact.name, f"look at it, and rm {path}")
+                yield Fault(f"{path} belongs to no shard in the manifest", artifact.name, f"look at it, then rm {path}")
 
 
 def _below(path: Path) -> str:
@@ -129,14 +131,14 @@ def verify_records(store: Path) -> Iterator[Fault]:
     for run in runs.read_runs(store):
         if run.state == runs.UNREADABLE:
             remedy = (
-                f"rm {store / 'runs' / run.run_id}.json, unless the run is working: what it cost stays in the ledger"
+                f"rm {store / 'runs' / run.run_id}.json, unless the run is still working; its costs stay in the ledger"
             )
             yield Fault(run.error, remedy=remedy)
     for name in runs.index_names(store):
         try:
             index = runs.find_index(store, name)
         except DamagedRecord as error:
-            yield Fault(str(error), remedy=f"the same `vitalfew index` again, or `vitalfew store rm {name}`")
+            yield Fault(str(error), remedy=f"run the same `vitalfew index` again, or `vitalfew store rm {name}`")
             continue
         for artifact in index.artifacts.values():
             if not files.exists(store / artifact / "manifest.json"):

@@ -52,7 +52,7 @@ _GRADE = re.compile(
 
 
 class Judge:
-    """Any generator (appraise.judge) grades faithfulness and completeness from 0 to 10, each with its reason."""
+    """Any generator (appraise.judge) grades faithfulness and completeness from 0 to 10 and gives its reasons."""
 
     example: ClassVar[tuple[str, ...]] = ("appraise.judge={generator: transformers, model: smollm2}",)
 
@@ -60,7 +60,7 @@ class Judge:
         model_config = ConfigDict(extra="forbid")
 
         judge: SerializeAsAny[GenerateConfig] = Field(
-            GenerateConfig(generator="transformers"), description="The generator that grades, with its settings."
+            GenerateConfig(generator="transformers"), description="Generator that grades, with its settings."
         )
 
         def asked(self) -> GenerateConfig:
@@ -117,7 +117,7 @@ def graded(reply: Completion) -> tuple[float | None, str]:
         return None, reply.error
     found = _GRADE.match(reply.text)
     if not found or float(found[1]) > 10 or (found[2] or "10") != "10":
-        return None, f"no grade from 0 to 10 at the beginning of its reply {reply.text[:80]!r}"
+        return None, f"the reply must begin with a grade from 0 to 10, got {reply.text[:80]!r}"
     return float(found[1]), reply.text[found.end() :].lstrip(" \t\r\n.,;:*–—-").rstrip()
 
 

@@ -39,7 +39,7 @@ BRIEF = {"temperature": 0.0, "max_tokens": 200}
 
 
 class Llm:
-    """A language model writes the evidence text; where the answer is missing it is told the answer (Oreo)."""
+    """A language model writes the evidence text; if the answer is missing, it is given the answer (Oreo)."""
 
     example: ClassVar[tuple[str, ...]] = ("collect.generator={generator: transformers, model: smollm2}",)
 
@@ -47,9 +47,9 @@ class Llm:
         model_config = ConfigDict(extra="forbid")
 
         generator: SerializeAsAny[GenerateConfig] = Field(
-            GenerateConfig(generator="transformers"), description="The generator that writes, with its settings."
+            GenerateConfig(generator="transformers"), description="Generator that writes, with its settings."
         )
-        rounds: int = Field(3, ge=0, description="Rounds in which it is told the answer, at most.")
+        rounds: int = Field(3, ge=0, description="Maximum number of rounds in which the generator is given the answer.")
 
         def identity(self) -> dict[str, Any]:
             return {**super().identity(), "generator": brief(self.generator).identity()}

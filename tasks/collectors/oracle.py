@@ -36,11 +36,9 @@ class Oracle:
     class Options(CollectConfig):
         model_config = ConfigDict(extra="forbid")
 
-        drop: float = Field(
-            0.1, ge=0, description="How far the log-probability of the gold answer may fall, at most (nats)."
-        )
+        drop: float = Field(0.1, ge=0, description="Maximum loss of the gold answer's log-probability (nats).")
         reader: SerializeAsAny[GenerateConfig] = Field(
-            GenerateConfig(generator="reader"), description="The reader that is asked for it, with its settings."
+            GenerateConfig(generator="reader"), description="Reader that gives the log-probability, with its settings."
         )
 
         def identity(self) -> dict[str, Any]:

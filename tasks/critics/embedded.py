@@ -53,13 +53,13 @@ Pair = tuple[str, str]
 
 
 class Embedded(InBatches):
-    """A small cross-encoder, embedded: is the context relevant, is the answer supported and right; no download."""
+    """A small embedded cross-encoder: is the context relevant, is the answer supported and right? No download."""
 
     class Options(CritiqueConfig, Batching):
         model_config = ConfigDict(extra="forbid")
 
         model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
-            None, description="A directory that `vitalfew train` wrote; default: the bundled critic."
+            None, description="Directory that `vitalfew train` wrote; default: the bundled critic."
         )
 
     version: ClassVar[str] = "3"
@@ -72,7 +72,8 @@ class Embedded(InBatches):
         try:
             self.weights = Weights.at(
                 self.directory,
-                "leave critique.model out for the embedded critic, or name what `vitalfew train critic --out` wrote",
+                "leave critique.model out to use the embedded critic, or set it to a directory that "
+                "`vitalfew train critic --out` wrote",
             )
         except (FileNotFoundError, KeyError) as error:
             raise CriticUnavailable(f"embedded: {error}") from error
@@ -101,7 +102,7 @@ class Embedded(InBatches):
         return [
             self._judgement(each)
             if (length := lengths[candidate.question]) <= MAX_QUESTION
-            else uncritical(f"the question has {length} tokens, the critic takes {MAX_QUESTION}")
+            else uncritical(f"the question has {length} tokens, the critic takes at most {MAX_QUESTION}")
             for candidate, each in zip(batch, found, strict=True)
         ]
 

@@ -46,7 +46,7 @@ ASKING = {
 
 
 class Judge:
-    """Any instruct model (critique.model, run by critique.engine) asked three questions: the answers' probabilities."""
+    """Answer probabilities of an instruct model (critique.model, critique.engine) that is asked three questions."""
 
     example: ClassVar[tuple[str, ...]] = ("critique.model=HuggingFaceTB/SmolLM2-1.7B-Instruct",)
 
@@ -54,10 +54,11 @@ class Judge:
         model_config = ConfigDict(extra="forbid")
 
         engine: Annotated[str, NOT_IN_FINGERPRINT] = Field(
-            "transformers", description="What runs the model: transformers, vllm or openai (with log probabilities)."
+            "transformers",
+            description="Engine that runs the model: transformers, vllm or openai (with log probabilities).",
         )
         model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
-            None, description="An instruct model: a directory, or the name that the server or the hub knows it by."
+            None, description="Instruct model: a directory, or its name on the server or the hub."
         )
 
     version: ClassVar[str] = "1"
@@ -91,7 +92,7 @@ class Judge:
         }
         if missing := [answer for answer in answers if not forms[answer]]:
             raise ConfigError(
-                f"critic 'judge': the vocabulary of {model} lacks the token {missing[0]!r}; take another model"
+                f"critic 'judge': the vocabulary of {model} lacks the token {missing[0]!r}; use another model"
             )
         return forms
 
@@ -121,7 +122,7 @@ class Judge:
         }
         total = sum(given.values())
         if not total > 0:
-            return 0.0, f"none of {', '.join(values)} is among the tokens that the model may answer with"
+            return 0.0, f"the model gives no probability to any of {', '.join(values)}"
         return min(1.0, sum(value * given[answer] for answer, value in values.items()) / total), ""
 
 

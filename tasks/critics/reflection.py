@@ -17,13 +17,13 @@ from vitalfew.tasks.critics.base import Candidate, Judgement, Tick, no_tick, unc
 from vitalfew.tasks.generators.self_rag import RELEVANCE, SUPPORT, UTILITY
 
 NO_TOKENS = (
-    "the answer has no probabilities of reflection tokens; let a model that writes them answer, with generator "
-    "self_rag, or take another critic"
+    "the answer has no probabilities of reflection tokens; use generator self_rag with a model "
+    "that writes them, or use another critic"
 )
 
 
 class Reflection:
-    """Self-RAG: the probabilities of the model's own reflection tokens, as the generator `self_rag` kept them."""
+    """Self-RAG: the probabilities of the model's reflection tokens, as the generator `self_rag` stored them."""
 
     example: ClassVar[tuple[str, ...]] = ("generate.generator=self_rag", "generate.model=selfrag/selfrag_llama2_7b")
 

@@ -106,7 +106,7 @@ class TableOptions(ColumnOptions):
     separator: str | None = Field(
         default=None,
         min_length=1,
-        description="what separates answers in a string, as in `answer one|answer two`; if not given, a string "
+        description="separator of answers in a string, as in `answer one|answer two`; if not given, a string "
         "in square brackets is a JSON list, and any other string is one answer",
     )
 

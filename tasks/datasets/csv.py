@@ -15,8 +15,10 @@ from vitalfew.tasks.datasets.rows import records_of
 class CsvOptions(TableOptions):
     """How the file is written, and which columns hold what."""
 
-    delimiter: str = Field(default=",", description="what separates fields: one character, or `tab`")
-    quoted: bool = Field(default=True, description="false if quotes are ordinary characters, as in many TSV files")
+    delimiter: str = Field(default=",", description="field delimiter: one character, or `tab`")
+    quoted: bool = Field(
+        default=True, description="quotes enclose fields; false if they are ordinary characters, as in many TSV files"
+    )
     columns: str | None = Field(
         default=None,
         min_length=1,
@@ -53,6 +55,6 @@ class Csv(FileDataset):
         try:
             present_columns(self.options, present, self.source())
         except InputError as error:
-            hint = f". If {dialect.delimiter!r} does not separate its columns, say what does with delimiter="
+            hint = f". If {dialect.delimiter!r} does not separate its columns, set delimiter="
             raise InputError(f"{error}{hint if len(present) == 1 else ''}") from None
         return records_of(delimited_rows(self.source(), dialect, names), self.options.records)

@@ -16,7 +16,7 @@ from vitalfew.tasks.datasets.base import Passage, Question, Record
 from vitalfew.tasks.datasets.files import FileDataset, RowError, id_of, kind_of, list_of, object_of, text_of
 from vitalfew.tasks.datasets.rows import answers_of, json_rows
 
-_EXPECTS = 'an array, or a line each, of {"question", "answers", "ctxs": [{"title", "text"}, ...]}'
+_EXPECTS = 'a JSON array, or one object a line, of {"question", "answers", "ctxs": [{"title", "text"}, ...]}'
 _ANSWERS = ("answers", "possible_answers", "golden_answers", "answer", "output")
 
 
@@ -26,9 +26,9 @@ class Ctxs(FileDataset):
     A JSON array, or one object a line, of {"question", "answers", "id", "ctxs": [{"id", "title", "text", "isgold"},
     ...]}, of which the question, "ctxs" and every context's text are required. The gold answers are a string, a list,
     or a JSON list in a string, at "answers", "possible_answers", "golden_answers", "answer" or "output". The gold
-    passages are the contexts whose "isgold" is true. A context without an id gets its row's name and its own place,
-    "7#0", where a row without an id has its number for a name. A question's contexts come before it. The offset is the
-    line or the record number.
+    passages are the contexts whose "isgold" is true. A context without an id gets its row's name and its position,
+    "7#0"; the name of a row is its id, or its number if it has none. A question's contexts come before it. The offset
+    is the line or the record number.
     """
 
     example: ClassVar[str] = "ctxs:data/nq-dev-contexts.jsonl"

@@ -184,5 +184,5 @@ class _RowLines:
             self._again.extendleft(reversed(following))
             self._credit -= size
         elif following:
-            fault = RowError(fault.reason, f"lines {number} to {last} are given up: {fault.detail}")
+            fault = RowError(fault.reason, f"lines {number} to {last} are skipped: {fault.detail}")
         return number, earlier or fault

@@ -94,7 +94,7 @@ def _remedy_for_missing(path: Path) -> str:
     folder = path.absolute().parent
     if not folder.is_dir():
         existing = next(parent for parent in folder.parents if parent.is_dir())
-        return f"Check the path: {folder} is not a folder, {existing} is"
+        return f"Check the path: {folder} is not a folder, but {existing} is"
     try:
         with os.scandir(folder) as entries:
             names = [entry.name for entry in islice(entries, 10_000)]
@@ -178,7 +178,7 @@ def parse_line(line: bytes) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         excerpt = error.doc[error.pos : error.pos + 30].strip()
         fault = error.msg.removesuffix(" at")
-        raise RowError("malformed_json", f"{fault} at column {error.pos + 1}, found {excerpt!r}") from error
+        raise RowError("malformed_json", f"{fault} at column {error.pos + 1}, got {excerpt!r}") from error
     except (ValueError, RecursionError) as error:
         # An integer has too many digits, or values are nested deeper than the interpreter's stack.
         raise RowError("malformed_json", str(error)[:120]) from error

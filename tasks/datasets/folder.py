@@ -107,7 +107,7 @@ class Folder(FileDataset):
             return Reject("outside_folder", f"{name} is a symbolic link out of the folder and is not followed")
         if target.is_dir():
             return Reject("unreadable_file", f"{name} is a link to a folder: its files are read where they are")
-        return None if target.is_file() else Reject("unreadable_file", f"{name} is a link that leads to no file")
+        return None if target.is_file() else Reject("unreadable_file", f"{name} is a broken link")
 
     def _passages(self, name: str) -> Iterator[Passage]:
         """Yield the passages of a file. Raises RowError."""

@@ -170,7 +170,7 @@ class JsonReader:
     def end(self) -> None:
         """Check that the document ends here."""
         if self.peek():
-            raise self._broken("the document has ended before", self._at)
+            raise self._broken("the document has already ended", self._at)
 
     def _skipped(self, reason: str) -> Reject:
         """Move past the value that the cursor is in."""
@@ -240,7 +240,7 @@ class JsonReader:
         byte = self._read - undecoded - len(self._text[position:].encode())
         excerpt = self._text[position : position + 20]
         remedy = "Fix the file; `python -m json.tool FILE` names the line"
-        return BrokenJson(f"broken JSON ({what}; found {excerpt!r})", byte, remedy)
+        return BrokenJson(f"broken JSON ({what}; got {excerpt!r})", byte, remedy)
 
 
 def _end(match: re.Match[str] | None) -> int:

@@ -37,5 +37,5 @@ def _longest(sizes: dict[str, int], config: LoadConfig) -> str | None:
 def _most(counts: dict[str, int], config: LoadConfig) -> str | None:
     for name, count in counts.items():
         if count > config.max_items:
-            return f"{name}: {count:,} of them; load.max_items is {config.max_items:,}"
+            return f"{name}: {count:,} items; load.max_items is {config.max_items:,}"
     return None

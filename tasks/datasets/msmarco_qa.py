@@ -39,13 +39,13 @@ class MSMarcoQAOptions(DatasetOptions):
 
     well_formed: bool = Field(
         default=False,
-        description="the answers that were rewritten as whole sentences, where there are any; false: as they were "
-        "first written",
+        description="use the answers rewritten as whole sentences, if there are any; false: use the answers as first "
+        "written",
     )
 
 
 class MSMarcoQA(FileDataset):
-    """Questions of MS MARCO with the passages that were found for them and the answers that people wrote.
+    """Questions of MS MARCO with the passages retrieved for them and the answers that people wrote.
 
     The JSON of question answering 2.1, packed or not, or one object a line: {"query", "query_id", "answers": [...],
     "wellFormedAnswers": [...], "passages": [{"passage_text", "is_selected", "url"}, ...]}. A question's passages come
@@ -136,6 +136,6 @@ def _row(path: Path, number: int, cells: dict[str, tuple[str, Any]]) -> Any:
     """The fields of a row, or a Reject of a cell that is too long. Raises InputError where columns are not in step."""
     if len({key for key, _ in cells.values()}) > 1:
         keys = ", ".join(f"{name}: {key}" for name, (key, _) in cells.items())
-        raise InputError(f"{path}: row {number} has another key in every column ({keys}); download the file again")
+        raise InputError(f"{path}: row {number} has different keys in its columns ({keys}); download the file again")
     values = {name: value for name, (_, value) in cells.items()}
     return next((value for value in values.values() if isinstance(value, Reject)), values)

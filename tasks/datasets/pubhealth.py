@@ -24,7 +24,7 @@ class PubHealthOptions(DatasetOptions):
     """Which claims to ask, and whether their articles are the corpus."""
 
     binary: bool = Field(default=False, description="keep only claims that are true or false, as Self-RAG does")
-    passages: bool = Field(default=False, description="the article (`main_text`) of a claim is its gold passage")
+    passages: bool = Field(default=False, description="use the article (`main_text`) of a claim as its gold passage")
 
 
 class PubHealth(FileDataset):

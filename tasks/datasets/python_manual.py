@@ -32,7 +32,8 @@ class PythonManualOptions(DatasetOptions):
     """Which of the questions to read."""
 
     half: Literal["development", "test", "all"] = Field(
-        default="all", description="questions to choose settings with, those to report figures on, or all"
+        default="all",
+        description="development: questions to choose settings with; test: questions to report figures on; or all",
     )
 
 
@@ -41,7 +42,7 @@ class PythonManual(Dataset):
 
     Passages of some 60 to 150 words, titled "topic › heading", come before the questions. A passage's source id is
     TOPIC#NUMBER, and a question's HALF/KIND/NUMBER, so that `questions.where="source_id LIKE 'development/%'"` asks
-    one half. With half=development or half=test, questions of the other half are left out. A text that stands in
+    one half. With half=development or half=test, questions of the other half are left out. A text that occurs in
     several topics is kept once. A question whose passage or answer this version lacks is rejected ("no_gold_passage").
     """
 
@@ -85,7 +86,9 @@ def _topics() -> dict[str, str]:
     try:
         from pydoc_data.topics import topics
     except ImportError as error:
-        raise InputError(f"this Python has no manual ({error}); use one with its standard library complete") from None
+        raise InputError(
+            f"this Python has no manual ({error}); use a Python with a complete standard library"
+        ) from None
     return topics
 
 

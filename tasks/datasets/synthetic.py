@@ -27,8 +27,8 @@ class SyntheticOptions(DatasetOptions):
     """How much of the world to generate."""
 
     passages: int = Field(default=2000, ge=0, le=10**12, description="number of passages")
-    questions: int = Field(default=200, ge=0, le=10**12, description="number of questions, every one about one passage")
-    seed: int = Field(default=0, ge=0, description="another seed gives another world, with other names and facts")
+    questions: int = Field(default=200, ge=0, le=10**12, description="number of questions, one passage per question")
+    seed: int = Field(default=0, ge=0, description="seed of the world; another seed gives other names and facts")
 
     @model_validator(mode="after")
     def _questions_need_passages(self) -> Self:

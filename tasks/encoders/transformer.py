@@ -43,27 +43,31 @@ class TransformerEncoder:
         model_config = ConfigDict(extra="forbid")
 
         model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
-            None, description="A Hugging Face name or a directory; default: the encoder's own."
+            None, description="Model: a Hugging Face name or a directory; default: the model of the encoder."
         )
         question_model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
-            None, description="A second model for questions, where the encoder has two (dpr)."
+            None, description="Second model, for questions, if the encoder has two (dpr)."
         )
         device: Annotated[Device, NOT_IN_FINGERPRINT] = Field(
             "auto",
-            description="auto: the GPU where the machine that starts the run has one. cuda: the workers' GPUs.",
+            description="Device of the model. auto: the GPU, if the machine that starts the run has one; cuda: the "
+            "workers' GPUs.",
         )
         precision: Annotated[Precision, NOT_IN_FINGERPRINT] = Field(
-            "auto", description="auto: bf16 where it is native, else fp16 on a GPU and fp32 on a CPU."
+            "auto",
+            description="Precision of the model. auto: bf16 where it is native, else fp16 on a GPU and fp32 on a CPU.",
         )
         batch_tokens: Annotated[int | None, NOT_IN_FINGERPRINT] = Field(
             None,
             ge=16,
-            description="Tokens in a batch, padding included, at most; default: measured on a CPU, 65536 on a GPU.",
+            description="Maximum number of tokens in a batch, padding included; default: measured on a CPU, 65536 on "
+            "a GPU.",
         )
         kernels: Annotated[Literal["auto", KernelName], NOT_IN_FINGERPRINT] = Field(
             "auto",
-            description="How the model is computed; auto: autocast on a GPU; on a CPU measured once, the fastest whose "
-            "worst cosine to float32 is at least 0.9999. packed: no padding (BERT, RoBERTa; CPU); plain: float32.",
+            description="Way to compute the model. auto: autocast on a GPU; on a CPU, the fastest way in a one-time "
+            "measurement whose worst cosine to float32 is at least 0.9999. packed: no padding (BERT, "
+            "RoBERTa; CPU); plain: float32.",
         )
 
     version: ClassVar[str] = "3"
@@ -105,15 +109,16 @@ class TransformerEncoder:
         precision = "fp32" if kernels == "plain" else options.precision
         if kernels == "packed" and not can_pack(self.checkpoint, self.device, "fp32"):
             raise ConfigError(
-                f"encode.kernels=packed computes a plain BERT on a CPU with oneDNN, and {self.checkpoint.directory} on "
-                f"this machine's {self.device.type} is none: say --set encode.kernels=auto"
+                "encode.kernels=packed supports only a plain BERT on a CPU with oneDNN, not "
+                f"{self.checkpoint.directory} on this machine's {self.device.type}: use --set "
+                "encode.kernels=auto"
             )
         choices = ways(self.checkpoint, self.device, precision, kernels, options.batch_tokens)
         if not choices:
             raise ConfigError(
-                f"encode.kernels={kernels} does not go with encode.precision={options.precision} on this machine: "
-                "packed computes fp32, and bf16 where the CPU has AVX-512; half and autocast bf16 and fp16; plain "
-                "fp32. Say --set encode.kernels=auto"
+                f"encode.kernels={kernels} does not work with encode.precision={options.precision} on this "
+                "machine: packed computes fp32, and bf16 if the CPU has AVX-512; half and autocast compute "
+                "bf16 and fp16; plain computes fp32. Use --set encode.kernels=auto"
             )
         return calibrated(lambda way: self._tower(self.checkpoint, way), choices, self.checkpoint.identity())
 
@@ -129,8 +134,9 @@ class TransformerEncoder:
         checkpoint = self._checkpoint(directory, "encode.question_model")
         if checkpoint.dimension != self.dimension:
             raise ConfigError(
-                f"{directory} gives vectors of {checkpoint.dimension} numbers, {self.checkpoint.directory} of "
-                f"{self.dimension}: encode.model and encode.question_model do not belong together"
+                f"encode.model and encode.question_model do not belong together: the vectors of {directory} "
+                f"have {checkpoint.dimension} numbers, those of {self.checkpoint.directory} have "
+                f"{self.dimension}"
             )
         return checkpoint
 

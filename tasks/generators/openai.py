@@ -10,9 +10,9 @@ from vitalfew.tasks.models.engines.openai import OpenAI
 
 
 class OpenAIGenerator(ByEngine):
-    """A server that speaks OpenAI's chat completions, at generate.base_url or OPENAI_BASE_URL.
+    """A server with OpenAI's chat completions API, at generate.base_url or OPENAI_BASE_URL.
 
-    The key in OPENAI_API_KEY goes to the host of OPENAI_BASE_URL alone (where that is not set, to api.openai.com),
+    The key in OPENAI_API_KEY goes only to the host of OPENAI_BASE_URL (to api.openai.com if that is not set),
     whatever generate.base_url says; VITALFEW_API_KEYS=HOST=VARIABLE,HOST:PORT=VARIABLE names the keys of other hosts.
     """
 

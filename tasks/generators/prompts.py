@@ -37,7 +37,7 @@ def source(name: str) -> str:
             f"prompt {path}: unknown variable {', '.join(sorted(unknown))}; known: {', '.join(sorted(VARIABLES))}"
         )
     if "question" not in used:  # a mistake, or a file that the author of an experiment would like a server to be sent
-        raise ConfigError(f"prompt {path}: no template for questions; write {{{{ question }}}} where the question goes")
+        raise ConfigError(f"prompt {path} does not use the question; write {{{{ question }}}} where it goes")
     return text
 
 

@@ -23,7 +23,7 @@ from vitalfew.tasks.registry import make_engine
 
 
 class RateThenPrompt(ByEngine):
-    """A model rates contexts one by one, and answers a prompt of those it keeps: table 8's variant of Sparse RAG."""
+    """A model rates contexts one by one and answers a prompt of those it keeps: Sparse RAG's variant in table 8."""
 
     example: ClassVar[tuple[str, ...]] = ("generate.model=HuggingFaceTB/SmolLM2-135M-Instruct",)
 
@@ -31,7 +31,7 @@ class RateThenPrompt(ByEngine):
         model_config = ConfigDict(extra="forbid")
 
         engine: Annotated[str, NOT_IN_FINGERPRINT] = Field(
-            "vllm", description="What runs the model: vllm or transformers."
+            "vllm", description="Engine that runs the model: vllm or transformers."
         )
 
     version: ClassVar[str] = "1"
@@ -45,8 +45,8 @@ class RateThenPrompt(ByEngine):
         local = getattr(self.engine, "local", None)
         if not isinstance(local, LocalModel) or local.is_seq2seq:
             raise EngineUnavailable(
-                "generator 'rate_then_prompt' needs a causal model on this machine, whose tokens it can look up; "
-                "--set generate.engine=vllm (or transformers) and a causal generate.model"
+                "generator 'rate_then_prompt' needs a causal model that runs on this machine, to look up its "
+                "tokens; --set generate.engine=vllm (or transformers) and a causal generate.model"
             )
         self.cut = Segmenter(local.tokenizer, options, local.given_template)
         words = local.tokenizer.convert_ids_to_tokens([self.cut.yes, self.cut.no])

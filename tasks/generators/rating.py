@@ -21,19 +21,19 @@ class RatingOptions(Controls):
     """How contexts are rated, and which are kept."""
 
     threshold: Annotated[float | None, CHOOSES_PROMPTS] = Field(
-        0.15, ge=0, le=1, description="Contexts that score below it are dropped; null: none is rated, all are kept."
+        0.15, ge=0, le=1, description="Lowest score of a context to keep; null: rate no context and keep all."
     )
     at_least: Annotated[int, CHOOSES_PROMPTS] = Field(
-        1, ge=0, description="Contexts that are kept, at least, the best ones; 0: perhaps none, as the paper has it."
+        1, ge=0, description="Minimum number of contexts to keep, the best ones; 0: perhaps none, as in the paper."
     )
     at_most: Annotated[int | None, CHOOSES_PROMPTS] = Field(
-        None, ge=1, description="Contexts that are kept, at most, the best ones; default: all above the threshold."
+        None, ge=1, description="Maximum number of contexts to keep, the best ones; default: all above the threshold."
     )
     score: Literal["probability", "share"] = Field(
-        "probability", description="probability: P(yes); share: P(yes) against P(yes) + P(no)."
+        "probability", description="Score of a context. probability: P(yes); share: P(yes) / (P(yes) + P(no))."
     )
     reuse_ratings: Annotated[bool, NOT_IN_FINGERPRINT] = Field(
-        True, description="A context that this model has rated for this question is not rated again."
+        True, description="Reuse a rating if this model has already rated the context for this question."
     )
 
     def check(self, section: str) -> None:
@@ -41,9 +41,13 @@ class RatingOptions(Controls):
         if self.at_most is None:
             return
         if self.at_most < self.at_least:
-            raise ConfigError(f"{section}.at_most={self.at_most} is less than {section}.at_least={self.at_least}")
+            raise ConfigError(
+                f"{section}.at_most must be at least {section}.at_least, got {self.at_most} and {self.at_least}"
+            )
         if self.threshold is None:
-            raise ConfigError(f"{section}.at_most needs ratings; --set {section}.threshold=0 rates and drops none")
+            raise ConfigError(
+                f"{section}.at_most needs ratings; --set {section}.threshold=0 rates all contexts and drops none"
+            )
 
     def chosen(self, scores: Sequence[float], texts: Sequence[str]) -> list[int]:
         """The contexts that are kept, in their order. `texts`: theirs, which decide between equal scores, so that their

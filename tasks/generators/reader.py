@@ -60,11 +60,16 @@ class Reader(InBatches, Generator):
         model_config = ConfigDict(extra="forbid")
 
         model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
-            None, description="A directory that `vitalfew train` wrote; default: the bundled reader."
+            None, description="Directory that `vitalfew train` wrote; default: the bundled reader."
         )
-        max_tokens: int = Field(MAX_ANSWER, ge=1, description=f"Tokens of an answer, at most, up to {MAX_ANSWER}.")
+        max_tokens: int = Field(
+            MAX_ANSWER, ge=1, description=f"Maximum number of tokens in an answer, up to {MAX_ANSWER}."
+        )
         max_input_tokens: int | None = Field(
-            None, ge=1, description="A prompt with more tokens, question and contexts together, is an error row."
+            None,
+            ge=1,
+            description="Maximum number of tokens in a prompt, question and contexts together; a longer prompt "
+            "becomes an error row.",
         )
 
     version: ClassVar[str] = "2"
@@ -77,7 +82,8 @@ class Reader(InBatches, Generator):
         try:
             self.weights = Weights.at(
                 self.directory,
-                "leave generate.model out for the embedded reader, or name what `vitalfew train reader --out` wrote",
+                "leave generate.model out to use the embedded reader, or set it to a directory that "
+                "`vitalfew train reader --out` wrote",
             )
         except (FileNotFoundError, KeyError) as error:
             raise EngineUnavailable(f"reader: {error}") from error
@@ -136,7 +142,7 @@ class Reader(InBatches, Generator):
     def _error(self, prompt: Prompt, encodings: dict[str, Encoding]) -> str:
         length, limit = len(encodings[prompt.question].ids), self.options.max_input_tokens
         if length > MAX_QUESTION:
-            return f"the question has {length} tokens, the reader takes {MAX_QUESTION}"
+            return f"the question has {length} tokens, the reader takes at most {MAX_QUESTION}"
         tokens = _prompt_tokens(prompt, encodings)
         return f"the prompt has {tokens} tokens, max_input_tokens is {limit}" if limit and tokens > limit else ""
 

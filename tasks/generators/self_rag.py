@@ -38,7 +38,7 @@ _TOKENS = re.compile("|".join(map(re.escape, (*JUDGEMENTS.tokens, *RETRIEVAL, *O
 
 
 class SelfRag(ByEngine):
-    """Self-RAG: a model with reflection tokens (generate.model), which the critic `reflection` reads; on demand too."""
+    """Self-RAG: a model with reflection tokens (generate.model) for the critic `reflection`; can retrieve on demand."""
 
     example: ClassVar[tuple[str, ...]] = ("generate.model=selfrag/selfrag_llama2_7b",)
 
@@ -46,13 +46,18 @@ class SelfRag(ByEngine):
         model_config = ConfigDict(extra="forbid")
 
         engine: Annotated[str, NOT_IN_FINGERPRINT] = Field(
-            "transformers", description="What runs the model: transformers or vllm."
+            "transformers", description="Engine that runs the model: transformers or vllm."
         )
         retrieval: Annotated[Literal["always", "never", "adaptive"], CHOOSES_PROMPTS] = Field(
-            "always", description="adaptive: contexts go in where the model's Retrieve token asks for them."
+            "always",
+            description="Use of contexts: always, never, or adaptive (where the model's Retrieve token asks for them).",
         )
         threshold: Annotated[float, CHOOSES_PROMPTS] = Field(
-            0.2, ge=0, le=1, description="adaptive: probability of [Retrieval], against [No Retrieval], to exceed."
+            0.2,
+            ge=0,
+            le=1,
+            description="Probability of [Retrieval], against [No Retrieval], above which adaptive retrieval adds "
+            "contexts.",
         )
 
     version: ClassVar[str] = "1"
@@ -85,14 +90,15 @@ def _require_tokens(engine: Engine, options: SelfRag.Options) -> None:
     vocabulary = engine.vocabulary
     if vocabulary is None:
         raise EngineUnavailable(
-            f"generator 'self_rag': the engine {options.engine!r} has no vocabulary to look reflection tokens up in; "
-            "--set generate.engine=transformers (or vllm)"
+            f"generator 'self_rag': the engine {options.engine!r} has no vocabulary in which to look up "
+            "reflection tokens; --set generate.engine=transformers (or vllm)"
         )
     if missing := [token for token in (*JUDGEMENTS.tokens, *RETRIEVAL) if token not in vocabulary]:
-        others = f" and {len(missing) - 1} others of its kind" if len(missing) > 1 else ""
+        others = f" and {len(missing) - 1} other reflection tokens" if len(missing) > 1 else ""
         raise EngineUnavailable(
-            f"generator 'self_rag': the vocabulary of {options.model} lacks the token {missing[0]!r}{others}; take a "
-            "model trained with Self-RAG's tokens, selfrag/selfrag_llama2_7b for example, or another generator"
+            f"generator 'self_rag': the vocabulary of {options.model} lacks the token "
+            f"{missing[0]!r}{others}; use a model trained with Self-RAG's tokens, for example "
+            "selfrag/selfrag_llama2_7b, or another generator"
         )
 
 

@@ -69,7 +69,7 @@ class Reading:
 
 
 class SparseRag(Generator):
-    """Sparse RAG: a causal model rates every context and answers from the cache of those it keeps; RAG and PCW too."""
+    """Sparse RAG: a causal model rates every context and answers from the cache of those it keeps; also RAG and PCW."""
 
     example: ClassVar[tuple[str, ...]] = ("generate.model=HuggingFaceTB/SmolLM2-135M-Instruct",)
 
@@ -77,12 +77,14 @@ class SparseRag(Generator):
         model_config = ConfigDict(extra="forbid")
 
         attention: Literal["block", "full"] = Field(
-            "block", description="block: contexts do not see one another; full: one prompt of those that are kept."
+            "block",
+            description="Attention of contexts. block: contexts do not see one another; full: the kept contexts form "
+            "one prompt.",
         )
         answer_position: Literal["kept", "all", "longest"] = Field(
             "kept",
-            description="Where the answer stands: as if the kept contexts had followed one another, as if all had, or "
-            "behind the longest of the kept ones (PCW's way).",
+            description="Position of the answer. kept: as if only the kept contexts preceded it; all: as if all "
+            "contexts did; longest: after the longest kept context (as in PCW).",
         )
 
     version: ClassVar[str] = "1"
@@ -168,8 +170,8 @@ class SparseRag(Generator):
         longest = max(reading.lengths, default=0) + reading.question + len(self.cut.assess)
         if self.room and longest > self.room:
             return (
-                f"the longest context has {longest} tokens with question and control, the model reads {self.room}; "
-                "set refine.max_words, or take an index of shorter units"
+                f"the longest context has {longest} tokens with question and control, but the model reads at "
+                f"most {self.room}; set refine.max_words, or use an index of shorter units"
             )
         return ""
 
@@ -218,8 +220,9 @@ class SparseRag(Generator):
         needed = self._position(reading) + len(self.cut.generate) + self.options.max_tokens
         if self.room and max(needed, reading.held) > self.room:
             reading.error = (
-                f"{len(reading.kept)} kept contexts need {needed} tokens with question and answer, the model has room "
-                f"for {self.room}; set refine.top_k, generate.at_most or generate.answer_position=longest"
+                f"{len(reading.kept)} kept contexts need {needed} tokens with question and answer, but the "
+                f"model has room for {self.room}; set refine.top_k, generate.at_most or "
+                "generate.answer_position=longest"
             )
 
     def _position(self, reading: Reading) -> int:

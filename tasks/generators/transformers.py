@@ -10,7 +10,7 @@ from vitalfew.tasks.models.engines.transformers import Transformers
 
 
 class TransformersGenerator(ByEngine):
-    """A language model of Hugging Face: a name or a directory in generate.model. Loaded by the first answer."""
+    """A Hugging Face language model in generate.model, by name or directory. The first answer loads it."""
 
     example: ClassVar[tuple[str, ...]] = ("generate.model=HuggingFaceTB/SmolLM2-135M-Instruct",)
 

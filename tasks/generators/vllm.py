@@ -10,7 +10,7 @@ from vitalfew.tasks.models.engines.vllm import Vllm
 
 
 class VllmGenerator(ByEngine):
-    """vLLM's offline engine on a model's directory or name in generate.model. Started by the first answer."""
+    """vLLM's offline engine, with a model's directory or name in generate.model. The first answer starts it."""
 
     example: ClassVar[tuple[str, ...]] = ("generate.model=HuggingFaceTB/SmolLM2-135M-Instruct",)
 

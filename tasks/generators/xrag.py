@@ -46,7 +46,7 @@ PLACEHOLDER = "<xRAG>"
 
 
 class XRag(Generator):
-    """xRAG: each context is one token of the prompt, projected from its vector; needs a model with a projector."""
+    """xRAG: every context is one token of the prompt, projected from its vector; needs a model with a projector."""
 
     example: ClassVar[tuple[str, ...]] = ("generate.model=xrag-7b", "refine.top_k=1")
 
@@ -55,11 +55,13 @@ class XRag(Generator):
 
         encoder_model: Annotated[ModelName, NOT_IN_FINGERPRINT] = Field(
             "sfr-embedding-mistral",
-            description="What makes a vector of a context: sfr-embedding-mistral, a Hugging Face name or a directory "
-            "of the encoder that the projector was trained with.",
+            description="Encoder of the contexts, the one that the projector was trained with: "
+            "sfr-embedding-mistral, a Hugging Face name or a directory.",
         )
-        encoder_tokens: int = Field(180, ge=8, description="Tokens of a context that the encoder reads, at most.")
-        answer_begins: str = Field("The answer is:", description="What the model's answer begins with, given to it.")
+        encoder_tokens: int = Field(
+            180, ge=8, description="Maximum number of tokens of a context that the encoder reads."
+        )
+        answer_begins: str = Field("The answer is:", description="Beginning of the answer, given to the model.")
 
     version: ClassVar[str] = "1"
     prompt: ClassVar[str] = "xrag"
@@ -83,8 +85,8 @@ class XRag(Generator):
         vocabulary = self.local.tokenizer.get_vocab()
         if PLACEHOLDER not in vocabulary:
             raise EngineUnavailable(
-                f"{self.local.directory}: the vocabulary lacks {PLACEHOLDER}, for which a context's token is put; take "
-                "the tokenizer that the model was trained with, --set generate.model=xrag-7b"
+                f"{self.local.directory}: the vocabulary lacks {PLACEHOLDER}, the token that stands for a "
+                "context; use the tokenizer that the model was trained with, --set generate.model=xrag-7b"
             )
         self.placeholder = vocabulary[PLACEHOLDER]
 
@@ -166,7 +168,7 @@ def _template(name: str) -> str:
     marks = ("1: first context", "2: second context")
     rendered = templates.render(template, "question", marks)
     if [rendered.count(mark) for mark in marks] != [1, 1] or rendered.find(marks[0]) > rendered.find(marks[1]):
-        raise ConfigError(f"generate.prompt={name}: xrag needs a prompt that shows each context once, in their order")
+        raise ConfigError(f"generate.prompt={name}: xrag needs a prompt that shows every context once, in order")
     return template
 
 

@@ -12,7 +12,7 @@ from vitalfew.tasks.metrics.answers import normalise
 
 
 class AnswerText(ModelFree):
-    """Relevant is a passage with a gold answer's text in it; no model."""
+    """Marks passages that hold the text of a gold answer as relevant; needs no model."""
 
     version: ClassVar[str] = "1"
 

@@ -13,10 +13,10 @@ from vitalfew.tasks.labellers.base import Label, Labelled, ModelFree, Tick
 
 
 class Gold(ModelFree):
-    """Relevant is a gold passage of the question, as the data set says; no model."""
+    """Marks the question's gold passages, as the data set has them, as relevant; needs no model."""
 
     class Options(ModelFree.Options):
-        answer: bool = Field(False, description="It also has to hold a gold answer, within its supporting facts.")
+        answer: bool = Field(False, description="Require that the passage's supporting facts also hold a gold answer.")
 
     version: ClassVar[str] = "1"
 

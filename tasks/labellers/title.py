@@ -13,7 +13,7 @@ from vitalfew.tasks.metrics.answers import normalise
 
 
 class Title(ModelFree):
-    """Relevant is a passage of a gold passage's article, or of one that the question names; no model."""
+    """Marks passages from the article of a gold passage, or from one that the question names; needs no model."""
 
     version: ClassVar[str] = "1"
 

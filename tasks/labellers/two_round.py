@@ -38,7 +38,7 @@ _REPLY = re.compile(r"\b(?:(1(?:\.0+)?|yes)|(0(?:\.0+)?|no))\b(?!\.\d)", re.IGNO
 
 
 class TwoRound:
-    """Relevant is what one model says and another confirms, or what that one says instead; both are kept."""
+    """One model labels every passage, and another confirms or corrects the label; both labels are kept."""
 
     example: ClassVar[tuple[str, ...]] = (
         "label.rater={generator: transformers, model: smollm2}",
@@ -49,10 +49,10 @@ class TwoRound:
         model_config = ConfigDict(extra="forbid")
 
         rater: SerializeAsAny[GenerateConfig] = Field(
-            GenerateConfig(generator="transformers"), description="The generator of the first round, with its settings."
+            GenerateConfig(generator="transformers"), description="Generator of the first round, with its settings."
         )
         critic: SerializeAsAny[GenerateConfig | None] = Field(
-            None, description="The generator that confirms or corrects; null: there is one round."
+            None, description="Generator that confirms or corrects the first round; null: there is one round only."
         )
 
         def rounds(self) -> dict[str, GenerateConfig]:
@@ -117,5 +117,5 @@ def _rating(name: str, reply: Completion) -> tuple[float | None, str]:
         return None, f"{name}: {reply.error}"
     found = _REPLY.search(reply.text)
     if not found:
-        return None, f"{name}: neither 1 nor 0 in its reply {reply.text[:80]!r}"
+        return None, f"{name}: the reply must be 1 or 0, got {reply.text[:80]!r}"
     return float(bool(found.group(1))), ""

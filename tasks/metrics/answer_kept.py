@@ -12,7 +12,7 @@ from vitalfew.tasks.metrics.correct_units import first_correct
 
 
 class AnswerKept(PerQuestion):
-    """Whether an accepted answer that the hits hold stands in the contexts too."""
+    """1 if the contexts still hold an accepted answer that the hits hold, else 0."""
 
     def columns(self) -> tuple[Column]:
         return (Column("answer_kept", "answer kept", needs=(CONTEXTS, HITS, GOLD_ANSWERS)),)

@@ -44,12 +44,12 @@ class RightOptions(Accuracy.Options):
     """What metrics of sets have in common; max_words is that of `accuracy`."""
 
     right_by: Literal["accuracy", "exact_match", "choice"] = Field(
-        "accuracy", description="The metric that decides whether an answer of the set is right."
+        "accuracy", description="Metric that decides if an answer of the set is right."
     )
 
 
 class AnswerSet(PerQuestion):
-    """A set of answers: any right, one drawn right, any right in a random set of its size, any candidate right."""
+    """Chance of a right answer: in the set, drawn from it, in a random set of its size, among all candidates."""
 
     Options = RightOptions
 
@@ -70,7 +70,7 @@ class AnswerSet(PerQuestion):
 
 
 class SetSize(PerQuestion):
-    """Answers in the set, different ones among them, and right ones."""
+    """Number of answers in the set, of different answers, and of right answers."""
 
     Options = RightOptions
 

@@ -55,17 +55,19 @@ class _BestOfGold(PerQuestion):
 
 
 class Accuracy(_BestOfGold):
-    """Whether a gold answer is contained in an output of at most `score.max_words` words.
+    """1 if an output of at most `score.max_words` words contains a gold answer, else 0.
 
-    The limit of 15 is ParetoRAG's (section 4.1, appendix F); PFE-Self-RAG's binary match (section 6.4) has none: null.
-    It counts words between white space, as the output came. Contained means normalised and as a run of whole words.
-    That is where this is stricter than comparing characters: "no" is not in "I do not know", nor "May" in "Mayor". So
-    accuracy is never below exact match, for answers within the limit.
+    The limit of 15 comes from ParetoRAG (section 4.1, appendix F); PFE-Self-RAG's binary match (section 6.4) has no
+    limit: null. It counts the words between white space in the raw output. The output contains an answer if both are
+    normalised and the answer is a run of whole words. This is stricter than comparing characters: "no" is not in "I do
+    not know", nor "May" in "Mayor". So accuracy is never below exact match for answers within the limit.
     """
 
     class Options(MetricOptions):
         max_words: int | None = Field(
-            15, ge=1, description="A longer answer counts as wrong (words); null: no answer is too long."
+            15,
+            ge=1,
+            description="Maximum number of words in an answer; a longer answer counts as wrong. null: no limit.",
         )
 
     column: ClassVar = Column("accuracy", "accuracy", needs=JUDGED)
@@ -77,7 +79,7 @@ class Accuracy(_BestOfGold):
 
 
 class ExactMatch(_BestOfGold):
-    """Whether the normalised output is a normalised gold answer (SQuAD)."""
+    """1 if the normalised output equals a normalised gold answer, else 0 (SQuAD)."""
 
     column: ClassVar = Column("exact_match", "exact match", needs=JUDGED)
 

@@ -11,7 +11,7 @@ SCALE = "0 to 10"
 
 
 class AppraisalMetric(PerQuestion):
-    """Faithfulness of the contexts to their hits, and completeness, from 0 to 10, as an appraiser has them."""
+    """Faithfulness of the contexts to their hits, and completeness, from 0 to 10, as an appraiser grades them."""
 
     def columns(self) -> tuple[Column, ...]:
         needs = (APPRAISALS,)

@@ -158,7 +158,7 @@ class RankOptions(MetricOptions):
     """What metrics of the first k hits have in common."""
 
     k: tuple[Annotated[int, Field(ge=1)], ...] = Field(
-        (1, 5, 10), min_length=1, description="The ranks of recall@k and nDCG@k."
+        (1, 5, 10), min_length=1, description="Ranks k of recall@k and nDCG@k."
     )
 
 

@@ -24,7 +24,7 @@ _NEGATED = re.compile(r"\b(?:not true|isn'?t true|untrue|incorrect)\b", re.IGNOR
 
 
 class Choice(PerQuestion):
-    """Whether the option or verdict that an answer names is the right one (ARC, PubHealth)."""
+    """1 if the option or verdict that an answer names is the right one, else 0 (ARC, PubHealth)."""
 
     def columns(self) -> tuple[Column]:
         return (Column("choice", "choice", needs=JUDGED),)

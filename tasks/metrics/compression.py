@@ -14,7 +14,7 @@ from vitalfew.tasks.metrics.base import ANSWER, REFINEMENTS, Case, Column, PerQu
 
 
 class Compression(PerQuestion):
-    """Context tokens as a share of those retrieved, the refiner's seconds, and refiner's and generator's together."""
+    """Context tokens as a share of the retrieved tokens, seconds of the refiner, and of refiner and generator."""
 
     version: ClassVar[str] = "2"  # since 2, the processors' seconds
 

@@ -28,8 +28,9 @@ COLUMNS = (
 
 
 class Conditions(PerQuestion):
-    """Of a question: words and sentences of a gold passage, gold passages, and how much its first ten hits repeat each
-    other. The report sets differences beside them."""
+    """Words and sentences per gold passage, gold passages, and how much the first ten hits repeat one another.
+
+    These describe a question. The report sets differences between methods beside them."""
 
     def columns(self) -> tuple[Column, ...]:
         return COLUMNS

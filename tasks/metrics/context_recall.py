@@ -11,7 +11,7 @@ from vitalfew.tasks.metrics.base import CONTEXTS, GOLD_PASSAGES, Case, Column, P
 
 
 class ContextRecall(PerQuestion):
-    """The share of the gold passages that a context of the prompt comes from."""
+    """Share of the gold passages that a context of the prompt comes from."""
 
     def columns(self) -> tuple[Column]:
         return (Column("context_recall", "context recall", needs=(CONTEXTS, GOLD_PASSAGES)),)

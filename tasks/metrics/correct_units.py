@@ -51,7 +51,7 @@ def first_correct(answers: Sequence[str], texts: Iterable[str]) -> int:
 
 
 class AnswerRecall(PerQuestion):
-    """Whether one of the first k units contains a gold answer. Its mean is DPR's top-k retrieval accuracy."""
+    """1 if one of the first k units contains a gold answer, else 0. Its mean is DPR's top-k retrieval accuracy."""
 
     Options = RankOptions
 
@@ -76,10 +76,10 @@ class AnswerRecall(PerQuestion):
 
 
 class FirstRank(PerQuestion):
-    """Where the first context with a gold answer stands, in percent of the prompt's contexts (ParetoRAG, figure 5).
+    """Position of the first context with a gold answer, in percent of the prompt's contexts (ParetoRAG, figure 5).
 
-    `first_rank` by its lower edge, as the paper has it; `first_rank_middle` by its middle; `first_rank_missing`:
-    whether no context has one. Such a question is in no rank's mean, so that a rank is to be read beside this rate.
+    `first_rank` takes the context's lower edge, as in the paper, `first_rank_middle` its middle. `first_rank_missing`
+    is 1 if no context has an answer. The mean of a rank leaves such questions out: read it beside this rate.
     """
 
     version = "2"  # since 2, of the prompt's contexts and without misses; it was of the index, and a miss was −1

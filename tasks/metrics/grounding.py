@@ -19,7 +19,7 @@ _OPENS = re.compile(r"(?:\A|[.!?:;\n])[^\w.!?]*\Z")
 
 
 class Grounding(PerQuestion):
-    """The share of the contexts' words that stand in the hits, and of their names and numbers; no model."""
+    """Share of the contexts' words, and of their names and numbers, that are in the hits; needs no model."""
 
     def columns(self) -> tuple[Column, ...]:
         needs = (CONTEXTS, HITS)

@@ -25,7 +25,7 @@ _STEPS = tuple(
 
 
 class Latency(PerQuestion):
-    """Encoding and decoding speed (ES, DS: tokens per second), contexts kept (K), their cache, and seconds by step."""
+    """Encoding and decoding speed (ES, DS: tokens per second), contexts kept (K), cache tokens, and seconds by step."""
 
     version: ClassVar[str] = "2"  # since 2, seconds by step
 

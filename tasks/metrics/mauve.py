@@ -41,12 +41,12 @@ GPT2 = tuple(f"{owner}gpt2{size}" for size in ("-large", "-medium", "") for owne
 
 
 class Mauve:
-    """MAUVE of all answers against the first gold answers; the column's name says where the features come from."""
+    """MAUVE of all answers against the first gold answers; the column's name says which model gave the features."""
 
     class Options(MetricOptions):
         mauve_model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
             None,
-            description="A GPT-2, by its directory or Hugging Face name, that features come from; default: the "
+            description="GPT-2 model that computes the features: a directory or a Hugging Face name. Default: the "
             "largest in the local cache up to gpt2-large, else the encoder minilm.",
         )
 

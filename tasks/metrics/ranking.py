@@ -53,7 +53,7 @@ def _ranked(hits: Sequence[RankedUnit]) -> dict[str, float]:
 
 
 class PassageRecall(_OfGoldPassages):
-    """recall@k: the share of the gold passages that the first k units come from."""
+    """recall@k: share of the gold passages that the first k units come from."""
 
     Options = RankOptions
 
@@ -62,7 +62,7 @@ class PassageRecall(_OfGoldPassages):
 
 
 class MRR(_OfGoldPassages):
-    """Reciprocal rank of the first unit of a gold passage; 0 where there is none. Its mean is the MRR."""
+    """Reciprocal rank of the first unit of a gold passage; 0 if there is none. Its mean is the MRR."""
 
     def measures(self) -> list[tuple[str, str, Any]]:
         return [("mrr", "MRR", RR)]

@@ -117,8 +117,8 @@ def _facts(case: Case) -> tuple[float, ...] | None:
 class Joint(PerQuestion):
     """Exact match and F1 of answer and supporting facts together (HotpotQA): precisions and recalls are multiplied.
 
-    The best over a question's gold answers. As in HotpotQA's own evaluation, an answer of "yes", "no" or "noanswer" is
-    right as a whole or not at all.
+    The score is the best over a question's gold answers. As in HotpotQA's evaluation, an answer of "yes", "no" or
+    "noanswer" is right as a whole or not at all.
     """
 
     def columns(self) -> tuple[Column, ...]:

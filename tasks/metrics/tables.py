@@ -30,8 +30,8 @@ def make_metrics(config: ScoreConfig) -> dict[str, Metric]:
     for name, metric in metrics.items():
         if not hasattr(metric, "columns"):
             raise ConfigError(
-                f"score.metrics: {name} does not say what its columns are; give it a method `columns` that returns "
-                "vitalfew.tasks.metrics.base.Column(name, heading, unit, direction, needs) for every one"
+                f"score.metrics: {name} does not declare its columns; add a method `columns` that returns a "
+                "vitalfew.tasks.metrics.base.Column(name, heading, unit, direction, needs) for every column"
             )
         for column in metric.columns():
             if owners.setdefault(column.name, name) != name:
@@ -72,7 +72,9 @@ def _rows(name: str, column: str, question_ids: Sequence[int], values: Sequence[
         raise ValueError(f"the metric {name} gave {len(values)} values of {column!r} for {len(question_ids)} questions")
     known = [(question, value) for question, value in zip(question_ids, values, strict=True) if value is not None]
     if wrong := [value for _, value in known if not math.isfinite(value)]:
-        raise ValueError(f"the metric {name} gave {wrong[0]} as {column!r}; None is for a question without ground")
+        raise ValueError(
+            f"the metric {name} gave {wrong[0]} for {column!r}; give None for a question that has no value"
+        )
     columns = [[question for question, _ in known], [column] * len(known), [float(value) for _, value in known]]
     return pa.table(columns, schema=schemas.SCORES)
 
@@ -86,7 +88,9 @@ def summarise(metrics: Metrics, scores: pa.Table, questions: int, cases: Sequenc
     rows: list[dict[str, Any]] = []
     for metric in metrics.values():
         if metric.corpus and len(cases) != questions:
-            raise ValueError(f"{type(metric).__name__} is of all answers: {len(cases)} cases for {questions} questions")
+            raise ValueError(
+                f"{type(metric).__name__} needs all answers: got {len(cases)} cases for {questions} questions"
+            )
         of_all = metric.summary(cases) if metric.corpus else {}
         for column in metric.columns():
             summary = of_all[column.name] if metric.corpus else _mean(scores, column.name, questions)

@@ -25,8 +25,9 @@ _PRICE = (
 
 
 class Tokens(PerQuestion):
-    """Prompt and completion tokens as the model counts them, contexts and their words and punctuation marks, seconds,
-    and the price of the tokens (USD)."""
+    """Prompt and completion tokens, contexts, their words and punctuation marks, seconds, and the tokens' price (USD).
+
+    The model counts the tokens."""
 
     version: ClassVar[str] = "2"  # since 2, the price is without computing time
 

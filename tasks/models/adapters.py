@@ -62,7 +62,7 @@ class Adapter:
 
     def _misfit(self, reason: str) -> EngineUnavailable:
         base = self.config.get("base_model_name_or_path") or "another model"
-        return EngineUnavailable(f"{self.directory}: an adapter of {base}, not of {self.section}.model: {reason}")
+        return EngineUnavailable(f"{self.directory} is an adapter for {base}, not for {self.section}.model: {reason}")
 
 
 def adapter_of(name: str | None, section: str, library: str | None = "peft") -> Adapter | None:
@@ -82,14 +82,14 @@ def readable(library: str = "peft") -> bool:
 def _read(folder: Path, setting: str) -> dict[str, Any]:
     """adapter_config.json. Raises FileNotFoundError, UnsupportedModel."""
     if not (folder / SETTINGS).exists():
-        raise FileNotFoundError(f"{folder}: no adapter, it has no {SETTINGS}; --set {setting}=/path/to/another")
+        raise FileNotFoundError(f"{folder} is not an adapter: it has no {SETTINGS}; --set {setting}=/path/to/another")
     try:
         config = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
         kind, _ = config["peft_type"], int(config["r"])
     except (ValueError, KeyError, TypeError) as error:
-        raise UnsupportedModel(f"{folder / SETTINGS} is no description of a LoRA adapter ({error!r})") from None
+        raise UnsupportedModel(f"{folder / SETTINGS} does not describe a LoRA adapter ({error!r})") from None
     if kind != "LORA":
-        raise UnsupportedModel(f"{folder}: an adapter of kind {kind}; only LORA can be used here")
+        raise UnsupportedModel(f"{folder}: adapters of kind {kind} are not supported, only LORA")
     if (folder / WEIGHTS).exists():
         return config
     if not (folder / PICKLE).exists():

@@ -180,7 +180,7 @@ def _cut(pair: Pair, start: int, end: int | None = None) -> Pair:
 def require_blocks(config: PretrainedConfig, name: str) -> None:
     """Raises EngineUnavailable, with the remedy, for a model whose cache cannot be put together from blocks."""
     if reason := obstacle(config):
-        remedy = "take a causal model with rotary positions (Llama, Qwen, SmolLM) or another generator"
+        remedy = "use a causal model with rotary positions (Llama, Qwen, SmolLM) or another generator"
         raise EngineUnavailable(f"{name} {reason}; {remedy}")
 
 
@@ -188,13 +188,11 @@ def obstacle(config: PretrainedConfig) -> str:
     """Why keys and values that a model computed for some tokens cannot stand behind one another; empty if they can."""
     text = config.get_text_config()
     if config.is_encoder_decoder:
-        return "is an encoder-decoder, and its cache is not of what it reads"
+        return "is an encoder-decoder: its cache does not hold the text that it reads"
     if getattr(text, "alibi", False) or text.model_type in ("bloom", "mpt"):
-        return "has ALiBi, whose distances follow the cache and not the positions"
+        return "uses ALiBi, which takes distances from the cache and ignores positions"
     if moving := set(MOVING_ROPE) & set(_rope_types(text)):
-        return (
-            f"has rotary positions that follow the length ({', '.join(moving)}), so that blocks would not fit together"
-        )
+        return f"has rotary positions that depend on the length ({', '.join(moving)}): blocks would not fit together"
     if odd := [kind for kind in getattr(text, "layer_types", None) or () if kind not in WITH_KEYS]:
         return f"has layers of kind {odd[0]}, which keep no keys and values of single tokens"
     return ""

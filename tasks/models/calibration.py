@@ -91,7 +91,7 @@ def calibrated(build: Build, choices: list[list[Computation]], model: Any) -> Co
     if known and any(known in some for some in choices):
         return known
     # A warning, which a terminal shows: it takes seconds, once.
-    logger.warning("measuring how this model is computed fastest on this machine; the answer is remembered")
+    logger.warning("measuring the fastest way to compute this model on this machine; the result is kept for later runs")
     began = time.perf_counter()
     chosen, measured = _chosen(build, choices)
     logger.info(
@@ -143,7 +143,7 @@ def _remember(place: Path | None, record: dict[str, Any]) -> None:
         if place:
             files.write_json(place, record)
     except (OSError, files.NotWritten) as error:
-        logger.warning("the calibration is not remembered, and will be repeated: %s", error)
+        logger.warning("the calibration could not be stored and will be repeated: %s", error)
 
 
 def _chosen(build: Build, choices: list[list[Computation]]) -> tuple[Measured, list[Measured]]:
@@ -158,10 +158,12 @@ def _chosen(build: Build, choices: list[list[Computation]]) -> tuple[Measured, l
         if good := [way for way in measured if way.cosine >= COSINE]:
             return fastest(good), seen
     if not seen:
-        raise RuntimeError(f"{exact.directory}: no way of computing this model works on this machine; see above")
+        raise RuntimeError(
+            f"{exact.directory}: no way to compute this model works on this machine; see the warnings above"
+        )
     best = max(seen, key=lambda way: way.cosine)
     told = (COSINE, best.computation, best.cosine)
-    logger.warning("no vectors are within a cosine of %s to float32's: %s has %.5f", *told)
+    logger.warning("no way to compute this model reaches a cosine of %s to float32: %s has %.5f", *told)
     return best, seen
 
 
@@ -197,7 +199,7 @@ def _measure(
             continue
         cosine = float(_cosines(found[:COMPARED], reference).min())
         if np.isnan(cosine):
-            logger.warning("%s give vectors that are not finite numbers here, and are left out", computation)
+            logger.warning("%s give vectors that are not finite here and are left out", computation)
             continue
         measured.append(Measured(computation, sum(map(len, timed)) / seconds, cosine))
     return measured

@@ -54,7 +54,7 @@ class CausalLora:
         try:
             self.model: Any = get_peft_model(model, lora).to(device)
         except ValueError as error:
-            raise ConfigError(f"targets: {base} has no layers of these names ({error})") from None
+            raise ConfigError(f"targets: {base} has no layers with these names ({error})") from None
 
     def trained(self) -> dict[str, nn.Parameter]:
         """The low-rank updates, by name."""

@@ -52,8 +52,8 @@ class Checkpoint:
         """The transformer's folder. Raises FileNotFoundError if this machine lacks it."""
         if not self.folder.is_dir():
             raise FileNotFoundError(
-                f"{self.folder} is not there on {platform.node()}: every worker needs the model at the same path. "
-                f"Put it where all of them see it, and say --set {self.setting}=/path/to/it"
+                f"{self.folder} is not on {platform.node()}: every worker needs the model at the same path. "
+                f"Put it where all workers see it, and use --set {self.setting}=/path/to/it"
             )
         return self.folder
 
@@ -97,7 +97,7 @@ class Checkpoint:
 
         tokenizer = AutoTokenizer.from_pretrained(self._existing(), trust_remote_code=False, local_files_only=True)
         if not isinstance(tokenizer, PreTrainedTokenizerFast):
-            raise UnsupportedModel(f"{self.folder}: no tokenizer.json, nor a vocabulary that one can be made of")
+            raise UnsupportedModel(f"{self.folder} has no tokenizer.json, and no vocabulary to make one from")
         return tokenizer.backend_tokenizer, tokenizer.pad_token_id or 0
 
     @cached_property
@@ -126,7 +126,7 @@ class Checkpoint:
         model = pretrained(
             self._class(),
             self._existing(),
-            "random numbers would stand in for them. Is it another architecture than its config.json says?",
+            "random numbers would replace them. Does config.json name another architecture?",
             spare="pooler",  # BERT's does not affect token states, and retrieval checkpoints lack it
             dtype=torch.float32,
             **({"attn_implementation": "eager"} if attention == "eager" else {}),

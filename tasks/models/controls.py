@@ -28,13 +28,13 @@ class Controls(BaseModel):
     assess_control: str = Field(
         "\nDoes this passage help to answer the question? Say yes or no:",
         min_length=1,
-        description="What asks the model to rate the passage before it.",
+        description="Text that asks the model to rate the passage before it.",
     )
     generate_control: str = Field(
-        "\nAnswer in a few words:", min_length=1, description="What asks the model for the answer."
+        "\nAnswer in a few words:", min_length=1, description="Text that asks the model for the answer."
     )
-    yes: str = Field("yes", min_length=1, description="The rating of a passage of use: one token of the model.")
-    no: str = Field("no", min_length=1, description="The rating of any other passage: one token of the model.")
+    yes: str = Field("yes", min_length=1, description="Rating of a useful passage: one token of the model.")
+    no: str = Field("no", min_length=1, description="Rating of any other passage: one token of the model.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Segmenter:
         self.generate = self._ids(controls.generate_control, self.tail)
         self.yes, self.no = (self._rating(name, getattr(controls, name)) for name in ("yes", "no"))
         if self.yes == self.no:
-            raise ConfigError(f"yes and no are both {controls.yes!r}; give two words")
+            raise ConfigError(f"yes and no must be two different words, got {controls.yes!r} for both")
 
     def segments(self, question: str, contexts: Sequence[str]) -> Segments:
         """The prefix with the question, and a block for each context."""
@@ -95,7 +95,7 @@ class Segmenter:
         head, *rest = str(rendered).split(MARKER)
         if len(rest) != 1:
             raise ConfigError(
-                f"the chat template shows a message {len(rest)} times, so that it cannot be cut into segments; take a "
+                f"the chat template shows a message {len(rest)} times and cannot be cut into segments; use a "
                 "model whose template shows it once, or remove chat_template from a copy of the model"
             )
         return head, rest[0]
@@ -106,7 +106,7 @@ class Segmenter:
             ids = bare
         if len(ids) != 1:
             pieces = self.tokenizer.convert_ids_to_tokens(ids)
-            raise ConfigError(f"{name}={word!r} is {len(ids)} tokens of the model ({pieces}); name a word that is one")
+            raise ConfigError(f"{name} must be one token of the model, got {word!r} with {len(ids)} tokens ({pieces})")
         return ids[0]
 
     def _behind(self, text: str, plain: bool = False) -> list[int]:

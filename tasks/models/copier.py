@@ -112,7 +112,7 @@ class Copier(TunedEncoder, Policy):
     def learn_last(self, layers: int) -> None:
         own = len(self.encoder.encoder.layer)
         if layers > own:
-            raise ConfigError(f"sft.layers={layers}: the encoder has {own} layers")
+            raise ConfigError(f"sft.layers must be at most {own}, the number of the encoder's layers, got {layers}")
         self.fix(own - layers, min(self.batch_tokens, ON_CPU))
 
     def begin_from(self, weights: Weights) -> None:

@@ -115,8 +115,9 @@ def require_device(device: "torch.device", dtype: "torch.dtype", section: str = 
 
     if not torch.cuda.is_available():
         raise ConfigError(
-            f"{section}.device is cuda, and this process sees no GPU (or its PyTorch was built without CUDA). Start "
-            f"the run with --runner ray on a cluster whose nodes have GPUs, or say --set {section}.device=cpu"
+            f"{section}.device is cuda, but this process sees no GPU (or its PyTorch was built without "
+            "CUDA). Start the run with --runner ray on a cluster whose nodes have GPUs, or use --set "
+            f"{section}.device=cpu"
         )
     if dtype == torch.bfloat16 and not _native_on_gpu():
         logger.warning("%s emulates bf16; --set %s.precision=fp16 is faster", torch.cuda.get_device_name(), section)

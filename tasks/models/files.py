@@ -49,16 +49,16 @@ def find_model(name: str, setting: str, marks: tuple[str, ...] = ("config.json",
         snapshot: Path | None = Path(snapshot_download(name, local_files_only=True))
     except HFValidationError:
         raise FileNotFoundError(
-            f"{setting}={name}: no such directory. Of a cluster every node needs it there, or it is in a bucket: "
-            f"{setting}=s3://BUCKET/PLACE"
+            f"{setting}={name}: no such directory. On a cluster, every node needs it at this path, or it "
+            f"must be in a bucket: {setting}=s3://BUCKET/PLACE"
         ) from None
     except LocalEntryNotFoundError:
         snapshot = None
     if snapshot is None or not any((snapshot / mark).exists() for mark in marks):
         raise FileNotFoundError(
-            f"the model {name} is not on this machine (looked in {constants.HF_HUB_CACHE}; nothing is "
-            f"downloaded on the way). Get it with `hf download {name}` where there is internet, or point to a copy of "
-            f"it: --set {setting}=/path/to/directory"
+            f"the model {name} is not on this machine (looked in {constants.HF_HUB_CACHE}; vitalfew "
+            f"downloads no models by itself). Get it with `hf download {name}` on a machine with "
+            f"internet, or use a copy of it: --set {setting}=/path/to/directory"
         )
     return snapshot
 
@@ -89,7 +89,7 @@ def require_safetensors(folder: Path, setting: str) -> None:
     if any(folder.glob("*.safetensors")):
         if (folder / "adapter_config.json").exists():
             raise UnsupportedModel(
-                f"{folder}: an adapter (PEFT), not a whole model; merge it into its base model first"
+                f"{folder} is an adapter (PEFT), not a whole model; merge it into its base model first"
             )
         return
     if not any((folder / name).exists() for name in PICKLES):

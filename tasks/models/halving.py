@@ -65,7 +65,7 @@ def while_memory_lasts(run: Callable[[Sequence[RowT]], list[ResultT]], rows: Seq
         if "memory" not in _told:
             _told.add("memory")
             logger.warning(
-                "%d rows together are more than the memory holds: they are read in halves, as later ones", len(some)
+                "%d rows together do not fit into memory: these rows and later ones are read in halves", len(some)
             )
 
     return halved(run, rows, give_up)

@@ -80,7 +80,7 @@ def load(checkpoint: Checkpoint, device: torch.device, computation: Computation)
     network.eval()
     if kernels == "packed":
         if not isinstance(network, Bert):
-            raise UnsupportedModel(f"{checkpoint.folder}: the kernels `packed` compute a plain BERT only")
+            raise UnsupportedModel(f"{checkpoint.folder}: kernels=packed supports only a plain BERT")
         return Packed(network, dtype, computation.batch_tokens), projection
     if kernels == "half":
         network.to(dtype)

@@ -34,7 +34,7 @@ class LocalModel:
         """For messages: `section` of the settings, and `length`, its name for max_tokens."""
         setting = f"{section}.model"
         if options.model is None:
-            raise ConfigError(f"which model? --set {setting}=NAME (Hugging Face) or a directory")
+            raise ConfigError(f"{setting} is not set; name a model: --set {setting}=NAME (Hugging Face) or a directory")
         self.options = options
         self.section = section
         self.length_setting = f"{section}.{length}"
@@ -69,7 +69,7 @@ class LocalModel:
         try:
             return AutoTokenizer.from_pretrained(self.directory, trust_remote_code=False, local_files_only=True)
         except (OSError, ValueError) as error:
-            raise EngineUnavailable(f"{self.directory}: no tokenizer that can be read ({_line(error)})") from None
+            raise EngineUnavailable(f"{self.directory}: the tokenizer cannot be read ({_line(error)})") from None
 
     def encode(self, texts: Sequence[str], begun: str = "") -> list[list[int]]:
         """Token ids of every prompt, in the model's chat template if it has one. `begun`: of the answer, which the
@@ -95,13 +95,13 @@ class LocalModel:
         room = positions if positions is None or self.is_seq2seq else positions - self.options.max_tokens
         if positions and (room is None or room < 1 or self.options.max_tokens > positions):
             raise ConfigError(
-                f"{self.length_setting}={self.options.max_tokens}: {self.directory} has room for {positions} tokens, "
-                "prompt and answer together"
+                f"{self.length_setting}={self.options.max_tokens} is too large: {self.directory} has room for "
+                f"{positions} tokens, prompt and answer together"
             )
         asked = self.options.max_input_tokens
         if asked and room and asked > room:
             raise ConfigError(
-                f"{self.section}.max_input_tokens={asked}: {self.directory} takes prompts of {room} tokens"
+                f"{self.section}.max_input_tokens={asked} is too large: {self.directory} takes prompts of {room} tokens"
             )
         stated = self.tokenizer.model_max_length  # 10^30 if a tokenizer has no limit
         if not self.is_seq2seq:
@@ -125,7 +125,7 @@ class LocalModel:
         limit = self.prompt_limit
         if limit is None or tokens <= limit:
             return ""
-        return f"the prompt has {tokens} tokens, {limit} at most fit beside {self.options.max_tokens} of the answer"
+        return f"the prompt has {tokens} tokens; at most {limit} fit beside {self.options.max_tokens} of the answer"
 
     def probe_ids(self, probe: Probe) -> dict[str, int]:
         """The vocabulary ids of the probe's tokens.
@@ -134,7 +134,10 @@ class LocalModel:
         Raises ConfigError for anything else, and for a position that no answer reaches.
         """
         if probe.position >= self.options.max_tokens:
-            raise ConfigError(f"probe at position {probe.position}: an answer has {self.options.max_tokens} tokens")
+            raise ConfigError(
+                f"the position of a probe must be below {self.options.max_tokens}, the tokens of an answer, "
+                f"got {probe.position}"
+            )
         vocabulary = self.tokenizer.get_vocab()
         return {token: vocabulary[token] if token in vocabulary else self._one(token) for token in probe.tokens}
 
@@ -142,7 +145,7 @@ class LocalModel:
         ids: list[int] = self.tokenizer(token, add_special_tokens=False)["input_ids"]
         if len(ids) != 1:
             pieces = self.tokenizer.convert_ids_to_tokens(ids)
-            raise ConfigError(f"probe {token!r} is {len(ids)} tokens of {self.directory} ({pieces}); one is due")
+            raise ConfigError(f"probe {token!r} must be one token of {self.directory}, got {len(ids)} ({pieces})")
         return ids[0]
 
     def decode(self, ids: Sequence[int]) -> str:

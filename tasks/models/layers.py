@@ -28,7 +28,9 @@ def read_layer(kind: str, folder: Path) -> nn.Module:
 def _linear(folder: Path, options: dict[str, Any]) -> nn.Module:
     names = {options.get(key) for key in ("module_input_name", "module_output_name")}
     if options.get("use_residual") or names - {None, "sentence_embedding"}:
-        raise UnsupportedModel(f"{folder / 'config.json'}: a Dense module with a residual or on other than the vector")
+        raise UnsupportedModel(
+            f"{folder / 'config.json'}: a Dense module with a residual, or on anything but the vector, is not supported"
+        )
     return nn.Linear(options["in_features"], options["out_features"], bias=options.get("bias", True))
 
 

@@ -178,14 +178,14 @@ class CrossEncoder(PairModel):
         super().__init__(name, options, section)
         if self.config.num_labels != 1:
             raise UnsupportedModel(
-                f"{self.folder} has {self.config.num_labels} logits, a cross-encoder that ranks has one: --set "
-                f"{section}.model=NAME, for example cross-encoder/ms-marco-MiniLM-L6-v2"
+                f"{self.folder} has {self.config.num_labels} logits, but a cross-encoder that ranks has one: "
+                f"--set {section}.model=NAME, for example cross-encoder/ms-marco-MiniLM-L6-v2"
             )
 
     def load(self) -> nn.Module:
         from transformers import AutoModelForSequenceClassification
 
-        advice = "it is no cross-encoder, and random numbers would stand in for them"
+        advice = "it is not a cross-encoder, and random numbers would replace them"
         model = pretrained(AutoModelForSequenceClassification, self.folder, advice, dtype=torch.float32)
         if isinstance(head := getattr(model, "classifier", None), nn.Module):
             model.classifier = InFloat32(head)

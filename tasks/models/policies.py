@@ -46,7 +46,10 @@ def begun_from(policy: PolicyName, base: str, earlier: Path | None) -> Path:
         check(directory)
         return directory
     directory = shipped(READER) if base == READER else directory_of(base)
-    Weights.at(directory, "sft.base takes what `vitalfew train reader --out` wrote, or reader for the bundled one")
+    Weights.at(
+        directory,
+        "set sft.base to a directory that `vitalfew train reader --out` wrote, or to reader for the bundled one",
+    )
     return directory
 
 
@@ -83,12 +86,12 @@ def kind_of(directory: Path) -> PolicyName:
     """Which policy a directory has. Raises FileNotFoundError, UnsupportedModel."""
     remedy = "train one (`vitalfew train oreo --index NAME --out DIR`) and name it: --set refine.model=DIR"
     if not (directory / SETTINGS).is_file():
-        raise FileNotFoundError(f"{directory} has no {SETTINGS}, which a model of Oreo's has; {remedy}")
+        raise FileNotFoundError(f"{directory} has no {SETTINGS}, which every Oreo model has; {remedy}")
     settings: Mapping[str, Any] = read_json(directory / SETTINGS)
     if settings.get("policy") == "copier":
         return "copier"
     if (directory / ADAPTER).is_file():
-        raise UnsupportedModel(f"{directory}: {ADAPTER} is no policy of Oreo's; {remedy}")
+        raise UnsupportedModel(f"{directory}: {ADAPTER} does not belong to an Oreo policy; {remedy}")
     check(directory, "refine.model")
     return "seq2seq"
 

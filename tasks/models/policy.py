@@ -58,7 +58,7 @@ class Policy(nn.Module, ABC):
 
     def learn_last(self, layers: int) -> None:
         """Let the last so many layers of the encoder learn, and none below them. Raises ConfigError if it cannot."""
-        raise ConfigError("sft.layers is of policy copier; an encoder-decoder learns with all its layers")
+        raise ConfigError("sft.layers needs policy=copier; an encoder-decoder trains all its layers")
 
     def learning(self) -> dict[str, nn.Parameter]:
         """Those of `trained` that learn."""
@@ -96,7 +96,7 @@ class Policy(nn.Module, ABC):
     def start_again(self, begun: Any, written: Sequence[Sequence[int]]) -> Any:
         """The state `begun`, which `start` gave, where other texts were written before, whose actions are not taken
         again. Raises ConfigError."""
-        raise ConfigError("refine.texts above 1 is for a copier: an encoder-decoder would write the same text again")
+        raise ConfigError("refine.texts above 1 needs a copier: an encoder-decoder would write the same text again")
 
     @abstractmethod
     def step(self, memory: Any, state: Any, last: Tensor | None) -> tuple[Tensor, Any]:

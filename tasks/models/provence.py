@@ -66,8 +66,9 @@ class Provence(PairModel):
             raise UnsupportedModel(f"{self.folder}: {str(error).splitlines()[-1].strip()}") from None
         if report.missing_keys:
             raise UnsupportedModel(
-                f"{self.folder}: {len(report.missing_keys)} weights are missing ({report.missing_keys[0]}, …); it is "
-                f"no checkpoint of Provence: --set {self.section}.model={PUBLISHED}, or a directory"
+                f"{self.folder} is not a checkpoint of Provence: {len(report.missing_keys)} weights are "
+                f"missing ({report.missing_keys[0]}, …): --set {self.section}.model={PUBLISHED}, or a "
+                "directory"
             )
         network.classifier = InFloat32(network.classifier)
         network.token_classifier = InFloat32(network.token_classifier)

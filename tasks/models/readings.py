@@ -96,7 +96,7 @@ LEAST = -1e30
 def finite(values: Values, least: float = 0.0) -> Values:
     """With the least in the place of what is no number."""
     if (faulty := ~np.isfinite(values)).any():
-        logger.warning("a model gave %d values that are no numbers; they count as the least", faulty.sum())
+        logger.warning("a model gave %d values that are not numbers; they count as the lowest", faulty.sum())
         return np.where(faulty, np.float32(least), values)
     return values
 

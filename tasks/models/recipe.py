@@ -44,20 +44,22 @@ class RecipeOptions(Config):
     """The settings for the use of a model."""
 
     pooling: Annotated[Literal["auto", "mean", "cls", "last"], NOT_IN_FINGERPRINT] = Field(
-        "auto", description="Token states to vector; auto: as the encoder or the model's files say, else mean."
+        "auto",
+        description="Pooling of token states into a vector; auto: as the encoder or the model's files say, else mean.",
     )
     similarity: Annotated[Literal["auto", "cosine", "dot"], NOT_IN_FINGERPRINT] = Field(
         "auto",
-        description="cosine: vectors of length 1; dot: of any length; auto: as the model was made for.",
+        description="Similarity of vectors. cosine: vectors of length 1; dot: vectors of any length; auto: as "
+        "the model was trained.",
     )
     question_prompt: Annotated[str | None, NOT_IN_FINGERPRINT] = Field(
-        None, description="Put before every question; default: the model's own."
+        None, description="Text put before every question; default: the model's prompt."
     )
     passage_prompt: Annotated[str | None, NOT_IN_FINGERPRINT] = Field(
-        None, description="Put before every passage, sentence and context; default: the model's own."
+        None, description="Text put before every passage, sentence and context; default: the model's prompt."
     )
     max_tokens: Annotated[int | None, NOT_IN_FINGERPRINT] = Field(
-        None, ge=8, description="A text is cut here (tokens); default: the model's own limit."
+        None, ge=8, description="Maximum number of tokens in a text; the rest is cut off. Default: the model's limit."
     )
 
 
@@ -121,7 +123,9 @@ def read_config(folder: Path) -> "PretrainedConfig":
         return AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except ValueError as error:
         foreign = "trust_remote_code" in str(error)
-        reason = "needs the model's own code, which is never run here" if foreign else str(error).splitlines()[0]
+        reason = (
+            "needs code that comes with the model, which is never run here" if foreign else str(error).splitlines()[0]
+        )
         raise UnsupportedModel(f"{folder / 'config.json'}: {reason}") from None
 
 
@@ -129,7 +133,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in a file; an empty object if the file is missing."""
     content = _parse(path) if path.exists() else {}
     if not isinstance(content, dict):
-        raise UnsupportedModel(f"{path}: a JSON object is due, found {type(content).__name__}")
+        raise UnsupportedModel(f"{path} must be a JSON object, got {type(content).__name__}")
     return content
 
 
@@ -157,17 +161,17 @@ def _modules(directory: Path) -> _Modules:
     try:
         chain = [(str(module["type"]), str(module["path"])) for module in _parse(path)]
     except (KeyError, TypeError):
-        raise UnsupportedModel(f"{path}: a list of modules with type and path is due") from None
+        raise UnsupportedModel(f"{path} must be a list of modules with type and path") from None
     names = [kind.rpartition(".")[2] if kind.startswith("sentence_transformers.") else kind for kind, _ in chain]
     for place, name in enumerate(names):
         due = ("Transformer", "Pooling")[place : place + 1] or ("Dense", "LayerNorm", "Normalize")
         if name not in due or (name == "Normalize" and place + 1 < len(names)):
             raise UnsupportedModel(
-                f"{path}: module {place} is {name}, which is not supported there. Supported is a chain of Transformer, "
-                "Pooling, any number of Dense and LayerNorm, and Normalize at its end"
+                f"{path}: module {place} is {name}, which is not supported there. A supported chain is "
+                "Transformer, Pooling, any number of Dense and LayerNorm, and Normalize at the end"
             )
     if len(chain) < 2:
-        raise UnsupportedModel(f"{path}: no Pooling module, so that a text would have no vector")
+        raise UnsupportedModel(f"{path} lists no Pooling module, so texts would have no vector")
     normalised = names[-1] == "Normalize"
     folders = tuple(folder for _, folder in chain)
     layers = tuple(zip(names, folders, strict=True))[2 : len(chain) - normalised]
@@ -181,7 +185,7 @@ def _transformer_options(folder: Path) -> dict[str, Any]:
         text = options.get("modality_config", _TEXT).get("text", {})
         task = options.get("transformer_task", "feature-extraction")
         if task != "feature-extraction" or text.get("method_output_name") != "last_hidden_state":
-            raise UnsupportedModel(f"{path}: only token states (last_hidden_state) can be pooled, found {task}, {text}")
+            raise UnsupportedModel(f"{path}: only token states (last_hidden_state) can be pooled, got {task}, {text}")
         return options
     return {}
 
@@ -189,7 +193,7 @@ def _transformer_options(folder: Path) -> dict[str, Any]:
 def _check_kind(directory: Path, about: Mapping[str, Any]) -> None:
     path = directory / "config_sentence_transformers.json"
     if (kind := about.get("model_type", "SentenceTransformer")) != "SentenceTransformer":
-        raise UnsupportedModel(f"{path}: a {kind}, which gives no single vector per text")
+        raise UnsupportedModel(f"{path}: a {kind} gives no single vector per text")
     if about.get("truncate_dim"):
         raise UnsupportedModel(f"{path}: truncate_dim is not supported; remove it to use the whole vectors")
 
@@ -207,7 +211,7 @@ def _pooling(directory: Path, folder: str | None, setting: str, preset: Preset) 
     if len(modes) != 1 or modes[0] not in POOLINGS:
         raise UnsupportedModel(
             f"{directory / str(folder) / 'config.json'}: pooling {' + '.join(modes)} is not supported; "
-            "supported are mean, cls, last and max, one of them"
+            "supported is one of mean, cls, last and max"
         )
     return POOLINGS[modes[0]], includes_prompt
 
@@ -221,8 +225,8 @@ def _is_unit(directory: Path, modules: _Modules, about: Mapping[str, Any], setti
     similarity = about.get("similarity_fn_name") or "cosine"
     if similarity not in ("cosine", "dot"):
         raise UnsupportedModel(
-            f"{directory / 'config_sentence_transformers.json'}: similarity {similarity} cannot be searched for; "
-            "say --set encode.similarity=cosine (or dot) to use it all the same"
+            f"{directory / 'config_sentence_transformers.json'}: similarity {similarity} is not "
+            "supported; to use the model anyway: --set encode.similarity=cosine (or dot)"
         )
     return bool(similarity == "cosine")
 
@@ -260,7 +264,9 @@ def _max_tokens(folder: Path, options: Mapping[str, Any], setting: int | None) -
     positions = _positions(folder)
     if setting is not None:
         if 0 < positions < setting:
-            raise ConfigError(f"encode.max_tokens={setting}: the model in {folder} takes {positions} tokens at most")
+            raise ConfigError(
+                f"encode.max_tokens must be at most {positions}, the limit of the model in {folder}, got {setting}"
+            )
         return setting
     stated = options.get("max_seq_length") or read_json(folder / "tokenizer_config.json").get("model_max_length")
     # A tokenizer without a limit states 10^30.

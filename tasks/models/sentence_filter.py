@@ -118,11 +118,14 @@ class SentenceFilter(InBatches):
     def __init__(self, directory: Path, options: Batching, section: str) -> None:
         """`section`: of the settings, for messages. Raises FileNotFoundError, UnsupportedModel, with the remedy."""
         self.directory, self.section = directory, section
-        remedy = f"leave {section}.model out for the bundled weights, or name what `vitalfew train cxmi --out` wrote"
+        remedy = (
+            f"leave {section}.model out to use the bundled weights, or set it to a directory that "
+            "`vitalfew train cxmi --out` wrote"
+        )
         try:
             self.weights = Weights.at(directory, remedy)
         except KeyError as error:
-            raise UnsupportedModel(f"{directory / SETTINGS} names no base; {remedy}") from error
+            raise UnsupportedModel(f"{directory / SETTINGS} does not name its base; {remedy}") from error
         self.threshold: float = read_json(directory / SETTINGS).get("threshold", THRESHOLD)
         super().__init__(options)
 

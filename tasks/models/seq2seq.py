@@ -52,9 +52,9 @@ class Rewriter:
         )
         local = LocalModel(chosen, section)
         if local.is_seq2seq == causal:
-            due = "causal model" if causal else "encoder-decoder"
+            due = "a causal model" if causal else "an encoder-decoder"
             raise EngineUnavailable(
-                f"{local.directory} is no {due}, as {method!r} needs one: --set {section}.model=NAME"
+                f"{local.directory} is not {due}, which {method!r} needs: --set {section}.model=NAME"
             )
         self.section = section
         written = chosen.max_tokens if causal else 0  # a causal model's positions hold what it writes as well
@@ -90,9 +90,9 @@ class Rewriter:
             if completion.error:
                 start = text if len(text) < 80 else f"{text[:80]}…"
                 raise RewritingFailed(
-                    f"{self.section}: no text could be made of {start!r}: {completion.error}. A longer input may be "
-                    f"allowed with --set {self.section}.max_input_tokens=N, less memory taken with "
-                    f"{self.section}.batch_tokens=N; finished work is not repeated"
+                    f"{self.section}: the model could not rewrite {start!r}: {completion.error}. To allow longer "
+                    f"input, --set {self.section}.max_input_tokens=N; to use less memory, --set "
+                    f"{self.section}.batch_tokens=N. Finished work is not repeated"
                 )
         return completions
 

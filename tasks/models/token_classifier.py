@@ -43,14 +43,14 @@ class TokenClassifier(PairModel):
         super().__init__(name, options, section)
         if self.config.num_labels != 2:
             raise UnsupportedModel(
-                f"{self.folder} tells {self.config.num_labels} kinds of tokens, two are due (drop it, keep it): --set "
+                f"{self.folder} must have two labels (drop, keep), got {self.config.num_labels}: --set "
                 f"{section}.model=NAME, for example microsoft/llmlingua-2-xlm-roberta-large-meetingbank"
             )
 
     def load(self) -> nn.Module:
         from transformers import AutoModelForTokenClassification
 
-        advice = "it is no token classifier, and random numbers would stand in for them"
+        advice = "it is not a token classifier, and random numbers would replace them"
         model = pretrained(AutoModelForTokenClassification, self.folder, advice, dtype=torch.float32)
         model.classifier = InFloat32(model.classifier)
         return model

@@ -84,7 +84,7 @@ class TunedEncoder(nn.Module):
             attention_probs_dropout_prob=0.0,
         )
         if (positions := self.encoder.config.max_position_embeddings) < SIZE:
-            raise UnsupportedModel(f"{base} has {positions} positions, {type(self).__name__} needs {SIZE}")
+            raise UnsupportedModel(f"{base} has {positions} positions, but {type(self).__name__} needs {SIZE}")
         types = self.encoder.embeddings.token_type_embeddings.weight.detach()
         self.encoder.embeddings.token_type_embeddings = nn.Embedding.from_pretrained(
             widened(types, self.types), freeze=False

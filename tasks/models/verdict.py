@@ -37,8 +37,8 @@ class Verdict:
         local = self.engine.local
         if reason := obstacle(local.config):
             raise EngineUnavailable(
-                f"{local.directory} {reason}; a causal model with rotary positions is due (Llama, Gemma, SmolLM): "
-                f"--set {section}.model=NAME"
+                f"{local.directory} {reason}; use a causal model with rotary positions (Llama, Gemma, "
+                f"SmolLM): --set {section}.model=NAME"
             )
         words = Segmenter(local.tokenizer, Controls(yes=yes, no=no), local.given_template)
         self.words = words.yes, words.no

@@ -65,7 +65,7 @@ def special(tokenizer: Tokenizer, token: str) -> int:
     """The id of a special token. Raises UnsupportedModel if the vocabulary lacks it."""
     number = tokenizer.token_to_id(token)
     if number is None:
-        raise UnsupportedModel(f"reader and critic need a BERT's tokenizer: this one has no {token}")
+        raise UnsupportedModel(f"reader and critic need a BERT tokenizer, but this one has no {token}")
     return number
 
 

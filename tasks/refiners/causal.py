@@ -19,7 +19,7 @@ class CausalRefiner(RewritingRefiner):
         model_config = ConfigDict(extra="forbid")
 
         adapter: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
-            None, description="A LoRA adapter for the model: a preset, a Hugging Face name, or a directory."
+            None, description="LoRA adapter for the model: a preset, a Hugging Face name, or a directory."
         )
 
     causal: ClassVar[bool] = True

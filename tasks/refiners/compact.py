@@ -100,8 +100,8 @@ class Compact(CausalRefiner):
     class Options(CausalRefiner.Options):
         model_config = ConfigDict(extra="forbid")
 
-        segment: int = Field(5, ge=1, description="Hits that the model reads in a round.")
-        rounds: int = Field(6, ge=1, description="Rounds of a question, at most; further hits are not read.")
+        segment: int = Field(5, ge=1, description="Hits that the model reads per round.")
+        rounds: int = Field(6, ge=1, description="Maximum number of rounds per question; further hits are not read.")
 
     example: ClassVar[tuple[str, ...]] = ("refine.model=compact-7b",)
     name: ClassVar[str] = "compact"

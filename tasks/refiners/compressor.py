@@ -42,20 +42,22 @@ class Compressing(CausalModel, RefineConfig):
         None,
         gt=0,
         le=1,
-        description="Share of the hits' tokens that is left. Default: 0.5; with max_words or max_tokens none, and "
-        "these are filled.",
+        description="Share of the hits' tokens to keep. Default: 0.5, or none if max_words or max_tokens is set, "
+        "which is then filled.",
     )
     coarse: float = Field(
-        2.0, ge=1, description="Whole hits are kept up to so many times the tokens to be left (the paper's k)."
+        2.0, ge=1, description="Limit on whole hits, as a multiple of the tokens to keep (the paper's k)."
     )
-    segment: int = Field(200, ge=2, description="Tokens that are compressed at once.")
+    segment: int = Field(200, ge=2, description="Tokens to compress at once.")
     judge: Literal["next", "own"] = Field(
         "next",
-        description="Whose surprise decides on a token: the next token's, as in the authors' package, or its own, as "
-        "in the paper.",
+        description="Token whose surprise decides: the next one, as in the authors' package, or the token "
+        "itself, as in the paper.",
     )
     rest: Literal["compressed", "whole"] = Field(
-        "compressed", description="What is shorter than a segment at the end; the authors' package leaves it whole."
+        "compressed",
+        description="Treatment of the end of a text that is shorter than a segment; the authors' package leaves "
+        "it whole.",
     )
 
     @property

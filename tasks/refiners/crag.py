@@ -42,35 +42,43 @@ Rated = tuple[float, Sentence]
 
 
 class Crag(ModelRefiner[Scorer]):
-    """An evaluator tells whether the hits are of use at all, and keeps the strips of them that are (CRAG)."""
+    """An evaluator decides if the hits are useful at all, and keeps their useful strips (CRAG)."""
 
     class Options(Scoring, RefineConfig):
         model_config = ConfigDict(extra="forbid")
 
         upper: float = Field(
-            0.795, ge=0, le=1, description="A question is correct if a hit's score is at least this (PopQA's: 0.59)."
+            0.795,
+            ge=0,
+            le=1,
+            description="Score that one hit must reach for a question to be correct (for PopQA: 0.59).",
         )
         lower: float = Field(
-            0.005, ge=0, le=1, description="It is incorrect if all scores are under this (PopQA's: -0.99)."
+            0.005,
+            ge=0,
+            le=1,
+            description="Score below which all hits must be for a question to be incorrect (for PopQA: -0.99).",
         )
-        strip_sentences: int = Field(3, ge=1, description="Sentences of a strip.")
+        strip_sentences: int = Field(3, ge=1, description="Sentences per strip.")
         strip_threshold: float = Field(
-            0.25, ge=0, le=1, description="Strips of a lower score are dropped (the paper's -0.5)."
+            0.25, ge=0, le=1, description="Lowest score of a strip to keep (in the paper: -0.5)."
         )
         strips: int | None = Field(
             None,
             ge=1,
-            description="Strips that are kept, at most. Default: 5, or where max_words or max_tokens is set all that "
-            "it takes.",
+            description="Maximum number of strips to keep. Default: 5; with max_words or max_tokens, as many as "
+            "these allow.",
         )
-        at_least: int = Field(0, ge=0, description="Strips that are passed on in any case, the best.")
+        at_least: int = Field(0, ge=0, description="Number of best strips to keep in any case.")
 
         @model_validator(mode="after")
         def _ordered(self) -> Self:
             if self.lower > self.upper:
-                raise ValueError(f"lower={self.lower} is above upper={self.upper}")
+                raise ValueError(f"lower must be at most upper, got lower={self.lower} and upper={self.upper}")
             if self.at_least > (self.strips or self.at_least):
-                raise ValueError(f"at_least={self.at_least} is more than strips={self.strips}")
+                raise ValueError(
+                    f"at_least must be at most strips, got at_least={self.at_least} and strips={self.strips}"
+                )
             return self
 
     example: ClassVar[tuple[str, ...]] = ("refine.upper=0.5", "refine.lower=0.1")

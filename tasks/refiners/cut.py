@@ -16,7 +16,7 @@ from vitalfew.tasks.splitters.tokens import count_tokens, count_words, first
 
 
 class Cut:
-    """The best hits as they are, down to top_k, max_words or max_tokens."""
+    """The best hits, unchanged, down to top_k, max_words or max_tokens."""
 
     class Options(RefineConfig):
         model_config = ConfigDict(extra="forbid")

@@ -31,20 +31,22 @@ from vitalfew.tasks.refiners.sentences import Sentence, contexts, sentences
 
 
 class Cxmi(ModelRefiner[SentenceFilter]):
-    """A small classifier, trained on what makes answers likelier, passes on the best sentences of the hits (FilCo)."""
+    """A small classifier keeps the sentences of the hits that make an answer likelier (FilCo)."""
 
     class Options(Batching, RefineConfig):
         model_config = ConfigDict(extra="forbid")
 
         model: Annotated[ModelName, NOT_IN_FINGERPRINT] = Field(
-            "cxmi", description="cxmi: the bundled weights; or a directory that `vitalfew train cxmi --out` wrote."
+            "cxmi",
+            description="Sentence filter: cxmi for the bundled weights, or a directory that `vitalfew train cxmi "
+            "--out` wrote.",
         )
         threshold: float | None = Field(
             None,
             ge=0,
             le=1,
-            description="Sentences of a lower probability are dropped, except the best; default: what training chose, "
-            "and with a budget none, so that the best fill it.",
+            description="Lowest probability of a sentence to keep; the best sentence always stays. Default: the "
+            "threshold chosen in training, or none if a budget is set; the best sentences then fill it.",
         )
 
     example: ClassVar[tuple[str, ...]] = ("refine.max_words=100",)

@@ -26,7 +26,7 @@ NATURAL = 0.5
 
 
 class Dslr(ModelRefiner[Scorer]):
-    """Sentences of the hits under a threshold of a cross-encoder are dropped; the others keep their order (DSLR)."""
+    """A cross-encoder drops the sentences of the hits below a threshold; the others keep their order (DSLR)."""
 
     class Options(Scoring, RefineConfig):
         model_config = ConfigDict(extra="forbid")
@@ -35,7 +35,7 @@ class Dslr(ModelRefiner[Scorer]):
             None,
             ge=0,
             le=1,
-            description="Sentences of a lower score are dropped. Default: 0.5, or none where a budget decides.",
+            description="Lowest score of a sentence to keep. Default: 0.5, or none if a budget is set.",
         )
 
     example: ClassVar[tuple[str, ...]] = ("refine.threshold=0.1",)

@@ -39,7 +39,7 @@ THRESHOLD = 0.5
 
 
 class Exit(ModelRefiner[Verdict]):
-    """A causal model that has read the whole hit says of each sentence whether it is of use; those are kept (EXIT)."""
+    """A causal model reads a whole hit and keeps the sentences that it judges useful (EXIT)."""
 
     class Options(Adapted, RefineConfig):
         model_config = ConfigDict(extra="forbid")
@@ -48,11 +48,11 @@ class Exit(ModelRefiner[Verdict]):
             None,
             ge=0,
             le=1,
-            description="Sentences of a lower score are dropped. Default: 0.5, or none where max_words or max_tokens "
-            "is set, which the best then fill.",
+            description="Lowest score of a sentence to keep. Default: 0.5, or none if max_words or max_tokens is "
+            "set; the best sentences then fill it.",
         )
-        yes: str = Field("Yes", min_length=1, description="The answer for a sentence of use: one token of the model.")
-        no: str = Field("No", min_length=1, description="The answer for any other: one token of the model.")
+        yes: str = Field("Yes", min_length=1, description="Answer for a useful sentence: one token of the model.")
+        no: str = Field("No", min_length=1, description="Answer for any other sentence: one token of the model.")
 
     example: ClassVar[tuple[str, ...]] = ("refine.model=smollm2",)
     version: ClassVar[str] = "1"

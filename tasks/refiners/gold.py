@@ -17,7 +17,7 @@ from vitalfew.tasks.refiners.cut import Cut
 
 
 class Gold:
-    """The hits of the question's gold passages alone, as the data set says: an upper bound, no method."""
+    """Only the hits from the question's gold passages, as the data set marks them: an upper bound, not a method."""
 
     class Options(Keeping, RefineConfig):
         model_config = ConfigDict(extra="forbid")

@@ -48,21 +48,21 @@ class Word(NamedTuple):
 
 
 class LLMLingua2(ModelRefiner[TokenClassifier]):
-    """A token classifier keeps the share of the hits' words that it finds most worth keeping (LLMLingua-2)."""
+    """A token classifier keeps a share of the hits' words, those most worth keeping (LLMLingua-2)."""
 
     class Options(Batching, RefineConfig):
         model_config = ConfigDict(extra="forbid")
 
         model: Annotated[ModelName, NOT_IN_FINGERPRINT] = Field(
             "microsoft/llmlingua-2-xlm-roberta-large-meetingbank",
-            description="A token classifier with two labels: a Hugging Face name or a directory.",
+            description="Token classifier with two labels: a Hugging Face name or a directory.",
         )
         rate: float | None = Field(
             None,
             gt=0,
             le=1,
-            description="Share of the hits' tokens that is left. Default: 0.33; with max_words or max_tokens none, and "
-            "the words most worth keeping fill these.",
+            description="Share of the hits' tokens to keep. Default: 0.33, or none if max_words or max_tokens is "
+            "set; the words most worth keeping then fill it.",
         )
 
     version: ClassVar[str] = "2"

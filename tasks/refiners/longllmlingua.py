@@ -34,7 +34,7 @@ RESTRICTION = " The text above holds the answer to this question."
 
 
 class LongLLMLingua(Compressor):
-    """A small causal model keeps the hits and tokens that have to do with the question (LongLLMLingua)."""
+    """A small causal model keeps the hits and tokens that relate to the question (LongLLMLingua)."""
 
     class Options(Compressing):
         model_config = ConfigDict(extra="forbid")
@@ -43,10 +43,12 @@ class LongLLMLingua(Compressor):
             0.3,
             ge=0,
             le=1,
-            description="How far the share that is left of the best hit exceeds the mean, and that of the last falls "
-            "short of it (the paper's δτ).",
+            description="Difference of shares: the best hit keeps this much more than the mean, the last hit this "
+            "much less (the paper's δτ).",
         )
-        reorder: bool = Field(True, description="The hits most likely to answer first; false: in their order.")
+        reorder: bool = Field(
+            True, description="Order of the hits. true: the most likely to answer first; false: unchanged."
+        )
 
     example: ClassVar[tuple[str, ...]] = ("refine.model=smollm2", "refine.max_tokens=120")
     version: ClassVar[str] = "1"

@@ -25,16 +25,20 @@ Floats = NDArray[np.float32]
 
 
 class Mmr:
-    """Maximal marginal relevance: hits like the question and unlike one another, weighed by mmr_lambda."""
+    """Maximal marginal relevance: hits similar to the question and dissimilar to one another (mmr_lambda)."""
 
     class Options(RefineConfig):
         model_config = ConfigDict(extra="forbid")
 
         mmr_lambda: float = Field(
-            0.9, ge=0, le=1, description="Weight of likeness to the question against unlikeness to what is chosen."
+            0.9,
+            ge=0,
+            le=1,
+            description="Weight of similarity to the question, against dissimilarity to the hits already chosen.",
         )
         vectors: Literal["index", "minilm"] = Field(
-            "index", description="Which vectors tell likeness, the index's own or MiniLM's of the texts (the paper)."
+            "index",
+            description="Vectors to compare: those of the index, or MiniLM vectors of the texts (as in the paper).",
         )
 
     version: ClassVar[str] = "2"

@@ -40,22 +40,26 @@ OF_A_COPIER = 2
 
 
 class Oreo(InBatches):
-    """A small trained model writes an evidence text from the hits, which takes their place (Oreo)."""
+    """A small trained model writes an evidence text from the hits, which replaces them (Oreo)."""
 
     class Options(Batching, RefineConfig):
         model_config = ConfigDict(extra="forbid")
 
         model: Annotated[ModelName, NOT_IN_FINGERPRINT] = Field(
-            "oreo", description="oreo: the bundled copier; or a directory that `vitalfew train oreo --out` wrote."
+            "oreo",
+            description="Policy: oreo for the bundled copier, or a directory that `vitalfew train oreo --out` wrote.",
         )
-        max_input_tokens: int = Field(2048, ge=1, description="Tokens of the hits; the last ones are left out.")
+        max_input_tokens: int = Field(
+            2048, ge=1, description="Maximum number of tokens of the hits; the last ones are left out."
+        )
         texts: int | None = Field(
             None,
             ge=1,
-            description="Texts of a question, each of words that those before left; default: 2 of a copier, else 1.",
+            description="Texts per question; later texts use only the words that earlier ones left. Default: 2 with "
+            "a copier, else 1.",
         )
-        min_new_tokens: int = Field(0, ge=0, description="Words of a text, or tokens, before it may end.")
-        max_new_tokens: int = Field(300, ge=1, description="Words of a text, or tokens, at most.")
+        min_new_tokens: int = Field(0, ge=0, description="Minimum length of a text, in words or tokens.")
+        max_new_tokens: int = Field(300, ge=1, description="Maximum length of a text, in words or tokens.")
 
     version: ClassVar[str] = "3"  # since 3, a budget cuts the origin too
     cpu_tokens: ClassVar[int] = 4096
@@ -67,16 +71,16 @@ class Oreo(InBatches):
         """Raises ConfigError, FileNotFoundError, UnsupportedModel."""
         if options.min_new_tokens > options.max_new_tokens:
             raise ConfigError(
-                f"refine.min_new_tokens={options.min_new_tokens} is above refine.max_new_tokens="
-                f"{options.max_new_tokens}"
+                f"refine.min_new_tokens must be at most refine.max_new_tokens, got {options.min_new_tokens} "
+                f"and {options.max_new_tokens}"
             )
         self.options, self.directory = options, directory_of(source_of("evidence writer", options.model))
         copier = kind_of(self.directory) == "copier"
         self.texts = options.texts or (OF_A_COPIER if copier else 1)
         if self.texts > 1 and not copier:
             raise ConfigError(
-                f"refine.texts={options.texts} is for a copier, and {self.directory} has an encoder-decoder, which "
-                "would write the same text again: refine.texts=1"
+                f"refine.texts={options.texts} needs a copier, but {self.directory} has an encoder-decoder, "
+                "which would write the same text again: use refine.texts=1"
             )
         super().__init__(options)
 

@@ -37,13 +37,13 @@ class Provence(ModelRefiner[provence.Provence]):
         model_config = ConfigDict(extra="forbid")
 
         model: Annotated[ModelName, NOT_IN_FINGERPRINT] = Field(
-            provence.PUBLISHED, description="A checkpoint of Provence: a Hugging Face name or a directory."
+            provence.PUBLISHED, description="Checkpoint of Provence: a Hugging Face name or a directory."
         )
         threshold: float = Field(
-            0.1, ge=0, lt=1, description="A token of a higher probability counts as kept; the authors: 0.1 or 0.5."
+            0.1, ge=0, lt=1, description="Probability above which a token counts as kept; the authors use 0.1 or 0.5."
         )
-        share: float = Field(0.5, ge=0, lt=1, description="A sentence is kept if more of its tokens are.")
-        reorder: bool = Field(True, description="Whether passages are put in the order of the model's scores.")
+        share: float = Field(0.5, ge=0, lt=1, description="Share of kept tokens above which a sentence is kept.")
+        reorder: bool = Field(True, description="Sort the passages by the model's scores.")
 
     version: ClassVar[str] = "1"
     needs_sentences = True

@@ -19,7 +19,7 @@ from vitalfew.tasks.refiners.seq2seq import Seq2SeqRefiner
 
 
 class Recomp(Seq2SeqRefiner):
-    """A sequence-to-sequence compressor (RECOMP) in refine.model: a summary of the hits, or nothing."""
+    """A sequence-to-sequence compressor in refine.model writes a summary of the hits, or nothing (RECOMP)."""
 
     example: ClassVar[tuple[str, ...]] = ("refine.model=recomp-nq",)
 

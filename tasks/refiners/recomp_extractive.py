@@ -61,21 +61,21 @@ class Compressor(TransformerEncoder):
 
 
 class RecompExtractive(ModelRefiner[Compressor]):
-    """The sentences of the hits whose vectors are nearest to the question's, by a dual encoder (RECOMP)."""
+    """A dual encoder keeps the sentences of the hits whose vectors are nearest to the question's (RECOMP)."""
 
     class Options(Batching, RefineConfig):
         model_config = ConfigDict(extra="forbid")
 
         model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
             None,
-            description="An encoder of questions and sentences: recomp-extractive-nq, recomp-extractive-tqa, "
+            description="Encoder of questions and sentences: recomp-extractive-nq, recomp-extractive-tqa, "
             "recomp-extractive-hotpotqa, a Hugging Face name, or a directory; default: all-MiniLM-L6-v2.",
         )
         sentences: int | None = Field(
             None,
             ge=1,
-            description="Sentences that are kept. Default: 1, or where max_words or max_tokens is set all that it "
-            "takes.",
+            description="Number of sentences to keep. Default: 1; with max_words or max_tokens, as many as these "
+            "allow.",
         )
 
     example: ClassVar[tuple[str, ...]] = ("refine.sentences=2",)

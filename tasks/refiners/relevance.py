@@ -22,12 +22,12 @@ from vitalfew.tasks.refiners.rerank import Rerank
 
 
 class Relevance(Rerank):
-    """An evaluator rates each hit; those under a threshold are dropped, the best of the others come first (CRAG)."""
+    """An evaluator rates every hit and drops those below a threshold; the best come first (CRAG)."""
 
     class Options(Scoring, Keeping, RefineConfig):
         model_config = ConfigDict(extra="forbid")
 
-        threshold: float = Field(0.5, ge=0, le=1, description="Hits of a lower score are dropped.")
+        threshold: float = Field(0.5, ge=0, le=1, description="Lowest score of a hit to keep.")
 
     example: ClassVar[tuple[str, ...]] = ("refine.threshold=0.3",)
     version: ClassVar[str] = "1"

@@ -22,7 +22,7 @@ from vitalfew.tasks.refiners.scorer import Scorer
 
 
 class Rerank(ModelRefiner[Scorer]):
-    """A cross-encoder scores each hit with the question; the best come first, down to top_k or a budget."""
+    """A cross-encoder scores every hit with the question; the best come first, down to top_k or a budget."""
 
     class Options(Scoring, RefineConfig):
         model_config = ConfigDict(extra="forbid")

@@ -45,18 +45,18 @@ NATURAL = 50.0
 
 
 class SelectiveContext(ModelRefiner[Surprise]):
-    """Words, phrases or sentences that a causal model could have guessed are dropped (Selective-Context)."""
+    """A causal model drops the words, phrases or sentences that it could have guessed (Selective-Context)."""
 
     class Options(CausalModel, RefineConfig):
         model_config = ConfigDict(extra="forbid")
 
-        unit: Literal["word", "phrase", "sentence"] = Field("phrase", description="What is kept or dropped as a whole.")
+        unit: Literal["word", "phrase", "sentence"] = Field("phrase", description="Unit to keep or drop as a whole.")
         percentile: float | None = Field(
             None,
             ge=0,
             le=100,
-            description="Units with less self-information than this percentile has are dropped. Default: 50; with "
-            "max_words or max_tokens none, and the units with the most self-information fill these.",
+            description="Percentile of self-information below which units are dropped. Default: 50, or none if "
+            "max_words or max_tokens is set; the units with the most self-information then fill it.",
         )
 
     example: ClassVar[tuple[str, ...]] = ("refine.model=smollm2", "refine.percentile=80")

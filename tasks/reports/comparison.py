@@ -94,7 +94,7 @@ def _pairs(a: _Named, b: _Named) -> Iterator[tuple[tuple[_Named, Group], tuple[_
     names = [(old, new) for old, new in names if old in a.groups and new in b.groups]
     if not names or (a.run.run_id == b.run.run_id and names[0][0] == names[0][1]):
         raise NoReport(
-            f"which methods? Name them, {a.run.run_id}:METHOD. {a.given} has: {', '.join(a.groups)}; "
+            f"name the methods to compare, as {a.run.run_id}:METHOD. {a.given} has: {', '.join(a.groups)}; "
             f"{b.given} has: {', '.join(b.groups)}"
         )
     for old, new in names:

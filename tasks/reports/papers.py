@@ -38,7 +38,7 @@ def conditions(report: Report) -> list[str]:
     corpus = "; ".join(f"{index.passages:,} passages ({index.name})" for index in report.indexes)
     lines = [f"Ours: {asked(report)}. Corpus: {corpus or 'none'}. Models: {', '.join(report.models) or 'none'}."]
     if report.asked.seed is not None:
-        lines.append("The questions are a sample, and so are the figures.")
+        lines.append("The questions are a sample, so the figures are estimates.")
     lines += [f"The paper: {report.paper.settings}."] if report.paper.settings else []
     repeated = _repeated(report)
     lines += [*repeated.deviations, *filter(None, [report.paper.chosen])]

@@ -27,7 +27,7 @@ def find_run(store: Path, name: str) -> Run:
         last = named[-1]
         reason = f" ({last.error})" if last.error else ""
         raise NoReport(
-            f"run {last.run_id} of {last.name} is {last.state}{reason}; the same `vitalfew evaluate` continues it"
+            f"run {last.run_id} of {last.name} is {last.state}{reason}; run the same `vitalfew evaluate` to continue it"
         )
     known = ", ".join(f"{run.run_id} ({run.name})" for run in runs[-5:])
     raise NoReport(
@@ -45,4 +45,4 @@ def read_manifest(store: Path, name: str) -> Manifest:
     try:
         return Artifact(store, *name.split("/")).completed()
     except FileNotFoundError:
-        raise NoReport(f"{name} was removed since; the same `vitalfew evaluate` makes it again") from None
+        raise NoReport(f"{name} was removed; run the same `vitalfew evaluate` to make it again") from None

@@ -122,8 +122,8 @@ def conclusion(test: Significance) -> Iterator[str]:
         yield f"Li's procedure: no method differs significantly from {control} (no p is at most {test.threshold:.4g})."
     if test.smallest_p > test.threshold:
         yield (
-            f"Of {len(test.methods)} methods on {len(test.datasets)} datasets even one that is last everywhere has "
-            f"p = {test.smallest_p:.4g} against one that is first everywhere: it takes more datasets."
+            f"With {len(test.methods)} methods on {len(test.datasets)} datasets, even a method that is last everywhere "
+            f"has p = {test.smallest_p:.4g} against one that is first everywhere: more datasets are needed."
         )
 
 
@@ -137,7 +137,7 @@ def read_scores(path: Path) -> Scores:
         method = str(row[names[0]] if row[names[0]] is not None else "").strip()
         if not method or method in methods:
             fault = f"names the method {method!r} a second time" if method else "names no method"
-            raise InputError(f"{path}: {place} {fault} in its first column. Every row needs a name of its own")
+            raise InputError(f"{path}: {place} {fault} in its first column. Every row needs a different name")
         methods[method] = tuple(
             _figure(row[name], f"{path}: {place} ({method}), column {name!r}") for name in names[1:]
         )
@@ -152,7 +152,7 @@ def _read(path: Path) -> tuple[list[str], Iterator[tuple[str, dict[str, Any]]]]:
         dialect = _DIALECTS[path.suffix.lower()]
         return list(columns_of(path, dialect)), _delimited(path)
     if path.suffix.lower() not in (".parquet", ".pq"):
-        raise InputError(f"{path}: a table is a file .csv, .tsv or .parquet. Save it as one of them")
+        raise InputError(f"{path}: a table must be a .csv, .tsv or .parquet file. Save it as one of these")
     check_source(path)
     try:
         with pq.ParquetFile(path) as file:
@@ -186,5 +186,5 @@ def _figure(cell: object, where: str) -> float:
 
 def _place(control: str, methods: tuple[str, ...]) -> int:
     if control not in methods:
-        raise InputError(f"no method {control!r} in the table to compare with. It has {', '.join(map(repr, methods))}")
+        raise InputError(f"the table has no method {control!r} to compare with; it has {', '.join(map(repr, methods))}")
     return methods.index(control)

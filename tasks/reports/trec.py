@@ -84,7 +84,7 @@ def _named(store: Path, tables: dict[str, str], ids: Ids) -> str:
         twice = f"SELECT {name} FROM ({select}) GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL LIMIT 1"
         if found := query(store, twice).fetchall():
             raise NoReport(
-                f"two {table} are called {found[0][0]!r} by their source; call them by content: --ids content"
+                f"two {table} have the name {found[0][0]!r} in their source; name them by content: --ids content"
             )
         views.append(f"{view} AS ({select})")
     return ", ".join(views)

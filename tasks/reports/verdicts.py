@@ -27,7 +27,7 @@ def verdict(claim: Literal["at_least", "at_most"], goal: float, margin: float, o
         return ""
     if ours.low is None or ours.high is None:
         if ours.questions:
-            return f"{OPEN}: {MIN_QUESTIONS} questions are needed at least"
+            return f"{OPEN}: at least {MIN_QUESTIONS} questions are needed"
         return HOLDS if sign * ours.mean >= sign * goal - margin else FAILS
     worst, best = sorted((sign * ours.low, sign * ours.high))
     if worst >= sign * goal - margin:
@@ -44,6 +44,6 @@ def _settled(ours: Interval, line: float) -> str:
     far = abs(mean - line) * _FINE > high - low
     needed = questions_needed(sd, mean - line) if far else None
     if needed is None:
-        return "ours is on the line"
+        return "our value is on the line"
     unit = 10 ** max(0, len(str(needed)) - 2)
     return f"about {math.ceil(needed / unit) * unit:,} questions would settle it"

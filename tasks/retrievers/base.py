@@ -32,9 +32,11 @@ class Questions:
 class DenseOptions(RetrieveConfig):
     """What retrievers by vectors have in common."""
 
-    nprobe: int | None = Field(None, ge=1, description="ivf: lists to read; default: the number chosen with the index.")
+    nprobe: int | None = Field(
+        None, ge=1, description="Lists that an ivf index reads; default: the number chosen with the index."
+    )
     ef_search: int | None = Field(
-        None, ge=1, description="hnsw: candidates to look at; default: the number chosen with the index."
+        None, ge=1, description="Candidates that an hnsw index looks at; default: the number chosen with the index."
     )
 
 

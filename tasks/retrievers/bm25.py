@@ -11,12 +11,12 @@ from vitalfew.tasks.retrievers.words import words
 
 
 class BM25:
-    """Keywords: sentences (or passages: retrieve.unit) by BM25, on an index built with bm25.enabled."""
+    """Keyword search: sentences (or passages: retrieve.unit) by BM25, on an index built with bm25.enabled."""
 
     class Options(RetrieveConfig):
         model_config = ConfigDict(extra="forbid")
 
-        unit: Unit = Field("sentence", description="What is searched.")
+        unit: Unit = Field("sentence", description="Unit to search.")
 
     version: ClassVar[str] = "1"
     dense: ClassVar[bool] = False

@@ -13,7 +13,7 @@ from vitalfew.tasks.retrievers.base import DenseOptions, Index, Questions
 
 
 class CoreContext:
-    """ParetoRAG: sentences by alpha · (core · q) + (1 − alpha) · (context · q), any alpha on a dual index."""
+    """ParetoRAG: sentences by alpha · (core · q) + (1 − alpha) · (context · q); any alpha on a dual index."""
 
     class Options(DenseOptions):
         model_config = ConfigDict(extra="forbid")

@@ -22,7 +22,7 @@ DEPTH = 100
 
 
 class Hybrid:
-    """Reciprocal rank fusion of bm25 with core_context, or with passage where retrieve.unit is passage."""
+    """Reciprocal rank fusion of bm25 with core_context, or with passage if retrieve.unit is passage."""
 
     class Options(CoreContext.Options, BM25.Options):
         model_config = ConfigDict(extra="forbid")

@@ -10,7 +10,7 @@ from vitalfew.tasks.retrievers.base import DenseOptions, Index, Questions
 
 
 class PassageRetriever:
-    """Naive RAG: whole passages by the inner product with the question; alpha has no part in it."""
+    """Naive RAG: whole passages by the inner product with the question; alpha has no effect."""
 
     class Options(DenseOptions):
         model_config = ConfigDict(extra="forbid")

@@ -43,7 +43,7 @@ class _Ranked(NamedTuple):
 
 
 class RunFile:
-    """What another tool retrieved: a TREC run, or the contexts (ctxs) of DPR and Self-RAG; of an index's passages."""
+    """Another tool's rankings of an index's passages: a TREC run, or the contexts (ctxs) of DPR and Self-RAG."""
 
     example: ClassVar[tuple[str, ...]] = ("retrieve.file=naive.run",)
 
@@ -51,7 +51,7 @@ class RunFile:
         model_config = ConfigDict(extra="forbid")
 
         file: Annotated[AbsolutePath | None, NOT_IN_FINGERPRINT] = Field(
-            None, description="The file of rankings: a TREC run, or questions with ctxs."
+            None, description="File of rankings: a TREC run, or questions with ctxs."
         )
 
     version: ClassVar[str] = "1"
@@ -62,7 +62,7 @@ class RunFile:
     def __init__(self, options: Options) -> None:
         """Raises ConfigError, InputError where there is no such file."""
         if options.file is None:
-            raise ConfigError("retriever 'run_file' reads a file of rankings: --set retrieve.file=FILE")
+            raise ConfigError("retriever 'run_file' needs a file of rankings: --set retrieve.file=FILE")
         self.file: Path = options.file
         check_source(self.file)
 
@@ -99,7 +99,7 @@ class RunFile:
                 if ranked.passage not in places:
                     raise InputError(
                         f"{self.file}, line {ranked.number}: index {index.name!r} has no passage {ranked.passage!r}; "
-                        "name the index that was ranked, or index the file's own contexts: vitalfew index ctxs:FILE"
+                        "name the index that was ranked, or index the contexts in the file: vitalfew index ctxs:FILE"
                     )
                 ids[line, column], shards[line, column], rows[line, column] = places[ranked.passage]
                 scores[line, column] = ranked.score
@@ -122,7 +122,7 @@ class RunFile:
                     ranked = _Ranked(unquote(passage), float(score), float(rank), line.number)
                 except ValueError as error:
                     raise InputError(
-                        f"{self.file}, line {line.number}: not `question Q0 passage rank score tag`"
+                        f"{self.file}, line {line.number}: expected `question Q0 passage rank score tag`"
                     ) from error
                 if (place := keys.get(unquote(question))) is not None:
                     yield place, ranked

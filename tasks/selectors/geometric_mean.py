@@ -12,7 +12,7 @@ from vitalfew.tasks.selectors.base import Chosen, Critiqued, best, geometric_mea
 
 
 class GeometricMean:
-    """PFE-Self-RAG: the answer of the greatest geometric mean of the three scores."""
+    """PFE-Self-RAG: the answer with the greatest geometric mean of the three scores."""
 
     class Options(SelectConfig):
         model_config = ConfigDict(extra="forbid")

@@ -17,7 +17,7 @@ from vitalfew.tasks.selectors.base import Chosen, Critiqued, best
 
 
 class WeightedSum:
-    """Self-RAG: the greatest weighted sum of the three scores; in closed tasks equal answers add up."""
+    """Self-RAG: the answer with the greatest weighted sum of the three scores; in closed tasks equal answers add up."""
 
     class Options(SelectConfig):
         model_config = ConfigDict(extra="forbid")
@@ -26,14 +26,12 @@ class WeightedSum:
         weight_issup: float = Field(1.0, ge=0, description="Weight of ISSUP.")
         weight_isuse: float = Field(0.5, ge=0, description="Weight of ISUSE.")
         utility: Literal["self_rag", "pfe"] = Field(
-            "self_rag", description="The scale of ISUSE, self_rag: -1 to 1; pfe: 0 to 1."
+            "self_rag", description="Scale of ISUSE. self_rag: -1 to 1; pfe: 0 to 1."
         )
         add_equal: bool = Field(
-            False, description="The scores of equal answers add up, as Self-RAG has it in multiple choice and claims."
+            False, description="Add up the scores of equal answers, as Self-RAG does for multiple choice and claims."
         )
-        sequence_probability: bool = Field(
-            False, description="The answer's probability per token is added to its score."
-        )
+        sequence_probability: bool = Field(False, description="Add the answer's probability per token to its score.")
 
     version: ClassVar[str] = "1"
 

@@ -25,7 +25,7 @@ def no_tick(passages: int, tokens: int) -> None:
 class TrainedOptions(SplitConfig):
     """The options shared by splitters that cut; all of them are trained on a sample of the corpus."""
 
-    sample_chars: int = Field(2_000_000, ge=1, description="Characters of the corpus the splitter is trained on.")
+    sample_chars: int = Field(2_000_000, ge=1, description="Characters of the corpus to train the splitter on.")
 
 
 class Splitter(Protocol):

@@ -30,7 +30,7 @@ _BETWEEN = re.compile(r'(?<!\\)"\s*,\s*"')
 
 
 class Propositions:
-    """A sequence-to-sequence propositioniser (Dense X): self-contained facts as the units of retrieval."""
+    """A sequence-to-sequence model writes self-contained facts as the units of retrieval (Dense X)."""
 
     class Options(Rewriting, SplitConfig):
         model_config = ConfigDict(extra="forbid")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Punkt:
-    """NLTK's Punkt, trained without supervision on a sample of the corpus itself."""
+    """NLTK's Punkt, trained without supervision on a sample of the corpus."""
 
     class Options(TrainedOptions):
         model_config = ConfigDict(extra="forbid")

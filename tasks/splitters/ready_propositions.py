@@ -28,7 +28,7 @@ ROW = '{"text": "the passage", "propositions": ["a fact", "another"]}'
 
 
 class ReadyPropositions:
-    """Propositions from a file of yours in split.file (JSON, JSON Lines, Parquet), by passage text or id."""
+    """Propositions from your file split.file (JSON, JSON Lines, Parquet), matched by passage text or id."""
 
     example: ClassVar[tuple[str, ...]] = ("split.file=propositions.jsonl",)
 
@@ -36,7 +36,7 @@ class ReadyPropositions:
         model_config = ConfigDict(extra="forbid")
 
         file: Annotated[AbsolutePath | None, NOT_IN_FINGERPRINT] = Field(
-            None, description="A file of propositions: JSON, JSON Lines or Parquet."
+            None, description="File of propositions: JSON, JSON Lines or Parquet."
         )
 
     rewrites: ClassVar[bool] = True
@@ -59,7 +59,7 @@ class ReadyPropositions:
         seen: set[int] = set()
         for place, propositions in self._found(passages):
             if place in seen:
-                raise InputError(f"{self.file}: two rows for one passage, {passages[place].text[:80]!r}")
+                raise InputError(f"{self.file} has two rows for one passage, {passages[place].text[:80]!r}")
             seen.add(place)
             units[place] = propositions
         tick(len(passages), 0)
@@ -107,8 +107,8 @@ class ReadyPropositions:
             [(nameless, empty)] = faults
             if nameless or empty:
                 raise InputError(
-                    f"{self.file}: {nameless:,} rows have neither text nor passage_id, {empty:,} no list of strings in "
-                    f"propositions. A row is {ROW}"
+                    f"{self.file}: {nameless:,} rows have neither text nor passage_id, {empty:,} have no list of "
+                    f"strings in propositions. A row is {ROW}"
                 )
             self._checked.append(True)
 

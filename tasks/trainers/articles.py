@@ -77,8 +77,8 @@ def read_material(records: Iterable[Record]) -> Material:
     asked = [asked for question in questions for asked in _asked(question, passages)]
     if not asked:
         raise InputError(
-            "no question has its answer marked in its passage: reader and critic learn from datasets like squad, "
-            "whose supporting facts are spans of passages"
+            "no question has its answer marked in its passage: reader and critic need datasets like "
+            "squad, whose supporting facts are spans of passages"
         )
     return Material(_split(passages), asked)
 
@@ -135,8 +135,9 @@ def split_articles(
     if len(titles) <= held_out + choosing:
         path = f"{section}." if section else ""
         raise InputError(
-            f"{len(titles)} articles with questions, of which {held_out} are held out and {choosing} choose the "
-            f"weights: none is left to learn from. Say --set {path}held_out=1 {path}choosing=1, or name more data"
+            f"{len(titles)} articles have questions, {held_out} are held out and {choosing} choose the "
+            f"weights: no article is left to learn from. Use --set {path}held_out=1 {path}choosing=1, or "
+            "name more data"
         )
     random.Random(seed).shuffle(titles)
     return sorted(titles[:held_out]), sorted(titles[held_out : held_out + choosing])

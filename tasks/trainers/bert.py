@@ -34,8 +34,8 @@ MASKED = 0.1
 class WindowOptions(ArticleOptions):
     """The settings that both have."""
 
-    negatives: float = Field(0.5, ge=0, description="Contexts without the answer per question and pass, on average.")
-    batch_tokens: int = Field(1536, ge=256, description="Tokens of a step, padding included.")
+    negatives: float = Field(0.5, ge=0, description="Mean number of contexts without the answer per question and pass.")
+    batch_tokens: int = Field(1536, ge=256, description="Tokens per step, padding included.")
 
 
 class Row(Protocol):

@@ -32,9 +32,9 @@ def data_section(sources: Sources, material: Material, split: Split, seed: int, 
 {files}:
 
 - {len(learnt.questions):,} questions of {len(titles)} articles to learn from;
-- those of {len(split.choosing)} more to choose the weights by: {", ".join(split.choosing)};
-- {len(split.held_out)} articles held out altogether, a random choice of titles with seed {seed}: `{HELD_OUT}`;
-- {len(learnt.passages):,} passages that {drawn} come from. No title is shown to the model."""
+- those of {len(split.choosing)} more articles to choose the weights: {", ".join(split.choosing)};
+- {len(split.held_out)} articles held out, a random choice of titles with seed {seed}: `{HELD_OUT}`;
+- {len(learnt.passages):,} passages as the source of {drawn}. The model sees no titles."""
 
 
 def again_section(sources: Sources) -> str:

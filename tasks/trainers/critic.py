@@ -63,25 +63,25 @@ CARD_QUESTIONS, CARD_RELEVANT = 300, 1000
 
 
 class CriticTrainer(FromReader[CriticModel, Lesson]):
-    """The embedded critic: is a context relevant, does it support the reader's answer, is that right?"""
+    """The embedded critic: is a context relevant, does it support the reader's answer, is the answer right?"""
 
     class Options(WindowOptions):
         model_config = ConfigDict(extra="forbid")
 
         epochs: int = Field(1, ge=1, description="Passes over the questions.")
         learning_rate: float = Field(
-            5e-4, gt=0, description="Peak learning rate, after a linear rise; then it falls to 0."
+            5e-4, gt=0, description="Peak learning rate, after a linear rise; it then falls to 0."
         )
         negatives: float = Field(
-            1.5, ge=0, description="Contexts without the answer per question and pass, on average."
+            1.5, ge=0, description="Mean number of contexts without the answer per question and pass."
         )
         check_questions: int = Field(
-            200, ge=1, description="Questions asked after every pass, to choose the weights, and to calibrate them."
+            200, ge=1, description="Questions asked after every pass, to choose and calibrate the weights."
         )
         reader: ModelName | None = Field(
             None,
-            description="The reader whose weights the critic begins from and whose answers it judges, a directory that "
-            "`vitalfew train reader --out` wrote; default: the embedded one.",
+            description="Reader whose weights the critic starts from and whose answers it judges: a directory that "
+            "`vitalfew train reader --out` wrote; default: the embedded reader.",
         )
 
     use: ClassVar[str] = "critique.model"
@@ -146,7 +146,7 @@ class CriticTrainer(FromReader[CriticModel, Lesson]):
         critiques = self._critiques(self.critic(directory), self._chosen_by)
         rows = discrimination("both", columns(critiques, self._chosen_by), resamples=0)
         areas = {row.aspect: row.auc for row in rows}
-        logger.info("choosing articles: AUC %s", ", ".join(f"{name} {area:.3f}" for name, area in areas.items()))
+        logger.info("validation articles: AUC %s", ", ".join(f"{name} {area:.3f}" for name, area in areas.items()))
         mean = (areas["isrel"] + areas["issup"]) / 2
         return mean if mean == mean else 0.0
 
@@ -199,33 +199,33 @@ class CriticTrainer(FromReader[CriticModel, Lesson]):
     ) -> str:
         return f"""# A critic
 
-A cross-encoder that judges a question's answer and its context: low-rank updates (float16) over the encoder that its
-reader is laid over, begun from that reader's, and a head for each judgement. `adapter.safetensors` has the weights,
-`config.json` the calibration, `tasks/critics/embedded.py` says how they are used.
+A cross-encoder that judges a question's answer and its context: low-rank updates (float16) over the encoder of its
+reader, starting from that reader's updates, and one head per judgement. `adapter.safetensors` has the weights,
+`config.json` the calibration, `tasks/critics/embedded.py` shows their use.
 
 {data_section(self.sources, self.whole, self.split, self.options.seed, "distractors")}
 
 ## Quality on the held-out articles
-For each question BM25 retrieves {RETRIEVED} contexts, sentences or passages, among those of all
-{len(self.whole.passages):,} passages, and the reader answers from each. ISREL: the context holds the gold answer where
-it is marked. ISUSE: the answer's token F1 with a gold answer is at least {RIGHT}. ISSUP, asked of relevant contexts
-alone, as Self-RAG asks it: the answer is right. ISREL · ISSUP: the context is relevant, and the answer right.
+For every question BM25 retrieves {RETRIEVED} contexts, sentences or passages, from all
+{len(self.whole.passages):,} passages, and the reader answers from every context. ISREL: the context holds the gold
+answer at its marked place. ISUSE: the answer's token F1 with a gold answer is at least {RIGHT}. ISSUP, for relevant
+contexts only, as in Self-RAG: the answer is right. ISREL · ISSUP: the context is relevant, and the answer is right.
 
 AUC: area under the ROC curve, with its 95 % interval (bootstrap over questions). ECE: expected calibration error, in
-ten bins. The probabilities are lines through log-odds x, fitted to the articles that choose the weights (ISREL and
-ISUSE to all candidates of {self.options.check_questions:,} questions at most, ISSUP to the relevant contexts of all):
+ten bins. The probabilities are linear in log-odds x, fitted to the articles that choose the weights (ISREL and ISUSE
+to all candidates of at most {self.options.check_questions:,} questions, ISSUP to the relevant contexts of all):
 {lines_text(calibration)}.
 
 {discrimination_table(figures)}
 
 ## Calibration
-A cell is the mean probability, the share that is true, and how many candidates; sentences and passages together.
+Every cell shows the mean probability, the true share, and the number of candidates, sentences and passages together.
 
 {reliability_table(_joined(measured))}
 
 ## What is left to choose
-Of a question's first {CANDIDATES} candidates, those on the Pareto front of F1 (harmonic mean of ISUSE and ISSUP) and F2
-(ISREL), and the mean of Spearman's rank correlation of F1 with F2 within a question.
+The candidates on the Pareto front of F1 (harmonic mean of ISUSE and ISSUP) and F2 (ISREL), among the first
+{CANDIDATES} of a question, and the mean of Spearman's rank correlation of F1 with F2 within a question.
 
 {fronts_table(choice)}
 

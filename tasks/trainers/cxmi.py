@@ -64,24 +64,28 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
 
         epochs: int = Field(1, ge=1, description="Passes over the questions.")
         learning_rate: float = Field(
-            5e-4, gt=0, description="Peak learning rate, after a linear rise; then it falls to 0."
+            5e-4, gt=0, description="Peak learning rate, after a linear rise; it then falls to 0."
         )
         negatives: float = Field(
-            1, ge=0, description="Hits without the gold context per question and pass, on average."
+            1, ge=0, description="Mean number of hits without the gold context per question and pass."
         )
-        top_k: int = Field(5, ge=1, description="Hits of a question, whose sentences are labelled.")
-        questions: int | None = Field(None, ge=1, description="Questions to learn from, at most; default: all.")
-        layers: int = Field(6, ge=1, description="Of the encoder the last ones, which learn, and none below.")
-        least: float = Field(0.0, description="CXMI, in nats, above which the best sentence is the gold context.")
+        top_k: int = Field(5, ge=1, description="Hits per question whose sentences are labelled.")
+        questions: int | None = Field(
+            None, ge=1, description="Maximum number of questions to learn from; default: all."
+        )
+        layers: int = Field(
+            6, ge=1, description="Number of encoder layers to train, counted from the last; the others stay fixed."
+        )
+        least: float = Field(0.0, description="CXMI above which the best sentence is the gold context (nats).")
         scorer: ModelName | None = Field(
             None,
-            description="A causal language model whose likelihood of the answer labels the sentences: a preset of "
+            description="Causal language model whose likelihood of the answer labels the sentences: a preset of "
             "generator `transformers`, a Hugging Face name, or a directory; default: the reader.",
         )
         reader: ModelName | None = Field(
             None,
-            description="The reader whose weights the filter begins from, a directory that `vitalfew train reader "
-            "--out` wrote; default: the embedded one.",
+            description="Reader whose weights the filter starts from: a directory that `vitalfew train reader --out` "
+            "wrote; default: the embedded reader.",
         )
 
     use: ClassVar[str] = "refine.model"
@@ -91,9 +95,9 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
         "with_gold": "with a gold context",
         "top_is_gold": "best is gold",
         "top_has_answer": "best has the answer",
-        "any_has_answer": "any has it",
+        "any_has_answer": "any has the answer",
         "passed": "passed on",
-        "passed_have_answer": "these have it",
+        "passed_have_answer": "passed on have the answer",
     }
 
     def __init__(self, options: Options) -> None:
@@ -159,7 +163,7 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
         """The share of questions with a gold context whose most probable sentence it is."""
         asked = self._chosen_by
         row = figures("cxmi", asked, self._probabilities(directory, asked))
-        logger.info("choosing articles: the best sentence is the gold context of %.3f", row.top_is_gold)
+        logger.info("validation articles: the best sentence is the gold context in a share of %.3f", row.top_is_gold)
         return row.top_is_gold
 
     def _probabilities(
@@ -205,25 +209,26 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
     def _card(self, rows: Sequence[Filtering], threshold: float) -> str:
         options = self.options
         gold = sum(one.gold is not None for one in self._learnt)
-        scorer = f"the language model `{options.scorer}`" if options.scorer else "the reader it began from"
+        scorer = f"the language model `{options.scorer}`" if options.scorer else "the reader that it started from"
         return f"""# A sentence filter by CXMI
 
-It tells which sentence of a text makes the answer to a question likeliest (FilCo, arXiv 2311.08377): low-rank updates
-(float16) over the encoder that its reader is laid over, begun from that reader's, and a head for texts and one for
-sentences. `adapter.safetensors` has the weights, `config.json` the threshold, `tasks/models/sentence_filter.py` says
-how they are used, `tasks/trainers/cxmi_labels.py` how they were labelled: by {scorer}.
+It finds the sentence of a text that makes the answer to a question likeliest (FilCo, arXiv 2311.08377): low-rank
+updates (float16) over the encoder of its reader, starting from that reader's updates, a head for texts and a head for
+sentences. `adapter.safetensors` has the weights, `config.json` the threshold, `tasks/models/sentence_filter.py` shows
+their use, `tasks/trainers/cxmi_labels.py` the labels, which come from {scorer}.
 
 {data_section(self.sources, self.whole, self.split, options.seed, "hits")}
 
-Of the former {len(self._learnt):,} were learnt from, {gold:,} of them with a gold context: a sentence of their first
-{options.top_k} hits (BM25) whose CXMI is above {options.least:g} nats, the largest one.
+The filter learnt from {len(self._learnt):,} of the questions to learn from. {gold:,} of them have a gold context: the
+sentence with the largest CXMI, above {options.least:g} nats, in their first {options.top_k} hits (BM25).
 
 ## Figures of the held-out articles
-The first {options.top_k} hits (BM25) of {rows[0].questions:,} questions, of {len(self.whole.passages):,}
-passages: how often the best sentence is the gold context, of questions that have one, and how often a gold answer
-stands in it, of all questions. `minilm` is the cosine of question and sentence, `isrel` the bundled critic's ISREL of
-the sentence; the gold contexts are labelled as those that were learnt from. "Passed on": sentences a question at the
-threshold {threshold:g}, which has the best F1 on {len(self._chosen_by):,} questions of the articles that choose.
+The first {options.top_k} hits (BM25) of {rows[0].questions:,} questions, from {len(self.whole.passages):,} passages.
+"Best is gold": the share of the questions with a gold context whose best sentence is that context. "Best has the
+answer": the share of all questions whose best sentence has a gold answer. `minilm` is the cosine of question and
+sentence, `isrel` the bundled critic's ISREL of the sentence; the gold contexts are labelled as in training. "Passed
+on": sentences per question at the threshold {threshold:g}, which has the best F1 on {len(self._chosen_by):,} questions
+of the articles that choose the weights.
 
 {table(rows)}
 

@@ -84,8 +84,16 @@ def table(rows: Sequence[Filtering]) -> str:
         f"| {row.any_has_answer:.3f} | {_or_dash(row.passed, 1)} | {_or_dash(row.passed_have_answer, 3)} |"
         for row in rows
     )
-    names = "by", "questions", "with a gold context", "best is gold", "best has the answer", "any has it", "passed on"
-    return f"| {' | '.join(names)} | these have it |\n|{'---|' * (len(names) + 1)}\n{lines}"
+    names = (
+        "by",
+        "questions",
+        "with a gold context",
+        "best is gold",
+        "best has the answer",
+        "any has the answer",
+        "passed on",
+    )
+    return f"| {' | '.join(names)} | passed on have the answer |\n|{'---|' * (len(names) + 1)}\n{lines}"
 
 
 def _or_dash(value: float | None, digits: int) -> str:

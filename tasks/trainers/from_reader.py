@@ -34,9 +34,9 @@ class FromReader(BertTrainer[ModelT, RowT]):
         """Raises ConfigError if the reader may have learnt from an article that is held out here."""
         if seen := sorted(set(self.split.held_out) - set(self._unseen())):
             raise ConfigError(
-                f"the reader in {self.reader.directory} may have learnt from {seen[0]!r}, which {self.called} holds "
-                f"out: its {HELD_OUT} has no such title. Train a reader on the same data, with the same held_out and "
-                "seed, and name it with --set reader=DIR"
+                f"the reader in {self.reader.directory} may have learnt from {seen[0]!r}, which {self.called} "
+                f"holds out: its {HELD_OUT} does not list this title. Train a reader on the same data, with "
+                "the same held_out and seed, and use --set reader=DIR"
             )
 
     def prepared(self, network: type[ModelT]) -> tuple[ModelT, dict[str, Tensor]]:

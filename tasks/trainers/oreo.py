@@ -56,22 +56,28 @@ class OreoOptions(TrainConfig):
     """The settings that all three have."""
 
     policy: PolicyName = Field(
-        "copier", description="copier: words of the chunks, over MiniLM; seq2seq: an encoder-decoder, T5-small for one."
+        "copier",
+        description="Policy to train. copier: selects words of the chunks, over MiniLM; seq2seq: an "
+        "encoder-decoder, for example T5-small.",
     )
     base: ModelName = Field(
         "reader",
-        description="What the first training begins from: reader, or the directory of a reader's weights; of seq2seq a "
-        "Hugging Face name or a directory.",
+        description="Start of the first training. copier: reader, or a directory with a reader's weights; "
+        "seq2seq: a Hugging Face name or a directory.",
     )
     generator: SerializeAsAny[GenerateConfig] = Field(
-        GenerateConfig(generator="reader"), description="The generator that the texts are for, with its settings."
+        GenerateConfig(generator="reader"), description="Generator that reads the texts, with its settings."
     )
-    batch: int = Field(16, ge=1, description="Questions of a step.")
-    batch_tokens: int = Field(3072, ge=256, description="Tokens that are read at once; a step may read several times.")
-    max_input_tokens: int = Field(2048, ge=1, description="Tokens of a question's chunks; the last ones are left out.")
-    max_new_tokens: int = Field(300, ge=1, description="Actions of a text, at most.")
-    dropout: float = Field(0.1, ge=0, lt=1, description="In encoder and decoder.")
-    questions: int | None = Field(None, ge=1, description="Questions of a pass, others in each; default: all.")
+    batch: int = Field(16, ge=1, description="Questions per step.")
+    batch_tokens: int = Field(3072, ge=256, description="Tokens to read at once; a step may read several times.")
+    max_input_tokens: int = Field(
+        2048, ge=1, description="Maximum number of tokens of a question's chunks; the last ones are left out."
+    )
+    max_new_tokens: int = Field(300, ge=1, description="Maximum number of actions per text.")
+    dropout: float = Field(0.1, ge=0, lt=1, description="Dropout in encoder and decoder.")
+    questions: int | None = Field(
+        None, ge=1, description="Questions per pass, different ones in every pass; default: all."
+    )
     check_questions: int = Field(300, ge=1, description="Questions asked after every pass, to choose the best weights.")
 
     def identity(self) -> dict[str, Any]:
@@ -110,7 +116,9 @@ class OreoTrainer(NetworkTrainer[Sequence[Example]]):
     def begin(self, tables: Tables) -> None:
         require_device(self.device, self.dtype, "train")
         if not tables.examples.num_columns:
-            raise ConfigError(f"trainer {self.options.trainer} learns from what `vitalfew train oreo --index` collects")
+            raise ConfigError(
+                f"trainer {self.options.trainer} needs the examples that `vitalfew train oreo --index` collects"
+            )
         self.whole, self.split = examples(tables.examples), Split(tables.held_out, tables.choosing)
         torch.manual_seed(self.options.seed)
         self.origin = begun_from(self.options.policy, self.options.base, tables.weights)
@@ -118,8 +126,8 @@ class OreoTrainer(NetworkTrainer[Sequence[Example]]):
         self.learnt = [row for row in self._of("learn") if row.copied or self.options.policy != "copier"]
         if not self.learnt:
             raise ConfigError(
-                f"{self.options.trainer}: no example to learn from: of {len(self.whole)} none is of an article that is "
-                "learnt from and has words of its chunks"
+                f"{self.options.trainer}: there is no example to learn from: none of {len(self.whole)} is "
+                "from a training article and has words of its chunks"
             )
         self.prepare()
 
@@ -178,7 +186,7 @@ class OreoTrainer(NetworkTrainer[Sequence[Example]]):
         """F1 of the generator's answers."""
         found = self.measured(directory, "choose")
         self.curve.append(asdict(found))
-        logger.info("choosing articles: %s", self.curve[-1])
+        logger.info("validation articles: %s", self.curve[-1])
         return found.f1
 
     def measured(

@@ -20,17 +20,17 @@ def card(
 
 ## Data and split
 - {learnt:,} questions with an evidence text to learn from;
-- those of {len(split.choosing)} articles to choose the weights by: {", ".join(split.choosing)};
-- {len(split.held_out)} articles held out altogether: `{HELD_OUT}`. No chunk of either is learnt from.
+- those of {len(split.choosing)} articles to choose the weights: {", ".join(split.choosing)};
+- {len(split.held_out)} articles held out: `{HELD_OUT}`. The training uses no chunk of either group.
 
 ## Figures
-Greedy texts, asked of the generator `{options.generator.generator}`. Accuracy: token F1 of at least 0.5.
+Greedy texts, read by the generator `{options.generator.generator}`. Accuracy: token F1 of at least 0.5.
 
 | articles | questions | answers kept | words | of the chunks | under 8 words | F1 | accuracy | from the chunks |
 |---|---|---|---|---|---|---|---|---|
 {_rows(rows)}
 
-After each pass, on the articles that choose:
+After every pass, on the articles that choose the weights:
 
 | pass | answers kept | words | F1 | accuracy |
 |---|---|---|---|---|
@@ -47,11 +47,11 @@ The weights inherit the licences of the data they were trained on (SQuAD: CC BY-
 def _model(options: Any) -> str:
     """What was trained."""
     if options.policy == "seq2seq":
-        return f"""An encoder-decoder (tasks/models/seq2seq_policy.py) that began as `{options.base}`, with all of its
-weights trained, float32. It can write words that do not stand in the chunks."""
+        return f"""An encoder-decoder (tasks/models/seq2seq_policy.py) that started as `{options.base}`. All its
+weights are trained, float32. It can write words that are not in the chunks."""
     encoder = "all-MiniLM-L6-v2" if options.base == READER else f"that of `{options.base}`"
-    return f"""A copier (tasks/models/copier.py). It selects words of the chunks, cuts, orders and joins them; it writes
-nothing that does not stand there. Its encoder is {encoder} with low-rank updates, float16."""
+    return f"""A copier (tasks/models/copier.py). It selects, cuts, orders and joins words of the chunks; it writes
+nothing else. Its encoder is {encoder} with low-rank updates, float16."""
 
 
 def _lineage(options: Any) -> str:

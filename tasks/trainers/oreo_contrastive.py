@@ -33,19 +33,19 @@ class Candidate(NamedTuple):
 
 
 class OreoContrastive(OreoTrainer):
-    """Oreo's second training: of two texts, the better one is to be nearer to the chunks."""
+    """Oreo's second training: of two texts, the better one moves nearer to the chunks."""
 
     class Options(OreoOptions):
         model_config = ConfigDict(extra="forbid")
 
-        epochs: int = Field(1, ge=1, description="Passes over the questions; the paper: 3.")
-        learning_rate: float = Field(5e-5, gt=0, description="Peak learning rate, after a linear rise; then it falls.")
-        batch: int = Field(8, ge=1, description="Questions of a step.")
-        dropout: float = Field(0.0, ge=0, lt=1, description="In the decoder.")
-        beams: int = Field(8, ge=1, description="Texts of the policy's own.")
-        candidates: int = Field(12, ge=2, description="Candidates of a question, at most.")
-        margin: float = Field(0.01, ge=0, description="η: the margin between neighbours in rank.")
-        alpha: float = Field(0.5, ge=0, description="Weight of the fine-tuning's loss.")
+        epochs: int = Field(1, ge=1, description="Passes over the questions; in the paper: 3.")
+        learning_rate: float = Field(5e-5, gt=0, description="Peak learning rate, after a linear rise; it then falls.")
+        batch: int = Field(8, ge=1, description="Questions per step.")
+        dropout: float = Field(0.0, ge=0, lt=1, description="Dropout in the decoder.")
+        beams: int = Field(8, ge=1, description="Texts that the policy writes per question, by beam search.")
+        candidates: int = Field(12, ge=2, description="Maximum number of candidates per question.")
+        margin: float = Field(0.01, ge=0, description="Margin between neighbours in rank (η).")
+        alpha: float = Field(0.5, ge=0, description="Weight of the fine-tuning loss (α).")
 
     version: ClassVar[str] = "3"
 

@@ -49,33 +49,39 @@ class Episodes(NamedTuple):
 
 
 class OreoPpo(OreoTrainer):
-    """Oreo's third training: the generator's answers are the reward (PPO)."""
+    """Oreo's third training: PPO with the generator's answers as the reward."""
 
     class Options(OreoOptions):
         model_config = ConfigDict(extra="forbid")
 
         epochs: int = Field(1, ge=1, description="Passes over the questions.")
-        learning_rate: float = Field(2e-6, gt=0, description="Peak learning rate, after a linear rise; then it falls.")
-        checkpoint_every: int = Field(1, ge=1, description="Steps between checkpoints; a kill costs that many at most.")
-        dropout: float = Field(0.0, ge=0, le=0, description="None: sampled and learnt probabilities have to agree.")
-        max_new_tokens: int = Field(128, ge=1, description="Actions of a text, at most.")
+        learning_rate: float = Field(2e-6, gt=0, description="Peak learning rate, after a linear rise; it then falls.")
+        checkpoint_every: int = Field(
+            1, ge=1, description="Steps between checkpoints; a killed run loses at most as many."
+        )
+        dropout: float = Field(
+            0.0, ge=0, le=0, description="Dropout, always 0: the sampled and the learnt probabilities must agree."
+        )
+        max_new_tokens: int = Field(128, ge=1, description="Maximum number of actions per text.")
         weighting: ppo.Weighting = Field(
-            "softmax", description="The reward's share of each step: softmax, terminal, or eq4, to the paper's letter."
+            "softmax",
+            description="Share of the reward per step: softmax, terminal, or eq4 (the paper's equation 4 to the "
+            "letter).",
         )
-        clip: float = Field(0.2, gt=0, description="ε: how far a ratio of probabilities counts.")
-        gamma: float = Field(0.95, ge=0, le=1, description="γ: discount of rewards.")
-        lam: float = Field(0.95, ge=0, le=1, description="λ: of generalised advantage estimation.")
-        value_weight: float = Field(0.5, ge=0, description="β: weight of the value's loss.")
-        value_rate: float = Field(
-            0.005, gt=0, description="Peak learning rate of the value's layer, which begins at 0."
+        clip: float = Field(0.2, gt=0, description="Clipping range of the probability ratio (ε).")
+        gamma: float = Field(0.95, ge=0, le=1, description="Discount of rewards (γ).")
+        lam: float = Field(0.95, ge=0, le=1, description="Parameter λ of generalised advantage estimation.")
+        value_weight: float = Field(0.5, ge=0, description="Weight of the value loss (β).")
+        value_rate: float = Field(0.005, gt=0, description="Peak learning rate of the value layer, which starts at 0.")
+        value_steps: int = Field(10, ge=0, description="Number of first steps in which only the value layer learns.")
+        delta: float = Field(0.01, ge=0, description="Initial weight of the KL penalty (δ).")
+        target_kl: float = Field(0.2, gt=0, description="Target KL per text, to which δ adapts (nats).")
+        updates: int = Field(4, ge=1, description="Number of updates per batch.")
+        gradient_norm: float = Field(0.5, gt=0, description="Maximum norm of the gradient.")
+        top_k: int = Field(4, ge=1, description="Maximum number of actions to sample from.")
+        top_p: float = Field(
+            0.95, gt=0, le=1, description="Probability mass to sample from: the fewest actions that reach it."
         )
-        value_steps: int = Field(10, ge=0, description="Steps at first in which the value learns alone.")
-        delta: float = Field(0.01, ge=0, description="δ: weight of the KL penalty at first.")
-        target_kl: float = Field(0.2, gt=0, description="KL of a text that δ adapts to (nats).")
-        updates: int = Field(4, ge=1, description="Times that a batch is learnt from.")
-        gradient_norm: float = Field(0.5, gt=0, description="The maximal norm of the gradient.")
-        top_k: int = Field(4, ge=1, description="Actions that are sampled from, at most.")
-        top_p: float = Field(0.95, gt=0, le=1, description="Of these the fewest with so much of the probability.")
 
     version: ClassVar[str] = "4"
 

@@ -22,9 +22,11 @@ class OreoSft(OreoTrainer):
 
         epochs: int = Field(3, ge=1, description="Passes over the questions.")
         layers: int | None = Field(
-            None, ge=0, description="Of the copier's encoder the last ones, which learn, and none below; default: all."
+            None,
+            ge=0,
+            description="Number of encoder layers of the copier to train, counted from the last; default: all.",
         )
-        learning_rate: float = Field(5e-4, gt=0, description="Peak learning rate, after a linear rise; then it falls.")
+        learning_rate: float = Field(5e-4, gt=0, description="Peak learning rate, after a linear rise; it then falls.")
 
     version: ClassVar[str] = "3"
 

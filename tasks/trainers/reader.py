@@ -42,16 +42,16 @@ CARD_QUESTIONS = 500
 
 
 class ReaderTrainer(BertTrainer[ReaderModel, Labelled]):
-    """The extractive reader: where answers stand in contexts, and whether they do."""
+    """The extractive reader: where is the answer in the contexts, and is there one?"""
 
     class Options(WindowOptions):
         model_config = ConfigDict(extra="forbid")
 
         learning_rate: float = Field(
-            8e-4, gt=0, description="Peak learning rate, after a linear rise; then it falls to 0."
+            8e-4, gt=0, description="Peak learning rate, after a linear rise; it then falls to 0."
         )
-        base: ModelName = Field("minilm", description="The encoder to start from: minilm, or a BERT's directory.")
-        clozes: int = Field(0, ge=0, description="Cloze questions per passage, learnt from before the first pass.")
+        base: ModelName = Field("minilm", description="Encoder to start from: minilm, or the directory of a BERT.")
+        clozes: int = Field(0, ge=0, description="Cloze questions per passage to learn from before the first pass.")
         rank: int = Field(64, ge=1, description="Rank of the low-rank updates.")
 
     use: ClassVar[str] = "generate.model"
@@ -107,7 +107,7 @@ class ReaderTrainer(BertTrainer[ReaderModel, Labelled]):
         choosing = self.whole.of(self.split.choosing)
         asked = sample(choosing.questions, self.options.check_questions, self.options.seed)
         quality = measure(self.reader(directory), Material(choosing.passages, asked), CHOOSING_CONTEXTS)
-        logger.info("choosing articles: EM %.1f, F1 %.1f", *quality.scores)
+        logger.info("validation articles: EM %.1f, F1 %.1f", *quality.scores)
         return quality.f1
 
     def reader(self, directory: Path) -> Reader:
@@ -139,14 +139,14 @@ class ReaderTrainer(BertTrainer[ReaderModel, Labelled]):
         return f"""# A reader
 
 An extractive reader: low-rank updates (rank {options.rank}, float16) over the encoder `{self.base}`, and a
-head for start, end and answerability. `adapter.safetensors` has the weights, `tasks/generators/reader.py` says how they
-are used.
+head for start, end and answerability. `adapter.safetensors` has the weights, `tasks/generators/reader.py` shows their
+use.
 
 {data_section(self.sources, self.whole, self.split, options.seed, drawn)}
 
 ## Quality on the held-out articles
-SQuAD's normalisation, percent. Distractors: the passages without the answer that BM25 ranks highest for the question,
-among all {len(self.whole.passages):,}.
+In percent, with SQuAD's normalisation. Distractors: the passages without the answer that BM25 ranks highest for the
+question, among all {len(self.whole.passages):,}.
 
 | contexts | questions | exact match | F1 | tokens a question |
 |---|---|---|---|---|

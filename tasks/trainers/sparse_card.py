@@ -30,20 +30,20 @@ def card(
     tasks = "rates contexts and answers from those it keeps" if options.ratings else "answers from its contexts"
     return f"""# A LoRA adapter for {options.base}: it {tasks}
 
-Low-rank updates (rank {options.rank}, alpha {options.alpha:g}, of {", ".join(options.targets)}; bf16) as PEFT has them.
-Attention: {options.attention}. The controls' texts are in `{RECIPE}`; tasks/models/controls.py says how a prompt is
-made.
+Low-rank updates (rank {options.rank}, alpha {options.alpha:g}, of {", ".join(options.targets)}; bf16) in PEFT's format.
+Attention: {options.attention}. The texts of the controls are in `{RECIPE}`; tasks/models/controls.py shows how a prompt
+is made.
 
 ## Data and split
 {files}:
 
-- {len(learnt):,} questions of {len({question.article for question in learnt})} articles to learn from, of which a pass
-  has {min(options.questions or len(learnt), len(learnt)):,};
-- those of {len(split.choosing)} more to choose the pass by: {", ".join(split.choosing)};
-- {len(split.held_out)} articles held out altogether, a random choice of titles with seed {options.seed}: `{HELD_OUT}`;
-- {options.fewest} to {options.contexts} contexts of a question: relevant ones (labeller `{options.labeller}`), and
-  distractors out of the {options.retrieved} passages whose vectors are nearest to the question's among all
-  {len(whole.passages):,} but the held-out ones (all-MiniLM-L6-v2), without an answer's text. No title is shown.
+- {len(learnt):,} questions of {len({question.article for question in learnt})} articles to learn from,
+  {min(options.questions or len(learnt), len(learnt)):,} per pass;
+- those of {len(split.choosing)} more articles to choose the pass: {", ".join(split.choosing)};
+- {len(split.held_out)} articles held out, a random choice of titles with seed {options.seed}: `{HELD_OUT}`;
+- {options.fewest} to {options.contexts} contexts per question: relevant ones (labeller `{options.labeller}`), and
+  distractors without an answer's text, from the {options.retrieved} passages whose vectors (all-MiniLM-L6-v2) are
+  nearest to the question's among all {len(whole.passages):,} except the held-out ones. The model sees no titles.
 
 ## Figures
 Questions with {options.contexts} contexts. Exact: the most probable tokens are one gold answer.
@@ -51,7 +51,7 @@ Questions with {options.contexts} contexts. Exact: the most probable tokens are 
 {_table(rows, "articles")}
 
 ## Passes
-On the articles that choose; the pass with the least sum of losses is the best.
+On the articles that choose the pass; the best pass has the smallest sum of losses.
 
 {_table([{"pass": number, **row} for number, row in enumerate(curve, 1)], "pass")}
 

@@ -43,30 +43,34 @@ logger = logging.getLogger("vitalfew")
 
 
 class SparseRagTrainer(NetworkTrainer[Sequence[Packed]]):
-    """A causal model's LoRA weights for rating contexts and answering from those it keeps; or for RAG and PCW."""
+    """LoRA weights for a causal model that rates contexts and answers from those it keeps; or for RAG and PCW."""
 
     class Options(ArticleOptions, Controls):
         model_config = ConfigDict(extra="forbid")
 
-        base: ModelName = Field("smollm2", description="The causal model: as generate.model has it.")
-        attention: Attention = Field("block", description="block: contexts do not see one another; full: as in RAG.")
-        ratings: bool = Field(True, description="Whether the model also learns to rate contexts.")
-        labeller: str = Field("gold", description="Which contexts are relevant: a labeller that asks no model.")
-        contexts: int = Field(3, ge=1, description="Contexts of an example, at most.")
-        fewest: int = Field(2, ge=1, description="Contexts of an example, at least.")
-        retrieved: int = Field(
-            20, ge=1, description="Nearest passages of a question, among which distractors are drawn."
+        base: ModelName = Field("smollm2", description="Causal model, named as in generate.model.")
+        attention: Attention = Field(
+            "block", description="Attention of contexts. block: contexts do not see one another; full: as in RAG."
         )
-        questions: int | None = Field(None, ge=1, description="Questions of a pass, others in each; default: all.")
-        batch: int = Field(4, ge=1, description="Questions of a step.")
+        ratings: bool = Field(True, description="Train the model to rate contexts, too.")
+        labeller: str = Field(
+            "gold", description="Labeller that decides which contexts are relevant, one that asks no model."
+        )
+        contexts: int = Field(3, ge=1, description="Maximum number of contexts per example.")
+        fewest: int = Field(2, ge=1, description="Minimum number of contexts per example.")
+        retrieved: int = Field(20, ge=1, description="Nearest passages per question from which distractors are drawn.")
+        questions: int | None = Field(
+            None, ge=1, description="Questions per pass, different ones in every pass; default: all."
+        )
+        batch: int = Field(4, ge=1, description="Questions per step.")
         rank: int = Field(16, ge=1, description="Rank of the low-rank updates.")
-        alpha: int = Field(32, ge=1, description="Their scale is alpha / rank.")
+        alpha: int = Field(32, ge=1, description="Scale of the low-rank updates: alpha / rank.")
         dropout: float = Field(0.0, ge=0, lt=1, description="Dropout before the low-rank updates.")
         targets: tuple[str, ...] = Field(
             ("all-linear",), min_length=1, description="Layers with updates, by the ends of their names, or all-linear."
         )
-        optimizer: OptimizerName = Field("adamw", description="adamw or adafactor.")
-        learning_rate: float = Field(1e-3, gt=0, description="Peak learning rate, after a linear rise; then it falls.")
+        optimizer: OptimizerName = Field("adamw", description="Optimizer: adamw or adafactor.")
+        learning_rate: float = Field(1e-3, gt=0, description="Peak learning rate, after a linear rise; it then falls.")
 
     use: ClassVar[str] = "generate.adapter"
     headings: ClassVar[dict[str, str]] = {
@@ -133,7 +137,11 @@ class SparseRagTrainer(NetworkTrainer[Sequence[Packed]]):
         ]
         fitting = [one for one in packed if max(one.positions) < room]
         if len(fitting) < len(packed):
-            logger.warning("%d examples are longer than the model's %d positions", len(packed) - len(fitting), room)
+            logger.warning(
+                "%d examples are left out: they are longer than the model's %d positions",
+                len(packed) - len(fitting),
+                room,
+            )
         return fitting
 
     def step(self, batch: Sequence[Packed], number: int, done: float) -> Step:
@@ -174,7 +182,7 @@ class SparseRagTrainer(NetworkTrainer[Sequence[Packed]]):
         """Less loss is better."""
         rated = self._measured(directory, self.split.choosing)
         self.curve.append(asdict(rated))
-        logger.info("choosing articles: %s", self.curve[-1])
+        logger.info("validation articles: %s", self.curve[-1])
         return -((rated.rating_loss or 0.0) + rated.answer_loss)
 
     def _measured(self, directory: Path, articles: Sequence[str], tick: Tick = lambda rows, tokens: None) -> Rated:

@@ -68,8 +68,8 @@ class Updates:
         given = {name: tensor.shape for name, tensor in tensors.items() if "|" not in name}
         if given != {name: parameter.shape for name, parameter in self.trained.items()}:
             raise OtherSettings(
-                "the checkpoint is of a training with other settings: it has other weights. Remove the unfinished "
-                "artifact of training_steps (`vitalfew store gc`), and train again"
+                "the checkpoint comes from a training with other settings: it has other weights. Remove the "
+                "unfinished artifact of training_steps (`vitalfew store gc`), and train again"
             )
         self.optimizer.state.clear()
         for name, tensor in tensors.items():

@@ -105,7 +105,7 @@ def test_corpora_of_ones_own(tmp_path: Path) -> None:
     (own / "wrong.yaml").write_text("dataset: x\n")
     with pytest.raises(ConfigError, match=r"(?s)wrong\.yaml: .*did you mean 'datasets'"):
         find_corpus("wrong", tmp_path / "store")
-    with pytest.raises(ConfigError, match="no directory of corpora"):
+    with pytest.raises(ConfigError, match="give an existing directory of corpora"):
         corpora(tmp_path / "store", tmp_path / "nowhere")
 
 
@@ -166,7 +166,7 @@ def test_a_path_is_due_where_the_format_reads_one() -> None:
         refused = [bool(refusal("index-datasets", names(Path("store")), **form)) for form in (bare, empty)]
         assert refused == [method.reads_path] * 2
         if method.reads_path:
-            with pytest.raises(ValidationError, match=f"format '{name}' reads a path, which is missing; for example"):
+            with pytest.raises(ValidationError, match=f"format '{name}' needs a path, for example"):
                 Source(format=name)
     told = refusal("index-datasets", names(Path("store")), name="mine", sources=[{"format": "jsonl"}])
     assert "parameters.sources[0]" in told

@@ -123,7 +123,7 @@ def test_no_more_workers_than_gpus_have_room_for(
 
 
 def test_a_cluster_without_a_gpu_is_told_at_once(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="needs 1 GPU per worker and this Ray cluster has 0"):
+    with pytest.raises(ConfigError, match="needs 1 GPU per worker, but this Ray cluster has 0"):
         most_workers(stage(tmp_path), None, {"CPU": 4.0})
 
 

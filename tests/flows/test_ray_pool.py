@@ -141,7 +141,7 @@ def test_a_node_without_the_store_says_which_and_where(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_node_that_asks_another_server_says_so(bucket: ObjectServer) -> None:
     job = Job.of(Stored(store_place(f"s3://{bucket.bucket}/elsewhere"), {}, GenerateConfig()), "run")
-    with pytest.raises(ConfigError, match=r"finds nothing of this run in s3://\S+/elsewhere.* AWS_ENDPOINT_URL"):
+    with pytest.raises(ConfigError, match=r"does not see this run in s3://\S+/elsewhere.* AWS_ENDPOINT_URL"):
         Worker().do(job, None, 0)
 
 

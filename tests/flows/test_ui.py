@@ -147,7 +147,7 @@ def test_two_runs_never_overlap_and_a_cancelled_one_is_cancelled(ui: Ui, hold: P
     wait(encoding, 30, lambda: f"{ui.artifacts(run)}")
     second = ui.ended(ui.run("re-encode", corpus="slow"))
     assert (second["type"], second["name"]) == ("COMPLETED", "Skipped")
-    assert "nothing was done" in second["message"]
+    assert "this run did nothing" in second["message"]
     rays = [process for process in ui.family() if process.name().startswith(("raylet", "gcs_server", "ray::"))]
     assert any(process.name() == "raylet" for process in rays)
     began = time.monotonic()
@@ -333,7 +333,7 @@ def test_the_secret_opens_both_versions_of_the_interface(ui: Ui) -> None:
         page.goto(f"{ui.address}/deployments")
         page.get_by_role("button", name="Login").wait_for()
         page.goto(f"{ui.address}/start#of-an-earlier-start")
-        page.get_by_text("not the address").wait_for()
+        page.get_by_text("address is out of date").wait_for()
         page.goto("about:blank")
         page.goto(ui.start_page)
         page.wait_for_url(f"{ui.address}/deployments")
@@ -441,7 +441,7 @@ def fill_form(page: Any, folder: Path) -> None:
         return part(page, name).locator("input, textarea").last
 
     page.get_by_text("Retriever (Optional)").wait_for()
-    page.get_by_text("Weight of the core vector, 0 to 1.").wait_for()
+    page.get_by_text("Weight of the core vector, from 0 to 1.").wait_for()
     choose(page, "Index", "demo")
     field("Sample").fill("6")
     page.get_by_text("Add item").click()
@@ -527,7 +527,7 @@ def test_a_removed_index_is_refused_by_name_and_planned_runs_stay_planned(ui: Ui
 def test_a_second_ui_and_a_port_that_is_taken(ui: Ui, tmp_path: Path) -> None:
     told = subprocess.run(ui.command(), cwd=ROOT, env=ui.environment, capture_output=True, text=True)
     assert told.returncode == 1
-    assert f"runs already at {ui.address} (process {ui.process.pid})" in told.stderr.replace("\n", " ")
+    assert f"is already running at {ui.address} (process {ui.process.pid})" in told.stderr.replace("\n", " ")
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()

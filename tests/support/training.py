@@ -23,7 +23,7 @@ from vitalfew.tasks.trainers.sparse_rag import SparseRagTrainer
 from vitalfew.tasks.trainers.updates import Updates
 
 FORKED = multiprocessing.get_context("forkserver")
-FORKED.set_forkserver_preload(["vitalfew.flows.cli.main", "tests.support.training"])
+FORKED.set_forkserver_preload(["vitalfew.flows.cli.main", "tests.support.training", "transformers.modeling_utils"])
 """Its processes are forks of one that has imported these, once for all kills of a module."""
 
 SMALL: dict[str, Any] = {"held_out": 1, "choosing": 1, "batch_tokens": 256, "precision": "fp32", "threads": 1}

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.evaluating import copied, evaluated
 from tests.support.indexing import contents, index, sql, table
+from tests.support.shared import indexed
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.experiments import evaluation
@@ -17,10 +18,9 @@ from vitalfew.tasks.metrics.answers import is_right
 from vitalfew.tasks.report import read_report
 from vitalfew.tasks.reports.shown.notes import notes
 
-CORPUS = "synthetic:passages=120,questions=60,seed=3"
 SETTINGS: dict[str, Any] = {
     "index": "test",
-    "questions": {"batch": 16},
+    "questions": {"batch": 6},
     "retrieve": {"retriever": "passage", "top_k": 5},
     "generate": {"generator": "tests.support.fakes:FirstWords", "per_context": True},
     "critique": {"critic": "tests.support.fakes:WordCritic"},
@@ -35,16 +35,16 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module")
-def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    store = tmp_path_factory.mktemp("indexed")
-    index(store, CORPUS)
-    return store
-
-
 @pytest.fixture
-def store(indexed: Path, tmp_path: Path) -> Path:
-    return copied(indexed, tmp_path / "store")
+def store(tmp_path: Path) -> Path:
+    return copied(indexed(), tmp_path / "store")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Evaluated]:
+    """A store in which SETTINGS were evaluated, and what came of it."""
+    store = copied(indexed(), tmp_path_factory.mktemp("evaluated") / "store")
+    return store, run(store)
 
 
 def run(store: Path, **settings: Any) -> Evaluated:
@@ -64,8 +64,8 @@ def asking(tmp_path: Path, *questions: str) -> dict[str, Any]:
     return {"dataset": f"jsonl:{file}?question=text&answers=gold"}
 
 
-def test_a_candidate_for_each_context_and_a_critique_for_each_candidate(store: Path) -> None:
-    outcome = run(store)
+def test_a_candidate_for_each_context_and_a_critique_for_each_candidate(whole: tuple[Path, Evaluated]) -> None:
+    store, outcome = whole
     asked = outcome.methods["best"]["ask"].rows["asked"]
     assert outcome.methods["best"]["generate"].rows["candidates"] == 5 * asked
     assert outcome.methods["naive"]["generate"].rows["candidates"] == asked
@@ -87,8 +87,8 @@ def test_a_candidate_for_each_context_and_a_critique_for_each_candidate(store: P
     assert {tuple(each) for (each,) in ranks} == {(1, 2, 3, 4, 5)}
 
 
-def test_selectors_share_candidates_and_critiques(store: Path) -> None:
-    outcome = run(store)
+def test_selectors_share_candidates_and_critiques(whole: tuple[Path, Evaluated], tmp_path: Path) -> None:
+    store, outcome = whole
     for verb in ("generate", "critique"):
         assert len({outcome.methods[name][verb].artifact for name in ("best", "set", "sum", "mean")}) == 1
     one = {name: rows(store, "answers", name, "question_id, candidate, on_front") for name in outcome.methods}
@@ -108,9 +108,9 @@ def test_selectors_share_candidates_and_critiques(store: Path) -> None:
     )[0]
     assert report["best"]["prompt_tokens"].value == pytest.approx(tokens / asked)
     assert report["set"]["set_any"].value >= report["best"]["accuracy"].value
-    before = contents(store)
-    assert run(store).reused == {m.artifact for each in outcome.methods.values() for m in each.values()}
-    assert contents(store) == before
+    again = copied(store, tmp_path / "again")
+    assert run(again).reused == {m.artifact for each in outcome.methods.values() for m in each.values()}
+    assert contents(again) == contents(store)
 
 
 def test_errors_and_scores_that_are_none_lose_no_question(store: Path, tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_errors_and_scores_that_are_none_lose_no_question(store: Path, tmp_path:
 
 
 def test_no_contexts_is_one_candidate(store: Path, tmp_path: Path) -> None:
-    index(store, CORPUS, bm25={"enabled": True}, name="words")
+    index(store, bm25={"enabled": True}, name="words")
     methods = {
         "words": {"index": "words", "retrieve": {"retriever": "bm25"}, "select": {}},
         "none": {"retrieve": None, "select": {}},
@@ -169,8 +169,8 @@ def test_what_does_not_fit_together_is_refused(store: Path) -> None:
             run(store, methods=methods)
 
 
-def test_a_report_says_what_the_critic_leaves_to_choose_and_how_far_it_is_off(store: Path) -> None:
-    outcome = run(store)
+def test_a_report_says_what_the_critic_leaves_to_choose_and_how_far_it_is_off(whole: tuple[Path, Evaluated]) -> None:
+    store, outcome = whole
     report = read_report(store, outcome.run)
     (critic,) = report.critics
     assert critic.methods == ("best", "set", "sum", "mean")

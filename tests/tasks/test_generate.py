@@ -19,7 +19,7 @@ Sweep = tuple[Path, dict[str, dict[str, float | None]]]
 def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     """A store with a sweep and with two other runs of the model, and the metrics of the sweep's methods."""
     path = tmp_path_factory.mktemp("ratings")
-    index(path / "store", "synthetic:passages=20,questions=6,seed=3")
+    index(path / "store", "synthetic:passages=20,questions=3,seed=3")
     model = llama(path / "model", positions=2048, tokens=("yes", "no"))
     generate = {"generator": "sparse_rag", "model": str(model), "precision": "fp32", "max_tokens": 3}
 
@@ -50,10 +50,10 @@ def test_a_rating_never_differs_between_runs_of_one_model(store: Path) -> None:
     query = "SELECT count(DISTINCT rating_id), count(*), max(spread) FROM (SELECT rating_id, count(*) AS n, "
     query += "max(score) - min(score) AS spread FROM ratings GROUP BY ALL)"
     [(ratings, rows, spread)] = sql(store, query)
-    assert (ratings, rows) == (18, 18)
+    assert (ratings, rows) == (9, 9)
     assert spread == pytest.approx(0, abs=1e-7)  # even where reuse_ratings=false has it made again
     [(seen,)] = sql(store, "SELECT count(*) FROM ratings")
-    assert seen == 18 * 5  # all but the method without a threshold
+    assert seen == 9 * 5  # all but the method without a threshold
 
 
 def test_a_sweep_reads_the_kept_contexts_only(store: Path) -> None:
@@ -64,10 +64,10 @@ def test_a_sweep_reads_the_kept_contexts_only(store: Path) -> None:
     )
     by_method = {row[0]: row[1:] for row in rows}
     everything, timed, _, rated = by_method["sigma 0.0"]
-    assert (timed, rated) == (6, 18)
+    assert (timed, rated) == (3, 9)
     # 0.5 and 1.0 both keep the best context alone: the first has it read again, the second has its answer.
     assert by_method["sigma 0.5"][0] < everything / 2
-    assert by_method["sigma 0.5"][1:] == (0, 0, 18)
+    assert by_method["sigma 0.5"][1:] == (0, 0, 9)
     assert by_method["sigma None"][3] == 0
 
 

@@ -10,7 +10,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from tests.support.evaluating import copied
 from tests.support.indexing import index, reused, sql, table
+from tests.support.shared import indexed
 from vitalfew.configs.schema import RetrieveConfig
 from vitalfew.flows.cli.main import app
 from vitalfew.storage.indexes import bm25_shards
@@ -26,7 +28,7 @@ BM25 = {"bm25": {"enabled": True}}
 UNITS = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=9), max_size=8)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(UNITS, min_size=1, max_size=4),
     st.lists(st.sampled_from("abcdefghz"), min_size=1, max_size=6),
@@ -60,9 +62,7 @@ def test_shards_score_as_one_index(tmp_path_factory, parts: list, question: list
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("store")
-    index(folder, **BM25)
-    return folder
+    return copied(indexed(**BM25), tmp_path_factory.mktemp("keywords") / "store")
 
 
 @pytest.mark.parametrize("unit", ["sentence", "passage"])
@@ -117,12 +117,12 @@ def test_questions_that_no_unit_answers(store: Path) -> None:
 
 
 def test_an_index_without_bm25_says_how_to_add_it(tmp_path: Path) -> None:
-    index(tmp_path)
+    store = copied(indexed(), tmp_path / "store")
     for retriever in ("bm25", "hybrid"):
         with pytest.raises(IndexMismatch, match=r"no BM25.*--set bm25\.enabled=true"):
-            Searcher.named(tmp_path, "test").hits(QUESTION, RetrieveConfig(retriever=retriever))
-    assert reused(index(tmp_path, **BM25)) == {"load", "split", "encode", "index"}
-    assert Searcher.named(tmp_path, "test").hits(QUESTION, RetrieveConfig(retriever="bm25"))
+            Searcher.named(store, "test").hits(QUESTION, RetrieveConfig(retriever=retriever))
+    assert reused(index(store, **BM25)) == {"load", "split", "encode", "index"}
+    assert Searcher.named(store, "test").hits(QUESTION, RetrieveConfig(retriever="bm25"))
 
 
 def test_passages_alone(tmp_path: Path) -> None:

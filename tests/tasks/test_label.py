@@ -170,7 +170,7 @@ def test_the_second_of_two_rounds_corrects_the_first() -> None:
     assert [verdict.label for verdict in found] == [1, 0, 1, 0, None, None]
     assert [verdict.error for verdict in found[4:]] == [
         "rater: no answer in time",
-        "rater: neither 1 nor 0 in its reply '?'",
+        "rater: the reply must be 1 or 0, got '?'",
     ]
     assert (sum(rows for rows, _ in ticked), sum(tokens for _, tokens in ticked)) == (6, 100)
     alone = make(LabelConfig(**{**options, "critic": None}), "label")

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from tests.support.evaluating import copied, run, values
-from tests.support.indexing import index, sql
+from tests.support.indexing import sql
+from tests.support.shared import indexed
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.manifests import write_manifest
 
 SETTINGS: dict[str, Any] = {
     "index": "test",
-    "questions": {"batch": 4},
+    "questions": {"batch": 2, "sample": 4},
     "retrieve": {"retriever": "passage", "top_k": 3},
     "generate": {"generator": "tests.support.fakes:FirstWords"},
     "score": {"metrics": ["compression"]},
@@ -21,17 +22,10 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module")
-def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    store = tmp_path_factory.mktemp("refined") / "store"
-    index(store)
-    return store
-
-
-def test_every_question_has_an_account_that_agrees_with_its_contexts(indexed: Path, tmp_path: Path) -> None:
-    store = copied(indexed, tmp_path / "store")
+def test_every_question_has_an_account_that_agrees_with_its_contexts(tmp_path: Path) -> None:
+    store = copied(indexed(), tmp_path / "store")
     outcome = run(store, SETTINGS)
-    assert sql(store, "SELECT count(*), count(DISTINCT fingerprint) FROM refinements") == [(20, 2)]
+    assert sql(store, "SELECT count(*), count(DISTINCT fingerprint) FROM refinements") == [(8, 2)]
     wrong = """
     SELECT * FROM refinements AS r WHERE r.seconds < 0 OR r.cut OR r.finish_reason <> '' OR r.output_tokens <>
         (SELECT sum(tokens) FROM evidence AS e WHERE e.question_id = r.question_id AND e.fingerprint = r.fingerprint)
@@ -40,8 +34,8 @@ def test_every_question_has_an_account_that_agrees_with_its_contexts(indexed: Pa
     (best, full) = sql(
         store, "SELECT method, questions, input_tokens, output_tokens, share FROM compression ORDER BY 1"
     )
-    assert full == ("full", 10, full[2], full[2], 1.0)
-    assert best[:3] == ("best", 10, full[2])
+    assert full == ("full", 4, full[2], full[2], 1.0)
+    assert best[:3] == ("best", 4, full[2])
     assert best[4] == pytest.approx(best[3] / best[2])
     assert best[4] < 1
     measured = values(store, outcome, "best")
@@ -50,9 +44,9 @@ def test_every_question_has_an_account_that_agrees_with_its_contexts(indexed: Pa
     assert values(store, outcome, "none")["context_share"] is None
 
 
-def test_a_store_that_was_refined_by_an_older_version_answers(indexed: Path, tmp_path: Path) -> None:
+def test_a_store_that_was_refined_by_an_older_version_answers(tmp_path: Path) -> None:
     """Its evidence has no account: it is scored without, and not refined again."""
-    store = copied(indexed, tmp_path / "store")
+    store = copied(indexed(), tmp_path / "store")
     plain = {**SETTINGS, "score": {"metrics": ["tokens"]}}
     run(store, plain)
     for folder in [path.parent for path in store.glob("evidence/*/manifest.json")]:
@@ -68,8 +62,8 @@ def test_a_store_that_was_refined_by_an_older_version_answers(indexed: Path, tmp
 
 
 @pytest.mark.parametrize("refiner", ["cxmi", "recomp_extractive", "crag", "oreo"])
-def test_a_sweep_over_budgets_reads_once(indexed: Path, tmp_path: Path, refiner: str) -> None:
-    store = copied(indexed, tmp_path / "store")
+def test_a_sweep_over_budgets_reads_once(tmp_path: Path, refiner: str) -> None:
+    store = copied(indexed(), tmp_path / "store")
     sweep = {"swept": {"refine": {"refiner": refiner, "max_tokens": [8, 16, None]}}}
     manifests = [stages["refine"] for stages in run(store, {**SETTINGS, "methods": sweep}).methods.values()]
     first, *others = [sum(record.cost.tokens for record in manifest.shards) for manifest in manifests]
@@ -77,8 +71,8 @@ def test_a_sweep_over_budgets_reads_once(indexed: Path, tmp_path: Path, refiner:
     assert others == [0, 0]
 
 
-def test_another_generator_refines_nothing_again(indexed: Path, tmp_path: Path) -> None:
-    store = copied(indexed, tmp_path / "store")
+def test_another_generator_refines_nothing_again(tmp_path: Path) -> None:
+    store = copied(indexed(), tmp_path / "store")
     methods = {"ranked": {"refine": {"refiner": "dslr", "max_tokens": [8, None]}}}
     first = run(store, {**SETTINGS, "methods": methods})
     other = run(store, {**SETTINGS, "methods": methods, "generate": {"generator": "reader"}})
@@ -87,26 +81,27 @@ def test_another_generator_refines_nothing_again(indexed: Path, tmp_path: Path) 
         assert stages["generate"].artifact != first.methods[name]["generate"].artifact
 
 
-def test_what_a_model_has_read_is_read_once_across_ratios_methods_and_runs(indexed: Path, tmp_path: Path) -> None:
-    store = copied(indexed, tmp_path / "store")
+def test_what_a_model_has_read_is_read_once_across_ratios_methods_and_runs(tmp_path: Path) -> None:
+    store = copied(indexed(), tmp_path / "store")
     sweep = {f"at {share}": {"refine": {"refiner": "dslr", "threshold": share}} for share in (0.0, 0.1, 0.9)}
     reread = {"reranked": {"refine": {"refiner": "rerank"}, "retrieve": {"retriever": "core_context", "top_k": 2}}}
-    outcome = run(store, {**SETTINGS, "methods": sweep})
+    every = {**SETTINGS, "questions": {"batch": 4}}
+    outcome = run(store, {**every, "methods": sweep})
     first, *others = (outcome.methods[name]["refine"] for name in sweep)
     tokens = [sum(record.cost.tokens for record in manifest.shards) for manifest in (first, *others)]
     assert tokens[0] > 0 == tokens[1] == tokens[2]
     assert first.note("remembered") == 0
     assert all(other.note("remembered") == first.rows["readings"] for other in others)
     # Another method and run: of what it reads only that is new which no method had read.
-    again = run(store, {**SETTINGS, "methods": reread}).methods["reranked"]["refine"]
+    again = run(store, {**every, "methods": reread}).methods["reranked"]["refine"]
     assert again.rows.get("readings", 0) + again.note("remembered") == again.rows["evidence"]
     assert again.note("remembered") > 0
     # Nobody gets for nothing what another paid: the seconds count for all.
     seconds = sql(store, "SELECT min(seconds), min(cpu_seconds) FROM refinements JOIN methods USING (fingerprint)")
     assert min(seconds[0]) > 0
     # A ratio alone gives what it gives after others.
-    fresh = copied(indexed, tmp_path / "fresh")
-    alone = run(fresh, {**SETTINGS, "methods": {"at 0.1": sweep["at 0.1"]}}).methods["at 0.1"]["refine"]
+    fresh = copied(indexed(), tmp_path / "fresh")
+    alone = run(fresh, {**every, "methods": {"at 0.1": sweep["at 0.1"]}}).methods["at 0.1"]["refine"]
     other = outcome.methods["at 0.1"]["refine"]
     assert alone.artifact == other.artifact
     assert alone.read(fresh, "evidence").equals(other.read(store, "evidence"))

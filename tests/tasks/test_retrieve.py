@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.fakes import HashEncoder
+from tests.support.evaluating import copied
 from tests.support.indexing import index, table
+from tests.support.shared import indexed
 from vitalfew.configs.schema import RetrieveConfig
 from vitalfew.storage.indexes.faiss_shards import Shard, build_flat, search
 from vitalfew.storage.indexes.opened import IndexMismatch
@@ -21,8 +23,7 @@ QUESTION = "When was the observatory opened?"
 
 @pytest.fixture(scope="module", params=["exact", "passage", "pooled", "late"])
 def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("retrieve")
-    index(folder, encode={"context": request.param})
+    folder = copied(indexed(encode={"context": request.param}), tmp_path_factory.mktemp("retrieve") / "store")
     fused = {"layout": "fused", "alpha": 0.3}
     index(folder, name="fused", encode={"context": request.param}, index=fused)
     return folder
@@ -108,7 +109,7 @@ def test_what_an_index_cannot_answer(tmp_path: Path) -> None:
         Searcher.named(tmp_path, "test")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(0, 9), min_size=1, max_size=5), st.integers(1, 12))
 def test_shards_together_are_one_index(tmp_path_factory, seed: int, sizes: list[int], k: int) -> None:
     """Merged top-k over shards, some of them empty, is the top-k of all vectors; files are plain FAISS, ids int64."""

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.evaluating import run, values
+from tests.support.evaluating import copied, run, values
 from tests.support.indexing import index, sql
+from tests.support.shared import indexed
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.reports.trec import write_run
 
@@ -16,14 +17,12 @@ SCORE = {"metrics": ["passage_recall", "mrr", "ndcg"], "k": [1, 5, 10]}
 
 def read(file: Path, **retrieve: Any) -> dict[str, Any]:
     methods = {"read": {"retrieve": {"retriever": "run_file", "file": str(file), **retrieve}}}
-    return {"index": "test", "generate": None, "methods": methods, "score": SCORE, "questions": {"batch": 16}}
+    return {"index": "test", "generate": None, "methods": methods, "score": SCORE, "questions": {"batch": 4}}
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    store = tmp_path_factory.mktemp("store")
-    index(store, "synthetic:passages=120,questions=40,seed=3")
-    return store
+    return copied(indexed(), tmp_path_factory.mktemp("ranked") / "store")
 
 
 @pytest.mark.parametrize("ids", ["source", "content"])
@@ -53,7 +52,7 @@ def test_contexts_are_evaluated_as_they_were_retrieved(tmp_path: Path) -> None:
     [
         ("{q} Q0 nowhere 1 0.5 x", r"line 1: index 'test' has no passage 'nowhere'"),
         ("{q} Q0 {p} 1 0.5 x\n{q} Q0 {p} 2 0.4 x", r"line 2: '\d+' is ranked twice"),
-        ("{q} {p} 1 0.5", r"line 1: not `question Q0 passage rank score tag`"),
+        ("{q} {p} 1 0.5", r"line 1: expected `question Q0 passage rank score tag`"),
     ],
 )
 def test_a_fault_names_the_line(store: Path, tmp_path: Path, line: str, message: str) -> None:

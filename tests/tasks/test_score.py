@@ -124,7 +124,7 @@ def test_a_metric_of_the_whole_corpus() -> None:
         "metric": "longest", "value": 12, "questions": 4, "left_out": 0, "heading": "longest answer",
         "unit": "characters", "direction": "lower", "needs": ["an answer"], "detail": False,
     }  # fmt: skip
-    with pytest.raises(ValueError, match="2 cases for 4 questions"):
+    with pytest.raises(ValueError, match="got 2 cases for 4 questions"):
         scoring.summarise(metrics, scores, 4, CASES[:2])
 
 
@@ -151,7 +151,7 @@ def test_metrics_that_cannot_be_used() -> None:
         scoring.make_metrics(ScoreConfig(metrics=("acuracy",)))
     with pytest.raises(ConfigError, match=r"f1 and tests\.tasks\.test_score:Clash both give 'f1'"):
         scoring.make_metrics(ScoreConfig(metrics=("f1", "tests.tasks.test_score:Clash")))
-    with pytest.raises(ConfigError, match="Silent does not say what its columns are; give it a method `columns`"):
+    with pytest.raises(ConfigError, match="Silent does not declare its columns; add a method `columns`"):
         scoring.make_metrics(ScoreConfig(metrics=("tests.tasks.test_score:Silent",)))
     with pytest.raises(ValueError, match="NoNumber gave nan"):
         scoring.score_cases(

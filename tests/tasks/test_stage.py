@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.indexing import SYNTHETIC, index, parameters
+from tests.support.evaluating import copied
+from tests.support.indexing import SYNTHETIC, parameters
+from tests.support.shared import indexed
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.loading import build
 from vitalfew.configs.schema import LoadConfig
@@ -75,7 +77,7 @@ def change(weights: Path) -> None:
 @pytest.mark.parametrize("travelled", [False, True])
 def test_weights_that_change_after_the_plan_are_an_error_that_names_them(tmp_path: Path, travelled: bool) -> None:
     """`travelled`: the stages as Ray's workers get them. Of what was generated with other weights nothing is stored."""
-    index(tmp_path / "store", bm25={"enabled": True})
+    copied(indexed(bm25={"enabled": True}), tmp_path / "store")
     reader = tmp_path / "reader"
     shutil.copytree(embedded(), reader)
     settings = {

@@ -95,8 +95,10 @@ class Estimates:
         length = answer_length(stage, sample, tried.store)
         mean = length[0] if length else sum(row["completion_tokens"] for row in rows) / len(rows)
         if sample.artifact not in self.trial.assumed:
-            how = "as in earlier answers" if length else "as in the trial, since the store has too few earlier answers"
-            self.bases[f"{method}: {mean:,.1f} tokens out a prompt, {how}"] = None
+            how = (
+                "as in earlier answers" if length else "as in the trial, because the store has too few earlier answers"
+            )
+            self.bases[f"{method}: {mean:,.1f} tokens out per prompt, {how}"] = None
         left = self.left(stage)
         due = left * prompts.new
         asked = max(0.0, due - sum(1 for _ in _paid(stage)))
@@ -134,7 +136,7 @@ class Estimates:
         if speed := self.speeds.get((stage.name, stage.model_name)) if tokens else None:
             work = Speed(speed.wall * tokens, speed.cpu * tokens)
         elif manifest.artifact in self.trial.assumed:
-            self.bases[f"the time of {stage.model_name} is not known, and left out"] = None
+            self.bases[f"the time of {stage.model_name} is unknown and not included"] = None
         took = Cost(wall_seconds=load.wall + work.wall / side, cpu_seconds=load.cpu * side + work.cpu)
         return self._written(stage, manifest, rows, tokens, left / sample.questions, took)
 

@@ -115,13 +115,13 @@ class Assumption:
         if key not in self._known:
             known = self._known[key] = _known(self.store, key)
             name, most = engine.options.model or type(engine).__name__, engine.options.max_tokens
-            read = f"{CHARACTERS:g} characters a token (assumed)"
+            read = f"{CHARACTERS:g} characters per token (assumed)"
             if known and known.per_character:
-                read = f"{1 / known.per_character:.2f} characters a token (as earlier prompts)"
-            written = f"max_tokens={most:,} for every answer (the most that it may cost)"
+                read = f"{1 / known.per_character:.2f} characters per token (as in earlier prompts)"
+            written = f"max_tokens={most:,} for every answer (the maximum cost)"
             if known:
-                written = f"{known.answer:,.1f} tokens an answer (mean of {known.answers:,} earlier ones)"
-            self.said[name] = f"{name} was sent nothing: {read}, {written}"
+                written = f"{known.answer:,.1f} tokens per answer (mean of {known.answers:,} earlier ones)"
+            self.said[name] = f"nothing was sent to {name}; estimate: {read}, {written}"
         return self._known[key]
 
 

@@ -133,8 +133,9 @@ class DoesNotFit(ValueError):
 
 def _no_room(due: float, free: int) -> str:
     return (
-        f"about {due / 2**30:,.2f} GiB are needed and the disk has {free / 2**30:,.2f} GiB free: make room, point "
-        "--store at another disk, or keep less (--set index.layout=fused, index.type=sq8, encode.units=[sentence])"
+        f"the run needs about {due / 2**30:,.2f} GiB, but the disk has {free / 2**30:,.2f} GiB free: free some space, "
+        "use --store on another disk, or store less (--set index.layout=fused, index.type=sq8, "
+        "encode.units=[sentence])"
     )
 
 
@@ -146,7 +147,7 @@ def quote(plan: Quotable) -> Quoted:
     sources = [dataset for _, dataset in plan.load.datasets]
     surveyed = survey(sources, parameters.load, 2 * FIRST + LARGE, SURVEY_SECONDS)
     if not surveyed.sample:
-        raise NothingToTry(f"{', '.join(parameters.datasets)}: no usable passage in what was read of it")
+        raise NothingToTry(f"{', '.join(parameters.datasets)}: the part that was read has no usable passage")
     with tempfile.TemporaryDirectory(prefix="vitalfew-plan-") as folder:
         samples = _tried(plan, Path(folder), surveyed, workers)
     known = _share_known(plan.stages, surveyed)

@@ -107,7 +107,7 @@ def _in_processes(copies: Sequence[Plans], passages: Sequence[int], folder: Path
     results = []
     for (target, _), code in zip(running, codes, strict=True):
         if code:
-            raise RuntimeError(f"a trial run on a small sample ended with exit status {code}")
+            raise RuntimeError(f"a trial run on a small sample failed with exit status {code}")
         result = pickle.loads(files.read_bytes(target / MEASURED))
         if isinstance(result, Exception):
             raise result

@@ -40,7 +40,7 @@ def read_appended(path: Path) -> bytes:
     """The lines, one below the other. Raises FileNotFoundError where there is none."""
     first = _read(path / f"{0:08d}")
     if first is None:
-        raise FileNotFoundError(f"{path} is not there")
+        raise FileNotFoundError(f"{path} does not exist")
     lines: list[bytes | None] = [first]
     with ThreadPoolExecutor(AHEAD) as readers:
         while True:

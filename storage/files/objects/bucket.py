@@ -139,7 +139,7 @@ def blocks(path: Path) -> Iterator[bytes]:
 def _local_folder(folder: Path) -> Path:
     objects = _below(folder)
     if not objects:
-        raise FileNotFoundError(f"{folder} is not there")
+        raise FileNotFoundError(f"{folder} does not exist")
     version = blake2b(repr(sorted((name, str(meta["e_tag"])) for name, meta in objects)).encode()).hexdigest()
     copy = cache.place(str(folder), version, folder.name)
     if known := cache.find(copy):

@@ -45,7 +45,7 @@ def bound() -> int:
     try:
         return int(float(given) * 1e9)
     except ValueError:
-        raise CacheFull(f"VITALFEW_CACHE_GB={given!r} is no number of gigabytes") from None
+        raise CacheFull(f"VITALFEW_CACHE_GB must be a number of gigabytes, got {given!r}") from None
 
 
 def place(address: str, version: str, name: str) -> Path:
@@ -125,8 +125,9 @@ def room_explained() -> Iterator[None]:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS):
             raise
         raise CacheFull(
-            f"{folder()}: {os.strerror(error.errno)}. Copies of the store's objects lie there: make room, or say "
-            "VITALFEW_CACHE=DIR for another disk, VITALFEW_CACHE_GB=N for another bound; then the same command goes on"
+            f"{folder()}: {os.strerror(error.errno)}. The copies of the store's objects are there: make room, or set "
+            "VITALFEW_CACHE=DIR (another disk) or VITALFEW_CACHE_GB=N (another limit); then run the same command again "
+            "to continue"
         ) from None
 
 

@@ -81,7 +81,7 @@ def _endpoint() -> str | None:
         return None
     address = urlsplit(given)
     if address.scheme not in ("http", "https") or not address.hostname or address.username:
-        raise BucketError("AWS_ENDPOINT_URL is no address of a server, as https://HOST and https://HOST:PORT are")
+        raise BucketError("AWS_ENDPOINT_URL must be the address of a server: https://HOST or https://HOST:PORT")
     return address.hostname
 
 
@@ -93,7 +93,7 @@ def explained(path: Path) -> Iterator[None]:
     except FileNotFoundError as error:
         if _is_of_bucket(str(error)):
             raise BucketError(_missing(path)) from None
-        raise FileNotFoundError(f"{path} is not there") from None
+        raise FileNotFoundError(f"{path} does not exist") from None
     except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
         raise FileExistsError(f"{path} was written by another process") from None
     except exceptions.BaseError as error:
@@ -117,23 +117,24 @@ def _meaning(path: Path, error: Exception) -> str:
     if _is_of_bucket(text):
         return _missing(path)
     if code == "RequestTimeTooSkewed":
-        return f"{path}: the clock of this machine is wrong, and the server takes nothing it signs: set the clock (NTP)"
+        return f"{path}: the clock of this machine is wrong, so the server rejects its requests: set the clock (NTP)"
     if code in ("InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"):
         return f"{path}: these credentials are not valid ({code}): set {variables} in the environment"
     if isinstance(error, exceptions.PermissionDeniedError) or code == "AccessDenied":
         return (
-            f"{path}: these credentials may not do this ({code or 'status 403'}). A store has to be listed, read, "
-            "written and deleted from (on S3 ListBucket, GetObject, PutObject, DeleteObject); to read, the first two do"
+            f"{path}: these credentials do not allow this ({code or 'status 403'}). A store needs permission to list, "
+            "read, write and delete (on S3 ListBucket, GetObject, PutObject, DeleteObject); to read it, the first two "
+            "are enough"
         )
     if isinstance(error, exceptions.UnauthenticatedError) or re.search(r"credential|169\.254\.169\.254|metadata", text):
         return f"{path}: there are no credentials for it: set {variables} in the environment"
     if isinstance(error, exceptions.NotSupportedError) or code == "NotImplemented":
         return unconditional(path)
     if "BadScheme" in text or "URL scheme is not allowed" in text:
-        return f"{path}: AWS_ENDPOINT_URL is http://, which others can read: use https://, or AWS_ALLOW_HTTP=true"
+        return f"{path}: AWS_ENDPOINT_URL uses http://, which others can read: use https://, or AWS_ALLOW_HTTP=true"
     status = re.search(r"status code: (\d{3}[^:\n]{0,40})", text)
     cause = code or (status and status[1]) or _short(text)
-    return f"{path} cannot be reached: {cause}. What is finished is kept: the same command goes on from there"
+    return f"{path} cannot be reached: {cause}. Finished work is kept: run the same command again to continue"
 
 
 def _short(text: str) -> str:
@@ -143,8 +144,8 @@ def _short(text: str) -> str:
 
 def unconditional(path: Path) -> str:
     return (
-        f"{path}: the server of this bucket knows no conditional writes (If-None-Match, If-Match), so that two runs "
-        "could not be kept apart. Take one that does, as the clouds' own and most servers of today do"
+        f"{path}: the server of this bucket does not support conditional writes (If-None-Match, If-Match), which keep "
+        "two runs apart. Use a server that supports them: the clouds and most current servers do"
     )
 
 

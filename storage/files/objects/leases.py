@@ -101,7 +101,7 @@ def confirm_lock(path: Path) -> None:
         lease.lost = True
     if lease.lost:
         raise LeaseLost(
-            f"{path.parent}: another run has taken this over, after this one was silent for {LEASE_SECONDS:.0f} "
+            f"{path.parent}: another run took this over after this one was silent for {LEASE_SECONDS:.0f} "
             "seconds. What both have finished is kept: run the same command again"
         )
 

@@ -116,4 +116,4 @@ def _change(root: Path, name: str, there: bool) -> None:
             except FileExistsError:  # another process was first; or a put was cut off, which is done again harmlessly
                 pass
         time.sleep(random.uniform(0, 0.02 * min(attempt + 1, 25)))
-    raise BucketError(f"{place} is changed by others all the time; run the same command again")
+    raise BucketError(f"other processes keep changing {place}; run the same command again")

@@ -40,7 +40,7 @@ class StoreFiles(AbstractFileSystem):
     def open(self, path: str, mode: str = "rb", **options: Any) -> "_Object":
         """Raises PermissionError outside the store or for another mode, and FileNotFoundError."""
         if mode != "rb":
-            raise PermissionError(f"{path}: a store is read here, not written")
+            raise PermissionError(f"{path}: SQL only reads a store")
         return _Object(self, path, self.info(path)["size"])
 
     def glob(self, path: str, **options: Any) -> list[str]:

@@ -26,10 +26,10 @@ class EngineOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
-        None, description="A directory, or the name that the server or the hub knows it by."
+        None, description="Model: a directory, or its name on the server or the hub."
     )
-    temperature: float = Field(0.1, ge=0, description="0: the most probable token, always.")
-    max_tokens: int = Field(150, ge=1, description="Tokens of an answer, at most.")
+    temperature: float = Field(0.1, ge=0, description="Sampling temperature; 0: always the most probable token.")
+    max_tokens: int = Field(150, ge=1, description="Maximum number of tokens in an answer.")
     seed: int = Field(100, description="Seed of the sampling.")
 
 
@@ -38,16 +38,19 @@ class LocalOptions(EngineOptions, Computing):
 
     model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
         None,
-        description="A directory, a Hugging Face name, or smollm2, vicuna-7b, vicuna-13b, llama-2-7b-chat, "
-        "llama-2-13b-chat; `vitalfew models` says where each lies.",
+        description="Model: a directory, a Hugging Face name, or smollm2, vicuna-7b, vicuna-13b, "
+        "llama-2-7b-chat, llama-2-13b-chat; `vitalfew models` shows where a model is.",
     )
     adapter: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
         None,
-        description="A LoRA adapter for the model: retrobust-nq, retrobust-hotpotqa, retrobust-2wikihop, a Hugging "
+        description="LoRA adapter for the model: retrobust-nq, retrobust-hotpotqa, retrobust-2wikihop, a Hugging "
         "Face name, or a directory.",
     )
     max_input_tokens: int | None = Field(
-        None, ge=1, description="A longer prompt is an error row; default: what the model takes."
+        None,
+        ge=1,
+        description="Maximum number of tokens in a prompt; a longer prompt becomes an error row. Default: the "
+        "limit of the model.",
     )
 
 

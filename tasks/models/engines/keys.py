@@ -37,12 +37,14 @@ def key_for(url: str) -> str:
     variable = variable_for(url)
     key = os.environ.get(variable, "") if variable else ""
     if variable and variable != OWN_KEY and not key:
-        raise ConfigError(f"{KEYS} names {variable} for {url}, which is not set: export it, or take it from the list")
+        raise ConfigError(
+            f"{KEYS} names {variable} for {url}, but {variable} is not set: export it, or remove it from {KEYS}"
+        )
     parts = urlsplit(url)
     if key and parts.scheme != "https" and not _is_this_machine(parts.hostname or ""):
         raise ConfigError(
-            f"{url}: the key in {variable} would travel unencrypted; give the server's https:// address, or reach it "
-            f"through a tunnel (ssh -L), or unset {variable} if it needs no key"
+            f"{url}: the key in {variable} would travel unencrypted; use the server's https:// address, "
+            f"use a tunnel (ssh -L), or unset {variable} if the server needs no key"
         )
     return key
 
@@ -68,8 +70,9 @@ def refusal(url: str) -> str:
     host, port = _server(url)
     server = (f"[{host}]" if ":" in host else host) + ("" if port == 443 else f":{port}")
     return (
-        f"{url} asks for a key, and none is meant for it ({OWN_KEY} goes to {_own_server()[0]} alone): put the key "
-        f"into an environment variable and name that, export {KEYS}={server}=NAME"
+        f"{url} asks for a key, but no key is configured for it ({OWN_KEY} goes only to "
+        f"{_own_server()[0]}): put the key into an environment variable and name that variable, "
+        f"export {KEYS}={server}=NAME"
     )
 
 
@@ -92,7 +95,7 @@ def _variables() -> dict[Server, str]:
         place, _, variable = entry.partition("=")
         server = _server(f"https://{place.strip()}")
         if not server[0] or not _VARIABLE.fullmatch(variable.strip()):  # which may be a key, and is not shown
-            raise ConfigError(f"{KEYS}: HOST=VARIABLE,HOST:PORT=VARIABLE is due, for example models.example.org=MY_KEY")
+            raise ConfigError(f"{KEYS} must be HOST=VARIABLE,HOST:PORT=VARIABLE, for example models.example.org=MY_KEY")
         variables[server] = variable.strip()
     return variables
 

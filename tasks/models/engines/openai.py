@@ -36,10 +36,10 @@ LONGEST_REASON = 500
 
 
 class OpenAI(Remote):
-    """A server that speaks OpenAI's chat completions, at base_url or OPENAI_BASE_URL.
+    """A server with OpenAI's chat completions API, at base_url or OPENAI_BASE_URL.
 
-    OPENAI_API_KEY goes to the host of OPENAI_BASE_URL alone (where that is not set, to api.openai.com), whatever
-    base_url says. The key of another host is named by VITALFEW_API_KEYS=HOST=VARIABLE,HOST:PORT=VARIABLE.
+    OPENAI_API_KEY goes only to the host of OPENAI_BASE_URL (to api.openai.com if that is not set), whatever base_url
+    says. VITALFEW_API_KEYS=HOST=VARIABLE,HOST:PORT=VARIABLE names the keys of other hosts.
     """
 
     class Options(RemoteOptions):
@@ -67,7 +67,9 @@ class OpenAI(Remote):
 
     def asker(self, probe: Probe | None) -> Callable[[str], Answer]:
         if probe and probe.groups:
-            raise EngineUnavailable("openai looks at one position of an answer, not where a token was written")
+            raise EngineUnavailable(
+                "openai can probe a fixed position of an answer, not the place where a token was written"
+            )
         _ = self.client  # before any thread asks for it
         return partial(self._answer, probe=probe, probed=self._probed(probe) if probe else {})
 
@@ -89,8 +91,8 @@ class OpenAI(Remote):
             raise EngineUnavailable(f"{keys.refusal(self.base_url)}: {_why(error)}") from None
         except openai.APIConnectionError as error:
             raise EngineUnavailable(
-                f"no server answers at {self.base_url} ({_why(error)}). Start one, `vllm serve MODEL` for example, or "
-                f"set {self.section}.base_url or OPENAI_BASE_URL to where it is"
+                f"no server answers at {self.base_url} ({_why(error)}). Start one, for example `vllm serve "
+                f"MODEL`, or set {self.section}.base_url or OPENAI_BASE_URL to its address"
             ) from None
         except openai.NotFoundError:
             # Some servers have no list of models, but mostly the path is wrong.
@@ -106,8 +108,10 @@ class OpenAI(Remote):
         """Raises EngineUnavailable if the server sends its callers elsewhere."""
         if isinstance(error, openai.APIStatusError) and error.response.is_redirect:
             there = keys.redacted(error.response.headers.get("location", "nowhere"))[:LONGEST_REASON]
-            remedy = f"if that is to be asked, set {self.section}.base_url"
-            raise EngineUnavailable(f"{self.base_url} redirects to {there}, which is not followed; {remedy}") from None
+            remedy = f"to use that address, set {self.section}.base_url"
+            raise EngineUnavailable(
+                f"{self.base_url} redirects to {there}, and redirects are not followed; {remedy}"
+            ) from None
 
     def _answer(self, prompt: str, probe: Probe | None, probed: dict[str, int]) -> Answer:
         try:
@@ -164,7 +168,7 @@ class OpenAI(Remote):
         usage = answer.get("usage") or {}
         steps = (choice.get("logprobs") or {}).get("content") or []
         if probe and not steps:
-            raise ValueError("no log probabilities, which a probe needs; `vllm serve` gives them")
+            raise ValueError("the answer has no log probabilities, which a probe needs; `vllm serve` gives them")
         return Completion(
             text=text.strip(),
             prompt_tokens=int(usage.get("prompt_tokens") or 0),
@@ -181,7 +185,10 @@ class OpenAI(Remote):
         Raises ConfigError for a text that is not one token.
         """
         if probe.position >= self.options.max_tokens:
-            raise ConfigError(f"probe at position {probe.position}: an answer has {self.options.max_tokens} tokens")
+            raise ConfigError(
+                f"the position of a probe must be below {self.options.max_tokens}, the tokens of an answer, "
+                f"got {probe.position}"
+            )
         url = self.base_url.removesuffix("/v1") + "/tokenize"
         ids: dict[str, int] = {}
         for token in probe.tokens:
@@ -194,7 +201,7 @@ class OpenAI(Remote):
             if not isinstance(numbers, list):
                 return {}
             if len(numbers) != 1:
-                raise ConfigError(f"probe {token!r} is {len(numbers)} tokens of {self.options.model}; one is due")
+                raise ConfigError(f"probe {token!r} must be one token of {self.options.model}, got {len(numbers)}")
             ids[token] = int(numbers[0])
         return ids
 
@@ -204,15 +211,17 @@ def _base_url(options: Server, section: str) -> str:
     url = options.base_url or os.environ.get("OPENAI_BASE_URL")
     if not url:
         raise EngineUnavailable(
-            f"openai does not know its server: --set {setting}=http://127.0.0.1:8000/v1, or set "
+            f"openai needs the address of a server: --set {setting}=http://127.0.0.1:8000/v1, or set "
             "OPENAI_BASE_URL (https://api.openai.com/v1 for OpenAI itself)"
         )
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"{setting}={keys.redacted(url)}: http://… or https://… is due")
+        raise ConfigError(f"{setting} must be an address http://… or https://…, got {keys.redacted(url)}")
     if parts.username or parts.password or parts.query:
         # The URL is stored with every answer, and printed.
-        raise ConfigError(f"{setting} holds a name, a password or a query; the key goes into an environment variable")
+        raise ConfigError(
+            f"{setting} must not hold a name, a password or a query; put the key into an environment variable"
+        )
     return url.rstrip("/")
 
 

@@ -57,7 +57,7 @@ PLAIN: dict[str, Any] = {
 
 
 class Transformers(InBatches, Engine):
-    """A language model of Hugging Face, a name or a directory, on PyTorch. Loaded by the first answer."""
+    """A Hugging Face language model on PyTorch, by name or directory. The first answer loads it."""
 
     class Options(LocalOptions, Batching):
         """A causal or sequence-to-sequence model."""
@@ -217,12 +217,12 @@ class Transformers(InBatches, Engine):
         require_device(self.device, self.dtype, self.local.section)
         kind: Any = AutoModelForSeq2SeqLM if self.local.is_seq2seq else AutoModelForCausalLM
         try:
-            model = pretrained(kind, self.local.directory, "random numbers would stand in for them", dtype=self.dtype)
+            model = pretrained(kind, self.local.directory, "random numbers would replace them", dtype=self.dtype)
         except UnsupportedModel as error:
             raise EngineUnavailable(str(error)) from None
         except (OSError, ValueError) as error:
             reason = (str(error).splitlines() or ["?"])[0]
-            raise EngineUnavailable(f"{self.local.directory}: not a model that generates text: {reason}") from None
+            raise EngineUnavailable(f"{self.local.directory} is not a model that generates text: {reason}") from None
         model = model.to(self.device).eval()
         return quicker_rows(self.adapter.merged(model).eval() if self.adapter else model)
 

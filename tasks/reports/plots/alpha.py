@@ -115,11 +115,11 @@ def recall_by_alpha(report: Report) -> Plot | None:
         title = "Recall by alpha"
         element = svg(drawing, "alpha", title, " ".join(map(_in_words, drawn)))
     caption = (
-        "Alpha weighs a sentence's own vector against its context's; at 1 the sentence stands alone. "
+        "Alpha weighs the vector of a sentence against that of its context; at 1 only the sentence counts. "
         "Shaded: 95 % intervals."
     )
     if any(panel.levels for panel in drawn):
-        caption += " A level line without markers is a method that has no alpha."
+        caption += " A horizontal line without markers is a method without alpha."
     return Plot(title, caption, element)
 
 

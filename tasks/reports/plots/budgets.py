@@ -54,9 +54,10 @@ def quality_by_budget(report: Report) -> Plot | None:
         )
         element = svg(drawing, "budgets", title, f"{len(lines)} methods. On the front: {words}.")
     caption = (
-        "Means of the contexts' words and punctuation marks, and 95 % intervals of the quality, side by side where "
-        "budgets are equal. A line joins a method's budgets; a single mark is what it passes on by itself. Filled, the "
-        "stepped line and bold names: the Pareto front, nothing else is as good with fewer tokens."
+        "Mean number of words and punctuation marks in the contexts, and 95 % intervals of the quality. Intervals of "
+        "equal budgets stand side by side. A line joins the budgets of a method; a single mark is a method without a "
+        "budget. Filled marks, the stepped line and bold names show the Pareto front: no other method is as good with "
+        "fewer tokens."
     )
     return Plot(title, caption, element)
 

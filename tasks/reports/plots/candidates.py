@@ -48,8 +48,8 @@ def candidates_in_the_plane(report: Report) -> Plot | None:
         element = svg(drawing, "candidates", title, f"{len(choice.points)} candidates. {takes}.")
     asked = shortened(one_line(choice.question), QUESTION)
     caption = (
-        f"“{asked}” A dot is a candidate with its number, the dashed line the Pareto front; a mark around a dot is a "
-        "method's answer. Of the first questions the one that methods differ most about."
+        f"“{asked}” Every dot is a numbered candidate, the dashed line is the Pareto front, and a mark around a dot is "
+        "a method's answer. Among the first questions, this is the one on which the methods differ most."
     )
     return Plot(title, caption, element)
 

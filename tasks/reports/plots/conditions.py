@@ -22,7 +22,7 @@ def where_it_pays(report: Report) -> Plot | None:
     if not panels or not metric:
         return None
     heading = report.column(metric).heading
-    title = f"Where it pays: {heading} minus that of {shortened(report.baseline(), _NAME)}"
+    title = f"Where it pays: difference in {heading} to {shortened(report.baseline(), _NAME)}"
     with ground("conditions"):
         drawing, places = axes_grid(1, len(panels), (2.9 * len(panels) + 0.6, 3.4))
         handles: list[Any] = []
@@ -34,8 +34,8 @@ def where_it_pays(report: Report) -> Plot | None:
         words = " ".join(_in_words(column.heading, own) for column, own in panels)
         element = svg(drawing, "conditions", title, words)
     caption = (
-        "Mean difference and 95 % interval among questions that are alike in a condition (thirds, or single values). "
-        "The intervals are of single groups, and not corrected for how many there are."
+        "Mean difference and 95 % interval for groups of questions that are alike in a condition (thirds, or single "
+        "values). Intervals are for single groups and are not corrected for the number of groups."
     )
     return Plot(sentence_case(title), caption, element)
 

@@ -18,7 +18,7 @@ def contexts_in_two_dimensions(report: Report) -> Plot | None:
         return None
     places = embedded(shown)
     refiner = one_line(shown.refiner)
-    title = f"What {refiner} keeps"
+    title = f"Contexts that {refiner} keeps"
     with ground("contexts"):
         drawing, (axes,) = axes_grid(1, 1, (6.0, 5.0))
         documents, query = places[:-1], places[-1]
@@ -36,8 +36,8 @@ def contexts_in_two_dimensions(report: Report) -> Plot | None:
         element = svg(drawing, "contexts", title, f"{len(documents)} hits; {refiner} keeps, in this order, {ranks}.")
     asked = shortened(one_line(shown.question), QUESTION)
     caption = (
-        f"“{asked}” Its hits, numbered by rank, and the question itself, laid out by t-SNE on the index's vectors; "
-        f"ringed: what {refiner} keeps ({ranks}). Such a map's distances are a hint only."
+        f"“{asked}” The question and its hits, numbered by rank, on a t-SNE map of the index's vectors. {refiner} "
+        f"keeps the ringed hits ({ranks}). Distances on such a map are only a hint."
     )
     return Plot(title, caption, element)
 

@@ -42,7 +42,7 @@ def cost_by_stage(report: Report) -> Plot | None:
         totals = [f"{numbered(report, n)}: {significant(usd)} USD" for n, usd in enumerate(_totals(report, "usd"))]
         title = "Cost by stage"
         element = svg(drawing, "cost", title, f"All stages together: {'; '.join(totals)}.")
-    caption = "What a method takes in all, whoever paid for it."
+    caption = "Total cost of every method, whichever run paid for it."
     if reused:
         caption += " Without colour: reused from an earlier run or another method, not paid again in this run."
     return Plot(title, caption, element)

@@ -23,14 +23,14 @@ def decoding_speed(report: Report) -> Plot | None:
             )
         axes.margins(0.1, 0.15)
         axes.set_ylim(bottom=0)
-        axes.set_xlabel(f"{report.column(KEPT).heading}, contexts of a question's answer")
-        axes.set_ylabel(f"{report.column(SPEED).heading}, tokens a second")
+        axes.set_xlabel(f"{report.column(KEPT).heading}, contexts per answer")
+        axes.set_ylabel(f"{report.column(SPEED).heading}, tokens per second")
         names = [numbered(report, n) if len(points) <= NAMED else str(n + 1) for n in points]
         label_points(axes, [*points.values()], names, ())
         lines = (
-            f"{numbered(report, number)}: {figure(y)} tokens a second on {figure(x)} contexts"
+            f"{numbered(report, number)}: {figure(y)} tokens per second on {figure(x)} contexts"
             for number, (x, y) in points.items()
         )
         element = svg(drawing, "decoding", title, f"{'; '.join(lines)}.")
-    caption = "Every token that is decoded reads the keys and values of all kept contexts."
+    caption = "Every decoded token reads the keys and values of all kept contexts."
     return Plot(title, caption, element)

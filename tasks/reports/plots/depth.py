@@ -27,7 +27,7 @@ def by_depth(report: Report) -> Plot | None:
     panels = {name: bars for name, bars in panels.items() if any(len(of_depth) > 1 for of_depth in bars.values())}
     if not panels:
         return None
-    title = "By the number of units"
+    title = "Quality by number of units"
     with ground("depth"):
         drawing, places = axes_grid(1, len(panels), (3.9 * len(panels) + 0.6, 3.4))
         handles: list[Any] = []

@@ -34,14 +34,14 @@ def latency_split(report: Report) -> Plot | None:
         axes.set_yticks(range(len(bars)), [numbered(report, number) for number in bars])
         axes.set_ylim(len(bars) - 0.5, -0.5)
         axes.grid(visible=False, axis="y")
-        axes.set_xlabel("seconds of a question, mean")
+        axes.set_xlabel("mean seconds per question")
         _legend(drawing, steps)
         element = svg(drawing, "latency", title, f"{'; '.join(_line(report, n, of) for n, of in bars.items())}.")
     caption = (
-        "Init: until the model begins; prefill: until its first token; copy: caches put together; decoding: the rest."
+        "Init: until the model starts; prefill: until its first token; copy: joining the caches; decoding: the rest."
     )
     if missing := len(report.methods) - len(bars):
-        caption += f" {missing} of {len(report.methods)} methods do not tell all their steps, or remembered a part."
+        caption += f" {missing} of {len(report.methods)} methods are not drawn: a step is not reported or was reused."
     return Plot(title, caption, element)
 
 

@@ -11,7 +11,7 @@ from vitalfew.tasks.reports.plots.drawing import COLOURS, axes_grid, ground, sta
 
 SHARE = 20
 """The line is the mean of so small a part of the steps."""
-PLOTTED = {"reward": "reward, mean of a step", "kl": "KL of a text (nats)"}
+PLOTTED = {"reward": "mean reward per step", "kl": "KL per text (nats)"}
 
 
 def learning_plot(steps: Sequence[Mapping[str, Any]]) -> str | None:
@@ -31,7 +31,7 @@ def learning_plot(steps: Sequence[Mapping[str, Any]]) -> str | None:
             axes.plot(numbers[width - 1 :], line, color=colour)
             axes.set_xlabel("step")
             axes.set_ylabel(label)
-            told.append(f"{label}: {line[0]:.3f} at first, {line[-1]:.3f} at last")
+            told.append(f"{label}: {line[0]:.3f} at the start, {line[-1]:.3f} at the end")
         return standing_alone(svg(drawing, "learning", "Reward and KL by step", f"{'; '.join(told)}."))
 
 

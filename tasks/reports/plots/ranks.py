@@ -30,8 +30,8 @@ def rank_distribution(report: Report) -> Plot | None:
         legend(drawing, handles, [method.label for method in methods])
         element = svg(drawing, "ranks", title, " ".join(map(_in_words, methods)))
     caption = (
-        "Share of questions for which a gold answer stands in a context of this rank or a better one. Where a line "
-        "ends below 1, no context has the answer for the rest."
+        "Share of questions with a gold answer in a context of this rank or a better one. Where a line ends below 1, "
+        "no context answers the remaining questions."
     )
     return Plot(title, caption, element)
 

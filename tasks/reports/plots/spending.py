@@ -22,15 +22,15 @@ def spent_by_method(report: Report) -> Plot | None:
     }
     if len(taken) < 2 or len(taken) > _MOST:
         return None
-    title = "What a question takes"
+    title = "Cost of a question"
     with ground("spending"):
         drawing, axes = axes_grid(1, 2, (8.6, 1.5 + 0.28 * len(taken)))
         for part in range(2):
             _bars(axes[part], [spent[part] for spent in taken.values()])
         axes[0].set_yticks(range(len(taken)), [numbered(report, place) for place in taken])
-        axes[0].set_xlabel("seconds of a question, models loaded")
+        axes[0].set_xlabel("seconds per question (models loaded)")
         axes[1].set_yticklabels([])
-        axes[1].set_xlabel("USD for 1,000 questions")
+        axes[1].set_xlabel("USD per 1,000 questions")
         _legend(drawing)
         words = "; ".join(
             f"{numbered(report, place)}: {significant(sum(seconds))} s, {significant(sum(usd))} USD"
@@ -38,8 +38,8 @@ def spent_by_method(report: Report) -> Plot | None:
         )
         element = svg(drawing, "spending", title, f"{words}.")
     caption = (
-        "Refining and answering, means over the questions; USD at configs/prices.yaml for the processors' time. What a "
-        "model had read for another method or ratio counts in full."
+        "Refining and answering, means over the questions. USD: processor time at the prices of configs/prices.yaml. "
+        "Texts that a model had already read for another method or ratio count in full."
     )
     return Plot(title, caption, element)
 

@@ -23,7 +23,7 @@ def by_threshold(report: Report) -> Plot | None:
     panels = {metric: lines for metric, lines in panels.items() if any(len(line) > 1 for line in lines.values())}
     if not panels:
         return None
-    title = "By the threshold of the rating"
+    title = "Quality and kept contexts by rating threshold"
     with ground("thresholds"):
         drawing, places = axes_grid(1, len(panels), (3.9 * len(panels) + 0.6, 3.4))
         handles: list[Any] = []
@@ -35,7 +35,7 @@ def by_threshold(report: Report) -> Plot | None:
             legend(drawing, handles, [name or "all" for name in families])
         words = " ".join(_in_words(report.column(metric).heading, lines) for metric, lines in panels.items())
         element = svg(drawing, "thresholds", title, words)
-    caption = "A context that is rated below the threshold is dropped. Shaded: 95 % intervals."
+    caption = "A context rated below the threshold is dropped. Shaded: 95 % intervals."
     return Plot(title, caption, element)
 
 

@@ -32,16 +32,16 @@ def _gain(report: Report, method: MethodResult, against: MethodResult) -> str:
     if one is None or any_right is None or drawn is None or size is None or size <= 1:
         return ""
     sentence = (
-        f"{shortened(method.label, _NAME)}: {size:.2f} answers a question, any of them right in {figure(any_right)}, "
-        f"one drawn from them in {figure(drawn)}, "
-        + ", ".join(f"any of {name} in {figure(value)}" for name, value in controls)
+        f"{shortened(method.label, _NAME)}: {size:.2f} answers per question. Share of questions answered right by any "
+        f"of them: {figure(any_right)}, by one drawn from them: {figure(drawn)}, "
+        + ", ".join(f"by any of {name}: {figure(value)}" for name, value in controls)
     )
     gain = any_right - one
     if gain <= 0:
-        return f"{sentence}: no gain over {baseline} ({figure(one)})."
+        return f"{sentence}. No gain over {baseline} ({figure(one)})."
     shares = [f"{name} {_share(value - one, gain)}" for name, value in controls]
-    return f"{sentence}. Of its gain over {baseline} ({figure(one)}), {gain:.3f}, {' and '.join(shares)}."
+    return f"{sentence}. The gain over {baseline} ({figure(one)}) is {gain:.3f}; {' and '.join(shares)}."
 
 
 def _share(part: float, gain: float) -> str:
-    return f"gets {part / gain:.0%}" if part > 0 else "gets nothing"
+    return f"gets {part / gain:.0%} of it" if part > 0 else "gets none of it"

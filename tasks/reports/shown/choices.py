@@ -13,7 +13,7 @@ from vitalfew.tasks.reports.shown.text import one_line
 def halves(questions: int, hashed: int) -> str:
     """What decided in which half a question is. `hashed`: so many of the questions by a hash."""
     if not hashed:
-        return "the data set's own halves"
+        return "halves of the data set"
     part = "" if hashed == questions else f"{hashed:,} of them "
     return f"{part}halved by a hash of the question's id"
 
@@ -26,12 +26,12 @@ def choices(report: Report) -> list[str]:
 def _lines(chosen: Chosen) -> Iterator[str]:
     yield (
         f"Chosen by {chosen.heading} on {chosen.questions:,} development questions "
-        f"({halves(chosen.questions, chosen.hashed)}), which no figure here is of; of equal values the first listed:"
+        f"({halves(chosen.questions, chosen.hashed)}), which no figure here uses. A tie goes to the value listed first:"
     )
     for method, tried in by_method(chosen).items():
         taken = next(option for option in tried if option.taken)
         all_tried = ", ".join(f"{_bare(option.values)} → {figure(option.figure, chosen.unit)}" for option in tried)
-        yield f"{one_line(method)}: {values(taken.values)} (of {all_tried})"
+        yield f"{one_line(method)}: {values(taken.values)} (tried: {all_tried})"
 
 
 def by_method(chosen: Chosen) -> dict[str, list[Tried]]:

@@ -15,9 +15,8 @@ def _line(critic: CriticResult) -> str:
     correlation = "unknown" if critic.correlation is None else f"{critic.correlation:.2f}"
     methods = listed([*map(one_line, critic.methods)], _SHOWN)
     line = (
-        f"Critic {one_line(critic.critic)} ({methods}): of {critic.candidates:.1f} candidates a question "
-        f"{critic.front:.2f} are on the Pareto front; rank correlation of F1 and F2 within a question "
-        f"{correlation}."
+        f"Critic {one_line(critic.critic)} ({methods}): {critic.front:.2f} of {critic.candidates:.1f} candidates per "
+        f"question are on the Pareto front; the rank correlation of F1 and F2 within a question is {correlation}."
     )
     if not critic.errors:
         return line
@@ -25,6 +24,7 @@ def _line(critic: CriticResult) -> str:
         f"{aspect.upper()} {error:.3f} ({candidates:,})" for aspect, (error, candidates) in critic.errors.items()
     )
     return (
-        f"{line} Expected calibration error, by gold data (candidates; ISSUP: of relevant contexts with the answer): "
+        f"{line} Expected calibration error by gold data, with the number of candidates (ISSUP: relevant contexts with "
+        f"the answer): "
         f"{errors}."
     )

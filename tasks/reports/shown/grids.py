@@ -48,7 +48,7 @@ def _rows(report: Report, columns: Sequence[Sequence[Cell]]) -> list[tuple[str, 
 
 
 def figures(report: Report, metrics: Sequence[str]) -> Grid:
-    caption = "Chosen metrics; the best of a column is bold and has a star."
+    caption = "Selected metrics; the best value of a column is bold and has a star."
     columns = []
     for metric in metrics:
         marked, alike = best(report, metric), not_told_apart(report, metric)
@@ -80,8 +80,8 @@ def choices(report: Report) -> Grid:
     ]
     caption = (
         f"Chosen by {chosen.heading} on {chosen.questions:,} development questions "
-        f"({halves(chosen.questions, chosen.hashed)}), run {one_line(chosen.run)}; of equal values the first listed. "
-        "No other figure of this page is of these questions."
+        f"({halves(chosen.questions, chosen.hashed)}), run {one_line(chosen.run)}. A tie goes to the value listed "
+        "first. No other figure on this page uses these questions."
     )
     return Grid(caption, ("method", "settings", "", chosen.heading, "questions"), rows, 2)
 
@@ -97,9 +97,9 @@ def differences(report: Report) -> Grid:
         for metric, difference in method.differences.items()
     ]
     caption = (
-        "Every metric of every method minus the baseline's. Effect: Cohen's d_z, the mean difference in standard "
-        "deviations of the questions' differences. Higher, lower: on how many questions. Bold: p < 0.05, corrected "
-        "(Holm): in the primary metric over the methods, in any other over all differences of this table."
+        "Every metric of every method minus the baseline's. Effect: Cohen's d_z, the mean difference divided by the "
+        "standard deviation of the questions' differences. Higher, lower: number of questions. Bold: p < 0.05 after "
+        "Holm's correction: over the methods for the primary metric, over all differences of this table for the others."
     )
     return Grid(caption, ("method", *DIFFERENCE_HEADS), rows, 1)
 
@@ -124,9 +124,9 @@ def pairs(report: Report) -> Grid:
     told = sum(each.p_holm is not None and each.p_holm < LEVEL for each in found.values())
     alike = ", ".join(f"{key}={value}" for key, value in report.pairwise.items())
     caption = (
-        f"{report.column(metric).heading if metric else ''} of the row minus that of the column, of methods with "
+        f"{report.column(metric).heading if metric else ''} of the row minus that of the column, for methods with "
         f"{alike}. Bold: p < 0.05 by a paired sign-flip test, corrected (Holm) over all {len(found):,} pairs; "
-        f"≈: not distinguishable. {told:,} of {len(found):,} pairs are told apart."
+        f"≈: not distinguishable. {told:,} of {len(found):,} pairs are distinguishable."
     )
     return Grid(caption, ["method", *(str(place + 1) for place in places)], rows)
 
@@ -142,8 +142,8 @@ def everything(report: Report) -> Grid:
             cells = [Cell(metric), Cell(figure(summary.value, unit)), Cell(interval), *map(Cell, counts)]
             rows.append((_name(report, number), cells))
     caption = (
-        "Every metric: mean over the questions that could be scored with its 95 % interval, how many questions there "
-        "are, and how many are left out."
+        "Every metric: mean over the questions that could be scored, its 95 % interval, the number of these questions, "
+        "and the number left out."
     )
     return Grid(caption, ("method", "metric", "value", "95 % interval", "questions", "left out"), rows, 1)
 
@@ -157,8 +157,8 @@ def indexes(report: Report) -> Grid:
         cells = [one_line(index.settings), *(f"{count:,}" for count in counts), *seconds, *memory]
         rows.append((one_line(index.name), [Cell(text) for text in cells]))
     caption = (
-        "What every index holds, and what it took from source files to FAISS. The cost of copied vectors is another "
-        "index's: to compare costs, index with encode.reuse=false."
+        "Contents and cost of every index, from source files to FAISS. Copied vectors are charged to the index they "
+        "come from: to compare costs, index with encode.reuse=false."
     )
     heads = (
         "passages",
@@ -207,7 +207,7 @@ def costs(report: Report) -> Grid:
             rows.append((_name(report, number), [Cell(text) for text in measured]))
     heads = ("method", "stage", "rows", "tokens", "wall s", "s per batch", "CPU s", "peak MiB", "USD", "paid by")
     caption = (
-        "What every stage took, summed over its batches of questions. A stage that an earlier method has, too, is "
-        "shared: it was paid once."
+        "Cost of every stage, summed over its batches of questions. A stage is shared if an earlier method has it too: "
+        "it was paid once."
     )
     return Grid(caption, heads, rows, 1)

@@ -40,10 +40,10 @@ def statistics(report: Report) -> list[str]:
     heading = report.column(metric).heading
     questions = max(difference.questions for difference in differences)
     if questions < MIN_QUESTIONS:
-        need = f"an interval takes {MIN_QUESTIONS} at least"
+        need = f"an interval needs at least {MIN_QUESTIONS}"
         return [
             *lines,
-            f"Too few questions to tell methods apart: {questions} with a value of {heading}, {need}.",
+            f"Too few questions to compare methods: {questions} with a value of {heading}, {need}.",
         ]
     sd = max(difference.sd or 0.0 for difference in differences)
     seen = visible_difference(sd, questions)
@@ -54,8 +54,8 @@ def statistics(report: Report) -> list[str]:
     if sd and seen:
         goal = 0.05 if seen > 0.05 else 0.02 if seen > 0.02 else 0.01
         lines.append(
-            f"With {questions:,} questions a true difference of {seen:.3f} in {heading} is found four times in five "
-            f"(80 % power); for {goal:g} it takes {questions_needed(sd, goal):,} questions."
+            f"With {questions:,} questions a true difference of {seen:.3f} in {heading} is detected four times in five "
+            f"(80 % power); a difference of {goal:g} takes {questions_needed(sd, goal):,} questions."
         )
     return lines
 
@@ -101,8 +101,8 @@ def _undeclared(report: Report) -> list[str]:
     if all(report.column(metric).direction for metric in report.metrics()):
         return []
     return [
-        "An older version scored these answers and did not write down which way its metrics are better: no best one is "
-        "marked. The same `vitalfew evaluate` scores them again."
+        "An older version scored these answers and did not record whether higher or lower is better, so no best value "
+        "is marked. Run the same `vitalfew evaluate` to score them again."
     ]
 
 

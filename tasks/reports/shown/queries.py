@@ -21,7 +21,7 @@ class Query:
 def queries(report: Report) -> list[Query]:
     """Examples on the last method (against the baseline) and on the run; without a method's fingerprints on all."""
     at = "" if report.store == "store" else f" --store {shlex.quote(printable(report.store))}"
-    asked = [*_answers(report), ("What this run paid, by stage", _paid(report.run_id))]
+    asked = [*_answers(report), ("Cost of this run, by stage", _paid(report.run_id))]
     return [Query(about, f"vitalfew sql {_argument(sql)}{at}") for about, sql in asked]
 
 

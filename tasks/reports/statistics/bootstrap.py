@@ -46,7 +46,7 @@ def mean_interval(
     """
     table = matrix(values)
     if not 0 < confidence < 1 or resamples < 1:
-        raise ValueError(f"confidence {confidence} must lie between 0 and 1, resamples {resamples} be at least 1")
+        raise ValueError(f"confidence must be between 0 and 1, got {confidence}; resamples at least 1, got {resamples}")
     known = ~np.isnan(table)
     means = _resampled_means(np.where(known, table, 0.0), known, resamples, seed)
     return [_interval(row[kept], drawn, confidence) for row, kept, drawn in zip(table, known, means.T, strict=True)]

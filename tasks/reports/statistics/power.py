@@ -30,7 +30,7 @@ def visible_difference(
 
 def _factor(sd: float, power: float, confidence: float) -> float:
     if not 0 < power < 1 or not 0 < confidence < 1:
-        raise ValueError(f"power {power} and confidence {confidence} must lie between 0 and 1")
+        raise ValueError(f"power and confidence must be between 0 and 1, got {power} and {confidence}")
     if not sd >= 0:
         raise ValueError(f"a standard deviation cannot be {sd}")
     return float(special.ndtri((1 + confidence) / 2) + special.ndtri(power))

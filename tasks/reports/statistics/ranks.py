@@ -79,7 +79,7 @@ def li(p_values: Sequence[float], alpha: float = 0.05) -> tuple[list[float], flo
     Raises ValueError without a p-value, or for one or an alpha that is no probability.
     """
     if not 0 < alpha < 1:
-        raise ValueError(f"alpha {alpha} must lie between 0 and 1")
+        raise ValueError(f"alpha must be between 0 and 1, got {alpha}")
     if not p_values or not all(0 <= p <= 1 for p in p_values):
         raise ValueError(f"needs p-values between 0 and 1, got {list(p_values)}")
     last = max(p_values)

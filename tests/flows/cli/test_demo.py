@@ -52,7 +52,7 @@ def test_the_demo_and_the_commands_it_prints(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # without SmolLM2, whatever this user has
     store = tmp_path / "store"
     first, again = demo(store), demo(store)
-    assert "Nothing to do: every artifact was there already." in again
+    assert "Nothing to do: all artifacts already exist." in again
     assert {run.state for run in read_runs(store)} == {"completed"}
     commands = printed(first)
     assert [words[0] for words in commands] == ["index", "search", "evaluate", "compare", "search", "sql", "ui"]

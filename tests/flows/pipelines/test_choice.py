@@ -225,7 +225,7 @@ def test_no_answer_of_the_test_half_has_a_say(store: Path, tmp_path: Path) -> No
         ]
         dataset = questions_file(folder / f"{len([*folder.iterdir()])}.jsonl", rows)
         outcome = run(store, questions={"dataset": dataset})
-        assert "(halves of the data set)" in markdown_report(outcome.report.report)
+        assert "halves of the data set" in markdown_report(outcome.report.report)
         return chosen(outcome).model_dump(exclude={"run"})
 
     without = tried(["nothing"] * 20)
@@ -273,7 +273,7 @@ def test_yaml_takes_no_key_for_true(store: Path, tmp_path: Path) -> None:
     assert choice
     assert (choice.by, len(choice.options)) == ("f1", 2)
     given_inline = parse_assignments(["choose={retrieve.alpha: [0, 1], on: test}"])
-    with pytest.raises(ConfigError, match="settings are chosen on 'development'"):
+    with pytest.raises(ConfigError, match=r"choose\.on must be 'development'"):
         parameters(store, **given_inline)
 
 
@@ -287,12 +287,12 @@ def test_seeds_choose_together(store: Path) -> None:
     ("given_settings", "error", "message"),
     [
         ({"choose": {"by": "acuracy"}}, ConfigError, r"choose\.by = acuracy.*accuracy, exact_match"),
-        ({"choose": {"on": "test"}}, ConfigError, r"choose\.on: settings are chosen on 'development'"),
+        ({"choose": {"on": "test"}}, ConfigError, r"choose\.on must be 'development'"),
         ({"choose": {"retrieve.alhpa": [1]}}, ConfigError, r"'retrieve\.alhpa' \(did you mean 'retrieve\.alpha'"),
-        ({"choose": {"retrieve.alpha": 1}}, ConfigError, r"choose\.retrieve\.alpha: .*\[0\.3, 0\.5, 0\.8\]"),
+        ({"choose": {"retrieve.alpha": 1}}, ConfigError, r"choose\.retrieve\.alpha must be .*\[0\.3, 0\.5, 0\.8\]"),
         ({"choose": {"critique.critic": ["judge"]}}, ConfigError, r"no method of trial has a section `critique`"),
         ({"questions": {"half": "test"}}, ConfigError, r"questions\.half.*choose=null"),
-        ({"questions": {"sample": 5}}, InputError, r"5 development questions; 10 are due.*choose=null"),
+        ({"questions": {"sample": 5}}, InputError, r"need at least 10 development questions, got 5.*choose=null"),
     ],
 )
 def test_what_cannot_be_chosen_is_said_with_a_remedy(
@@ -305,7 +305,7 @@ def test_what_cannot_be_chosen_is_said_with_a_remedy(
 def test_questions_without_answers_choose_nothing_by_them(store: Path, tmp_path: Path) -> None:
     dataset = questions_file(tmp_path / "q.jsonl", [{"question": f"What is {n}?", "id": str(n)} for n in range(60)])
     dataset = dataset.replace("&answers=answers", "")
-    with pytest.raises(InputError, match=r"0 development questions have gold answers.*choose\.by"):
+    with pytest.raises(InputError, match=r"need at least 10 development questions with gold answers, for .*got 0.*choose\.by"):
         run(store, questions={"dataset": dataset})
     assert run(store, questions={"dataset": dataset}, choose={"by": "prompt_tokens"}).run.state == "completed"
     assert [each.state for each in read_runs(store)[-3:]] == ["failed", "completed", "completed"]

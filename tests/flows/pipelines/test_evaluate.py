@@ -232,7 +232,7 @@ def test_questions_are_chosen_by_condition_and_seed(store: Path) -> None:
     title = sql(store, f"SELECT title FROM passages JOIN {gold} USING (passage_id)")
     name = title[0][0].replace("'", "''")
     assert 0 < len(asked(where=f"list_contains(titles, '{name}')")) < len(every)
-    with pytest.raises(InputError, match=r"no question fulfils it; there are \d+ of synthetic"):
+    with pytest.raises(InputError, match=r"no question matches it; there are \d+ of synthetic"):
         asked(where="text = 'nothing'")
     for wrong in ("colour = 1", "text IN (SELECT content FROM read_text('/etc/passwd'))"):
         with pytest.raises(InputError, match=r"questions\.where"):
@@ -342,12 +342,12 @@ def test_reports_are_read_from_the_store(store: Path) -> None:
             r"unknown setting 'retrieve.alhpa' \(did you mean 'retrieve.alpha'",
         ),
         ({"retrieve": {"alpha": [0.5, 2]}}, ConfigError, "retrieve.alpha.*less than or equal to 1"),
-        ({"retrieve": {"alpha": []}}, ConfigError, "empty list"),
+        ({"retrieve": {"alpha": []}}, ConfigError, "the list must not be empty"),
         ({"score": {"metrics": ["f_1"]}}, UnknownName, r"unknown metric 'f_1' \(did you mean 'f1'"),
         ({"generate": {"generator": "raeder"}}, UnknownName, r"unknown generator 'raeder' \(did you mean 'reader'"),
         ({"generate": {**FAKE, "prompt": "shrot_answer"}}, UnknownName, "did you mean 'short_answer'"),
         ({"index": "other"}, IndexNotFound, r"no index 'other'.*there are: test"),
-        ({"index": None}, ConfigError, "which questions"),
+        ({"index": None}, ConfigError, "there are no questions; name an index"),
         ({"methods": {"a": {"retrieve": {"retriever": "passages"}}}}, UnknownName, "did you mean 'passage'"),
     ],
 )

@@ -383,7 +383,7 @@ def test_a_store_on_read_only_media(tmp_path: Path) -> None:
     )
     statuses = [line.split()[-1] for line in done.stdout.splitlines() if line.strip().startswith("status ")]
     assert statuses == ["0", "0", "0", "0", "0", "1", "1", "0"], done.stdout
-    assert done.stdout.count("No fault in") == 1
+    assert done.stdout.count("No faults in") == 1
     assert "Read-only file system. A store must be writable" in done.stdout
     assert "Traceback" not in done.stdout
 

@@ -68,7 +68,9 @@ def test_a_table_that_no_list_has_is_a_view_with_its_comments(store: Path) -> No
 def test_wrong_settings_say_what_is_wrong(store: Path) -> None:
     with pytest.raises(ConfigError, match="keep"):
         run(store, stages={FIRST: {"keep": 0}})
-    with pytest.raises(ConfigError, match=r"follows refine and reads evidence: no method here has both"):
+    with pytest.raises(
+        ConfigError, match=r"needs a method with stage refine and tables evidence; there is no such method"
+    ):
         run(store, {**SETTINGS, "retrieve": None, "methods": {"none": {}}, "stages": {FIRST: {}}})
     with pytest.raises(UnknownName, match="unknown stage"):
         run(store, stages={"frist": {}})

@@ -184,6 +184,6 @@ def test_stages_come_after_what_they_read(tmp_path: Path) -> None:
 
 
 def test_wrong_settings_are_told_before_anything_runs(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="which questions"):
+    with pytest.raises(ConfigError, match="there are no questions; name an index"):
         graph(evaluation("trial", {"methods": {"none": {"retrieve": None}}}, {"store": tmp_path}))
     assert not (tmp_path / "runs").exists()

@@ -245,7 +245,7 @@ def test_changed_bytes_are_refused_by_name_and_rebuilt(tmp_path: Path, table: st
     content = bytearray(changed.read_bytes())
     content[len(content) // 2] ^= 1
     changed.write_bytes(content)
-    with pytest.raises(IndexMismatch, match=rf"{changed.relative_to(tmp_path)} has other bytes"):
+    with pytest.raises(IndexMismatch, match=rf"{changed.relative_to(tmp_path)} differs from what was written"):
         Searcher.named(tmp_path, "test")
     outcome = index(tmp_path)
     assert contents(tmp_path) == before
@@ -253,7 +253,7 @@ def test_changed_bytes_are_refused_by_name_and_rebuilt(tmp_path: Path, table: st
 
 
 @pytest.mark.parametrize(
-    ("encoder", "words"), [("NaNEncoder", "not finite"), ("WideEncoder", "dimension 64, declared is 32")]
+    ("encoder", "words"), [("NaNEncoder", "not finite"), ("WideEncoder", "dimension 64, expected 32 as declared")]
 )
 def test_an_encoder_that_gives_nonsense_is_named(tmp_path: Path, encoder: str, words: str) -> None:
     with pytest.raises(BadVectors, match=rf"tests\.support\.fakes:{encoder}.*shard 0.*{words}"):
@@ -263,7 +263,7 @@ def test_an_encoder_that_gives_nonsense_is_named(tmp_path: Path, encoder: str, w
 def test_questions_alone_are_no_corpus(tmp_path: Path) -> None:
     file = tmp_path / "questions.jsonl"
     file.write_text('{"question": "Who?", "answers": ["She"]}\n')
-    with pytest.raises(InputError, match="questions only"):
+    with pytest.raises(InputError, match="there are no passages to index, only questions"):
         index(tmp_path / "s", f"jsonl:{file}?question=question")
 
 

@@ -52,7 +52,7 @@ def test_a_task_is_scored_in_its_own_way_whatever_answers(store: Path, name: str
 def test_an_index_without_the_tasks_questions_says_so(store: Path, name: str) -> None:
     parameters = experiment(name, store=store, runner="serial", **FAKES)
     with pytest.raises(
-        ValueError, match=rf"source LIKE '{TASKS[name]}:%'.*no question fulfils it; there are 10 of synth"
+        ValueError, match=rf"source LIKE '{TASKS[name]}:%'.*no question matches it; there are 10 of synth"
     ):
         evaluated(parameters)
 

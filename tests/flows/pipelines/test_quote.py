@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from tests.support.indexing import index, parameters, sql
+from tests.support.quoting import trials_here
 from vitalfew.configs.schema import LoadConfig
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.graph import graph
@@ -95,7 +96,8 @@ def test_a_plan_counts_and_the_ledger_compares(planned: tuple[Path, Quoted]) -> 
         assert ratio == pytest.approx(1, abs=0.1)
         assert quoted == pytest.approx(tokens, rel=0.1)
         assert disk is None or 0.5 < disk < 2  # 400 passages: what a file has besides its rows weighs much
-    again = quote(graph(parameters(store, CORPUS, load={"shard_passages": 100})))
+    with trials_here():
+        again = quote(graph(parameters(store, CORPUS, load={"shard_passages": 100})))
     assert again.there == {"load", "split", "encode", "index"}
     assert again.disk_bytes == again.wall_seconds == 0
 
@@ -104,7 +106,8 @@ def test_a_plan_knows_what_the_store_holds(planned: tuple[Path, Quoted]) -> None
     store, _ = planned
     index(store, CORPUS, load={"shard_passages": 100})
     given = parameters(store, CORPUS, "synthetic:passages=50,questions=0,seed=4", load={"shard_passages": 100})
-    made = quote(graph(given))
+    with trials_here():
+        made = quote(graph(given))
     assert made.known == pytest.approx(400 / 450, abs=0.06)
     encode = made.stages[2]
     assert encode.tokens < 0.25 * find(store, encode.fingerprint).rows * 20
@@ -114,7 +117,8 @@ def test_a_plan_knows_what_the_store_holds(planned: tuple[Path, Quoted]) -> None
 def test_a_corpus_of_fewer_passages_than_samples(tmp_path: Path, distinct: int) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text("".join(f'{{"text": "Passage {n % distinct} is here. It is short."}}\n' for n in range(9)))
-    made = quote(graph(parameters(tmp_path / "s", f"jsonl:{file}")))
+    with trials_here():
+        made = quote(graph(parameters(tmp_path / "s", f"jsonl:{file}")))
     assert made.stages[0].rows == distinct
 
 
@@ -133,17 +137,18 @@ def test_what_cannot_fit_does_not_start(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(planning.files, "free_bytes", lambda store: 50_000)
     given = parameters(tmp_path / "s", CORPUS)
     for _ in range(2):  # without a quote, and with the one that the first refusal made
-        with pytest.raises(DoesNotFit, match="are needed and the disk has"):
+        with trials_here(), pytest.raises(DoesNotFit, match="the run needs about .* GiB, but the disk has"):
             graph(given).room()
-    told = CliRunner().invoke(app, ["plan", CORPUS, "--store", str(tmp_path / "s"), "--runner", "serial", *FAKE])
+    with trials_here():
+        told = CliRunner().invoke(app, ["plan", CORPUS, "--store", str(tmp_path / "s"), "--runner", "serial", *FAKE])
     assert told.exit_code == 1
     assert "encode" in told.output
-    assert "are needed and the disk has" in told.output
+    assert "GiB, but the disk has" in told.output
     refused = CliRunner().invoke(
         app, ["index", CORPUS, "--name", "n", "--store", str(tmp_path / "s"), "--runner", "serial", *FAKE]
     )
     assert refused.exit_code == 1
-    assert "make room" in refused.output
+    assert "free some space" in refused.output
     assert not (tmp_path / "s" / "passages").exists()
     monkeypatch.undo()
     graph(given).room()

@@ -88,7 +88,7 @@ def test_a_quote_is_near_what_is_then_paid(store: Path) -> None:
     stages = {stage for (stage,) in sql(store, "SELECT stage FROM ledger")}
     assert {"ask", "retrieve", "refine", "generate", "critique", "select", "score"} <= stages
     shown = CliRunner().invoke(app, ["costs", "trial", "--store", str(store)])
-    assert "Quoted → truth" in shown.output
+    assert "Quoted → actual" in shown.output
 
 
 def test_a_second_run_is_quoted_by_the_answers_of_the_first(store: Path) -> None:
@@ -158,8 +158,8 @@ def test_a_server_is_sent_nothing(store: Path, server: PaidServer) -> None:
     rows = by_method(quoted)
     assert rows["naive"].tokens_out == 40 * rows["naive"].prompts  # the most that it may cost
     assert rows["several"].critic_tokens > 3 * rows["several"].prompts
-    assert any("tiny was sent nothing" in basis and "max_tokens=40" in basis for basis in quoted.bases)
-    assert any("the time of openai:tiny is not known" in basis for basis in quoted.bases)
+    assert any("nothing was sent to tiny" in basis and "max_tokens=40" in basis for basis in quoted.bases)
+    assert any("the time of openai:tiny is unknown" in basis for basis in quoted.bases)
 
 
 def test_a_server_that_was_asked_before_is_quoted_by_its_own_counts(store: Path, server: PaidServer) -> None:
@@ -168,7 +168,7 @@ def test_a_server_that_was_asked_before_is_quoted_by_its_own_counts(store: Path,
     requests = len(server.prompts())
     quoted = quote_evaluation(planned(store, settings, questions={"sample": 12, "seed": 7}))
     assert len(server.prompts()) == requests
-    assert any("characters a token (as earlier prompts)" in basis for basis in quoted.bases)
+    assert any("characters per token (as in earlier prompts)" in basis for basis in quoted.bases)
     evaluating.run(store, settings, questions={"sample": 12, "seed": 7})
     pairs = ledger(store, Generate.name)
     assert len(pairs) == 4
@@ -202,7 +202,7 @@ def test_a_choice_is_quoted_with_both_halves(store: Path) -> None:
 def test_what_cannot_be_evaluated_is_not_quoted(store: Path) -> None:
     with pytest.raises(IndexNotFound, match="no index 'other'"):
         planned(store, {**SETTINGS, "index": "other"})
-    with pytest.raises(InputError, match="no question fulfils it"):
+    with pytest.raises(InputError, match="no question matches it"):
         quote_evaluation(planned(store, questions={"where": "false"}))
     with pytest.raises(InputError, match="development questions"):
         quote_evaluation(planned(store, CHOICE, questions={"sample": 3}))

@@ -66,7 +66,7 @@ def test_the_command_trains_exports_and_says_how_the_model_is_used(place: Path) 
     ("recipe", "options", "message"),
     [
         ("mine.yaml", ["--set", "epoch=1"], "unknown setting 'epoch' (did you mean 'epochs'?)"),
-        ("mine.yaml", ["--set", "held_out=9"], "none is left to learn from"),
+        ("mine.yaml", ["--set", "held_out=9"], "no article is left to learn from"),
         ("none.yaml", [], "no such configuration file"),
         ("mine.yaml", ["--passages", "jsonl:nowhere.jsonl"], "nowhere.jsonl"),
         ("mine.yaml", ["--passages", "josnl:x"], "did you mean 'jsonl'?"),
@@ -108,7 +108,7 @@ def test_recipes_are_found_by_name_or_file(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match=r"unknown recipe 'raeder'.*did you mean 'reader'"):
         find("raeder")
     (tmp_path / "empty.yaml").write_text("epochs: 1\n")
-    with pytest.raises(ConfigError, match="a recipe names its trainer"):
+    with pytest.raises(ConfigError, match="the recipe must name its trainer"):
         find(str(tmp_path / "empty.yaml"))
 
 

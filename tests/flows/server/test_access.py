@@ -60,7 +60,7 @@ def test_the_user_s_own_server_is_asked_with_the_user_s_own_secret(
     with ChatServer(answer) as server, named_in_settings(server.url.removesuffix("/v1")):
         connect(store)
         monkeypatch.setenv("PREFECT_API_AUTH_STRING", "another")
-        with pytest.raises(ConfigError, match="asks for another secret: set PREFECT_API_AUTH_STRING"):
+        with pytest.raises(ConfigError, match="needs another secret: set PREFECT_API_AUTH_STRING"):
             connect(store)
         assert os.environ["PREFECT_API_AUTH_STRING"] == "another"
 

@@ -114,11 +114,11 @@ def test_it_is_copied_to_another_disk(store: Path, old: Path, monkeypatch: pytes
 
 
 def test_nothing_is_moved_over_another_home_or_under_a_running_service(store: Path, old: Path) -> None:
-    with files.locked(old / "ui.lock"), pytest.raises(ConfigError, match="stop it there"):
+    with files.locked(old / "ui.lock"), pytest.raises(ConfigError, match="stop it with Ctrl-C"):
         prepare(store)
     assert (old / "prefect.db").exists()
     files.make_private_folder(home(store))
-    assert "remove it (rm -r) before the store is published" in str(prepare(store))
+    assert "remove it (rm -r) before you publish the store" in str(prepare(store))
     assert (old / "prefect.db").exists()
 
 
@@ -129,5 +129,5 @@ def test_the_user_s_own_home_is_the_user_s_affair_but_not_in_the_store(
     assert prepare(store) is None
     assert encryption_key(home(store)) is None
     monkeypatch.setenv("PREFECT_HOME", str(store / ".prefect"))
-    with pytest.raises(ConfigError, match="lies in the store"):
+    with pytest.raises(ConfigError, match="is in the store"):
         prepare(store)

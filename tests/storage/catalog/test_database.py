@@ -17,7 +17,9 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from typer.testing import CliRunner, Result
 
+from tests.support.evaluating import copied
 from tests.support.indexing import index, parameters, sql
+from tests.support.shared import indexed
 from vitalfew.flows.cli import show
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.cli.prompt import CatalogCompleter, history, is_whole, prompt
@@ -31,7 +33,6 @@ from vitalfew.storage.catalog.macros import MACROS
 from vitalfew.storage.catalog.tables import ROWS, columns
 from vitalfew.storage.files import read_json
 
-CORPUS = "synthetic:passages=120,questions=60,seed=3"
 TRIAL: dict[str, Any] = {
     "index": "test",
     "generate": {"generator": "tests.support.fakes:FirstWords"},
@@ -52,8 +53,8 @@ def run(*arguments: str | Path, given: str | None = None) -> Result:
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An index that was quoted, and an evaluation of three methods."""
     folder = tmp_path_factory.mktemp("sql") / "store"
-    quote(graph(parameters(folder, CORPUS)))
-    index(folder, CORPUS)
+    quote(graph(parameters(folder)))
+    index(folder)
     graph(evaluation("trial", TRIAL, {"store": folder, "runner": "serial"})).run(run_serially)
     return folder
 
@@ -215,7 +216,7 @@ def test_spending_adds_up_to_the_ledger(store: Path) -> None:
 def test_costs(store: Path, bare: Path) -> None:
     shown = run("costs", "--store", store)
     assert shown.exit_code == 0, shown.output
-    for word in ("encode", "generate", "together", "day (UTC)", "trial", "Quoted → truth"):
+    for word in ("encode", "generate", "total", "day (UTC)", "trial", "Quoted → actual"):
         assert word in shown.output
     assert "GPU" not in shown.output
     one = run("costs", "trial", "--store", store).output
@@ -224,12 +225,12 @@ def test_costs(store: Path, bare: Path) -> None:
     assert "no run 'nobody'" in run("costs", "nobody", "--store", store).output
     nothing = run("costs", "--store", bare)
     assert nothing.exit_code == 1
-    assert "nothing was paid for" in nothing.output
+    assert "has no costs yet" in nothing.output
 
 
 def test_a_query_from_standard_input(store: Path) -> None:
     read = run("sql", "--store", store, "--format", "csv", given="SELECT count(*) AS n\nFROM questions;\n")
-    assert read.stdout.split() == ["n", "60"]
+    assert read.stdout.split() == ["n", "10"]
     nothing = run("sql", "--store", store, given="")
     assert nothing.exit_code == 1
     assert "one statement that only reads" in nothing.output
@@ -254,7 +255,7 @@ def test_the_prompt_goes_on_after_errors_and_ctrl_c(
     prompt(store, "table")
     said = capsys.readouterr()
     assert "pasages" in said.err
-    assert "no command \\x" in said.err
+    assert "unknown command \\x" in said.err
     assert "one statement that only reads" in said.err
     assert "found" in said.out
     assert "42" in said.out
@@ -331,7 +332,7 @@ sys.stdin.read()
 def test_readers_go_on_while_another_process_writes(store: Path, tmp_path: Path) -> None:
     reader = connect(store)
     before = reader.sql("SELECT count(*) FROM hits").fetchall()
-    graph(parameters(store, CORPUS, encode={"context": "passage"})).run(run_serially)  # writes the catalog anew too
+    graph(parameters(store, encode={"context": "passage"})).run(run_serially)  # writes the catalog anew too
     assert reader.sql("SELECT count(*) FROM hits").fetchall() == before
     reader.close()
     command = [sys.executable, "-c", WRITER, str(store / CATALOG)]
@@ -343,11 +344,11 @@ def test_readers_go_on_while_another_process_writes(store: Path, tmp_path: Path)
 
 
 def test_a_catalog_of_an_older_version_is_written_anew(tmp_path: Path) -> None:
-    index(tmp_path)
-    with duckdb.connect(str(tmp_path / CATALOG)) as connection:
-        connection.execute("CREATE TABLE place AS SELECT ? AS root", [str(tmp_path.resolve())])
+    store = copied(indexed(), tmp_path / "store")
+    with duckdb.connect(str(store / CATALOG)) as connection:
+        connection.execute("CREATE TABLE place AS SELECT ? AS root", [str(store.resolve())])
         connection.execute("CREATE TABLE artifacts (fingerprint VARCHAR, table_name VARCHAR)")
-    assert sql(tmp_path, "SELECT count(*) > 0 FROM spending()") == [(True,)]
+    assert sql(store, "SELECT count(*) > 0 FROM spending()") == [(True,)]
 
 
 @pytest.mark.parametrize("command", [["sql", "SELECT 1"], ["sql"], ["costs"]])

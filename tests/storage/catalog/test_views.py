@@ -13,7 +13,9 @@ import polars
 import pyarrow as pa
 import pytest
 
-from tests.support.indexing import index, sql
+from tests.support.evaluating import copied
+from tests.support.indexing import sql
+from tests.support.shared import indexed
 from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import complete_artifacts
 from vitalfew.storage.catalog.database import CATALOG, QueryError, build, query
@@ -26,9 +28,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("catalog")
-    index(folder)
-    return folder
+    return copied(indexed(), tmp_path_factory.mktemp("catalog") / "store")
 
 
 def test_a_view_for_every_table(store: Path) -> None:
@@ -154,7 +154,7 @@ def test_order_is_kept(store: Path) -> None:
 
 
 def test_a_moved_store_and_a_damaged_catalog(tmp_path: Path) -> None:
-    index(tmp_path / "here")
+    copied(indexed(), tmp_path / "here")
     rows = sql(tmp_path / "here", "SELECT count(*) FROM passages")
     (tmp_path / "here").rename(tmp_path / "there")
     assert sql(tmp_path / "there", "SELECT count(*) FROM passages") == rows
@@ -235,8 +235,7 @@ def test_a_catalog_that_a_killed_process_left_blocks_nobody_and_is_removed(store
 
 
 def test_a_further_table_that_cannot_be_read_costs_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    store = tmp_path / "store"
-    index(store)
+    store = copied(indexed(), tmp_path / "store")
     (artifact, manifest) = next(each for each in complete_artifacts(store) if each[1].stage == "split")
     path = store / "further" / artifact.fingerprint / "00000.parquet"
     files.write_table(path, pa.table({}))

@@ -104,7 +104,7 @@ def test_a_flipped_bit_of_a_table_is_seen(
         assert came.equals(whole)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(share=st.floats(0, 0.9999), bit=st.integers(0, 7))
 def test_a_damaged_footer_is_no_other_error(written: dict[str, Path], share: float, bit: int) -> None:
     """Most of a footer (names, statistics) changes no row, and is not always seen."""

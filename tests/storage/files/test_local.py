@@ -67,7 +67,7 @@ def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:
         (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "No space left on device.*MiB are free: make room"),
         (OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)), "make room"),
         (OSError(errno.EFBIG, os.strerror(errno.EFBIG)), "ulimit -f"),
-        (OSError(errno.EACCES, os.strerror(errno.EACCES)), "see to its permissions"),
+        (OSError(errno.EACCES, os.strerror(errno.EACCES)), "check its permissions"),
         (OSError(errno.EROFS, os.strerror(errno.EROFS)), "another --store DIR"),
         # as FAISS and DuckDB say it
         (RuntimeError(f"Error in write_index: {os.strerror(errno.ENOSPC)}"), "make room"),

@@ -2,12 +2,14 @@
 
 import os
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.indexing import index, reused
+from tests.support.shared import indexed
 from vitalfew.configs.schema import RetrieveConfig
 from vitalfew.storage.files import Damaged, checksums
 from vitalfew.storage.indexes import units
@@ -26,9 +28,7 @@ TABLES = ("faiss", "index_quality", "bm25", "passages", "sentences", "vectors")
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("store")
-    index(folder, **SETTINGS)
-    return folder
+    return Path(shutil.copytree(indexed(**SETTINGS), tmp_path_factory.mktemp("damaged") / "store"))
 
 
 @pytest.fixture
@@ -84,11 +84,11 @@ def test_no_flipped_bit_changes_a_search_silently(store: Path) -> None:
 @pytest.mark.usefixtures("cold")
 @pytest.mark.parametrize("pattern", ["faiss/*/00000.sentence.faiss", "bm25/*/00001.passage.data.npy"])
 def test_damage_that_a_search_has_seen_is_mended_by_the_same_index(tmp_path: Path, pattern: str) -> None:
-    index(tmp_path, **SETTINGS)
-    before = hits(tmp_path)
-    (path,) = tmp_path.glob(pattern)
+    store = Path(shutil.copytree(indexed(**SETTINGS), tmp_path / "store"))
+    before = hits(store)
+    (path,) = store.glob(pattern)
     flip(path, path.stat().st_size // 2, 0)
     with pytest.raises(Damaged):
-        hits(tmp_path)
-    assert path.parts[-3].replace("faiss", "index") not in reused(index(tmp_path, **SETTINGS))
-    assert hits(tmp_path) == before
+        hits(store)
+    assert path.parts[-3].replace("faiss", "index") not in reused(index(store, **SETTINGS))
+    assert hits(store) == before

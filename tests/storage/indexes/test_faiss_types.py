@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.evaluating import copied
 from tests.support.indexing import contents, index, parameters, reused, sql, table
+from tests.support.shared import indexed
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import IndexConfig, IndexType, RetrieveConfig
 from vitalfew.flows.pipelines.graph import graph
@@ -117,7 +118,7 @@ def test_few_vectors(tmp_path_factory, kind: str, count: int, k: int, shards: in
     assert (top.rows[0][len(kept) :] == -1).all()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.dictionaries(st.integers(1, 500), st.tuples(st.floats(0, 1), st.floats(0, 0.05)), min_size=1),
     st.floats(0.01, 1),
@@ -172,17 +173,20 @@ def test_an_index_of_each_type_answers_and_tells_its_recall(encoded: Path, tmp_p
 def test_the_recall_that_is_told_is_true(tmp_path: Path, layout: str) -> None:
     """Against the definition: probes' exact neighbours from the vectors, the index's from its files."""
     settings = {"type": "ivf_sq8", "layout": layout, "shard_mb": 1}
-    corpus, given = "synthetic:passages=900,questions=5,seed=3", {"load": {"shard_passages": 300}}
-    index(tmp_path, corpus, index=settings, **given)
-    (folder,) = (tmp_path / "faiss").iterdir()
-    index(tmp_path, corpus, name="flat", index={"layout": layout}, **given)
+    corpus, given = "synthetic:passages=500,questions=5,seed=3", {"load": {"shard_passages": 250}}
+    store = copied(indexed(corpus, **given), tmp_path / "store")
+    made = {*(store / "faiss").iterdir()}
+    index(store, corpus, index=settings, **given)
+    (folder,) = {*(store / "faiss").iterdir()} - made
+    index(store, corpus, name="flat", index={"layout": layout}, **given)
     for unit in ("sentence", "passage"):
         with np.load(folder / f"{unit}.probes.npz") as probes:
             asked, queries = probes["ids"], probes["queries"]
-        exact_shards = Searcher.named(tmp_path, "flat").index.faiss[unit]
-        shards = Searcher.named(tmp_path, "test").index.faiss[unit]
+        exact_shards = Searcher.named(store, "flat").index.faiss[unit]
+        shards = Searcher.named(store, "test").index.faiss[unit]
         truth = search(exact_shards, queries, 11).ids.tolist()
-        told = sql(tmp_path, f"SELECT effort, recall_at_10 FROM index_quality WHERE unit = '{unit}' AND probes > 0")
+        of_it = f"unit = '{unit}' AND probes > 0 AND fingerprint = '{folder.name}'"
+        told = sql(store, f"SELECT effort, recall_at_10 FROM index_quality WHERE {of_it}")
         assert len(told) > 5
         for effort, recall in told:
             answers = search(shards, queries, 11, effort).ids.tolist()
@@ -194,12 +198,12 @@ def test_the_recall_that_is_told_is_true(tmp_path: Path, layout: str) -> None:
 
 
 def test_nprobe_of_all_lists_is_exact(tmp_path: Path) -> None:
-    index(tmp_path)
-    index(tmp_path, name="lists", index={"type": "ivf_flat"})
+    store = copied(indexed(), tmp_path / "store")
+    index(store, name="lists", index={"type": "ivf_flat"})
     every = RetrieveConfig(top_k=20, nprobe=10_000)
-    flat, lists = (Searcher.named(tmp_path, name).hits(QUESTION, every) for name in ("test", "lists"))
+    flat, lists = (Searcher.named(store, name).hits(QUESTION, every) for name in ("test", "lists"))
     np.testing.assert_allclose([hit.score for hit in flat], [hit.score for hit in lists], atol=1e-5)
-    few = Searcher.named(tmp_path, "lists").search([QUESTION], RetrieveConfig(top_k=200, nprobe=1))
+    few = Searcher.named(store, "lists").search([QUESTION], RetrieveConfig(top_k=200, nprobe=1))
     assert 0 < np.count_nonzero(few.ids >= 0) < 200
 
 
@@ -218,11 +222,11 @@ def test_settings_that_have_no_part_are_refused(tmp_path: Path, options: dict[st
 
 
 def test_another_number_of_lists_is_another_index(tmp_path: Path) -> None:
-    index(tmp_path)
-    index(tmp_path, name="lists", index={"type": "ivf_flat"})
-    assert reused(index(tmp_path, name="few", index={"type": "ivf_flat", "nlist": 3})) == {"load", "split", "encode"}
+    store = copied(indexed(), tmp_path / "store")
+    index(store, name="lists", index={"type": "ivf_flat"})
+    assert reused(index(store, name="few", index={"type": "ivf_flat", "nlist": 3})) == {"load", "split", "encode"}
     template = faiss.read_index(
-        str(Artifact(tmp_path, "faiss", _fingerprint(tmp_path, "few")).directory / "sentence.template.faiss")
+        str(Artifact(store, "faiss", _fingerprint(store, "few")).directory / "sentence.template.faiss")
     )
     assert template.nlist == 3
 
@@ -231,13 +235,16 @@ def _fingerprint(store: Path, name: str) -> str:
     return Searcher.named(store, name).index.artifacts["faiss"].fingerprint
 
 
+SMALL = "synthetic:passages=40,questions=5,seed=3"
+
+
 class Interrupted(Exception):
     """Stands for whatever ends a run."""
 
 
 def test_a_run_that_ends_anywhere_goes_on_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = {"index": {"type": "ivf_sq8"}, "bm25": {"enabled": True}}
-    index(tmp_path / "whole", **given)
+    given = {"index": {"type": "ivf_sq8"}, "bm25": {"enabled": True}, "load": {"shard_passages": 20}}
+    index(tmp_path / "whole", SMALL, **given)
     written: list[str] = []
     mark_done = Artifact.mark_done
 
@@ -251,12 +258,12 @@ def test_a_run_that_ends_anywhere_goes_on_there(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(Artifact, "mark_done", end_after_the_next)
     for _ in range(100):
         try:
-            index(tmp_path / "broken", **given)
+            index(tmp_path / "broken", SMALL, **given)
             break
         except Interrupted:
             continue
     # shards of load, split, encode, index, terms, bm25; preparations of load, split, encode, index and bm25
-    assert len(written) == 4 + 4 + 4 + 1 + 4 + 4 + 5
+    assert len(written) == 3 + 3 + 3 + 1 + 3 + 3 + 5
     assert contents(tmp_path / "broken") == contents(tmp_path / "whole")
 
 

@@ -56,7 +56,7 @@ def stage(store: Path, sentences: int, shards: int, **config: object) -> Index:
     return Index(store, units, vectors, IndexConfig(**config))
 
 
-@pytest.mark.parametrize(("sentences", "shards"), [(2_000, 3), (20_000, 7), (90_000, 150)])
+@pytest.mark.parametrize(("sentences", "shards"), [(2_000, 3), (20_000, 7), (70_000, 40)])
 def test_lists_follow_the_corpus(tmp_path: Path, sentences: int, shards: int) -> None:
     lists = set()
     for shard_mb in (1, 64):

@@ -1,5 +1,6 @@
 """`store copy`: between directories and buckets, as often as wanted, with every byte compared."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,8 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.support.damage import flip
+from tests.support.evaluating import copied
 from tests.support.indexing import contents, index, sql
 from tests.support.object_store import ObjectServer, s3_server
+from tests.support.shared import indexed
 from vitalfew.configs.loading import build
 from vitalfew.configs.paths import store_place
 from vitalfew.configs.schema import RetrieveConfig, Search
@@ -19,6 +22,7 @@ from vitalfew.storage.upkeep import copying
 from vitalfew.tasks.registry import with_options
 from vitalfew.tasks.retrieve import Searcher
 
+CORPUS = "synthetic:passages=24,questions=4,seed=3"
 SETTINGS = {"bm25": {"enabled": True}, "index": {"type": "sq8"}}
 
 
@@ -35,11 +39,9 @@ def bucket(server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     return store_place(f"s3://copies/{tmp_path.name}")
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    store = tmp_path_factory.mktemp("laptop") / "store"
-    index(store, **SETTINGS)
-    return store
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return copied(indexed(CORPUS, **SETTINGS), tmp_path / "laptop")
 
 
 def copy(source: Path, target: Path, *options: str) -> str:
@@ -58,8 +60,8 @@ def retriever(name: str) -> RetrieveConfig:
 
 
 def test_a_store_is_published_and_taken_home_with_the_same_bytes(store: Path, bucket: Path, tmp_path: Path) -> None:
-    assert "6 artifacts copied" in copy(store, bucket)
-    assert "0 artifacts copied (0 bytes), 6 were there" in copy(store, bucket)
+    assert "Copied 6 artifacts" in copy(store, bucket)
+    assert "Copied 0 artifacts (0 bytes); 6 already existed" in copy(store, bucket)
     copy(bucket, tmp_path / "home")
     assert contents(tmp_path / "home") == contents(store)
     for place in (bucket, tmp_path / "home"):
@@ -70,19 +72,19 @@ def test_a_store_is_published_and_taken_home_with_the_same_bytes(store: Path, bu
         assert [run.run_id for run in read_runs(place)] == [run.run_id for run in read_runs(store)]
         assert find_index(place, "test") == find_index(store, "test")
         done = CliRunner().invoke(app, ["store", "verify", "--store", str(place)])
-        assert "No fault in 6 artifacts" in done.output
-    assert not index(tmp_path / "home", **SETTINGS).new()
+        assert "No faults in 6 artifacts" in done.output
+    assert not index(tmp_path / "home", CORPUS, **SETTINGS).new()
 
 
 def test_a_copy_that_was_cut_off_goes_on(
     store: Path, bucket: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copied: list[Path] = []
+    begun: list[Path] = []
     write = files.copy
 
     def fail_at_the_tenth(source: Path, target: Path, checksum: str) -> None:
-        copied.append(source)
-        if len(copied) == 10:
+        begun.append(source)
+        if len(begun) == 10:
             raise OSError("the line is cut")
         write(source, target, checksum)
 
@@ -90,17 +92,17 @@ def test_a_copy_that_was_cut_off_goes_on(
     done = CliRunner().invoke(app, ["store", "copy", str(store), str(bucket)])
     assert done.exit_code == 1
     assert "the line is cut" in done.output
-    before = {*copied[:9]}
-    copied.clear()
-    copied += [Path("no tenth any more")] * 10
+    before = {*begun[:9]}
+    begun.clear()
+    begun += [Path("no tenth any more")] * 10
     copy(store, bucket)
-    assert not before & {*copied}
+    assert not before & {*begun}
     copy(bucket, tmp_path / "home")
     assert contents(tmp_path / "home") == contents(store)
 
 
 def test_a_damaged_source_is_named_and_nothing_of_it_counts(tmp_path: Path, bucket: Path) -> None:
-    index(tmp_path / "store", **SETTINGS)
+    shutil.copytree(indexed(CORPUS, **SETTINGS), tmp_path / "store")
     (damaged,) = (tmp_path / "store" / "faiss").glob("*/00000.sentence.faiss")
     flip(damaged)
     done = CliRunner().invoke(app, ["store", "copy", str(tmp_path / "store"), str(bucket)])
@@ -112,7 +114,7 @@ def test_a_damaged_source_is_named_and_nothing_of_it_counts(tmp_path: Path, buck
 
 
 def test_what_an_index_uses_alone(store: Path, tmp_path: Path) -> None:
-    index(store, name="other", **{**SETTINGS, "index": {"type": "flat"}})
+    index(store, CORPUS, name="other", **{**SETTINGS, "index": {"type": "flat"}})
     copy(store, tmp_path / "part", "--index", "other")
     assert sql(tmp_path / "part", "SELECT count(*) FROM artifacts WHERE stage = 'index'") == [(1,)]
     assert find_index(tmp_path / "part", "other") == find_index(store, "other")

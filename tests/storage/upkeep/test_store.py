@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -125,11 +126,11 @@ def test_ls_reads_no_table_and_sees_a_short_file(store: Path) -> None:
 def test_a_whole_store_has_no_fault(store: Path) -> None:
     done = store_command("verify", "--store", store)
     assert done.exit_code == 0, done.output
-    assert "No fault in 6 artifacts" in done.output
+    assert "No faults in 6 artifacts" in done.output
 
 
 FAULTS = {
-    "changed bytes": (lambda s: flip(first(s, "vectors/*/00002.parquet")), "has other bytes"),
+    "changed bytes": (lambda s: flip(first(s, "vectors/*/00002.parquet")), "differs from what was written"),
     "missing file": (lambda s: first(s, "rejects/*/00000.parquet").unlink(), "is missing"),
     "short file": (lambda s: os.truncate(first(s, "faiss/*/*.faiss"), 9), "has 9 bytes and was written with"),
     "missing costs": (lambda s: first(s, "costs/*/*.parquet").unlink(), "00000.parquet is missing"),
@@ -156,8 +157,13 @@ def test_verify_names_a_fault_and_its_remedy_mends_it(store: Path, fault: str, m
     assert "1 faults" in done.output or fault == "half a manifest"  # which its index reports as well
     remedy = next(line for line in done.output.splitlines() if "vitalfew index" in line)
     assert "rm " not in remedy or fault == "changed bytes"  # too lately for this machine to remember what it has read
-    command = remedy.replace("vitalfew", f"{sys.executable} -m vitalfew.flows.cli.main")
-    subprocess.run(command, shell=True, check=True, cwd=ROOT, capture_output=True)
+    for command in remedy.split(" && "):
+        match shlex.split(command):
+            case ["rm", path]:
+                os.unlink(path)
+            case ["vitalfew", *words]:
+                done = CliRunner().invoke(app, words)
+                assert done.exit_code == 0, done.output
     again = store_command("verify", "--store", store)
     assert again.exit_code == 0, again.output
     assert contents(store) == before
@@ -176,8 +182,8 @@ def test_faults_outside_of_artifacts(store: Path) -> None:
     done = store_command("verify", "--store", store)
     assert done.exit_code == 1
     for words in (
-        "runs/", "indexes/test.json is damaged", "store rm test", "it belongs to no artifact", "00099.parquet belongs to no shard",
-        "left behind by a process", "5 faults",
+        "runs/", "indexes/test.json is damaged", "store rm test", "it belongs to no artifact",
+        "00099.parquet belongs to no shard", "left behind by a process", "5 faults",
     ):  # fmt: skip
         assert words in done.output, done.output
     assert "Traceback" not in done.output
@@ -200,7 +206,7 @@ def test_gc_is_dry_unless_told_otherwise(store: Path) -> None:
     assert {removal["name"].split("/")[0] for removal in found["removals"]} == {"vectors", "faiss"}
     assert found["bytes"] > 0
     assert tree(store) == before
-    assert "Nothing was touched" in store_command("gc", "--store", store).output
+    assert "Nothing was removed" in store_command("gc", "--store", store).output
 
 
 def test_gc_frees_what_was_superseded_and_keeps_its_costs(store: Path) -> None:
@@ -334,9 +340,10 @@ def test_a_run_that_comes_between_keeps_its_artifacts(store: Path) -> None:
 
 def test_gc_that_is_ended_anywhere_can_be_run_again(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ends it after each file in turn: what is left never looks complete, and the next gc removes the rest."""
-    removed = {removal["name"] for removal in gc(store)["removals"]}
+    planned = plan(store, Policy()).removals
+    removed = {removal.name for removal in planned}
     attempts = 0
-    for _ in range(100):
+    while planned and attempts < 100:
         left = {name for name in removed if (store / name).exists()}
         budget = [1]
         unlink = os.unlink
@@ -350,7 +357,7 @@ def test_gc_that_is_ended_anywhere_can_be_run_again(store: Path, monkeypatch: py
         with monkeypatch.context() as patch:
             patch.setattr(os, "unlink", once)
             try:
-                list(remove(store, plan(store, Policy()).removals, Policy()))
+                list(remove(store, planned, Policy()))
             except (Interrupted, BaseExceptionGroup):
                 attempts += 1
         for name in removed:
@@ -358,9 +365,9 @@ def test_gc_that_is_ended_anywhere_can_be_run_again(store: Path, monkeypatch: py
             whole = artifact.recorded_manifest()
             assert whole is None or artifact.damage(whole) is None
         assert {name for name in removed if (store / name).exists()} <= left
-        if not gc(store)["removals"]:
-            break
+        planned = plan(store, Policy()).removals
     assert attempts > 10
+    assert not gc(store)["removals"]
     assert names(store) == used(store, "test")
     assert store_command("verify", "--store", store).exit_code == 0
 
@@ -442,7 +449,7 @@ def test_gc_does_not_guess(store: Path, record: str) -> None:
 CONTEXTS = ("passage", "pooled", "late", "exact")
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from([*CONTEXTS, "rm", "gc"])), max_size=6))
 def test_every_named_index_survives_whatever_was_done(tmp_path_factory, steps: list[tuple[str, str]]) -> None:
     store = tmp_path_factory.mktemp("steps")

@@ -3,6 +3,7 @@
 import logging
 import random
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.support.damage import flip
-from tests.support.evaluating import evaluated
+from tests.support.evaluating import copied, evaluated
 from tests.support.indexing import contents, index, sql
+from tests.support.shared import indexed, shared
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.storage import files
@@ -21,13 +23,13 @@ from vitalfew.storage.upkeep import inventory
 from vitalfew.storage.upkeep.verify import Fault, verify, verify_records
 from vitalfew.tasks.registry import METHODS
 
-CORPUS = "synthetic:passages=400,questions=20,seed=3"
+SHARDS = {"shard_passages": 30}
 KEYWORDS = {"enabled": True}
-INDEXES: dict[str, dict[str, Any]] = {name: {"index": {"type": name}} for name in METHODS["index"]}
+INDEXES: dict[str, dict[str, Any]] = {name: {"index": {"type": name}, "load": SHARDS} for name in METHODS["index"]}
 INDEXES["sq8"] |= {"bm25": KEYWORDS, "encode": {"units": ["sentence", "passage"], "context": "exact"}}
 EVALUATION = {
     "index": "test",
-    "questions": {"batch": 10},
+    "questions": {"batch": 5},
     "generate": {"generator": "tests.support.fakes:FirstWords"},
     "methods": {"naive": {"retrieve": {"retriever": "passage"}}, "words": {"retrieve": {"retriever": "bm25"}}},
 }
@@ -68,52 +70,64 @@ def assert_a_changed_byte_is_seen(store: Path) -> None:
         assert not faults(artifact)
 
 
-@pytest.mark.parametrize("kind", INDEXES)
-def test_a_changed_byte_in_any_file_of_an_index_is_seen(tmp_path: Path, kind: str) -> None:
-    index(tmp_path, CORPUS, **{"load": {"shard_passages": 200}, **INDEXES[kind]})
+def test_a_changed_byte_in_any_file_of_an_index_is_seen(tmp_path: Path) -> None:
+    """Of every type: one store holds them all."""
+    for kind, settings in INDEXES.items():
+        index(tmp_path, name=kind, **settings)
+    assert len([*tmp_path.glob("faiss/*/manifest.json")]) == len(METHODS["index"])
     assert_a_changed_byte_is_seen(tmp_path)
 
 
-def test_a_changed_byte_in_any_file_of_an_evaluation_is_seen(tmp_path: Path) -> None:
-    index(tmp_path, CORPUS, bm25=KEYWORDS, load={"shard_passages": 200})
-    evaluated(evaluation("trial", EVALUATION, {"store": tmp_path, "runner": "serial"}))
-    assert {"asked", "hits", "candidates", "scores"} <= {artifact.table for artifact, _ in belonging(tmp_path)}
-    assert_a_changed_byte_is_seen(tmp_path)
+def evaluate(store: Path) -> None:
+    evaluated(evaluation("trial", EVALUATION, {"store": store, "runner": "serial"}))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """An evaluated store whose files a test may damage."""
+
+    def make(folder: Path) -> None:
+        shutil.copytree(indexed(bm25=KEYWORDS, load=SHARDS), folder)
+        evaluate(folder)
+
+    return Path(shutil.copytree(shared("verified", make), tmp_path / "store"))
+
+
+def test_a_changed_byte_in_any_file_of_an_evaluation_is_seen(store: Path) -> None:
+    assert {"asked", "hits", "candidates", "scores"} <= {artifact.table for artifact, _ in belonging(store)}
+    assert_a_changed_byte_is_seen(store)
 
 
 def test_what_a_preparation_leaves_is_no_table(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    index(tmp_path, CORPUS, bm25=KEYWORDS, index={"type": "sq8"})
+    index(tmp_path, bm25=KEYWORDS, index={"type": "sq8"})
     assert sql(tmp_path, "SELECT count(*) FROM information_schema.tables WHERE table_name = 'preparation'") == [(0,)]
     assert not [record.message for record in caplog.records if record.levelno > logging.INFO]
 
 
 def test_a_quote_of_an_artifact_is_no_fault(tmp_path: Path) -> None:
     """Where the disk is not ample, a run is quoted first, and its quotes are kept under the artifacts' fingerprints."""
-    index(tmp_path)
-    for artifact in inventory.artifacts(tmp_path):
-        files.write_table(tmp_path / "quotes" / artifact.fingerprint / "00000.parquet", pa.table({"rows": [60]}))
-    assert [*verify(inventory.artifacts(tmp_path), lambda read: None), *verify_records(tmp_path)] == []
+    store = copied(indexed(), tmp_path / "store")
+    for artifact in inventory.artifacts(store):
+        files.write_table(store / "quotes" / artifact.fingerprint / "00000.parquet", pa.table({"rows": [60]}))
+    assert [*verify(inventory.artifacts(store), lambda read: None), *verify_records(store)] == []
 
 
 def test_a_quote_of_a_plan_that_was_not_run_is_no_fault(tmp_path: Path) -> None:
-    index(tmp_path)
-    files.write_table(tmp_path / "quotes" / ("0" * 16) / "00000.parquet", pa.table({"rows": [60]}))
-    assert [*verify(inventory.artifacts(tmp_path), lambda read: None), *verify_records(tmp_path)] == []
+    store = copied(indexed(), tmp_path / "store")
+    files.write_table(store / "quotes" / ("0" * 16) / "00000.parquet", pa.table({"rows": [60]}))
+    assert [*verify(inventory.artifacts(store), lambda read: None), *verify_records(store)] == []
 
 
-def test_what_verify_saw_damaged_of_an_evaluation_is_made_anew_by_its_command(tmp_path: Path) -> None:
+def test_what_verify_saw_damaged_of_an_evaluation_is_made_anew_by_its_command(store: Path) -> None:
     """With its size and date kept, nobody but verify sees it: a run that is done opens nothing."""
-    index(tmp_path, CORPUS, bm25=KEYWORDS)
-    plan = evaluation("trial", EVALUATION, {"store": tmp_path, "runner": "serial"})
-    evaluated(plan)
-    whole = contents(tmp_path)
-    path = next(tmp_path.glob("candidates/*/00000.parquet"))
+    whole = contents(store)
+    path = next(store.glob("candidates/*/00000.parquet"))
     flip(path)
-    done = CliRunner().invoke(app, ["store", "verify", "--store", str(tmp_path)])
+    done = CliRunner().invoke(app, ["store", "verify", "--store", str(store)])
     assert done.exit_code == 1
-    assert re.search(r"the command of run \S+ \(evaluate trial\) again makes it anew", done.output)
+    assert re.search(r"repeat the command of run \S+ \(evaluate trial\)", done.output)
     if f"rm {path}" in done.output:  # it was changed within the last second, which is not remembered
         path.unlink()
-    evaluated(plan)
-    assert contents(tmp_path) == whole
-    assert "No fault" in CliRunner().invoke(app, ["store", "verify", "--store", str(tmp_path)]).output
+    evaluate(store)
+    assert contents(store) == whole
+    assert "No fault" in CliRunner().invoke(app, ["store", "verify", "--store", str(store)]).output

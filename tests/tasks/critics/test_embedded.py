@@ -204,7 +204,9 @@ def test_an_over_long_question_is_an_error_row_and_its_neighbours_are_judged(cri
     batch = [long, Candidate(QUESTION, CONTEXT, ANSWER_TEXT), long]
     wrong, fine, _ = critic.critique(batch, lambda candidates, tokens: counted.append(candidates))
     assert fine == critic.critique(batch[1:2])[0]
-    assert wrong == Judgement(0, 0, 0, f"the question has {MAX_QUESTION + 1} tokens, the critic takes {MAX_QUESTION}")
+    assert wrong == Judgement(
+        0, 0, 0, f"the question has {MAX_QUESTION + 1} tokens, the critic takes at most {MAX_QUESTION}"
+    )
     assert sum(counted) == 3
 
 

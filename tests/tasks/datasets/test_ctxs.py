@@ -103,7 +103,7 @@ def test_a_broken_line_is_rejected_and_a_broken_array_refused(tmp_path: Path) ->
         read("ctxs", write(tmp_path, '[{"question": "who?", "ctxs": ['))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(rows=st.lists(VALUES | ROW, max_size=4))
 def test_both_layouts_give_the_same_records(tmp_path_factory: pytest.TempPathFactory, rows: list[Any]) -> None:
     folder = tmp_path_factory.getbasetemp()

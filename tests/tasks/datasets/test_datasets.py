@@ -491,7 +491,7 @@ def read_or_refuse(name: str, path: Path) -> list[tuple[int, Record]] | str:
         return str(error)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(content=st.binary() | st.binary().map(lambda tail: b'[{"text": "' + tail) | STRINGS.map(repr))
 def test_arbitrary_bytes_give_records_or_an_input_error(
     tmp_path_factory: pytest.TempPathFactory, content: bytes | str
@@ -506,7 +506,7 @@ def test_arbitrary_bytes_give_records_or_an_input_error(
                 check(records)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(rows=ROWS)
 def test_arbitrary_rows_give_records(tmp_path_factory: pytest.TempPathFactory, rows: list[Any]) -> None:
     folder = tmp_path_factory.getbasetemp()

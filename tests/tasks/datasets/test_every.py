@@ -6,7 +6,7 @@ import importlib.util
 import lzma
 import shutil
 from collections.abc import Callable
-from itertools import islice
+from itertools import cycle, islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -59,8 +59,7 @@ def test_samples_are_read_without_rejects_and_every_file_is_named(tmp_path: Path
     assert sorted(file.relative_to(tmp_path).as_posix() for file in files) == sorted(SAMPLES[name].files)
 
 
-@pytest.mark.parametrize("packer", PACKERS)
-@pytest.mark.parametrize("name", UNPACKED)
+@pytest.mark.parametrize(("name", "packer"), zip(UNPACKED, cycle(PACKERS)))
 def test_packed_copies_give_the_same_records(tmp_path: Path, name: str, packer: str) -> None:
     sample = SAMPLES[name]
     records = records_of(name, sample.write(tmp_path / "plain"))
@@ -141,7 +140,7 @@ def test_a_file_that_grows_while_it_is_read_gives_what_was_there(tmp_path: Path,
     assert [pair for pair in first + rest if pair in records] == records
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.parametrize("name", HERE)
 @given(data=st.data())
 def test_mutated_files_give_records_or_an_input_error(

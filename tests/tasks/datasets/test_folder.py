@@ -147,7 +147,7 @@ def test_passages_end_at_paragraphs_else_at_lines_else_at_words() -> None:
     assert list(cut("a b c d e", 2)) == ["a b", "c d", "e"]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(text=st.text("ab \n\t\r\u2003", max_size=80), words=st.integers(1, 12))
 def test_cutting_keeps_every_word_and_no_passage_is_too_long(text: str, words: int) -> None:
     passages = list(cut(text, words))

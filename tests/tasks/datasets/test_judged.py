@@ -151,7 +151,7 @@ def test_beir_paths_that_are_no_such_folder_are_errors(tmp_path: Path) -> None:
         read("beir", path)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     documents=st.lists(st.tuples(st.integers(0, 4), st.sampled_from(["a", "b", " ", "c"])), max_size=6),
     queries=st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["Q?", "R?", ""])), max_size=4),

@@ -453,7 +453,7 @@ TURNS = st.lists(st.tuples(st.sampled_from(["Ada", "Bob B", " ", "a b c d e f g 
 SPANS = st.lists(st.tuples(st.integers(-1, 9), st.integers(-1, 9)), max_size=3)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(turns=TURNS, spans=SPANS, words=st.integers(10, 40), marks=st.booleans())
 def test_qmsum_keeps_every_word_and_its_gold_turns_exactly(
     tmp_path_factory: pytest.TempPathFactory, turns: Any, spans: Any, words: int, marks: bool
@@ -525,7 +525,7 @@ OPTIONS_OF = {"pubhealth": {"passages": "true", "binary": "true"}, "qmsum": {"wo
 
 
 @pytest.mark.parametrize("name", SHAPES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_arbitrary_rows_give_records(tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject) -> None:
     folder = tmp_path_factory.getbasetemp()

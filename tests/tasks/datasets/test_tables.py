@@ -117,7 +117,7 @@ def test_no_file_takes_quadratic_time_and_what_is_given_up_is_named(
     assert covered + len(found) - len(given_up) == 100_000
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.lists(st.text('ab"\t,é\n\r \0'), min_size=2, max_size=2), max_size=8),
     st.sampled_from([CSV, QUOTED_TSV]),
@@ -134,7 +134,7 @@ def test_what_the_csv_module_writes_is_read_back(
     assert [[row["x"], row["y"]] for _, row in rows(path, dialect)] == written
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(lines=st.lists(st.text('ab" é', max_size=8), max_size=12), limit=st.integers(20, 60))
 def test_every_line_is_in_a_row_or_a_reject(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str], limit: int

@@ -253,7 +253,7 @@ def test_late_is_refused_before_anything_runs(tmp_path: Path, models: dict[str, 
     encode = {"encoder": name, "model": str(models[name]), "context": "late"}
     if name == "dpr":
         encode["question_model"] = str(models["dpr-question"])
-    with pytest.raises(ConfigError, match="late takes means over token states"):
+    with pytest.raises(ConfigError, match="late averages token states"):
         index(tmp_path / "store", encode=encode)
     assert not (tmp_path / "store").exists()
 
@@ -449,8 +449,8 @@ def _module(kind: str) -> Any:
         (_module("custom.Secret"), r"module 2 is custom\.Secret"),
         (_module("sentence_transformers.models.Normalize"), "module 2 is Normalize, which is not supported there"),
         (lambda directory: (directory / "modules.json").write_text("[{]"), r"modules\.json: not readable as JSON"),
-        (lambda directory: (directory / "modules.json").write_text('["Transformer"]'), "a list of modules"),
-        (lambda directory: (directory / "2_Dense/config.json").write_text("[]"), "a JSON object is due, found list"),
+        (lambda directory: (directory / "modules.json").write_text('["Transformer"]'), "must be a list of modules"),
+        (lambda directory: (directory / "2_Dense/config.json").write_text("[]"), "must be a JSON object, got list"),
         (_edit("1_Pooling/config.json", pooling_mode="weightedmean"), "pooling weightedmean is not supported"),
         (_edit("1_Pooling/config.json", pooling_mode=["cls", "mean"]), r"pooling cls \+ mean is not supported"),
         (_edit("1_Pooling/config.json", include_prompt=False), "without the prompt's tokens"),
@@ -491,7 +491,7 @@ def test_a_similarity_that_cannot_be_searched_is_refused_unless_one_is_set(
 
 def test_limits_that_do_not_fit_are_refused(models: dict[str, Path]) -> None:
     assert encoder("huggingface", models["roberta"]).passages.recipe.max_tokens == 64  # of 66 positions
-    with pytest.raises(ConfigError, match=r"encode\.max_tokens=65.*takes 64 tokens at most"):
+    with pytest.raises(ConfigError, match=r"encode\.max_tokens must be at most 64, .*got 65"):
         encoder("huggingface", models["roberta"], max_tokens=65).identity()
     with pytest.raises(ConfigError, match="leaves no room"):
         encoder("huggingface", models["bert"], passage_prompt="much too long " * 50).encode(TEXTS)

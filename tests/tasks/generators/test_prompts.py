@@ -13,7 +13,7 @@ def test_a_file_that_asks_no_question_is_refused(tmp_path: Path, text: str) -> N
     """Else an experiment that somebody shares could have any file sent to a server of theirs."""
     file = tmp_path / "id_rsa"
     file.write_text(text)
-    with pytest.raises(ConfigError, match=r"id_rsa: no template for questions; write \{\{ question \}\}"):
+    with pytest.raises(ConfigError, match=r"id_rsa does not use the question; write \{\{ question \}\}"):
         prompts.source(str(file))
 
 

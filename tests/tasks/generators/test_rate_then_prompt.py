@@ -52,7 +52,7 @@ def test_remembered_ratings_failures_and_no_contexts(model: Path) -> None:
 
 
 def test_an_encoder_decoder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(EngineUnavailable, match="needs a causal model on this machine"):
+    with pytest.raises(EngineUnavailable, match="needs a causal model that runs on this machine"):
         answers(t5_generator(tmp_path / "t5"), "rate_then_prompt", engine="transformers")
 
 

@@ -136,7 +136,7 @@ def test_an_over_long_question_is_an_error_row_and_its_neighbours_are_answered(r
     fine, wrong = reader.generate(prompts)
     assert fine.text
     assert (wrong.text, wrong.finish_reason) == ("", "error")
-    assert wrong.error == f"the question has {MAX_QUESTION + 1} tokens, the reader takes {MAX_QUESTION}"
+    assert wrong.error == f"the question has {MAX_QUESTION + 1} tokens, the reader takes at most {MAX_QUESTION}"
 
 
 def test_max_input_tokens_and_max_tokens_are_kept(directory: Path) -> None:

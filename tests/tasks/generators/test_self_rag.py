@@ -107,9 +107,9 @@ def test_a_token_that_the_vocabulary_lacks_is_named(
 ) -> None:
     lacking = tiny_models.llama(tmp_path / "lacking", chat=False, tokens=[t for t in TOKENS if t != "[Utility:4]"])
     self_rag(selfrag)
-    with pytest.raises(EngineUnavailable, match=r"lacks the token '\[Utility:4\]'; take a model"):
+    with pytest.raises(EngineUnavailable, match=r"lacks the token '\[Utility:4\]'; use a model"):
         self_rag(lacking)
-    with pytest.raises(EngineUnavailable, match=r"lacks the token '\[Relevant\]' and 11 others"):
+    with pytest.raises(EngineUnavailable, match=r"lacks the token '\[Relevant\]' and 11 other reflection tokens"):
         self_rag(tiny_models.llama(tmp_path / "plain"))
     served = GenerateConfig(generator="self_rag", engine="openai", model="x", base_url="http://127.0.0.1:1/v1")
     with pytest.raises(ConfigError, match=r"unknown setting 'generate\.base_url'"):
@@ -172,5 +172,7 @@ def test_an_evaluation_with_reflection_on_demand(store: Path, selfrag: Path) -> 
 def test_the_old_setting_says_where_it_is_now(selfrag: Path) -> None:
     for generator in ("reader", "transformers", "self_rag"):
         old = GenerateConfig(generator=generator, reflection={"retrieval": "adaptive"})
-        with pytest.raises(ConfigError, match=r"generate\.reflection has moved: use generator self_rag with generate\.retr"):
+        with pytest.raises(
+            ConfigError, match=r"generate\.reflection has moved: use generator self_rag with generate\.retr"
+        ):
             make(old, "generate")

@@ -404,7 +404,7 @@ cases_of_any_kind = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(cases_of_any_kind)
 def test_what_always_holds(case: Case) -> None:
     got = {column: value for name in PER_QUESTION for column, (value,) in values(name, case).items()}
@@ -439,7 +439,7 @@ def passages_of(case: Case) -> list[int]:
     return [each.span.passage_id for each in case.hits or ()]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(cases_of_any_kind, min_size=1, max_size=6), st.randoms(use_true_random=False))
 def test_a_case_is_judged_by_itself(cases: list[Case], chance: random.Random) -> None:
     order = list(range(len(cases)))

@@ -28,7 +28,7 @@ def roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_models.roberta(tmp_path_factory.mktemp("roberta"))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=6), seed=st.integers(0, 99))
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

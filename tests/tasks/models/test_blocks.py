@@ -134,7 +134,7 @@ def test_out_of_memory_halves_the_batch_and_says_so_once(
             for read, other in zip(model.read(rows, [7]), expected, strict=True):
                 torch.testing.assert_close(read.logprobs, other.logprobs)
     assert [record.message for record in caplog.records] == [
-        "6 rows together are more than the memory holds: they are read in halves, as later ones"
+        "6 rows together do not fit into memory: these rows and later ones are read in halves"
     ]
 
 
@@ -147,13 +147,13 @@ def rotary(kind: str) -> PretrainedConfig:
     [
         (T5Config(), "encoder-decoder"),
         (BloomConfig(), "ALiBi"),
-        (rotary("dynamic"), "follow the length"),
+        (rotary("dynamic"), "depend on the length"),
         (MambaConfig(), "linear_attention"),
     ],
     ids=["t5", "alibi", "dynamic rope", "mamba"],
 )
 def test_a_model_without_such_a_cache_is_refused(config: PretrainedConfig, reason: str) -> None:
-    with pytest.raises(EngineUnavailable, match=f"a model .*{reason}.*; take a causal model"):
+    with pytest.raises(EngineUnavailable, match=f"a model .*{reason}.*; use a causal model"):
         require_blocks(config, "a model")
 
 

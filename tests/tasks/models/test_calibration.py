@@ -28,6 +28,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(calibration, "TOKENS", 512)  # no test is about what is the fastest
     return tmp_path / "cache" / "vitalfew" / "calibrations"
 
 
@@ -80,8 +81,7 @@ def test_a_choice_of_another_machine_or_version_is_not_trusted(
     monkeypatch.setattr(calibration, "machine", lambda: mine | {other: "another"})
     chosen(model)
     [foreign] = cache.iterdir()
-    monkeypatch.undo()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache.parent.parent))
+    monkeypatch.setattr(calibration, "machine", lambda: mine)
     chosen(model)
     [own] = {*cache.iterdir()} - {foreign}
     own.write_bytes(foreign.read_bytes())
@@ -104,7 +104,7 @@ def test_what_gives_no_numbers_is_left_out_and_said(
     spoil(lambda vectors: vectors * np.nan, "packed", "half")
     with caplog.at_level(logging.WARNING):
         assert chosen(model).kernels == "autocast"
-    assert "half kernels in bf16, 4,096 tokens a batch give vectors that are not finite numbers here" in caplog.text
+    assert "half kernels in bf16, 4,096 tokens a batch give vectors that are not finite here" in caplog.text
 
 
 def test_what_fails_is_left_out_and_said(
@@ -132,7 +132,7 @@ def test_float32_is_taken_where_nothing_else_is_close(
     assert chosen(model).precision == "fp32"
     with caplog.at_level(logging.WARNING):
         assert chosen(model, precision="bf16").precision == "bf16"  # as the user says
-    assert "no vectors are within a cosine of 0.9999" in caplog.text
+    assert "no way to compute this model reaches a cosine of 0.9999" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -164,12 +164,12 @@ def test_a_home_that_cannot_be_written_costs_a_measurement_alone(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with caplog.at_level(logging.WARNING):
         chosen(model)
-    assert "the calibration is not remembered" in caplog.text
+    assert "the calibration could not be stored" in caplog.text
 
 
 def test_packed_is_refused_for_other_models(tmp_path: Path) -> None:
     t5 = tiny_models.t5(tmp_path / "t5")
-    with pytest.raises(ConfigError, match=r"kernels=packed computes a plain BERT .*--set encode\.kernels=auto"):
+    with pytest.raises(ConfigError, match=r"kernels=packed supports only a plain BERT .*--set encode\.kernels=auto"):
         chosen(t5, kernels="packed")
     assert chosen(t5).kernels != "packed"
 
@@ -183,5 +183,5 @@ def test_kernels_and_precision_that_do_not_go_together_are_refused(
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", dict)  # a CPU without bf16, where auto is fp32
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
-    with pytest.raises(ConfigError, match=rf"kernels={kernels} does not go with encode\.precision={precision}"):
+    with pytest.raises(ConfigError, match=rf"kernels={kernels} does not work with encode\.precision={precision}"):
         chosen(model, kernels=kernels, precision=precision)

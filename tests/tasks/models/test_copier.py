@@ -163,7 +163,7 @@ def test_the_last_layers_learn_alone(plain: bool, tmp_path: Path, monkeypatch: p
     assert {name for name, own in copier.trained().items() if own.grad is not None} <= copier.learning().keys()
     assert any(name.startswith("encoder.encoder.layer.1.") for name in copier.learning())
     assert not any(name.startswith(("encoder.encoder.layer.0.", "encoder.embeddings.")) for name in copier.learning())
-    with pytest.raises(ConfigError, match="has 2 layers"):
+    with pytest.raises(ConfigError, match="must be at most 2, the number of the encoder's layers"):
         copier.learn_last(3)
 
 

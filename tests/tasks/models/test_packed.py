@@ -34,7 +34,7 @@ def expected(network: Bert, ids: list[list[int]]) -> torch.Tensor:
 texts = st.lists(st.lists(st.integers(5, 900), min_size=1, max_size=40), min_size=1, max_size=12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(ids=texts, batch_tokens=st.sampled_from([16, 64, 480, 512]))
 def test_packed_states_are_those_of_the_network(network: Bert, ids: list[list[int]], batch_tokens: int) -> None:
     """Also where there are more tokens than a batch should have, and where texts of one length are no neighbours."""

@@ -74,7 +74,7 @@ def test_what_is_no_cross_encoder_is_refused(tmp_path: Path) -> None:
     plain = tiny_models.bert(tmp_path / "plain")
     config = json.loads((plain / "config.json").read_text())
     (plain / "config.json").write_text(json.dumps(config | {"id2label": {"0": "LABEL_0"}}))
-    with pytest.raises(UnsupportedModel, match=r"weights of .* are missing.*no cross-encoder"):
+    with pytest.raises(UnsupportedModel, match=r"weights of .* are missing.*not a cross-encoder"):
         CrossEncoder(str(plain), EXACT, "refine").read(PAIRS)
 
 
@@ -108,7 +108,9 @@ def test_provence_is_its_heads_over_deberta(tmp_path: Path) -> None:
 
 def test_a_model_without_provences_heads_is_refused(tmp_path: Path) -> None:
     folder = tiny_models.cross_encoder(tmp_path, "deberta")
-    with pytest.raises(UnsupportedModel, match=r"weights are missing \(token_classifier.*no checkpoint of Provence"):
+    with pytest.raises(
+        UnsupportedModel, match=r"not a checkpoint of Provence: .* weights are missing \(token_classifier"
+    ):
         Provence(str(folder), EXACT, "refine").read(PAIRS)
 
 

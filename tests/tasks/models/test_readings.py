@@ -51,7 +51,7 @@ def test_every_request_is_read_once_and_gets_its_own_values(calls: list[list[tup
 def test_what_is_no_number_is_the_least_and_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     found = remembered({}, [("a",)], lambda places: [Reading(np.array([0.5, np.nan, np.inf], np.float32), 1)])
     assert found[0].tolist() == [0.5, 0.0, 0.0]
-    assert "2 values that are no numbers" in caplog.text
+    assert "2 values that are not numbers" in caplog.text
 
 
 def test_a_pair_without_a_score_is_the_least_relevant_and_the_others_stay(

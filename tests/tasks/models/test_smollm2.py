@@ -62,7 +62,7 @@ def test_a_killed_conversion_leaves_nothing_and_is_done_again(cache: Path, monke
 def test_a_damaged_file_is_named_and_made_again(converted: Path, name: str) -> None:
     content = (converted / name).read_bytes()
     (converted / name).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    with pytest.raises(FileNotFoundError, match=rf"{name} is damaged.*`vitalfew models get smollm2`"):
+    with pytest.raises(FileNotFoundError, match=rf"{name} is missing or damaged.*`vitalfew models get smollm2`"):
         smollm2.find()
     assert (smollm2.convert() / name).read_bytes() == content
     (converted / name).unlink()

@@ -133,15 +133,15 @@ def test_a_prompt_is_read_once(llama: Path) -> None:
 
 
 def test_what_cannot_be_asked_is_refused(llama: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"no='Never' is \d tokens"):
+    with pytest.raises(ConfigError, match=r"no must be one token of the model, got 'Never' with \d tokens"):
         verdict(llama, no="Never")
-    with pytest.raises(ConfigError, match="give two words"):
+    with pytest.raises(ConfigError, match="two different words"):
         verdict(llama, no="Yes")
     with pytest.raises(EngineUnavailable, match=r"encoder-decoder.*--set refine\.model=NAME"):
         verdict(tiny_models.t5_generator(tmp_path / "t5"))
     with pytest.raises(EngineUnavailable, match=r"google/gemma-2b-it is not on this machine.*refine\.model"):
         verdict("gemma-2b-it")
-    with pytest.raises(ConfigError, match=r"which model\? --set refine\.model=NAME"):
+    with pytest.raises(ConfigError, match=r"refine\.model is not set; .*--set refine\.model=NAME"):
         Verdict(Adapted(), "refine", *WORDS)
     pytest.importorskip("peft")
     with pytest.raises(EngineUnavailable, match=r"doubleyyh/exit-gemma-2b is not on this machine.*refine\.adapter"):

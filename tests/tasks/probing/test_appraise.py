@@ -66,7 +66,7 @@ def test_two_grades_with_their_reasons_or_an_error() -> None:
     assert (found[1].faithfulness, found[1].completeness) == (3, 6)
     assert [(each.faithfulness, each.completeness) for each in found[2:]] == [(None, None)] * 2
     assert found[2].error == "faithfulness: no answer in time"
-    assert "no grade from 0 to 10" in found[3].error
+    assert "must begin with a grade from 0 to 10" in found[3].error
     assert (sum(rows for rows, _ in ticked), sum(tokens for _, tokens in ticked)) == (4, 40)
 
 
@@ -90,7 +90,7 @@ def test_two_grades_with_their_reasons_or_an_error() -> None:
 def test_a_reply_begins_with_its_grade(reply: str, grade: float | None, reason: str) -> None:
     found, said = graded(Completion(reply, 9, 3, 0.1))
     assert found == grade
-    assert said == reason if grade is not None else "no grade" in said
+    assert said == reason if grade is not None else "must begin with a grade" in said
 
 
 @settings(deadline=None)

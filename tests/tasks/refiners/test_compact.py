@@ -184,13 +184,13 @@ def test_what_is_missing_is_named(tmp_path: Path, llama: Path, monkeypatch: pyte
         make(None)
     with pytest.raises(EngineUnavailable, match=r"cwyoon99/CompAct-7b is not on this.*refine\.model"):
         make("compact-7b")
-    with pytest.raises(EngineUnavailable, match=r"no causal model, as 'compact' needs one.*refine\.model"):
+    with pytest.raises(EngineUnavailable, match=r"not a causal model, which 'compact' needs.*refine\.model"):
         make(tiny_models.t5_generator(tmp_path / "t5"))
     with pytest.raises(EngineUnavailable, match=r"pickle.*refine\.model"):
         make(tiny_models.pickled(tiny_models.llama(tmp_path / "llama")))
-    with pytest.raises(ConfigError, match=r"refine\.max_new_tokens=500: .* room for 256"):
+    with pytest.raises(ConfigError, match=r"refine\.max_new_tokens=500 is too large: .* room for 256"):
         make(tmp_path / "llama", max_new_tokens=None).refine(["a"], [HITS])
-    with pytest.raises(RewritingFailed, match=r"refine: no text.*refine\.max_input_tokens=N"):
+    with pytest.raises(RewritingFailed, match=r"refine: the model could not rewrite.*refine\.max_input_tokens=N"):
         make(llama, max_input_tokens=40).refine(["Where?"], [HITS])
     refiner = make(llama)
     monkeypatch.setattr(refiner.model.engine, "complete", lambda *_, **__: [failed("out of memory")])

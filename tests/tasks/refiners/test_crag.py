@@ -161,9 +161,9 @@ def test_what_is_kept_is_of_the_hits_in_their_order(passages: list[list[str]], c
 
 
 def test_settings_that_contradict_each_other_are_refused() -> None:
-    with pytest.raises(ValidationError, match=r"lower=0\.9 is above upper=0\.5"):
+    with pytest.raises(ValidationError, match=r"lower must be at most upper, got lower=0\.9 and upper=0\.5"):
         refiner(lower=0.9, upper=0.5)
-    with pytest.raises(ValidationError, match="at_least=3 is more than strips=2"):
+    with pytest.raises(ValidationError, match="at_least must be at most strips, got at_least=3 and strips=2"):
         refiner(strips=2, at_least=3)
 
 

@@ -209,7 +209,7 @@ def test_weights_that_are_missing_or_of_another_model_name_the_remedy(weights: P
     for file in weights.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / SETTINGS).write_text("{}")
-    with pytest.raises(UnsupportedModel, match=r"names no base; leave refine\.model out"):
+    with pytest.raises(UnsupportedModel, match=r"does not name its base; leave refine\.model out"):
         refiner(tmp_path)
     from vitalfew.tasks.models.weights import shipped
 

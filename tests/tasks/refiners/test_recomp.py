@@ -140,7 +140,9 @@ def test_what_is_fitted_fits_and_begins_as_the_text_does(t5: Path, text: str, qu
 
 
 def test_a_text_that_cannot_be_rewritten_is_named(t5: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(RewritingFailed, match=r"refine: no text.*40 at most.*refine\.max_input_tokens=N"):
+    with pytest.raises(
+        RewritingFailed, match=r"refine: the model could not rewrite.*at most 40.*refine\.max_input_tokens=N"
+    ):
         make(t5, max_input_tokens=40).refine(["mill " * 100], [HITS])
     refiner = make(t5)
     monkeypatch.setattr(refiner.model.engine, "complete", lambda *_, **__: [failed("out of memory")])
@@ -153,13 +155,13 @@ def test_what_is_missing_is_named(tmp_path: Path, t5: Path) -> None:
         make(None)
     with pytest.raises(EngineUnavailable, match=r"fangyuan/nq_abstractive_compressor is not on this.*refine\.model"):
         make("recomp-nq")
-    with pytest.raises(EngineUnavailable, match=r"no encoder-decoder.*refine\.model"):
+    with pytest.raises(EngineUnavailable, match=r"not an encoder-decoder.*refine\.model"):
         make(tiny_models.llama(tmp_path / "llama"))
     with pytest.raises(EngineUnavailable, match=r"pickle.*refine\.model"):
         make(tiny_models.pickled(tiny_models.t5_generator(tmp_path / "t5")))
     with pytest.raises(ConfigError, match=r"refine\.max_input_tokens=100.*takes prompts of 64"):
         make(tiny_models.bart(tmp_path / "bart"), max_input_tokens=100).refine(["a"], [HITS])
-    with pytest.raises(ConfigError, match=r"refine\.max_new_tokens=100: .* room for 64"):
+    with pytest.raises(ConfigError, match=r"refine\.max_new_tokens=100 is too large: .* room for 64"):
         make(tmp_path / "bart", max_new_tokens=100).refine(["a"], [HITS])
 
 

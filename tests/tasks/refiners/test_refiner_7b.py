@@ -131,7 +131,7 @@ def test_what_is_missing_is_named(llama: Path, tmp_path: Path) -> None:
     with pytest.raises(EngineUnavailable, match=r"al1231/Refiner-7B is not on this machine.*refine\.adapter"):
         make(llama, adapter="refiner-7b")
     other = tiny_models.lora(tmp_path / "other", tiny_models.qwen_writer(tmp_path / "qwen"))
-    with pytest.raises(EngineUnavailable, match=r"an adapter of someone/tiny-llama, not of refine\.model"):
+    with pytest.raises(EngineUnavailable, match=r"an adapter for someone/tiny-llama, not for refine\.model"):
         make(llama, adapter=str(other)).refine(["Where?"], [HITS])
 
 

@@ -71,7 +71,7 @@ def test_the_table_says_in_words_what_is_significant(paper: Path) -> None:
     assert "GM 65.33 2.88 2.60 0.4507 0.6522 0.6522 not shown" in shown
     assert "F = 10.68 with 7 and 21 degrees of freedom" in shown
     assert "no method differs significantly from full set (no p is at most 0.01831)" in shown
-    assert "Of 8 methods on 4 datasets even one that is last everywhere has p = 0.04861" in shown
+    assert "With 8 methods on 4 datasets, even a method that is last everywhere has p = 0.04861" in shown
 
 
 def test_against_another_control_better_and_worse_are_told(tmp_path: Path) -> None:

@@ -188,7 +188,7 @@ def test_what_cannot_be_compared_is_refused(baseline: list[float], methods: list
 
 
 def test_a_confidence_outside_0_to_1_is_refused() -> None:
-    with pytest.raises(ValueError, match="confidence 95"):
+    with pytest.raises(ValueError, match="confidence must be between 0 and 1, got 95"):
         mean_interval([[0.0] * 12], confidence=95)
 
 

@@ -43,7 +43,7 @@ def small() -> Punkt:
     return trained(SAMPLE)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(text=TEXTS)
 def test_split_partitions_any_text(small: Punkt, text: str) -> None:
     ranges = small.split(text)
@@ -54,7 +54,7 @@ def test_split_partitions_any_text(small: Punkt, text: str) -> None:
     assert bool(ranges) == bool(text)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(text=TEXTS)
 def test_fast_path_agrees_with_nltk(small: Punkt, text: str) -> None:
     """A paragraph at a time, since NLTK knows no blank lines; NLTK drops a last sentence that is blank."""
@@ -123,19 +123,17 @@ def test_parameters_are_the_same_in_any_process() -> None:
         "import json, sys; from vitalfew.tasks.splitters.punkt import Punkt; "
         "print(json.dumps(Punkt(Punkt.Options()).train(json.load(sys.stdin))), end='')"
     )
-    for seed in ("0", "1"):
-        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(REPOSITORY)}
-        command = [sys.executable, "-c", program]
-        there = subprocess.run(
-            command,
-            input=json.dumps(texts),
-            env=environment,
-            cwd=REPOSITORY,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert there.stdout == here
+    seed = "1" if os.environ.get("PYTHONHASHSEED") == "0" else "0"  # of this process it is another
+    there = subprocess.run(
+        [sys.executable, "-c", program],
+        input=json.dumps(texts),
+        env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(REPOSITORY)},
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert there.stdout == here
 
 
 def test_installed_punkt_tab_is_preferred(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,10 +163,10 @@ def test_installed_punkt_tab_is_preferred(tmp_path: Path, monkeypatch: pytest.Mo
     "unit", ["?", ". ", ". . . .\n", "a", "A. ", '." ', ".)", ".[.]", ".[x] ", "\n", "\n \n", '. " ', "?! x "]
 )
 def test_time_is_linear(small: Punkt, unit: str) -> None:
-    text = unit * (5_000_000 // len(unit))
+    text = unit * (1_000_000 // len(unit))
     started = time.process_time()
     ranges = small.split(text)
-    assert time.process_time() - started < 15
+    assert time.process_time() - started < 3
     assert ranges[-1][1] == len(text)
 
 
@@ -230,11 +228,11 @@ def test_boundaries_after_training_on_half_a_megabyte() -> None:
     assert f1 >= 0.985
 
 
-@pytest.mark.parametrize("compared", [15, pytest.param(1, marks=pytest.mark.slow)])
-def test_boundaries_speed_and_agreement_on_the_whole_corpus(compared: int) -> None:
-    """Boundaries and speed on all texts; one in `compared` is also split by nltk, with the same result."""
+@pytest.mark.parametrize("share", [5, pytest.param(1, marks=pytest.mark.slow)])
+def test_boundaries_speed_and_agreement_on_the_whole_corpus(share: int) -> None:
+    """On one in `share` of the texts beside the passages; as many of all texts nltk splits too, with the same result."""
     passages = hotpot_passages()
-    texts = [joined(gold)[0] for gold in passages] + other_texts()
+    texts = [joined(gold)[0] for gold in passages] + other_texts()[::share]
     splitter = trained(texts)
     started = time.process_time()
     for text in texts:
@@ -246,6 +244,6 @@ def test_boundaries_speed_and_agreement_on_the_whole_corpus(compared: int) -> No
     assert f1 >= 0.99
     assert megabytes_per_second >= 4
     assert splitter._sentences is not None
-    for text in map(str.strip, texts[::compared]):
+    for text in map(str.strip, texts[::share]):
         starts = [start for start, _ in splitter._sentences._tokenizer.span_tokenize(text)]
         assert [start for start, _ in splitter.split(text)] == starts

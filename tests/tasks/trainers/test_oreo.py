@@ -98,7 +98,7 @@ def test_it_learns_to_write_its_targets(place: Path, tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_trained_is_refused(place: Path, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="base takes what"):
+    with pytest.raises(FileNotFoundError, match=r"set sft\.base to a directory"):
         sft(tmp_path, place, base=str(tmp_path))
     stage = sft(tmp_path, place)
     stage.open()
@@ -183,7 +183,7 @@ def test_a_checkpoint_of_other_settings_is_refused(learnt: TrainOnExamples) -> N
     stage = later(TrainContrastive, learnt, trainer="oreo_contrastive")
     stage.open()
     tensors = dict(stage.trainer.state().tensors)
-    with pytest.raises(OtherSettings, match="of a training with other settings"):
+    with pytest.raises(OtherSettings, match="from a training with other settings"):
         stage.trainer.restore(State({**tensors, "begin": tensors["begin"][:1]}, {"curve": []}))
 
 
@@ -228,7 +228,7 @@ def test_a_refiner_writes_what_stands_in_the_hits(learnt: TrainOnExamples) -> No
     assert short.refine(["Who?"], [hits]).writings[0].finish_reason == "length"
     reverse = refiner.refine(["When was the mill built?"], [hits[::-1]])
     assert reverse.contexts[0][0].text == evidence.text
-    with pytest.raises(ConfigError, match=r"min_new_tokens=9 is above refine\.max_new_tokens=3"):
+    with pytest.raises(ConfigError, match=r"min_new_tokens must be at most refine\.max_new_tokens, got 9 and 3"):
         Oreo(Oreo.Options(refiner="oreo", model=str(directory), min_new_tokens=9, max_new_tokens=3))
     with pytest.raises(FileNotFoundError, match=r"has no config\.json.*train one .*--set refine\.model=DIR"):
         Oreo(Oreo.Options(refiner="oreo", model=str(directory.parent)))
@@ -249,16 +249,16 @@ def test_an_encoder_decoder_goes_through_all_stages(tmp_path: Path) -> None:
     assert losses["kl"] == 0
     assert (losses["first_ratio"], losses["first_clipped"]) == (pytest.approx(1, abs=1e-5), 0)
     card = contents(last.artifact)["README.md"].decode()
-    assert f"encoder-decoder (tasks/models/seq2seq_policy.py) that began as `{base}`" in card
+    assert f"encoder-decoder (tasks/models/seq2seq_policy.py) that started as `{base}`" in card
     assert not [word for word in ("copier", "MiniLM") if word in card]
     assert "vitalfew train oreo_t5 " in card
     refiner = Oreo(Oreo.Options(model=str(last.artifact.directory / "weights"), precision="fp32", max_new_tokens=5))
     refined = refiner.refine(["Who?"], [[Hit("", "A river runs for 120 km to the sea.", 2, 0, 35)]])
     assert len(refined.contexts[0]) <= 1
-    with pytest.raises(ConfigError, match=r"refine\.texts=2 is for a copier"):
+    with pytest.raises(ConfigError, match=r"refine\.texts=2 needs a copier"):
         Oreo(Oreo.Options(model=str(last.artifact.directory / "weights"), texts=2))
     causal = {**given, "trainer": "oreo_sft", "base": str(llama(tmp_path / "causal"))}
-    with pytest.raises(UnsupportedModel, match="no encoder-decoder"):
+    with pytest.raises(UnsupportedModel, match="not an encoder-decoder"):
         TrainSft(tmp_path, material, None, TrainConfig.model_validate(causal))
     pickled = tmp_path / "pickled"
     pickled.mkdir()

@@ -64,7 +64,7 @@ def test_articles_are_split_by_title_alone() -> None:
     assert (held_out, choosing) == split_articles(titles[::-1], 5, 3, 100)
     assert (held_out, choosing) != split_articles(titles, 5, 3, 101)
     assert not set(held_out) & set(choosing)
-    with pytest.raises(InputError, match="none is left"):
+    with pytest.raises(InputError, match="no article is left"):
         split_articles(titles, 15, 5, 100)
 
 

@@ -128,11 +128,11 @@ def test_distractors_are_other_passages_that_were_not_held_out(place: Path, tmp_
 
 
 def test_what_cannot_be_trained_is_refused(place: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no layers of these names"):
+    with pytest.raises(ConfigError, match="no layers with these names"):
         training(tmp_path, place, targets=["nowhere"]).open()
     with pytest.raises(ConfigError, match="encoder-decoder"):
         training(tmp_path, place, base=str(t5_generator(tmp_path / "t5")))
-    with pytest.raises(ConfigError, match=r"yes='several words'.* tokens"):
+    with pytest.raises(ConfigError, match=r"yes must be one token .*'several words'.* tokens"):
         training(tmp_path, place, yes="several words").open()
     with pytest.raises(EngineUnavailable, match="no such directory"):
         training(tmp_path, place, base=str(tmp_path / "nowhere"))

@@ -1,10 +1,13 @@
 """SQL over a bucket: by what the catalog says, without a list, and of that store alone."""
 
+from itertools import cycle
 from pathlib import Path
 
 import obstore
 import pytest
 
+from tests.support import shared
+from tests.support.evaluating import copied
 from tests.support.faulty import FaultyProxy
 from tests.support.indexing import contents, index, objects_contents, sql
 from vitalfew.storage import files
@@ -17,9 +20,8 @@ COUNTED = "SELECT (SELECT count(*) FROM passages), (SELECT count(*) FROM sentenc
 @pytest.fixture(scope="module")
 def indexed(server: object, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small store in a directory, which is put into the bucket as other tools put it."""
-    store = tmp_path_factory.mktemp("store")
-    index(store, "synthetic:passages=20,questions=4,seed=3")
-    return store
+    store = tmp_path_factory.mktemp("store") / "store"
+    return copied(shared.indexed("synthetic:passages=20,questions=4,seed=3"), store)
 
 
 @pytest.fixture
@@ -71,12 +73,11 @@ def test_nothing_else_is_read(uploaded: Path, indexed: Path) -> None:
     secret = next(indexed.glob("passages/*/*.parquet"))
     for place in (uploaded.with_name("beside"), uploaded.with_name(f"{uploaded.name}2")):
         obstore.put(client.client(place), client.key(place / "secret.parquet"), secret.read_bytes())
-    for path in ELSEWHERE:
+    for path, source in zip(ELSEWHERE, cycle(("read_parquet('{}')", "'{}'", "read_text('{}')", "read_blob('{}')"))):
         named = path.format(bucket=uploaded.parts[1], store=uploaded.name, local=secret)
-        for source in (f"read_parquet('{named}')", f"'{named}'", f"read_text('{named}')"):
-            with pytest.raises(QueryError) as refused:
-                sql(uploaded, f"SELECT * FROM {source}")
-            assert "Traceback" not in str(refused.value)
+        with pytest.raises(QueryError) as refused:
+            sql(uploaded, f"SELECT * FROM {source.format(named)}")
+        assert "Traceback" not in str(refused.value)
 
 
 def test_a_file_of_the_store_is_read_by_its_address(uploaded: Path, indexed: Path) -> None:

@@ -121,13 +121,15 @@ def test_an_unencrypted_key_is_refused_but_not_an_unencrypted_server(monkeypatch
 def test_a_refusal_says_how_the_server_gets_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     with ChatServer(lambda *_: Reply({"error": {"message": "no key"}}, status=401)) as refusing:
         place = refusing.url.removeprefix("http://").removesuffix("/v1")
-        with pytest.raises(EngineUnavailable, match=rf"none is meant for it.*export VITALFEW_API_KEYS={place}=NAME"):
+        with pytest.raises(
+            EngineUnavailable, match=rf"no key is configured for it.*export VITALFEW_API_KEYS={place}=NAME"
+        ):
             ask(refusing.url)
         monkeypatch.setenv("VITALFEW_API_KEYS", f"{place}=LOCAL_KEY")
         with pytest.raises(EngineUnavailable, match=r"refuses the key in LOCAL_KEY \(set\)"):
             ask(refusing.url)
         monkeypatch.delenv("LOCAL_KEY")
-        with pytest.raises(ConfigError, match=r"VITALFEW_API_KEYS names LOCAL_KEY.*which is not set"):
+        with pytest.raises(ConfigError, match=r"VITALFEW_API_KEYS names LOCAL_KEY.*but LOCAL_KEY is not set"):
             ask(refusing.url)
 
 

@@ -236,5 +236,5 @@ def test_a_probe_takes_the_most_probable_tokens_where_the_server_knows_no_ids() 
     assert first.probabilities == {"Yes": pytest.approx(0.6)}  # No is not among them
     assert "no log probabilities" in second.error
     assert (beyond.text, beyond.probabilities) == ("Yes", {})
-    with pytest.raises(ConfigError, match="position 150"):
+    with pytest.raises(ConfigError, match=r"position of a probe must be below 150.*got 150"):
         engine.complete(["a"], Probe(("Yes",), position=150))

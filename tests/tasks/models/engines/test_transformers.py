@@ -170,9 +170,9 @@ def test_probabilities_of_named_tokens(llama: Path) -> None:
 
 def test_a_probe_that_cannot_be(llama: Path) -> None:
     engine = make(llama)
-    with pytest.raises(ConfigError, match=r"'river bank' is .* tokens"):
+    with pytest.raises(ConfigError, match=r"'river bank' must be one token of .*, got "):
         engine.complete(["a"], Probe(("river bank",)))
-    with pytest.raises(ConfigError, match="position 12"):
+    with pytest.raises(ConfigError, match=r"position of a probe must be below 12.*got 12"):
         engine.complete(["a"], Probe(("he",), position=12))
 
 

@@ -132,7 +132,7 @@ def test_a_prompt_that_is_too_long_is_a_row(started: Vllm) -> None:
 def test_a_context_shorter_than_the_models(started: Vllm, llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(started.engine.model_config, "max_model_len", 40)
     short, long = sharing(started, llama).complete(["hills", TEXTS[3]])
-    assert (short.error, "the memory that vLLM was given has room for 28" in long.error) == ("", True)
+    assert (short.error, "vLLM's memory has room for 28" in long.error) == ("", True)
 
 
 def test_one_prompt_that_vllm_refuses(started: Vllm, llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,16 +169,16 @@ def test_an_engine_that_keeps_dying_gives_rows(llama: Path) -> None:
             return SimpleNamespace(generate=die, llm_engine=llm, model_config=SimpleNamespace(max_model_len=256))
 
     answers = vllm(llama, Dying).complete(TEXTS)
-    assert {answer.error for answer in answers} == {"the engine of vLLM died twice over this batch"}
+    assert {answer.error for answer in answers} == {"vLLM's engine died twice on this batch"}
     assert answers[0].prompt_tokens > 0
 
 
 def test_what_cannot_be_is_named(tmp_path: Path, llama: Path, started: Vllm) -> None:
     with pytest.raises(EngineUnavailable, match="encoder-decoder"):
         vllm(tiny_models.bart(tmp_path / "bart"))
-    with pytest.raises(ConfigError, match=r"'river bank' is .* tokens"):
+    with pytest.raises(ConfigError, match=r"'river bank' must be one token of .*, got "):
         started.complete(["a"], Probe(("river bank",)))
-    with pytest.raises(ConfigError, match="128 at most"):
+    with pytest.raises(ConfigError, match="at most 128 tokens"):
         started.complete(["a"], Probe(tuple(map(str, range(129)))))
     identity = started.identity()
     assert identity["vllm"][0].isdigit()
@@ -248,7 +248,7 @@ def test_a_served_model_answers_as_the_engine_does(
     first, long, last = greedy.complete(["hills", "mill " * 400, "sea"])
     assert "maximum context length" in long.error
     assert (first.error, last.error) == ("", "")
-    with pytest.raises(ConfigError, match=r"'river bank' is .* tokens"):
+    with pytest.raises(ConfigError, match=r"'river bank' must be one token of .*, got "):
         greedy.complete(["a"], Probe(("river bank",)))
     [unknown] = openai(**{**settings, "model": "other"}).complete(["a"])
     assert "other" in unknown.error
