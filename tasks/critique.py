@@ -101,7 +101,7 @@ def _row(candidate: dict[str, Any], judgement: Judgement) -> dict[str, Any]:
     key = {"question_id": candidate["question_id"], "candidate": candidate["candidate"]}
     scores = {name: float(getattr(judgement, name)) for name in SCORES}
     outside = [f"{name} = {score:g}" for name, score in scores.items() if not 0 <= score <= 1]  # so is NaN
-    error = judgement.error or (f"the critic gave {', '.join(outside)}; scores must be 0 to 1" if outside else "")
+    error = judgement.error or (f"the critic gave {', '.join(outside)}; scores must be from 0 to 1" if outside else "")
     if error:
         return {**key, "error": error}
     isrel, issup, isuse = (np.array([scores[name]]) for name in SCORES)

@@ -56,7 +56,7 @@ def _spending(connection: "DuckDBPyConnection", run: str, by: str, order: str) -
 
 def _nothing(run: str) -> str:
     if run:
-        return f"this store has no costs of a run {run!r}; list the runs with `vitalfew runs`"
+        return f"there is no run {run!r} with costs in this store; list the runs with `vitalfew runs`"
     return "this store has no costs yet; start with `vitalfew index DATASET --name NAME`"
 
 

@@ -158,7 +158,7 @@ def test_a_node_without_a_model_says_which_and_what_to_do(tmp_path: Path) -> Non
     model.rmdir()  # as on a node that never had it
     with pytest.raises(ConfigError) as failed:
         Worker().do(job, None, 0)
-    assert re.search(rf"the node \S+ \([\d.]+\) has no {model}, which encode.model names", str(failed.value))
+    assert re.search(rf"encode\.model: the node \S+ \([\d.]+\) has no {model}\.", str(failed.value))
     assert "encode.model=s3://BUCKET/PLACE" in str(failed.value)
 
 

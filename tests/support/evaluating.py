@@ -8,11 +8,19 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from tests.support.indexing import without_catalog
+from tests.support.shared import indexed
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.run import run_serially
+
+CORPUS = "synthetic:passages=120,questions=45,seed=3"
+
+
+def searchable() -> Path:
+    """A store with an index of `CORPUS` that every retriever can search, made once in a test run. Read it."""
+    return indexed(CORPUS, bm25={"enabled": True})
 
 
 def copied(store: Path, target: Path) -> Path:

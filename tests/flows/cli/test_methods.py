@@ -52,7 +52,7 @@ def test_options_come_with_type_default_and_meaning() -> None:
     output = shown("methods", "core_context")
     assert "retrieve.alpha = 0.8  (number, 0 to 1)" in output
     assert "Weight of the core vector" in output
-    assert "retrieve.top_k = 10  (integer, from 1)" in output[output.index("Of every retriever:") :]
+    assert "retrieve.top_k = 10  (integer, from 1)" in output[output.index("Options of every retriever:") :]
 
 
 def test_types_are_words() -> None:
@@ -133,7 +133,7 @@ def told() -> dict[str, str]:
 
 def test_a_method_without_its_model_says_what_gets_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
-    lacking = {name: text for name, text in told().items() if "needsamodelthatisnothere" in text}
+    lacking = {name: text for name, text in told().items() if "needsamodelthatisnotinstalled" in text}
     assert "hfdownloadnaver/provence-reranker-debertav3-v1" in lacking["provence"]
     assert "hfdownloadcwyoon99/CompAct-7b" in lacking["compact"]
     # These run with what every installation has.
@@ -141,5 +141,5 @@ def test_a_method_without_its_model_says_what_gets_it(tmp_path: Path, monkeypatc
     snapshot = tmp_path / "models--cwyoon99--CompAct-7b" / "snapshots" / "0123"
     snapshot.mkdir(parents=True)
     (snapshot / "config.json").write_text("{}")
-    assert "here" in shown("methods", "compact").partition("compact-7b")[2]
+    assert "; installed" in shown("methods", "compact").partition("compact-7b")[2]
     assert "needsamodel" not in told()["compact"]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from tests.support import evaluating
-from tests.support.evaluating import copied, values
-from tests.support.indexing import contents, index, sql, without_catalog
+from tests.support.evaluating import copied, searchable, values
+from tests.support.indexing import contents, sql, without_catalog
 from vitalfew.configs.chosen import Chosen
 from vitalfew.configs.evaluation import Evaluate, Questions
 from vitalfew.configs.loading import ConfigError, merged, parse_assignments
@@ -35,7 +35,6 @@ from vitalfew.tasks.reports.shown.page import page
 from vitalfew.tasks.reports.shown.terminal import terminal_report
 from vitalfew.tasks.stage import Stage
 
-CORPUS = "synthetic:passages=120,questions=60,seed=3"
 ALPHAS = [1.0, 0.3, 0.0]
 CHOICE: dict[str, Any] = {
     "index": "test",
@@ -51,17 +50,10 @@ CHOICE: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module")
-def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    store = tmp_path_factory.mktemp("indexed")
-    index(store, CORPUS)
-    return store
-
-
 @pytest.fixture
-def store(indexed: Path, tmp_path: Path) -> Path:
+def store(tmp_path: Path) -> Path:
     """A store of its own with an index in it."""
-    return copied(indexed, tmp_path / "store")
+    return copied(searchable(), tmp_path / "store")
 
 
 def parameters(store: Path, settings: Mapping[str, Any] = CHOICE, **given_settings: Any) -> Evaluate:
@@ -175,7 +167,7 @@ def test_a_choice_goes_on_where_it_was_killed_and_then_costs_nothing(store: Path
     assert not [*again.new(), *again.development.new()]
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     names=st.lists(
         st.sampled_from(["development/1", "test/2", "development/x", "testing", "", "q7"]), min_size=1, max_size=40
@@ -216,22 +208,22 @@ def test_the_halves_are_the_questions(
 def test_no_answer_of_the_test_half_has_a_say(store: Path, tmp_path: Path) -> None:
     folder = tmp_path / "questions"
     folder.mkdir()
-    texts = [row[0] for row in sql(store, "SELECT DISTINCT text FROM questions ORDER BY text LIMIT 40")]
+    texts = [row[0] for row in sql(store, "SELECT DISTINCT text FROM questions ORDER BY text LIMIT 20")]
 
     def tried(test_answers: Sequence[str]) -> Any:
         rows = [
-            {"question": text, "answers": ["the" if n < 20 else test_answers[n - 20]], "id": f"{half}/{n}"}
-            for n, (text, half) in enumerate(zip(texts, ["development"] * 20 + ["test"] * 20, strict=True))
+            {"question": text, "answers": ["the" if n < 10 else test_answers[n - 10]], "id": f"{half}/{n}"}
+            for n, (text, half) in enumerate(zip(texts, ["development"] * 10 + ["test"] * 10, strict=True))
         ]
         dataset = questions_file(folder / f"{len([*folder.iterdir()])}.jsonl", rows)
         outcome = run(store, questions={"dataset": dataset})
         assert "halves of the data set" in markdown_report(outcome.report.report)
         return chosen(outcome).model_dump(exclude={"run"})
 
-    without = tried(["nothing"] * 20)
+    without = tried(["nothing"] * 10)
 
-    @settings(max_examples=3, deadline=None)
-    @given(answers=st.lists(st.sampled_from(["the", "Velmar", "of"]), min_size=20, max_size=20))
+    @settings(max_examples=2, deadline=None)
+    @given(answers=st.lists(st.sampled_from(["the", "Velmar", "of"]), min_size=10, max_size=10))
     def is_the_same(answers: list[str]) -> None:
         assert tried(answers) == without
 
@@ -305,7 +297,9 @@ def test_what_cannot_be_chosen_is_said_with_a_remedy(
 def test_questions_without_answers_choose_nothing_by_them(store: Path, tmp_path: Path) -> None:
     dataset = questions_file(tmp_path / "q.jsonl", [{"question": f"What is {n}?", "id": str(n)} for n in range(60)])
     dataset = dataset.replace("&answers=answers", "")
-    with pytest.raises(InputError, match=r"need at least 10 development questions with gold answers, for .*got 0.*choose\.by"):
+    with pytest.raises(
+        InputError, match=r"need at least 10 development questions with gold answers, for .*got 0.*choose\.by"
+    ):
         run(store, questions={"dataset": dataset})
     assert run(store, questions={"dataset": dataset}, choose={"by": "prompt_tokens"}).run.state == "completed"
     assert [each.state for each in read_runs(store)[-3:]] == ["failed", "completed", "completed"]

@@ -14,8 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.support import evaluating
-from tests.support.evaluating import copied, values
+from tests.support.evaluating import CORPUS, copied, searchable, values
 from tests.support.indexing import contents, index, sql
+from tests.support.shared import shared
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import ConfigError, merged
 from vitalfew.flows.cli.main import app
@@ -34,7 +35,6 @@ from vitalfew.tasks.splitters.tokens import count_tokens
 from vitalfew.tasks.stage import Stage
 
 ROOT = Path(__file__).parents[3]
-CORPUS = "synthetic:passages=120,questions=60,seed=3"
 FAKE = {"generator": "tests.support.fakes:FirstWords"}
 THREE: dict[str, Any] = {
     "index": "test",
@@ -49,17 +49,16 @@ THREE: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module")
-def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    store = tmp_path_factory.mktemp("indexed")
-    index(store, CORPUS, bm25={"enabled": True})
-    return store
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A store of its own with an index in it."""
+    return copied(searchable(), tmp_path / "store")
 
 
 @pytest.fixture
-def store(indexed: Path, tmp_path: Path) -> Path:
-    """A store of its own with an index in it."""
-    return copied(indexed, tmp_path / "store")
+def answered(tmp_path: Path) -> Path:
+    """A store of its own in which the three methods were evaluated."""
+    return copied(shared("evaluated-three", lambda folder: run(copied(searchable(), folder))), tmp_path / "answered")
 
 
 def parameters(store: Path, settings: dict[str, Any] = THREE, **given: Any) -> Evaluate:
@@ -117,11 +116,11 @@ def test_the_passages_of_the_hits_are_labelled(store: Path) -> None:
         graph(parameters(store, merged(THREE, {"label": {"anwser": True}})))
 
 
-def test_hits_are_what_a_search_finds(store: Path) -> None:
+def test_hits_are_what_a_search_finds(answered: Path) -> None:
     from vitalfew.configs.schema import RetrieveConfig
     from vitalfew.tasks.retrieve import Searcher
 
-    run(store)
+    store = answered
     searcher = Searcher.named(store, "test")
     for retriever in ("passage", "core_context"):
         table = "passage" if retriever == "passage" else "sentence"
@@ -138,10 +137,12 @@ def test_hits_are_what_a_search_finds(store: Path) -> None:
 @pytest.mark.parametrize("travelled", [False, True])
 def test_hits_are_of_the_corpus_that_was_planned(store: Path, travelled: bool) -> None:
     """Another corpus takes the index's name after the plan; `travelled`: the stages as Ray's workers get them."""
-    given = merged(THREE, {"methods": {"keywords": {"retrieve": {"retriever": "bm25"}}}})
+    given = merged(
+        THREE, {"methods": {"keywords": {"retrieve": {"retriever": "bm25"}}}, "questions": {"sample": 12, "batch": 8}}
+    )
     plan = graph(parameters(store, given))
     planned = {*sql(store, "SELECT passage_id FROM passages")}
-    index(store, "synthetic:passages=100,questions=5,seed=8", bm25={"enabled": True})
+    index(store, "synthetic:passages=40,questions=12,seed=8", bm25={"enabled": True})
 
     def execute(stages: Sequence[Stage], run_id: str) -> list[Manifest]:
         return run_serially([pickle.loads(pickle.dumps(stage)) for stage in stages] if travelled else stages, run_id)
@@ -159,11 +160,11 @@ def test_hits_are_of_the_corpus_that_was_planned(store: Path, travelled: bool) -
     assert not found & planned
 
 
-def test_a_second_run_does_nothing_and_a_grid_only_what_is_new(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = run(store)
+def test_a_second_run_does_nothing_and_a_grid_only_what_is_new(answered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = answered
     before = contents(store)
     again = run(store)
-    assert again.reused == {m.artifact for each in first.methods.values() for m in each.values()}
+    assert again.reused == {m.artifact for each in again.methods.values() for m in each.values()}
     assert contents(store) == before
     log = store.parent / "prompts"
     monkeypatch.setenv("VITALFEW_TEST_PROMPTS", str(log))
@@ -182,10 +183,8 @@ def test_a_second_run_does_nothing_and_a_grid_only_what_is_new(store: Path, monk
     assert len(log.read_text().splitlines()) == kept[1] - kept[0]
 
 
-def test_a_run_that_ends_anywhere_goes_on_there(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = store.parent / "whole"
-    copied(store, whole)
-    run(whole)
+def test_a_run_that_ends_anywhere_goes_on_there(store: Path, answered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = answered
     mark_done, ended = Artifact.mark_done, 0
     for stop in range(1, 60, 4):
         done = 0
@@ -311,7 +310,8 @@ def test_contexts_show_what_their_index_was_encoded_from(store: Path) -> None:
         assert all(tokens == count_tokens(text) for text, tokens in rows)
 
 
-def test_reports_are_read_from_the_store(store: Path) -> None:
+def test_reports_are_read_from_the_store(answered: Path) -> None:
+    store = answered
     outcome = run(store)
     made = read_report(store, find_run(store, "trial"))
     assert made == read_report(store, outcome.run)

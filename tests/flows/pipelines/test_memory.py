@@ -135,6 +135,6 @@ def test_questions_have_limits(tmp_path: Path) -> None:
     assert sql(tmp_path / "s", 'SELECT "offset", detail FROM rejects ORDER BY 1') == [
         (2, "text: 200,001 characters; load.max_chars is 200,000"),
         (3, "answers: 200,001 characters; load.max_chars is 200,000"),
-        (4, "answers: 10,001 of them; load.max_items is 10,000"),
+        (4, "answers: 10,001 items; load.max_items is 10,000"),
         (5, "source_id: 10,001 characters; load.max_name_chars is 10,000"),
     ]

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.support import evaluating
-from tests.support.evaluating import copied
-from tests.support.indexing import contents, index, sql
+from tests.support.evaluating import copied, searchable
+from tests.support.indexing import contents, sql
 from tests.support.paid import PaidServer
 from vitalfew.configs.loading import merged
 from vitalfew.flows.cli.main import app
@@ -41,17 +41,25 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module")
-def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    store = tmp_path_factory.mktemp("indexed")
-    index(store, "synthetic:passages=120,questions=90,seed=3")
-    return store
-
-
 @pytest.fixture
-def store(indexed: Path, tmp_path: Path) -> Path:
+def store(tmp_path: Path) -> Path:
     """A store of its own with an index in it."""
-    return copied(indexed, tmp_path / "store")
+    return copied(searchable(), tmp_path / "store")
+
+
+@pytest.fixture(scope="module")
+def quoted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, QuotedEvaluation]:
+    """A store with an index in it, and the quote of an evaluation of it; the quotes lie in the store."""
+    store = copied(searchable(), tmp_path_factory.mktemp("quoted") / "store")
+    return store, quote_evaluation(planned(store))
+
+
+@pytest.fixture(scope="module")
+def paid_for(quoted: tuple[Path, QuotedEvaluation], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """That store once it was evaluated too."""
+    store = copied(quoted[0], tmp_path_factory.mktemp("paid") / "store")
+    evaluating.run(store, SETTINGS)
+    return store
 
 
 @pytest.fixture
@@ -74,14 +82,13 @@ def ledger(store: Path, stage: str) -> list[tuple[int, int]]:
     return sql(store, f"SELECT quoted_tokens, tokens FROM ledger WHERE stage = '{stage}' AND tokens > 0")
 
 
-def test_a_quote_is_near_what_is_then_paid(store: Path) -> None:
-    quoted = quote_evaluation(planned(store))
-    rows = by_method(quoted)
-    questions = quoted.parts[0].questions
+def test_a_quote_is_near_what_is_then_paid(quoted: tuple[Path, QuotedEvaluation], paid_for: Path) -> None:
+    store, made = paid_for, quoted[1]
+    rows = by_method(made)
+    questions = made.parts[0].questions
     assert [rows[name].prompts for name in rows] == [questions, questions, 0, 5 * questions]
     assert rows["several"].critic_tokens == pytest.approx(7 * 5 * questions, rel=0.1)
     assert rows["again"].tokens == 0  # the prompts of naive, which are asked once
-    evaluating.run(store, SETTINGS)
     pairs = [pair for stage in (Generate.name, Critique.name, "encode_questions") for pair in ledger(store, stage)]
     assert len(pairs) == 5
     assert all(quoted_tokens == pytest.approx(tokens, rel=0.1) for quoted_tokens, tokens in pairs)
@@ -92,28 +99,28 @@ def test_a_quote_is_near_what_is_then_paid(store: Path) -> None:
 
 
 def test_a_second_run_is_quoted_by_the_answers_of_the_first(store: Path) -> None:
-    evaluating.run(store, SETTINGS, questions={"sample": 40})
-    quoted = quote_evaluation(planned(store, questions={"sample": 40, "seed": 7}))
+    evaluating.run(store, SETTINGS, questions={"sample": 20})
+    quoted = quote_evaluation(planned(store, questions={"sample": 20, "seed": 7}))
     assert any("as in earlier answers" in basis for basis in quoted.bases)
-    evaluating.run(store, SETTINGS, questions={"sample": 40, "seed": 7})
+    evaluating.run(store, SETTINGS, questions={"sample": 20, "seed": 7})
     for stage in (Generate.name, Critique.name):
         pairs = ledger(store, stage)
         assert sum(pair[0] for pair in pairs) == pytest.approx(sum(pair[1] for pair in pairs), rel=0.25)
 
 
-def test_a_plan_leaves_nothing_in_the_store_but_quotes(store: Path) -> None:
-    def there() -> set[Path]:
+def test_a_plan_leaves_nothing_in_the_store_but_quotes(quoted: tuple[Path, QuotedEvaluation]) -> None:
+    def there(store: Path) -> set[Path]:
         files = (path.relative_to(store) for path in store.rglob("*") if path.is_file())
         return {path for path in files if path.parts[0] != "quotes"}
 
-    before, bytes_before = there(), contents(store)
-    quote_evaluation(planned(store))
-    assert there() == before
-    assert contents(store) == bytes_before
+    store, _ = quoted
+    assert [*store.glob("quotes/*")]
+    assert there(store) == there(searchable())
+    assert contents(store) == contents(searchable())
 
 
-def test_what_is_finished_costs_nothing(store: Path) -> None:
-    evaluating.run(store, SETTINGS)
+def test_what_is_finished_costs_nothing(paid_for: Path, tmp_path: Path) -> None:
+    store = copied(paid_for, tmp_path / "store")
     quoted = quote_evaluation(planned(store))
     assert all(row.there and not row.tokens for row in quoted.methods)
     assert quoted.wall_seconds == 0
@@ -125,8 +132,9 @@ def test_what_is_finished_costs_nothing(store: Path) -> None:
 
 def test_shards_that_are_done_cost_nothing(store: Path) -> None:
     """A run that was killed after two of its shards, of 16 questions each."""
-    whole = by_method(quote_evaluation(planned(store)))["naive"]
-    plan = planned(store)
+    settings = {**SETTINGS, "methods": {"naive": SETTINGS["methods"]["naive"]}}
+    whole = by_method(quote_evaluation(planned(store, settings)))["naive"]
+    plan = planned(store, settings)
     stages = plan.by_method["naive"]
     for name in ("ask", "encode_questions", Retrieve.name, "refine"):
         stages[name].run("before")
@@ -135,19 +143,19 @@ def test_shards_that_are_done_cost_nothing(store: Path) -> None:
     generate.open()
     for shard in (0, 1):
         generate.run_shard(shard, "before", lambda rows, tokens: None)
-    row = by_method(quote_evaluation(planned(store)))["naive"]
+    row = by_method(quote_evaluation(planned(store, settings)))["naive"]
     assert row.prompts == whole.prompts - 32
     assert row.tokens_in == pytest.approx(whole.tokens_in * row.prompts / whole.prompts, rel=0.01)
 
 
-def paid(server: PaidServer) -> dict[str, Any]:
+def paid(server: PaidServer, judged: bool = True) -> dict[str, Any]:
     generate = {"generator": "openai", "model": "tiny", "base_url": server.url, "max_tokens": 40, "temperature": 0}
     judge = {"critic": "judge", "engine": "openai", "model": "tiny", "base_url": server.url}
     return merged(
         SETTINGS,
         {
             "generate": generate,
-            "methods": {"again": {"refine": {"max_words": 20}}, "several": {"critique": {**judge}}},
+            "methods": {"again": {"refine": {"max_words": 20}}, "several": {"critique": judge if judged else {}}},
         },
     )
 
@@ -163,7 +171,7 @@ def test_a_server_is_sent_nothing(store: Path, server: PaidServer) -> None:
 
 
 def test_a_server_that_was_asked_before_is_quoted_by_its_own_counts(store: Path, server: PaidServer) -> None:
-    settings = paid(server)
+    settings = paid(server, judged=False)
     evaluating.run(store, settings, questions={"sample": 12})
     requests = len(server.prompts())
     quoted = quote_evaluation(planned(store, settings, questions={"sample": 12, "seed": 7}))

@@ -19,6 +19,7 @@ from typer.testing import CliRunner, Result
 
 from tests.support.evaluating import copied
 from tests.support.indexing import index, parameters, sql
+from tests.support.quoting import trials_here
 from tests.support.shared import indexed
 from vitalfew.flows.cli import show
 from vitalfew.flows.cli.main import app
@@ -53,7 +54,8 @@ def run(*arguments: str | Path, given: str | None = None) -> Result:
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An index that was quoted, and an evaluation of three methods."""
     folder = tmp_path_factory.mktemp("sql") / "store"
-    quote(graph(parameters(folder)))
+    with trials_here():
+        quote(graph(parameters(folder)))
     index(folder)
     graph(evaluation("trial", TRIAL, {"store": folder, "runner": "serial"})).run(run_serially)
     return folder

@@ -263,7 +263,7 @@ def test_a_run_that_ends_anywhere_goes_on_there(tmp_path: Path, monkeypatch: pyt
         except Interrupted:
             continue
     # shards of load, split, encode, index, terms, bm25; preparations of load, split, encode, index and bm25
-    assert len(written) == 3 + 3 + 3 + 1 + 3 + 3 + 5
+    assert len(written) == 2 + 2 + 2 + 1 + 2 + 2 + 5
     assert contents(tmp_path / "broken") == contents(tmp_path / "whole")
 
 

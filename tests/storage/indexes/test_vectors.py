@@ -54,14 +54,19 @@ def test_sentences_of_one_vector_are_their_context(given) -> None:
 
 @pytest.mark.parametrize(
     ("layout", "kind"),
-    [("dual", "flat"), ("fused", "flat"), ("dual", "sq8"), ("fused", "sqfp16"), ("fused", "hnsw"), ("dual", "ivf_flat")],
+    [
+        ("dual", "flat"),
+        ("fused", "flat"),
+        ("dual", "sq8"),
+        ("fused", "sqfp16"),
+        ("fused", "hnsw"),
+        ("dual", "ivf_flat"),
+    ],
 )
 def test_every_layout_and_type_explains_its_scores(tmp_path: Path, layout: str, kind: str) -> None:
     encode = {"context": "pooled", "units": ["sentence"]}
     store = copied(indexed(encode=encode), tmp_path / "store")
-    index(
-        store, encode=encode, index={"layout": layout, "type": kind, **({"alpha": 0.7} if layout == "fused" else {})}
-    )
+    index(store, encode=encode, index={"layout": layout, "type": kind, **({"alpha": 0.7} if layout == "fused" else {})})
     hits = Searcher.named(store, "test").hits("Who founded it?", RetrieveConfig(alpha=0.7, top_k=50))
     assert len(hits) > 40
     for hit in hits:

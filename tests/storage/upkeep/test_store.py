@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -311,7 +312,7 @@ def test_who_waits_for_a_lock_that_is_removed_gets_another(store: Path) -> None:
         waiting = subprocess.Popen(
             [sys.executable, "-c", code], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        time.sleep(0.5)
+        waits_for_a_lock(waiting.pid)
         shutil.rmtree(artifact.directory)
     assert waiting.stdout
     assert waiting.stdout.readline() == "True\n"
@@ -319,6 +320,14 @@ def test_who_waits_for_a_lock_that_is_removed_gets_another(store: Path) -> None:
         take_at_once(artifact)
     waiting.communicate("\n")
     take_at_once(artifact)
+
+
+def waits_for_a_lock(process: int) -> None:
+    """Return once it does."""
+    deadline = time.monotonic() + 60
+    while not re.search(rf"-> FLOCK .* {process} ", Path("/proc/locks").read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def take_at_once(artifact: Artifact) -> None:
@@ -338,8 +347,11 @@ def test_a_run_that_comes_between_keeps_its_artifacts(store: Path) -> None:
     assert used(store, "meanwhile") <= names(store)
 
 
-def test_gc_that_is_ended_anywhere_can_be_run_again(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gc_that_is_ended_anywhere_can_be_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ends it after each file in turn: what is left never looks complete, and the next gc removes the rest."""
+    store = tmp_path / "store"
+    for context in ("passage", "late"):
+        index(store, "synthetic:passages=12,questions=2,seed=3", encode={"context": context})
     planned = plan(store, Policy()).removals
     removed = {removal.name for removal in planned}
     attempts = 0

@@ -59,7 +59,7 @@ def test_samples_are_read_without_rejects_and_every_file_is_named(tmp_path: Path
     assert sorted(file.relative_to(tmp_path).as_posix() for file in files) == sorted(SAMPLES[name].files)
 
 
-@pytest.mark.parametrize(("name", "packer"), zip(UNPACKED, cycle(PACKERS)))
+@pytest.mark.parametrize(("name", "packer"), [*zip(UNPACKED, cycle(PACKERS))])
 def test_packed_copies_give_the_same_records(tmp_path: Path, name: str, packer: str) -> None:
     sample = SAMPLES[name]
     records = records_of(name, sample.write(tmp_path / "plain"))

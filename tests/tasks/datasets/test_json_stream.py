@@ -62,7 +62,7 @@ def test_what_is_read_is_what_the_json_module_reads(content: str, chunk: int) ->
 
 @pytest.mark.parametrize("tail", ["é".encode(), b"\xff"])
 def test_the_place_is_exact_where_the_buffer_ends_inside_a_character(tail: bytes) -> None:
-    with pytest.raises(BrokenJson, match=r"found '}12345678'\)") as caught:
+    with pytest.raises(BrokenJson, match=r"got '}12345678'\)") as caught:
         read(b"[}12345678" + tail, 11)
     assert caught.value.byte == 1
 

@@ -588,7 +588,7 @@ def test_msmarco_qa_of_a_test_file_has_no_answers(tmp_path: Path) -> None:
 
 
 def test_msmarco_qa_out_of_step(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="row 1 has another key in every column"):
+    with pytest.raises(InputError, match="row 1 has different keys in its columns"):
         read("msmarco_qa", write(tmp_path, json.dumps(QA | {"query": {"1": "why", "0": "who"}})))
 
 

@@ -217,7 +217,7 @@ def test_csv_without_names_or_with_tabs(tmp_path: Path) -> None:
     ("content", "options", "message"),
     [
         (b"a,b\n1,2\n", {}, r"has no column 'text'; it has 'a', 'b'\. Name the columns with text="),
-        (b"id\ttext\n1\ta\n", {}, r"it has 'id\\ttext'.*If ',' does not separate its columns, say what does"),
+        (b"id\ttext\n1\ta\n", {}, r"it has 'id\\ttext'.*If ',' does not separate its columns, set delimiter="),
         (b"text,text\na,b\n", {}, r"line 1 names the column 'text' twice\. Rename one"),
         (b"\n\n", {}, r"line 1 must name the columns: the file has no rows"),
         (b'\n"text\na\n', {}, r"line 2 must name the columns: a quote is not closed before the end of the file"),

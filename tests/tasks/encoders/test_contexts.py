@@ -62,7 +62,7 @@ def alone() -> np.ndarray:
     return np.concatenate([encoder("fp32").encode([text]).vectors for text in TEXTS])
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.permutations(range(len(TEXTS))))
 def test_order_and_company_do_not_matter(order: list[int]) -> None:
     together = encoder("fp32").encode([TEXTS[row] for row in order]).vectors
@@ -168,7 +168,7 @@ def test_exact_context_is_the_rest_of_the_passage() -> None:
     np.testing.assert_allclose(vectors.context[1], rest, atol=2e-6)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.lists(st.lists(st.sampled_from(["A is. ", "B was. ", "C? "]), min_size=1, max_size=6), max_size=6),
     st.integers(1, 60),

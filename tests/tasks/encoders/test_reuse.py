@@ -51,33 +51,30 @@ def reused(outcome: Outcome) -> int:
 
 @pytest.mark.parametrize("mode", ["exact", "passage", "pooled", "late"])
 def test_one_percent_of_changes_costs_one_percent_of_the_tokens(tmp_path: Path, mode: ContextMode) -> None:
-    texts = [passage(number) for number in range(1000)]
+    texts = [passage(number) for number in range(400)]
     one = {"encode": {"context": mode}, "load": {"shard_passages": 100}, "split": UNTRAINED}
     whole = tokens(index(tmp_path / "s", write(tmp_path, texts), **one))
     chooser = random.Random(0)
-    for place in chooser.sample(range(1000), 3):
-        texts[place] += " This is new."
-    for place in chooser.sample(range(990), 3):
-        texts.pop(place)
-    for number in range(1000, 1004):
+    texts[chooser.randrange(400)] += " This is new."
+    texts.pop(chooser.randrange(400))
+    for number in (400, 401):
         texts.insert(chooser.randrange(len(texts)), passage(number))
     chooser.shuffle(texts)
     changed = write(tmp_path, texts)
     again = index(tmp_path / "s", changed, **one)
     assert 0 < tokens(again) <= 0.01 * whole
-    fresh = index(tmp_path / "fresh", changed, **one)
-    assert {k: v for k, v in contents(tmp_path / "s").items() if k in contents(tmp_path / "fresh")} == contents(
-        tmp_path / "fresh"
-    )
-    assert reused(fresh) == 0
+    outcome = index(tmp_path / "fresh", changed, **one)
+    fresh = contents(tmp_path / "fresh")
+    assert {name: digest for name, digest in contents(tmp_path / "s").items() if name in fresh} == fresh
+    assert reused(outcome) == 0
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
-    st.sets(st.integers(0, 60), max_size=40),
-    st.sets(st.integers(0, 60), min_size=1, max_size=40),
-    st.sampled_from([3, 10, 100]),
-    st.sampled_from([3, 10, 100]),
+    st.sets(st.integers(0, 24), max_size=16),
+    st.sets(st.integers(0, 24), min_size=1, max_size=16),
+    st.sampled_from([3, 8, 100]),
+    st.sampled_from([3, 8, 100]),
     st.sampled_from(["exact", "passage", "pooled", "late"]),
 )
 def test_any_corpus_comes_out_the_same_after_any_other(
@@ -102,7 +99,7 @@ TITLES = st.dictionaries(st.integers(0, 25), st.sampled_from(["", " ", "Ouse", "
 TEXT: st.SearchStrategy[Text] = st.sampled_from(["titled", "unit"])
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=7, deadline=None)
 @given(
     st.lists(st.tuples(TITLES, TEXT, st.sampled_from([3, 100])), max_size=2),
     TITLES.filter(bool),
@@ -195,8 +192,8 @@ def test_shards_of_a_run_that_was_killed_are_taken_too(tmp_path: Path, monkeypat
 
 def test_a_whole_artifact_is_taken_before_one_that_a_kill_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though both hold all of the first shards, which the choice looks at."""
-    corpus = write(tmp_path, [passage(number) for number in range(400)])
-    given = {"load": {"shard_passages": 25}}
+    corpus = write(tmp_path, [passage(number) for number in range(64)])
+    given = {"load": {"shard_passages": 4}}
     index(tmp_path / "s", corpus, encode={"context": "passage"}, **given)
     mark_done = Artifact.mark_done
 

@@ -122,7 +122,7 @@ def test_sampling_does_not_depend_on_the_batch(started: Vllm, llama: Path) -> No
 def test_a_prompt_that_is_too_long_is_a_row(started: Vllm) -> None:
     told: list[tuple[int, int]] = []
     first, long, last = started.complete(["hills", "mill " * 400, "sea"], tick=lambda *done: told.append(done))
-    assert "244 at most" in long.error
+    assert "at most 244" in long.error
     assert (first.error, last.error) == ("", "")
     assert told == [(3, sum(each.prompt_tokens + each.completion_tokens for each in (first, long, last)))]
     assert started.complete(["mill " * 400])[0].error == long.error
