@@ -9,6 +9,7 @@ import pytest
 from nbclient import NotebookClient
 
 from tests.support.indexing import index, parameters
+from tests.support.quoting import trials_here
 from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.quote.quote import quote
@@ -16,7 +17,7 @@ from vitalfew.flows.pipelines.run import run_serially
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-CORPUS = "synthetic:passages=120,questions=60,seed=3"
+CORPUS = "synthetic:passages=60,questions=20,seed=3"
 TRIAL: dict[str, Any] = {
     "index": "test",
     "generate": {"generator": "tests.support.fakes:FirstWords"},
@@ -30,7 +31,8 @@ TRIAL: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("notebooks") / "store"
-    quote(graph(parameters(folder, CORPUS)))
+    with trials_here():
+        quote(graph(parameters(folder, CORPUS)))
     index(folder, CORPUS)
     graph(evaluation("trial", TRIAL, {"store": folder, "runner": "serial"})).run(run_serially)
     return folder

@@ -50,13 +50,13 @@ def indexed(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
             _quality(out, parameters.store, manifest)
     if len(outcome.reused) == len(outcome.manifests):
         out.print("Nothing to do: all artifacts already exist.")
-    _quote_and_truth(out, parameters, outcome)
+    _quoted_and_actual(out, parameters, outcome)
     out.print(
         f'Index [b]{parameters.name}[/] is ready:  vitalfew search "…" --index {parameters.name}{_store(parameters)}'
     )
 
 
-def _quote_and_truth(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
+def _quoted_and_actual(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
     """Print the ledger's rows of this run's new artifacts, if any of them was quoted."""
     from vitalfew.storage.catalog.database import query
     from vitalfew.storage.quotes import find

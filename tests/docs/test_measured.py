@@ -1,6 +1,7 @@
 """What finished runs came to beside the papers' figures: written down once, and shown on the page of the papers."""
 
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from typer.testing import CliRunner
@@ -21,10 +22,11 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs of an experiment, each on a corpus of its own, and a run of no paper's."""
     store = tmp_path_factory.mktemp("measured")
     for name, seed in (("towns", 3), ("mills", 4)):
-        index(store, f"synthetic:passages=60,questions=12,seed={seed}", name=name, encode={"text": "unit"})
+        index(store, f"synthetic:passages=40,questions=6,seed={seed}", name=name, encode={"text": "unit"})
         for experiment in dict.fromkeys((NAME, "ten_contexts" if name == "towns" else NAME)):
-            given = {"store": store, "index": name, "runner": "serial", "generate": FAKE, "questions": {"sample": 10}}
-            evaluated(evaluation(experiment, find(experiment)[1], given))
+            given = {"store": store, "index": name, "runner": "serial", "generate": FAKE, "questions": {"sample": 5}}
+            with mock.patch("vitalfew.tasks.reports.plots.list.PLOTS", ()):  # figures are what is measured
+                evaluated(evaluation(experiment, find(experiment)[1], given))
     return store
 
 
@@ -43,7 +45,7 @@ def test_every_corpus_gives_a_record_and_a_line_and_runs_of_no_paper_give_none(s
     records = command(store, tmp_path / "papers.json")
     assert [each.corpus.partition(":")[0] for each in records] == ["mills", "towns"]
     assert {each.experiment for each in records} == {NAME}
-    assert all(each.lines and each.n == 10 and str(store) not in each.model_dump_json() for each in records)
+    assert all(each.lines and each.n == 5 and str(store) not in each.model_dump_json() for each in records)
     assert command(store, tmp_path / "papers.json") == records, "the same runs again"
     page = "\n".join(paper_sections(papers().values(), {NAME: records}))
     for each in records:

@@ -1,7 +1,9 @@
 """A command imports no library that it does not need, however long the list of methods grows."""
 
+import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.metadata import version
 from inspect import getdoc
 from pathlib import Path
@@ -9,53 +11,49 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.support.indexing import index
+from tests.support.evaluating import copied
+from tests.support.shared import indexed
 from vitalfew.flows.cli.descriptions import summary
 from vitalfew.flows.cli.main import app
 from vitalfew.tasks.registry import METHODS, resolve
 
 HEAVY = {"torch", "transformers", "ray", "prefect", "faiss", "scipy", "sklearn", "nltk", "matplotlib", "openai"}
 PROGRAM = """
-import sys
+import json, sys
 from vitalfew.flows.cli.main import app
-try:
-    app(sys.argv[2:])
-except SystemExit as end:
-    assert not end.code, end.code
-assert not (imported := set(sys.argv[1].split(",")) & set(sys.modules)), imported
+for command in json.loads(sys.argv[2]):
+    try:
+        app(command)
+    except SystemExit as end:
+        assert not end.code, (command, end.code)
+    assert not (imported := set(sys.argv[1].split(",")) & set(sys.modules)), (command, imported)
 """
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("startup") / "store"
-    index(folder)
-    return folder
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    return str(copied(indexed(), tmp_path / "store"))
 
 
-def without(libraries: set[str], *arguments: str) -> None:
-    """Run a command, which must end well and must not have imported these."""
-    command = [sys.executable, "-c", PROGRAM, ",".join(sorted(libraries)), *arguments]
+def without(libraries: set[str], *commands: Sequence[str]) -> None:
+    """Run commands, one after the other; each must end well and must not have imported these."""
+    command = [sys.executable, "-c", PROGRAM, ",".join(sorted(libraries)), json.dumps(commands)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [["--help"], ["--version"], ["methods"], ["methods", "minilm"], ["datasets"], ["models"]],
-    ids=" ".join,
-)
-def test_what_tells_of_the_program_imports_no_heavy_library(arguments: list[str]) -> None:
-    without(HEAVY | {"duckdb"}, *arguments)
+def test_what_tells_of_the_program_imports_no_heavy_library() -> None:
+    commands = (["--help"], ["--version"], ["methods"], ["methods", "minilm"], ["datasets"], ["models"])
+    without(HEAVY | {"duckdb"}, *commands)
 
 
-@pytest.mark.parametrize("arguments", [["sql", "SELECT 1"], ["tables"], ["runs"], ["costs"]], ids=" ".join)
-def test_what_looks_into_a_store_imports_no_heavy_library(store: Path, arguments: list[str]) -> None:
-    without(HEAVY | {"pandas"}, *arguments, "--store", str(store))
+def test_what_looks_into_a_store_imports_no_heavy_library(store: str) -> None:
+    commands = (["sql", "SELECT 1"], ["tables"], ["runs"], ["costs"])
+    without(HEAVY | {"pandas"}, *([*command, "--store", store] for command in commands))
 
 
-def test_what_lists_a_store_imports_no_model(store: Path) -> None:
-    without(HEAVY - {"faiss"}, "store", "ls", "--store", str(store))  # an index's settings are FAISS's
+def test_what_lists_a_store_imports_no_model(store: str) -> None:
+    without(HEAVY - {"faiss"}, ["store", "ls", "--store", store])  # an index's settings are FAISS's
 
 
 def test_the_list_of_methods_has_their_own_words() -> None:

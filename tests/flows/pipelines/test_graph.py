@@ -11,7 +11,10 @@ import pytest
 from prefect.testing.utilities import prefect_test_harness
 from typer.testing import CliRunner
 
-from tests.support.indexing import SYNTHETIC, index, parameters
+from tests.support.evaluating import copied
+from tests.support.indexing import SYNTHETIC, parameters
+from tests.support.quoting import trials_here
+from tests.support.shared import indexed
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.cli.main import app
@@ -76,6 +79,12 @@ def invoke(*arguments: str | Path) -> str:
     return done.output
 
 
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A store of its own with an index in it."""
+    return copied(indexed(), tmp_path / "store")
+
+
 def trial(store: Path, settings: dict[str, Any] = TWO) -> Evaluate:
     return evaluation("trial", settings, {"store": store, "runner": "serial"})
 
@@ -110,7 +119,8 @@ def test_a_quote_builds_samples_and_the_graph_of_the_run_once(
     built = counted(index_pipeline, "index_stages")
     plan = graph(parameters(tmp_path, "synthetic:passages=40,questions=4,seed=3"))
     assert built.count == 1
-    plan.room()
+    with trials_here():
+        plan.room()
     assert built.count == 1 + 3  # the samples, for one process at a time
     plan.room()
     assert built.count == 1 + 3  # the quotes are there
@@ -135,26 +145,23 @@ def never(stages: Sequence[Stage], run_id: str) -> list[Manifest]:
     raise AssertionError(f"{stages} were done before")
 
 
-def test_what_was_asked_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    index(tmp_path)
-    plan = graph(parameters(tmp_path))
+def test_what_was_asked_is_not_read_again(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = graph(parameters(store))
     assert plan.done()
     monkeypatch.setattr(Artifact, "manifest", None)  # whoever calls it fails
     assert plan.done()
     assert len(plan.run(never).manifests) == 4
 
 
-def test_a_damaged_artifact_is_noticed_by_the_next_plan(tmp_path: Path) -> None:
-    index(tmp_path)
-    next(tmp_path.glob("vectors/*/00001.parquet")).unlink()
-    plan = graph(parameters(tmp_path))
+def test_a_damaged_artifact_is_noticed_by_the_next_plan(store: Path) -> None:
+    next(store.glob("vectors/*/00001.parquet")).unlink()
+    plan = graph(parameters(store))
     assert [stage.name for stage in plan.missing()] == ["encode"]
     assert [manifest.stage for manifest in plan.run(run_serially).new()] == ["encode"]
 
 
-def test_plans_travel(tmp_path: Path) -> None:
-    index(tmp_path)
-    for plan in (graph(parameters(tmp_path)), graph(trial(tmp_path))):
+def test_plans_travel(store: Path) -> None:
+    for plan in (graph(parameters(store)), graph(trial(store))):
         there = plan.done()
         copy = pickle.loads(pickle.dumps(plan))
         assert [stage.artifact for stage in copy.stages] == [stage.artifact for stage in plan.stages]
@@ -171,13 +178,13 @@ def test_a_plan_is_handed_over_for_its_own_parameters_alone(tmp_path: Path) -> N
     assert graph(given) is not plan
 
 
-def test_stages_come_after_what_they_read(tmp_path: Path) -> None:
-    index(tmp_path, bm25={"enabled": True})
-    plan = graph(parameters(tmp_path, bm25={"enabled": True}))
+def test_stages_come_after_what_they_read() -> None:
+    store = indexed(bm25={"enabled": True})
+    plan = graph(parameters(store, bm25={"enabled": True}))
     order = ["load", "split", "encode", "index", "terms", "bm25"]
     assert [stage.name for stage in plan.stages] == order
     assert in_order(reversed(plan.stages))[0][0].name == "load"
-    steps = graph(trial(tmp_path)).steps
+    steps = graph(trial(store)).steps
     verbs = ["ask", "encode_questions", "retrieve", "refine", "generate", "score"]
     assert [step[0].name for step in steps] == verbs
     assert [len(step) for step in steps] == [1, 1, 1, 1, 2, 2]

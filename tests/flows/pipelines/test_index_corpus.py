@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from tests.support.indexing import SYNTHETIC, contents, index, parameters, reused, sql, table
 from tests.support.real_data import real_data
+from tests.support.shared import indexed
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage.artifacts import Artifact, ShardRecord
@@ -46,21 +48,21 @@ def test_tables_of_a_corpus(tmp_path: Path) -> None:
     assert reused(outcome) == set()
 
 
-def test_sentences_give_back_their_passages(tmp_path: Path) -> None:
-    index(tmp_path)
+def test_sentences_give_back_their_passages() -> None:
+    store = indexed()
     joined: dict[int, str] = {}
-    for row in table(tmp_path, "sentences").to_pylist():
+    for row in table(store, "sentences").to_pylist():
         before = joined.get(row["passage_id"], "")
         assert row["start"] == len(before)
         assert row["end"] == row["start"] + len(row["text"])
         joined[row["passage_id"]] = before + row["text"]
-    assert joined == {row["passage_id"]: row["text"] for row in table(tmp_path, "passages").to_pylist()}
+    assert joined == {row["passage_id"]: row["text"] for row in table(store, "passages").to_pylist()}
 
 
-def test_supporting_facts_lie_in_stored_passages(tmp_path: Path) -> None:
-    index(tmp_path)
-    texts = {row["passage_id"]: row["text"] for row in table(tmp_path, "passages").to_pylist()}
-    questions = table(tmp_path, "questions").to_pylist()
+def test_supporting_facts_lie_in_stored_passages() -> None:
+    store = indexed()
+    texts = {row["passage_id"]: row["text"] for row in table(store, "passages").to_pylist()}
+    questions = table(store, "questions").to_pylist()
     assert len(questions) == 10
     for question in questions:
         facts = [texts[fact["passage_id"]][fact["start"] : fact["end"]] for fact in question["supporting_facts"]]
@@ -68,15 +70,15 @@ def test_supporting_facts_lie_in_stored_passages(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["exact", "passage", "pooled", "late"])
-def test_context_modes(tmp_path: Path, mode: str) -> None:
-    index(tmp_path, encode={"context": mode})
-    sentences = table(tmp_path, "sentences").to_pylist()
+def test_context_modes(mode: str) -> None:
+    store = indexed("synthetic:passages=30,questions=1,seed=3", encode={"context": mode})
+    sentences = table(store, "sentences").to_pylist()
     sizes: dict[int, int] = {}
     for row in sentences:
         sizes[row["passage_id"]] = sizes.get(row["passage_id"], 0) + 1
     with_context = {row["sentence_id"] for row in sentences if sizes[row["passage_id"]] > 1}
     kinds: dict[str, set[int]] = {"core": set(), "context": set(), "passage": set()}
-    for row in table(tmp_path, "vectors").to_pylist():
+    for row in table(store, "vectors").to_pylist():
         assert np.linalg.norm(row["vector"]) == pytest.approx(1, abs=1e-5)
         kinds[row["kind"]].add(row["id"])
     assert kinds["core"] == {row["sentence_id"] for row in sentences}
@@ -152,7 +154,6 @@ class Interrupted(Exception):
 
 def test_a_run_that_ends_anywhere_goes_on_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ends the run before each done-marker in turn: the next run redoes only what has none."""
-    index(tmp_path / "whole")
     written: list[str] = []
     mark_done = Artifact.mark_done
 
@@ -171,14 +172,13 @@ def test_a_run_that_ends_anywhere_goes_on_there(tmp_path: Path, monkeypatch: pyt
         except Interrupted:
             assert len(written) == attempt + 1
     assert len(written) == 4 + 4 + 4 + 1 + 3  # shards of load, split, encode, index; preparations of the first three
-    assert contents(tmp_path / "broken") == contents(tmp_path / "whole")
+    assert contents(tmp_path / "broken") == contents(indexed())
     states = [run.state for run in read_runs(tmp_path / "broken")]
     assert states == ["failed"] * len(written) + ["completed"]
 
 
 def test_reading_a_source_goes_on_after_the_last_whole_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "RUN_ROWS", 9)
-    index(tmp_path / "whole")
     write = Staging.write
     numbers: list[int] = []
 
@@ -195,7 +195,7 @@ def test_reading_a_source_goes_on_after_the_last_whole_run(tmp_path: Path, monke
         except Interrupted:
             continue
     assert numbers == list(range(8))  # 70 records, 9 in a run, none twice
-    assert contents(tmp_path / "broken") == contents(tmp_path / "whole")
+    assert contents(tmp_path / "broken") == contents(indexed())
     assert not list((tmp_path / "broken").glob("*/*/staging"))
 
 
@@ -205,7 +205,7 @@ def test_two_runs_of_one_corpus_at_once(tmp_path: Path) -> None:
         "-m",
         "vitalfew.flows.cli",
         "index",
-        "synthetic:passages=300,questions=40,seed=3",
+        "synthetic:passages=150,questions=4,seed=3",
         "--name",
         "k",
     ]
@@ -227,7 +227,7 @@ def test_two_runs_of_one_corpus_at_once(tmp_path: Path) -> None:
 
 
 def test_a_missing_shard_is_done_again_and_nothing_else(tmp_path: Path) -> None:
-    index(tmp_path)
+    shutil.copytree(indexed(), tmp_path, dirs_exist_ok=True)
     before = contents(tmp_path)
     lost = sorted((tmp_path / "vectors").glob("*/00002.parquet"))[0]
     lost.unlink()
@@ -239,7 +239,7 @@ def test_a_missing_shard_is_done_again_and_nothing_else(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("table", ["passages", "sentences", "vectors", "faiss"])
 def test_changed_bytes_are_refused_by_name_and_rebuilt(tmp_path: Path, table: str) -> None:
-    index(tmp_path)
+    shutil.copytree(indexed(), tmp_path, dirs_exist_ok=True)
     before = contents(tmp_path)
     changed = sorted((tmp_path / table).glob("*/00000.*"))[-1]
     content = bytearray(changed.read_bytes())

@@ -48,7 +48,7 @@ def test_the_command_trains_exports_and_says_how_the_model_is_used(place: Path) 
     assert "Nothing to do" in again.output
     assert f"generate.model={place / 'reader'}" in again.output.replace("\n", "")
     assert Reader(Reader.Options(model=str(place / "reader"))).identity()
-    assert "5 passages that" in (place / "reader" / "README.md").read_text()
+    assert "5 passages as the source of" in (place / "reader" / "README.md").read_text()
     runs = read_runs(place / "store")
     assert [(run.flow, run.name, run.state) for run in runs] == [("train", "mine", "completed")] * 2
     assert sql(place / "store", "SELECT count(*) > 0, max(losses['loss']) > 0 FROM training_steps") == [(True, True)]
