@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.fakes import HashEncoder
 from tests.support.evaluating import copied
+from tests.support.fakes import HashEncoder
 from tests.support.indexing import index, table
 from tests.support.shared import indexed
 from vitalfew.configs.schema import RetrieveConfig

@@ -83,7 +83,7 @@ def test_copies_of_a_long_passage(tmp_path: Path, rows: int, limit: int) -> None
 
 
 def test_a_parquet_file_whose_rows_share_a_long_title(tmp_path: Path) -> None:
-    """Before: 1,857 MiB of 600 rows. The file has 1.1 kB: a dictionary's page with the title, and a number for every row."""
+    """Before: 3 MiB a row. The file has 1.1 kB: a dictionary's page with the title, and a number for every row."""
     rows = pa.table({"title": ["t" * 1_000_000] * 400 + ["Good"], "text": [f"Passage {n}." for n in range(401)]})
     pq.write_table(rows, tmp_path / "f.parquet", compression="zstd", use_dictionary=["title"])
     assert peak(tmp_path / "s", f"parquet:{tmp_path / 'f.parquet'}") < 700

@@ -11,14 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from tests.support.real_data import real_data
+from tests.support.material import squad_dev
 from tests.support.tiny_models import bert
 from tests.support.training import write_weights
 from vitalfew.storage.weights import FIGURES
 from vitalfew.tasks.critics.base import Candidate, CriticUnavailable, Judgement
 from vitalfew.tasks.critics.embedded import Embedded, embedded
 from vitalfew.tasks.critics.evidence import Said, agreement, readings, said, support
-from vitalfew.tasks.datasets.specification import parse_dataset
 from vitalfew.tasks.generators.reader import Reader
 from vitalfew.tasks.metrics.answers import is_right, normalise
 from vitalfew.tasks.models.critic_model import CriticModel
@@ -36,7 +35,6 @@ from vitalfew.tasks.models.windows import (
     padded,
     windows,
 )
-from vitalfew.tasks.trainers.articles import read_material
 from vitalfew.tasks.trainers.card import HELD_OUT
 from vitalfew.tasks.trainers.discrimination import candidates, columns, discrimination
 from vitalfew.tasks.trainers.quality import sample
@@ -274,9 +272,7 @@ def test_the_embedded_weights_are_small() -> None:
 
 
 def test_the_embedded_critic_on_held_out_articles_is_as_good_as_its_card_says(own: Embedded) -> None:
-    squad = real_data("squad/dev-v1.1.json")
-    material = read_material(record for _, record in parse_dataset(f"squad:{squad}")[1].records())
-    held_out = material.of((embedded() / HELD_OUT).read_text().splitlines())
+    held_out = squad_dev().of((embedded() / HELD_OUT).read_text().splitlines())
     asked = sample(held_out.questions, 20, seed=1)
     judgements = candidates(held_out, asked, "sentence", Reader(Reader.Options()))
     figures = json.loads((embedded() / FIGURES).read_text())["figures"]

@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from tests.support.real_data import real_data
+from tests.support.material import squad_dev
 from tests.support.tiny_models import bert
 from tests.support.training import write_weights
 from vitalfew.storage.weights import FIGURES
-from vitalfew.tasks.datasets.specification import parse_dataset
 from vitalfew.tasks.generators.base import Prompt
 from vitalfew.tasks.generators.reader import Reader, best_spans, embedded
 from vitalfew.tasks.models.engines.base import EngineUnavailable
@@ -23,7 +22,7 @@ from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.models.reader_model import ReaderModel
 from vitalfew.tasks.models.tuned import ADAPTER, SETTINGS
 from vitalfew.tasks.models.windows import MAX_QUESTION, OVERLAP, SIZE, encoded, padded, ranges, windows
-from vitalfew.tasks.trainers.articles import Material, read_material
+from vitalfew.tasks.trainers.articles import Material
 from vitalfew.tasks.trainers.card import HELD_OUT
 from vitalfew.tasks.trainers.quality import measure, sample
 
@@ -319,9 +318,7 @@ def test_the_embedded_weights_are_small() -> None:
 
 
 def test_the_embedded_reader_on_held_out_articles_is_as_good_as_its_card_says(own: Reader) -> None:
-    squad = real_data("squad/dev-v1.1.json")
-    material = read_material(record for _, record in parse_dataset(f"squad:{squad}")[1].records())
-    held_out = material.of((embedded() / HELD_OUT).read_text().splitlines())
+    held_out = squad_dev().of((embedded() / HELD_OUT).read_text().splitlines())
     asked = Material(held_out.passages, sample(held_out.questions, 60, seed=1))
     figures = json.loads((embedded() / FIGURES).read_text())["figures"][0]
     quality = measure(own, asked, 1)

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.evaluating import run, values
-from tests.support.indexing import index, sql
+from tests.support.evaluating import copied, run, values
+from tests.support.indexing import sql
+from tests.support.shared import indexed
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.probing import AppraiseConfig
 from vitalfew.tasks.appraisers.base import Appraisal, Refined
@@ -107,7 +108,7 @@ def test_another_judge_is_another_appraiser() -> None:
 
 
 def test_appraisals_of_an_evaluation(tmp_path: Path) -> None:
-    index(tmp_path, bm25={"enabled": True})
+    store = copied(indexed(bm25={"enabled": True}), tmp_path / "store")
     trial: dict[str, Any] = {
         "index": "test",
         "retrieve": {"retriever": "bm25", "top_k": 2},
@@ -120,15 +121,15 @@ def test_appraisals_of_an_evaluation(tmp_path: Path) -> None:
             "nothing": {"refine": {"refiner": "gold", "at_least": 0}},
         },
     }
-    outcome = run(tmp_path, trial)
-    assert sql(tmp_path, "SELECT count(*) FROM appraisals") == [(30,)]
-    assert values(tmp_path, outcome, "few")["faithfulness"] == 9.5
-    assert values(tmp_path, outcome, "full")["faithfulness"] == 3
-    assert values(tmp_path, outcome, "full")["completeness"] == 6
+    outcome = run(store, trial)
+    assert sql(store, "SELECT count(*) FROM appraisals") == [(30,)]
+    assert values(store, outcome, "few")["faithfulness"] == 9.5
+    assert values(store, outcome, "full")["faithfulness"] == 3
+    assert values(store, outcome, "full")["completeness"] == 6
     of_nothing = "JOIN methods USING (fingerprint) WHERE method = 'nothing'"
-    ((with_contexts,),) = sql(tmp_path, f"SELECT count(DISTINCT question_id) FROM evidence {of_nothing}")
+    ((with_contexts,),) = sql(store, f"SELECT count(DISTINCT question_id) FROM evidence {of_nothing}")
     ((errors,),) = sql(
-        tmp_path,
+        store,
         f"SELECT count(*) FROM appraisals {of_nothing} AND error = 'there is no context to appraise' "
         "AND faithfulness IS NULL AND completeness IS NULL AND explanation = ''",
     )

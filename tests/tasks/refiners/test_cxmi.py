@@ -159,7 +159,7 @@ texts = st.lists(st.text("abc mill.?é\n ", min_size=1, max_size=40), min_size=1
 made_hits = st.lists(texts, max_size=4).map(lambda all: [hit(number, *own) for number, own in enumerate(all)])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.lists(made_hits, min_size=1, max_size=4), st.integers(1, 30), st.booleans(), st.randoms())
 def test_a_budget_holds_and_others_change_nothing(
     weights: Path, hits: list[list[Hit]], budget: int, words: bool, random: Any

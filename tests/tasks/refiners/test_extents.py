@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support import shared
 from tests.support.evaluating import copied, run
 from tests.support.indexing import index, sql
 from vitalfew.configs.loading import ConfigError
@@ -76,9 +77,8 @@ def test_every_passage_is_passed_on_once(hits: list[Place]) -> None:
 
 @pytest.fixture(scope="module")
 def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    store = tmp_path_factory.mktemp("indexed")
-    index(store, "synthetic:passages=60,questions=10,seed=3")
-    index(store, "synthetic:passages=60,questions=10,seed=3", name="bare", encode={"text": "unit"})
+    store = copied(shared.indexed(), tmp_path_factory.mktemp("indexed") / "store")
+    index(store, name="bare", encode={"text": "unit"})
     return store
 
 

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from tests.support import tiny_models
-from tests.support.indexing import index, sql
+from tests.support.evaluating import copied
+from tests.support.indexing import sql
+from tests.support.shared import indexed
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.cli.main import app
@@ -120,7 +122,7 @@ def test_documents_are_cut_at_their_end(bart: Path, monkeypatch: pytest.MonkeyPa
     assert not refiner.model.fits(refiner.frame("Who?", more))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(text=st.text(max_size=300), question=st.text(max_size=20))
 def test_what_is_fitted_fits_and_begins_as_the_text_does(t5: Path, text: str, question: str) -> None:
     rewriter = make(t5, max_input_tokens=120).model
@@ -188,9 +190,7 @@ def test_a_proposition_has_no_origin() -> None:
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    store = tmp_path_factory.mktemp("store")
-    index(store, "synthetic:passages=60,questions=20,seed=3")
-    return store
+    return copied(indexed(), tmp_path_factory.mktemp("recomp") / "store")
 
 
 def experiment(folder: Path, model: Path, **refine: Any) -> Path:
@@ -248,7 +248,7 @@ def test_without_contexts_the_question_is_asked_as_without_retrieval(
     )
     prompts = {(method, question): prompt for method, question, prompt in rows}
     questions = {question for _, question, _ in rows}
-    assert len(questions) == 20
+    assert len(questions) == 10
     assert all(prompts["recomp", question] == prompts["none", question] for question in questions)
     assert not any(prompts["naive", question] == prompts["none", question] for question in questions)
 

@@ -115,7 +115,7 @@ def test_what_has_no_numbers_is_the_last_choice(bert: Path, near: Score) -> None
     ]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(PASSAGES, st.sampled_from(CHOICES))
 def test_what_is_kept_is_of_the_hits_in_their_order(
     bert: Path, passages: list[list[str]], chosen: dict[str, Any]

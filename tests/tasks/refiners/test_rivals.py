@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support import tiny_models
-from tests.support.evaluating import run
-from tests.support.indexing import index, sql
+from tests.support.evaluating import copied, run
+from tests.support.indexing import sql
+from tests.support.shared import indexed
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.tasks.models.pairs import Reading
 from vitalfew.tasks.refiners.base import Evidence, Hit, Refined
@@ -185,8 +186,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
 
 
 def test_all_of_them_in_an_evaluation(tmp_path: Path, tiny: Path) -> None:
-    store = tmp_path / "store"
-    index(store, "synthetic:passages=60,questions=10,seed=3")
+    store = copied(indexed(), tmp_path / "store")
     model = str(tiny_models.cross_encoder(tmp_path / "model"))
     naive = {"retriever": "passage"}
     methods: dict[str, Any] = {

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer, T5ForSequenceClassification
 
 from tests.support import tiny_models
-from tests.support.evaluating import run
-from tests.support.indexing import index, sql
+from tests.support.evaluating import copied, run
+from tests.support.indexing import sql
+from tests.support.shared import indexed
 from vitalfew.configs.options import Batching
 from vitalfew.tasks.models.evaluator import cross_encoder
 from vitalfew.tasks.refiners.base import Hit
@@ -105,8 +106,7 @@ def test_gold_hits_alone_are_kept(hits: list[Hit], chosen: dict[str, Any], kept:
 
 
 def test_all_of_them_in_an_evaluation(tmp_path: Path, llama: Path, evaluator: Path) -> None:
-    store = tmp_path / "store"
-    index(store, "synthetic:passages=60,questions=10,seed=3")
+    store = copied(indexed(), tmp_path / "store")
     methods: dict[str, Any] = {
         "CRAG": {"refine": {"refiner": "relevance", "model": str(evaluator), **COMPUTING}},
         "gold": {"refine": {"refiner": "gold", "at_least": 0}},

@@ -6,24 +6,25 @@ from typing import Any
 import pytest
 
 from tests.flows.pipelines.test_evaluate import THREE, run
-from tests.support.indexing import index, sql
+from tests.support.evaluating import copied
+from tests.support.indexing import sql
+from tests.support.shared import indexed
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.tasks.reports.contents import Report, StageCost
 from vitalfew.tasks.reports.shown.notes import paid
 
-FURTHER: dict[str, Any] = {"questions": {"batch": 8}, "stages": {"tests.support.further:First": {"keep": 2}}}
+SHARDS: dict[str, Any] = {**THREE, "questions": {"batch": 6}}
+FURTHER: dict[str, Any] = {"stages": {"tests.support.further:First": {"keep": 2}}}
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    store = tmp_path_factory.mktemp("store")
-    index(store, "synthetic:passages=60,questions=20,seed=3")
-    return store
+    return copied(indexed(), tmp_path_factory.mktemp("costs") / "store")
 
 
 @pytest.fixture(scope="module")
 def first(store: Path) -> Evaluated:
-    return run(store)
+    return run(store, SHARDS)
 
 
 def spent(store: Path, outcome: Evaluated) -> tuple[float, float]:
@@ -51,7 +52,7 @@ def test_the_methods_with_each_shared_stage_once_are_the_runs_total(store: Path,
 
 
 def test_what_an_earlier_run_paid_is_told_apart(store: Path, first: Evaluated) -> None:
-    again = run(store, {**THREE, "retrieve": {"top_k": 4}})
+    again = run(store, {**SHARDS, "retrieve": {"top_k": 4}})
     report = again.report.report
     assert report.paid.usd == pytest.approx(spent(store, again)[0], rel=1e-12)
     assert sum(cost.usd for cost in once(report)) == pytest.approx(report.paid.usd, rel=1e-12)
@@ -62,7 +63,7 @@ def test_what_an_earlier_run_paid_is_told_apart(store: Path, first: Evaluated) -
 def test_what_was_lost_and_done_again_is_in_the_account(store: Path, first: Evaluated) -> None:
     (file, *_) = first.methods["pareto"]["generate"].files()
     (store / file.path).unlink()
-    again = run(store)
+    again = run(store, SHARDS)
     report = again.report.report
     usd, _ = spent(store, again)
     assert report.paid.usd == pytest.approx(usd, rel=1e-12)
@@ -74,7 +75,7 @@ def test_what_was_lost_and_done_again_is_in_the_account(store: Path, first: Eval
 
 
 def test_a_stage_whose_table_a_later_one_wrote_anew_counts(store: Path) -> None:
-    outcome = run(store, {**THREE, **FURTHER})
+    outcome = run(store, {**SHARDS, **FURTHER})
     report = outcome.report.report
     assert [cost.stage for cost in report.methods[1].costs if cost.stage in ("refine", "first")] == ["refine", "first"]
     assert sum(cost.usd for cost in once(report)) == pytest.approx(spent(store, outcome)[0], rel=1e-12)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.evaluating import run
-from tests.support.indexing import index
+from tests.support.evaluating import copied, run
 from tests.support.reports import RIVALS, one, rivals, three
+from tests.support.shared import indexed
 from vitalfew.storage.costs import charge
 from vitalfew.tasks.report import read_report, write_report
 from vitalfew.tasks.reports.plots.budgets import quality_by_budget
@@ -68,13 +68,12 @@ def test_every_pair_is_in_the_table_in_both_directions() -> None:
             assert cell.text.strip("+-") == other.text.strip("+-")
             assert (cell.best, cell.alike) == (other.best, other.alike)
     assert "corrected (Holm) over all 91 pairs" in table.caption
-    assert "All pairs" in page(report)
+    assert "All pairs" in page(rivals(RIVALS[:3]))
     assert grids.pairs(replace(report, pairs=())).rows == []
 
 
 def test_the_pairs_of_a_run_are_those_of_its_methods_with_the_settings(tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    index(store)
+    store = copied(indexed(), tmp_path / "store")
     methods = {
         "cut": {"refine": {"max_tokens": [8, 16]}},
         "reranked": {"refine": {"refiner": "rerank", "max_tokens": [8, 16]}},

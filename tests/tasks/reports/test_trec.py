@@ -31,7 +31,7 @@ MEASURES = {"passage_recall@10": R @ 10, "mrr": RR, "ndcg@10": nDCG @ 10}
 @pytest.fixture(scope="module")
 def evaluated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Evaluated]:
     store = tmp_path_factory.mktemp("store")
-    index(store, "synthetic:passages=200,questions=60,seed=3")
+    index(store, "synthetic:passages=80,questions=20,seed=3")
     return store, run(store, SETTINGS)
 
 
