@@ -21,14 +21,14 @@ _ANSWERS = ("answers", "possible_answers", "golden_answers", "answer", "output")
 
 
 class Ctxs(FileDataset):
-    """Questions with the contexts that were retrieved for them: passages of this corpus.
+    """Questions with contexts that were retrieved for them. The contexts become the passages of the corpus.
 
-    A JSON array, or one object a line, of {"question", "answers", "id", "ctxs": [{"id", "title", "text", "isgold"},
-    ...]}, of which the question, "ctxs" and every context's text are required. The gold answers are a string, a list,
-    or a JSON list in a string, at "answers", "possible_answers", "golden_answers", "answer" or "output". The gold
-    passages are the contexts whose "isgold" is true. A context without an id gets its row's name and its position,
-    "7#0"; the name of a row is its id, or its number if it has none. A question's contexts come before it. The offset
-    is the line or the record number.
+    A JSON array, or one object per line, of {"question", "answers", "id", "ctxs": [{"id", "title", "text", "isgold"},
+    ...]}. The question, "ctxs" and the text of every context are required. The gold answers are a string, a list, or a
+    JSON list in a string, at "answers", "possible_answers", "golden_answers", "answer" or "output". The gold passages
+    are the contexts whose "isgold" is true. A context without an id gets the name of its row and its position, "7#0".
+    The name of a row is its id, or its number if it has no id. A question's contexts come before it. The offset is the
+    line or the record number.
     """
 
     example: ClassVar[str] = "ctxs:data/nq-dev-contexts.jsonl"

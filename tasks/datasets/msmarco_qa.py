@@ -35,7 +35,7 @@ _COLUMNS = ("query", "query_id", "passages", "answers", "wellFormedAnswers")
 
 
 class MSMarcoQAOptions(DatasetOptions):
-    """Which answers are the gold ones."""
+    """Choice of the gold answers."""
 
     well_formed: bool = Field(
         default=False,
@@ -47,10 +47,10 @@ class MSMarcoQAOptions(DatasetOptions):
 class MSMarcoQA(FileDataset):
     """Questions of MS MARCO with the passages retrieved for them and the answers that people wrote.
 
-    The JSON of question answering 2.1, packed or not, or one object a line: {"query", "query_id", "answers": [...],
-    "wellFormedAnswers": [...], "passages": [{"passage_text", "is_selected", "url"}, ...]}. A question's passages come
-    before it; the selected ones are gold. "No Answer Present." is no gold answer: such a question has none. The offset
-    is the number of the row.
+    The JSON of question answering 2.1, compressed or not, or one object per line: {"query", "query_id", "answers":
+    [...], "wellFormedAnswers": [...], "passages": [{"passage_text", "is_selected", "url"}, ...]}. A question's passages
+    come before it. The selected passages are gold. "No Answer Present." does not count as a gold answer, so a question
+    with this answer has no gold answers. The offset is the number of the row.
     """
 
     example: ClassVar[str] = "msmarco_qa:data/dev_v2.1.json.gz"

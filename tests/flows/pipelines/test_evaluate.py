@@ -69,7 +69,8 @@ def run(store: Path, settings: dict[str, Any] = THREE, **given: Any) -> Evaluate
     return evaluating.run(store, settings, **given)
 
 
-def test_three_methods_from_questions_to_a_table(store: Path) -> None:
+def test_three_methods_from_questions_to_a_table(answered: Path) -> None:
+    store = answered
     outcome = run(store)
     assert outcome.run.state == "completed"
     assert [*outcome.methods["none"]] == ["ask", "generate", "score"]
@@ -101,8 +102,9 @@ def test_three_methods_from_questions_to_a_table(store: Path) -> None:
     }
 
 
-def test_the_passages_of_the_hits_are_labelled(store: Path) -> None:
+def test_the_passages_of_the_hits_are_labelled(answered: Path) -> None:
     """Where a method asks for it: whether each retrieved passage is relevant, as the labeller says."""
+    store = answered
     outcome = run(store, merged(THREE, {"label": {"labeller": "gold"}}))
     assert "label" not in outcome.methods["none"]
     labelled = sql(
@@ -273,7 +275,7 @@ def test_contexts_are_cut_to_a_budget_and_widened_to_passages(store: Path) -> No
         "few": {"refine": {"top_k": 2, "text": "titled"}},
         "passages": {"refine": {"text": "passage", "titles": False}},
     }
-    outcome = run(store, {**THREE, "methods": methods})
+    outcome = run(store, {**THREE, "methods": methods}, questions={"sample": 15})
     rows = {
         name: sql(
             store,
@@ -299,7 +301,7 @@ def test_contexts_show_what_their_index_was_encoded_from(store: Path) -> None:
         "said": {"index": "bare", "refine": {"text": "titled"}},
         "none": {"retrieve": None},
     }
-    outcome = run(store, {**THREE, "methods": methods})
+    outcome = run(store, {**THREE, "methods": methods}, questions={"sample": 15})
     recorded = {method["name"]: method["refine"]["text"] for method in outcome.run.config["methods"]}
     assert recorded == {"titled": "titled", "bare": "unit", "said": "titled", "none": None}
     titles = {row[0] for row in sql(store, "SELECT title FROM passages")}

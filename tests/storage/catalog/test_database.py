@@ -347,6 +347,7 @@ def test_readers_go_on_while_another_process_writes(store: Path, tmp_path: Path)
 
 def test_a_catalog_of_an_older_version_is_written_anew(tmp_path: Path) -> None:
     store = copied(indexed(), tmp_path / "store")
+    (store / CATALOG).unlink(missing_ok=True)
     with duckdb.connect(str(store / CATALOG)) as connection:
         connection.execute("CREATE TABLE place AS SELECT ? AS root", [str(store.resolve())])
         connection.execute("CREATE TABLE artifacts (fingerprint VARCHAR, table_name VARCHAR)")

@@ -230,7 +230,7 @@ def test_boundaries_after_training_on_half_a_megabyte() -> None:
 
 @pytest.mark.parametrize("share", [5, pytest.param(1, marks=pytest.mark.slow)])
 def test_boundaries_speed_and_agreement_on_the_whole_corpus(share: int) -> None:
-    """On one in `share` of the texts beside the passages; as many of all texts nltk splits too, with the same result."""
+    """On the passages and one in `share` of the other texts; one in `share` of both nltk splits in the same way."""
     passages = hotpot_passages()
     texts = [joined(gold)[0] for gold in passages] + other_texts()[::share]
     splitter = trained(texts)

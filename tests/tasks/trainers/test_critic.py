@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.tiny_models import bert
+from tests.support.readers import hardly_learnt
+from tests.support.shared import shared
 from tests.support.towns import towns
 from tests.support.training import Interrupted, opened, train_stage, write_weights
 from vitalfew.configs.loading import ConfigError
-from vitalfew.storage.weights import FIGURES, export
+from vitalfew.storage.weights import FIGURES
 from vitalfew.tasks.critics.base import Candidate, Judgement
 from vitalfew.tasks.critics.embedded import Embedded
 from vitalfew.tasks.datasets.specification import parse_dataset
@@ -22,19 +23,13 @@ from vitalfew.tasks.trainers.critic import CriticTrainer
 from vitalfew.tasks.trainers.discrimination import auc, candidates, columns, discrimination, interval
 from vitalfew.tasks.trainers.judgements import JudgementSampler, LabelledCandidate, lessons, without_answers
 
-LESSONS = 400
+LESSONS = 150
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place() -> Path:
     """A file of questions, and a reader that has hardly learnt them."""
-    folder = tmp_path_factory.mktemp("towns")
-    squad = towns(folder / "towns.json")
-    given = {"trainer": "reader", "base": str(bert(folder / "base", 256)), "epochs": 1, "rank": 16}
-    stage = train_stage(folder / "store", squad, **given)
-    stage.run("test")
-    export(stage.artifact, folder / "reader")
-    return folder
+    return shared("reader-of-towns", hardly_learnt)
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.support import tiny_models
-from tests.support.tiny_models import bert
-from tests.support.towns import towns
+from tests.support.readers import hardly_learnt
+from tests.support.shared import shared
 from tests.support.training import Interrupted, opened, train_stage, write_weights
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import Batching
-from vitalfew.storage.weights import FIGURES, export
+from vitalfew.storage.weights import FIGURES
 from vitalfew.tasks.generators.likelihood import Told
 from vitalfew.tasks.generators.reader import Reader
 from vitalfew.tasks.models.sentence_filter import SentenceFilter, parts_of
@@ -28,15 +28,9 @@ FP32 = Batching(device="cpu", precision="fp32")
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place() -> Path:
     """A file of questions, and a reader that has hardly learnt them."""
-    folder = tmp_path_factory.mktemp("towns")
-    squad = towns(folder / "towns.json")
-    given = {"trainer": "reader", "base": str(bert(folder / "base", 256)), "epochs": 1, "rank": 16}
-    stage = train_stage(folder / "store", squad, **given)
-    stage.run("test")
-    export(stage.artifact, folder / "reader")
-    return folder
+    return shared("reader-of-towns", hardly_learnt)
 
 
 @pytest.fixture
@@ -112,8 +106,8 @@ def test_a_pass_draws_the_gold_context_and_some_other_hits() -> None:
     assert [number for _, number in drawn([one], 0.0, draw)] in ([1], [0], [None])
 
 
-def test_windows_say_which_sentences_they_have_and_which_whole(place: Path) -> None:
-    tokenizer = opened(place / "windows", place / "towns.json", trainer="cxmi", reader=str(place / "reader")).tokenizer
+def test_windows_say_which_sentences_they_have_and_which_whole(place: Path, tmp_path: Path) -> None:
+    tokenizer = opened(tmp_path, place / "towns.json", trainer="cxmi", reader=str(place / "reader")).tokenizer
     sentences = [f"The mill was built in {year}. " for year in range(1700, 1780)]
     (parts,) = parts_of(tokenizer, [("When was the mill built?", *sentences)])
     assert len(parts) > 1
@@ -129,7 +123,7 @@ def test_training_learns_its_labels_by_heart(settings: dict[str, object], place:
     assert all(one.gold is not None for one in trainer._learnt)
     rows = [row for epoch in range(3) for row in trainer.rows(epoch)]
     trainer.rows_per_step = len(rows)
-    losses = [trainer.step(rows, number, 0.3).losses["loss"] for number in range(250)]
+    losses = [trainer.step(rows, number, 0.3).losses["loss"] for number in range(130)]
     assert losses[-1] < losses[0] / 4
     write_weights(tmp_path / "out", trainer.model, trainer.base)
     scores = trainer._probabilities(tmp_path / "out", trainer._learnt)

@@ -104,10 +104,10 @@ def test_a_killed_command_comes_to_the_same_bytes_when_it_is_run_again(
     "settings", [{}, {"ratings": False}, {"ratings": False, "attention": "full"}, {"attention": "full"}]
 )
 def test_it_learns_its_questions(settings: dict[str, Any], place: Path, tmp_path: Path) -> None:
-    stage = training(tmp_path, place, trainer="sparse_rag", epochs=30, learning_rate=0.01, **settings)
+    stage = training(tmp_path, place, trainer="sparse_rag", epochs=12, learning_rate=0.01, **settings)
     stage.open()
     trainer = stage.trainer
-    losses = [dict(trainer.step(trainer.batches(0)[0], number, 0.5).losses) for number in range(30)]
+    losses = [dict(trainer.step(trainer.batches(0)[0], number, 0.5).losses) for number in range(12)]
     assert losses[0].keys() == (
         {"answer", "loss"} if settings.get("ratings") is False else {"rating", "answer", "loss"}
     )
