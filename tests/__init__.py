@@ -1,5 +1,6 @@
-"""Tests of vitalfew. Idle threads of OpenMP sleep: two workers on two cores that spin instead take several times as long."""
+"""Tests of vitalfew."""
 
 import os
 
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read once, when torch or FAISS loads
+# Threads that wait must sleep: those of two workers that spin take the cores from each other. OpenMP reads this once.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")

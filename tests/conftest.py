@@ -37,23 +37,12 @@ def _not_waited_for(descriptor: int) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Save time where this process computes models. The choice of the fastest way to compute one
-    (tasks/models/calibration.py) reads a short sample: tests accept every way, and the usual sample takes 5 to 15 s. A
-    worker of xdist computes with one thread, whatever an engine asks for: several workers fill the cores, and threads
-    that wait for one another keep them busy."""
+    """Shorten the sample by which `tasks/models/calibration.py` chooses how to compute a model: tests accept every
+    choice, and the usual sample takes 5 to 15 s."""
     if "torch" in sys.modules:
-        import torch
-
         from vitalfew.tasks.models import calibration
 
         calibration.TOKENS = 512
-        if "PYTEST_XDIST_WORKER" in os.environ:
-            torch.set_num_threads(1)
-            torch.set_num_threads = _without_effect
-
-
-def _without_effect(nthreads: int) -> None:
-    """Stand in for `torch.set_num_threads`."""
 
 
 # What did not run, and why

@@ -74,7 +74,7 @@ def test_what_cannot_judge_is_named(tmp_path: Path, llama: Path) -> None:
         make(CritiqueConfig(critic="judge"), "critique")
     with pytest.raises(UnknownName, match=r"unknown engine 'reader'; known: openai, transformers, vllm"):
         judge(llama, engine="reader")
-    with pytest.raises(ConfigError, match=r"critique\.generator has moved: critic judge has critique\.engine"):
+    with pytest.raises(ConfigError, match=r"critique\.generator has moved: for critic judge, set critique\.engine"):
         judge(llama, generator="vllm")
     with pytest.raises(ConfigError, match=r"critique\.concurrency: the engine 'transformers' has no such setting"):
         judge(llama, concurrency=3)
@@ -110,4 +110,4 @@ def test_a_server_is_asked_for_its_most_probable_tokens(monkeypatch: pytest.Monk
         critic = judge("some-model", engine="openai", base_url=server.url, precision="auto", device="auto")
         found = critic.critique([Candidate("Who?", "Ada", "Ada"), Candidate("Who?", "", "mute")])
     assert (found[0].isrel, found[0].issup, found[0].isuse) == pytest.approx((0.75, 0.75, 0.75))
-    assert "isuse: none of 1, 2, 3, 4, 5" in found[1].error
+    assert "isuse: the model gives no probability to any of 1, 2, 3, 4, 5" in found[1].error

@@ -37,7 +37,7 @@ SETTINGS = {
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Evaluated, Report]:
     store = tmp_path_factory.mktemp("store")
-    index(store, "synthetic:passages=120,questions=40,seed=3")
+    index(store, "synthetic:passages=60,questions=16,seed=3")
     outcome = evaluated(evaluation("trial", SETTINGS, {"store": store, "runner": "serial"}))
     return store, outcome, read_report(store, outcome.run)
 
