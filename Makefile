@@ -63,7 +63,13 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 
 ##@ To work on it
 
-test: lint types unit  ## Add what tests to .venv, then lint, types, tests
+# The types are checked beside the rest: mypy takes a minute of one core.
+test: setup-tests  ## Add what tests to .venv, then lint, types, tests; prints what each took
+	@timed() { began=$$(date +%s); $(MAKE) --no-print-directory $$1; status=$$?; \
+		echo "make $$1: $$(($$(date +%s) - began)) s"; return $$status; }; \
+	mkdir -p build; timed types >build/types.log 2>&1 & types=$$!; \
+	timed lint && timed unit; status=$$?; \
+	wait $$types || status=1; cat build/types.log; exit $$status
 
 lint: setup-tests  ## Style, the order of imports, plain English, and that every promise has its test
 	$(BIN)/ruff check .

