@@ -62,7 +62,7 @@ def test_the_wheel_runs_outside_the_checkout(wheel: Path, tmp_path: Path) -> Non
     project = tmp_path / "project"
     write_own_packages(project)
     assert "ParetoRAG" in run(str(commands / "vitalfew"), "methods", "core_context", folder=project)
-    assert run(str(commands / "python"), "-m", "vitalfew.flows.cli", "indexes", folder=project)
+    assert run(str(commands / "python"), "-m", "vitalfew.flows.cli", "experiments", folder=project)
     script = (
         "import flows, vitalfew, vitalfew.flows; print(flows.__file__, vitalfew.__version__, vitalfew.flows.__file__)"
     )

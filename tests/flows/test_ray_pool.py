@@ -171,7 +171,7 @@ def test_a_model_in_a_bucket_is_the_one_that_was_put_there(bucket: ObjectServer,
     remote = Reader(Reader.Options(generator="reader", device="cpu", model=place))
     assert remote.directory.is_relative_to(tmp_path / "copies")
     assert remote.identity() == bundled.identity()  # so that answers are reused, wherever the model is read from
-    with pytest.raises(FileNotFoundError, match=f"{place}2 is not there"):
+    with pytest.raises(FileNotFoundError, match=f"{place}2 does not exist"):
         Reader(Reader.Options(generator="reader", device="cpu", model=f"{place}2"))
 
 
