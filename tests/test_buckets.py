@@ -43,7 +43,7 @@ def _index(place: Path, store: Path) -> list[str]:
 
 
 EXPERIMENT = """
-questions: {sample: 30, batch: 15}
+questions: {sample: 12, batch: 6}
 generate: {generator: "tests.support.fakes:FirstWords"}
 methods:
   naive RAG: {retrieve: {retriever: passage, top_k: 5}}

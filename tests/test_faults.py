@@ -34,7 +34,7 @@ def _index(place: Path, store: Path) -> list[str]:
 
 
 def _evaluate(place: Path, store: Path) -> list[str]:
-    settings = ["generate.generator=tests.support.fakes:FirstWords", "questions.batch=10", "questions.sample=60"]
+    settings = ["generate.generator=tests.support.fakes:FirstWords", "questions.batch=5", "questions.sample=20"]
     command = ["evaluate", "quickstart", "--index", "test", "--runner", "serial", "--store", str(store)]
     return [*command, *(word for setting in settings for word in ("--set", setting))]
 
