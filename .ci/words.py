@@ -72,7 +72,7 @@ def _of_module(folder: str, path: Path) -> Iterator[Text]:
 
 
 def _is_command(node: ast.AST) -> bool:
-    """Whether a function's docstring is the help of a command."""
+    """Return whether a function's docstring is the help of a command."""
     decorators = getattr(node, "decorator_list", [])
     return any(re.search(r"\.(command|callback)\b", ast.unparse(decorator)) for decorator in decorators)
 

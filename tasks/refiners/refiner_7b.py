@@ -38,7 +38,7 @@ class Refiner7B(CausalRefiner):
 
     example: ClassVar[tuple[str, ...]] = ("refine.model=llama-2-7b-chat", "refine.adapter=refiner-7b")
     name: ClassVar[str] = "refiner_7b"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     presets: ClassVar[Mapping[str, str]] = {"llama-2-7b-chat": "meta-llama/Llama-2-7b-chat-hf"}
     max_new_tokens: ClassVar[int] = 512
     max_input_tokens: ClassVar[int] = 3584
@@ -51,7 +51,16 @@ class Refiner7B(CausalRefiner):
 
 
 def restructured(output: str) -> str:
-    """The sections of an output, without what is empty or came before, numbered from 1."""
+    """Return the sections of an output, without empty and repeated ones, numbered from 1.
+
+    Repeated until nothing changes: a line that looks like a heading may be in order once its section is renumbered.
+    """
+    while (again := _renumbered(output)) != output:
+        output = again
+    return output
+
+
+def _renumbered(output: str) -> str:
     lines: list[str] = []
     seen = set[tuple[str, tuple[str, ...]]]()
     anew: dict[Number, Number] = {(): ()}
