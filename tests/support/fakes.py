@@ -291,13 +291,14 @@ class ChatServer:
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
         try:
-            self._send(request, self.behave(request.path, body, attempt))
+            reply = self.behave(request.path, body, attempt)
+            time.sleep(reply.delay)
         finally:
-            with self._lock:
+            with self._lock:  # before the reply: who has read it may ask again before this thread goes on
                 self.at_once -= 1
+        self._send(request, reply)
 
     def _send(self, request: BaseHTTPRequestHandler, reply: Reply) -> None:
-        time.sleep(reply.delay)
         if reply.hang_up:
             request.close_connection = True
             return
