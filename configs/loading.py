@@ -6,8 +6,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-import yaml
 from pydantic import BaseModel, ValidationError
+
+from vitalfew.configs.parsing import parse
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -16,24 +17,13 @@ class ConfigError(ValueError):
     """A setting that a user has to mend: the message names the file or option, the key and the remedy."""
 
 
-# libyaml parses ten times as fast as PyYAML alone, which lacks it on some machines.
-class _Yaml(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML whose keys are what they look like: `on: development` has the key "on", which YAML 1.1 takes for true."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        for key, _ in node.value:
-            if key.tag == "tag:yaml.org,2002:bool":
-                key.tag = "tag:yaml.org,2002:str"
-        return super().construct_mapping(node, deep)
-
-
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping in a YAML file. Raises ConfigError where it is missing, malformed or not a mapping."""
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), _Yaml)
+        content = parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such configuration file") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: not readable as YAML: {error}") from error
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: the file must be a mapping of settings, got {type(content).__name__}")
@@ -49,8 +39,8 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
         if not equals or not all(keys):
             raise ConfigError(f"--set {assignment}: write key.path=value, for example --set index.alpha=0.5")
         try:
-            parsed = yaml.load(value, _Yaml)
-        except yaml.YAMLError as error:
+            parsed = parse(value)
+        except ValueError as error:
             raise ConfigError(f"--set {assignment}: the value is not valid YAML: {error}") from error
         for key in reversed(keys):
             parsed = {key: parsed}
@@ -96,12 +86,14 @@ def _explain(fault: Any, model: type[BaseModel], prefix: str) -> str:
         return f"setting {name!r} is missing"
     if not path:  # of the settings together
         return fault["msg"].removeprefix("Value error, ")
-    return f"setting {name!r}: {fault['msg']} (got {_without_keys(repr(fault['input']))})"
+    return f"setting {name!r}: {fault['msg']} (got {_shown(fault['input'])})"
 
 
-def _without_keys(found: str) -> str:
-    """A value as it is shown: an address without what may be a key in it."""
-    return re.sub(r"(?<=://)[^/\s'\"]*@|(?<=\?)[^\s'\"]+", "…", found) if "://" in found else found
+def _shown(value: Any) -> str:
+    """The start of a value, and an address without what may be a key in it."""
+    text = repr(value)
+    text = re.sub(r"(?<=://)[^/\s'\"]*@|(?<=\?)[^\s'\"]+", "…", text) if "://" in text else text
+    return text if len(text) <= 200 else f"{text[:200]}…"
 
 
 def _known_keys(model: type[BaseModel], path: list[str]) -> list[str]:

@@ -87,3 +87,8 @@ class Server(BaseModel):
     timeout: Annotated[float, NOT_IN_FINGERPRINT] = Field(
         120.0, gt=0, description="openai: seconds to wait for an answer."
     )
+    accept_errors: Annotated[bool, NOT_IN_FINGERPRINT] = Field(
+        False,
+        description="openai: a request that fails in spite of its retries becomes a row with an error, which stays. "
+        "Otherwise the run fails, and the same command sends the request again.",
+    )

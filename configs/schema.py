@@ -141,7 +141,9 @@ class IndexCorpus(Execution):
     """Parameters of the flow `index_corpus`."""
 
     datasets: tuple[str, ...] = Field(min_length=1, description="Data sets of the corpus, as FORMAT:PATH?option=value.")
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="Name of the index, for `search --index`.")
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100, description="Name of the index, for `search --index`."
+    )
     load: LoadConfig = LoadConfig()
     split: SerializeAsAny[SplitConfig] = SplitConfig()
     encode: SerializeAsAny[EncodeConfig] = EncodeConfig()

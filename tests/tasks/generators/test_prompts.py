@@ -1,22 +1,113 @@
 """Prompts: what is a template, and what is not."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from vitalfew.configs.loading import ConfigError
-from vitalfew.tasks.generators import prompts
+from vitalfew.tasks.generators import prompts, templates
 
 
-@pytest.mark.parametrize("text", ["-----BEGIN OPENSSH PRIVATE KEY-----", "", "{% set question = 1 %}{{ contexts }}"])
-def test_a_file_that_asks_no_question_is_refused(tmp_path: Path, text: str) -> None:
+@pytest.fixture
+def source(tmp_path: Path) -> "Source":
+    return Source(tmp_path / "mine.jinja")
+
+
+class Source:
+    """A user's file, as the text that it is read as."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __call__(self, text: str) -> str:
+        self.path.write_text(text)
+        return prompts.source(str(self.path))
+
+
+@pytest.mark.parametrize("text", ["-----BEGIN PRIVATE KEY-----", "", "{% for question in contexts %}.{% endfor %}"])
+def test_a_file_that_asks_no_question_is_refused(source: Source, text: str) -> None:
     """Else an experiment that somebody shares could have any file sent to a server of theirs."""
-    file = tmp_path / "id_rsa"
-    file.write_text(text)
-    with pytest.raises(ConfigError, match=r"id_rsa does not use the question; write \{\{ question \}\}"):
-        prompts.source(str(file))
+    with pytest.raises(ConfigError, match=r"mine.jinja does not use the question; write \{\{ question \}\}"):
+        source(text)
 
 
 @pytest.mark.parametrize("name", prompts.names())
 def test_every_prompt_that_is_shipped_asks_its_question(name: str) -> None:
     assert "Who is it?" in prompts.render(prompts.source(name), "Who is it?", ("A context.",))
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("{% include 'other.jinja' %}", "line 2: a template cannot have include"),
+        ("{% extends 'other.jinja' %}", "line 2: a template cannot have extends"),
+        ("{% import 'other.jinja' as other %}", "line 2: a template cannot have import"),
+        ("{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}", "line 2: a template cannot have macro"),
+        ("{% for a in contexts recursive %}{{ loop(contexts) }}{% endfor %}", "line 2: .* a loop within a loop"),
+        ("{% for a in contexts %}{% for b in a %}{{ b }}{% endfor %}{% endfor %}", "line 2: .* a loop within a loop"),
+        ("{% for a in range(99999) %}{{ a }}{% endfor %}", "line 2: a template cannot have this call"),
+        ("{{ range }}", "unknown variable range; known: contexts, question"),
+        ("{% set a = question ~ question %}{{ a }}", "line 2: a template cannot have assign"),
+        ("{{ 'a' * 10 ** 10 }}", "line 2: a template cannot have mul"),
+        ("{{ 10 ** 10 ** 10 }}", "line 2: a template cannot have pow"),
+        ("{{ 'a' | center(10000000000) }}", "line 2: a template cannot have the filter center"),
+        ("{{ contexts | random }}", "line 2: a template cannot have the filter random"),
+        ("{{ contexts | join(contexts | join(question)) }}", "line 2: a template cannot have a join within a join"),
+        ("{{ question | replace('', 'aaa') }}", "line 2: a template cannot have a replacement that is longer"),
+        ("{{ question.replace('a', question) }}", "line 2: a template cannot have a replacement that is longer"),
+        ("{{ question.__class__.__mro__ }}", "line 2: access to attribute '__class__' .* is unsafe"),
+        ("{{ question['__class__'].mro() }}", "line 2: a template cannot have this call"),
+        ("{{ '%9999999999d'.format(1) }}", "line 2: a template cannot have this call"),
+        ("{{ question + 1 }}", "line 2: can only concatenate str"),
+        ("{{ contexts[1] }}", "line 2: .* has no element 1; rendered for the question 'Who.' and 0 contexts"),
+        ("{{ question.colour }}", "line 2: 'str object' has no attribute 'colour'"),
+        ("{{ question", "line 2: unexpected end of template"),
+        ("{% for a in contexts %}", "line 2: Unexpected end of template"),
+        ("{{ question | nonsense }}", "line 2: a template cannot have the filter nonsense; filters are abs, "),
+        ("{{ question is nonsense }}", "line 2: No test named 'nonsense'"),
+        ("{{ question" + " + question" * 2000 + " }}", "its blocks or expressions nest too deeply"),
+        ("{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}", "its blocks or expressions nest too deeply"),
+        ("{% if 1 %}" * 200 + "{% endif %}" * 200, "its blocks or expressions nest too deeply"),
+        ("a" * 100_000, "it has more than 100,000 characters"),
+    ],
+)
+def test_a_template_that_fails_or_may_never_end_is_refused_with_its_name_and_line(
+    source: Source, text: str, fault: str
+) -> None:
+    with pytest.raises(ConfigError, match=rf"^prompt .*mine\.jinja: {fault}"):
+        source("{{ question }}\n" + text)
+
+
+def test_what_templates_are_for_is_accepted(source: Source) -> None:
+    text = source(
+        "{% for context in contexts if context %}{{ loop.index }}/{{ loop.length }} {{ context | replace('\n', ' ') }}"
+        "{{ ', ' if not loop.last }}{% else %}nothing{% endfor %}: {{ question.strip() | trim | upper }}"
+        "{% if contexts | length > 1 %} {{ contexts[:1] | join('; ') }}{% endif %}"
+    )
+    assert prompts.render(text, " who? ", ("A\nb.", "C.")) == "1/2 A b., 2/2 C.: WHO? A\nb."
+    assert prompts.render(text, "who?", ()) == "nothing: WHO?"
+
+
+def test_a_device_is_no_template() -> None:
+    with pytest.raises(ConfigError, match=r"^prompt /dev/zero: not a file"):
+        prompts.source("/dev/zero")
+
+
+def test_a_failure_with_other_data_names_line_and_question() -> None:
+    with pytest.raises(ConfigError, match=r"line 2: .* has no element 3; rendered for the question 'Who\?'"):
+        prompts.render("{{ question }}\n{% if contexts | length > 2 %}{{ contexts[3] }}{% endif %}", "Who?", ("a",) * 3)
+
+
+def test_a_prompt_has_a_length() -> None:
+    with pytest.raises(ConfigError, match="its text has more than 10,000,000 characters"):
+        prompts.render("{% for a in question %}{{ question }}{% endfor %}", "a" * 10_000, ())
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.sampled_from(["{{", "}}", "{%", "%}", " for ", "a", " in ", "contexts", "|join", "endfor", "("])))
+def test_any_text_is_a_template_or_a_fault(parts: list[str]) -> None:
+    with suppress(templates.Fault):
+        templates.render("".join(parts), question="Who?", contexts=("One.",))
