@@ -1,52 +1,85 @@
-"""Which process of this machine wrote something, and whether it works still.
+"""Which process wrote something, and whether it works still.
 
-An id is given again: to another process after a reboot, or in a container that was started anew, where it is mostly 1.
-What a process is called here has its start as well, in ticks of a boot of the machine.
+An id alone says little: another process gets it later, and every container counts anew, so that most have a process 1.
+The name of a process says where its id counts (a boot of a kernel, and there a PID namespace), the id, and when the
+process started, in ticks since the boot. That another has ended can be seen only from the same place: of a process of
+another machine, of another container or of an earlier boot, nobody here knows anything.
 """
 
 import os
-from functools import lru_cache
+import re
+from contextlib import suppress
+from functools import cache
+from hashlib import blake2b
 from pathlib import Path
+from secrets import token_hex
 
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
+NAME = r"[0-9a-f]{12}-\d+-\d+"
+"""The name of a process, as a pattern. The names that versions before 2026-11-25 wrote have no place."""
+_PROC = Path("/proc")
 _ENDED = "ended"
 
 
+@cache
 def this_process() -> str:
-    """What this process is called: 4711-8d9f0a1b52263, and 4711 on a system that does not say when it started."""
-    return _name(os.getpid())
+    """The name of this process: 4f2a9c01d3e7-4711-1347923."""
+    return f"{_here()}-{os.getpid()}-{_start(os.getpid()) or 0}"
 
 
-def is_alive(process: str) -> bool:
-    """Whether a process of this machine still works, by what it called itself.
+def is_in_sight(process: str) -> bool:
+    """Return true if this process could see that the process of this name has ended."""
+    return re.fullmatch(NAME, process) is not None and process.startswith(f"{_here()}-")
 
-    Of an id alone, as older versions wrote it, any process that has the id is believed to be the one.
-    """
-    pid, _, start = process.partition("-")
+
+def has_ended(process: str) -> bool:
+    """Return true if the process of this name is known to have ended; false if it is out of sight."""
+    return is_in_sight(process) and not _is_alive(*process.split("-")[1:])
+
+
+def _is_alive(pid: str, start: str) -> bool:
     try:
         os.kill(int(pid), 0)
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:  # another user's
         pass
-    known = _start(int(pid))
-    return not start or known in ("", start)
+    return start == "0" or _start(int(pid)) in ("", start)
 
 
-@lru_cache(1)
-def _name(pid: int) -> str:
-    return "-".join(filter(None, (str(pid), _start(pid))))
+@cache
+def _here() -> str:
+    """Where the ids of processes count as they do here. Where that cannot be said, a name that no other process has."""
+    try:
+        if os.readlink(_PROC / "self") != str(os.getpid()):  # /proc has the ids of another namespace
+            return token_hex(6)
+        place = [(_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii"), _inode("pid")]
+    except OSError:
+        return token_hex(6)
+    with suppress(OSError):  # not before Linux 5.6
+        place.append(_inode("time"))  # which ticks are counted from
+    return blake2b("\n".join(place).encode(), digest_size=6).hexdigest()
+
+
+def _inode(kind: str) -> str:
+    """The number of this process's namespace; it is given again once all processes in there have ended."""
+    return str((_PROC / "self/ns" / kind).stat().st_ino)
 
 
 def _start(pid: int) -> str:
     """When a process started; '' where the system does not say, and a word of its own for one that was killed and that
     its parent has not taken note of."""
     try:
-        boot = _BOOT.read_text(encoding="ascii")
         # The second field is the program's name in brackets, which may hold anything.
-        fields = (
-            Path("/proc", str(pid), "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        )
+        text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2]
     except OSError:
         return ""
-    return _ENDED if fields[0] in "ZX" else f"{boot[:8]}{fields[19]}"
+    fields = text.split()
+    return _ENDED if fields[0] in "ZX" else fields[19]
+
+
+def _forget() -> None:
+    this_process.cache_clear()
+    _here.cache_clear()
+
+
+os.register_at_fork(after_in_child=_forget)

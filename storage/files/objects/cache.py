@@ -9,7 +9,6 @@ last minutes stays, even beyond the bound: another process may be about to open 
 import errno
 import os
 import shutil
-import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,12 +20,13 @@ from typing import IO, Any
 
 from vitalfew.storage.files.directory import tree_bytes, user_cache
 from vitalfew.storage.files.errors import CacheFull
-from vitalfew.storage.files.leftovers import is_leftover
+from vitalfew.storage.files.leftovers import is_leftover, temporary_name
 from vitalfew.storage.files.locks import locked
-from vitalfew.storage.files.processes import this_process
 
 USUAL_GB = 20.0
 RECENT_SECONDS = 600.0
+SILENT_SECONDS = 86_400.0
+"""After which nobody is believed to write in a folder of `scratch` any longer: one object is in there."""
 _added = {"bytes": -1}
 """Bytes that this process has added since it last looked at the whole; negative: it has not looked yet."""
 
@@ -93,7 +93,7 @@ def drop(copy: Path) -> None:
 @contextmanager
 def scratch() -> Iterator[Path]:
     """A folder of this process on the disk of the copies, that goes with the block. Raises CacheFull."""
-    path = folder() / "scratch" / f".{token_hex(4)}.{socket.gethostname()}.{this_process()}.tmp"
+    path = temporary_name(folder() / "scratch" / token_hex(4))
     try:
         with room_explained():
             path.mkdir(mode=0o700, parents=True)
@@ -145,9 +145,7 @@ def _evict(most: int, recent: float) -> None:
     with suppress(OSError), locked(folder() / "lock", wait=False) as free:
         if not free:  # another process does it
             return
-        for left in (folder() / "scratch").glob(".*.tmp"):
-            if is_leftover(left):
-                shutil.rmtree(left, ignore_errors=True)
+        _sweep()
         copies = sorted(_copies())
         total = sum(size for _, size, _ in copies)
         for used, size, path in copies:
@@ -155,6 +153,14 @@ def _evict(most: int, recent: float) -> None:
                 return
             shutil.rmtree(path, ignore_errors=True)
             total -= size
+
+
+def _sweep() -> None:
+    """Remove the folders in which killed processes wrote."""
+    for left in (folder() / "scratch").glob(".*.tmp"):
+        with suppress(FileNotFoundError):  # its process was quicker
+            if is_leftover(left) or time.time() - left.stat().st_mtime > SILENT_SECONDS:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def _copies() -> Iterator[tuple[float, int, Path]]:

@@ -4,8 +4,8 @@ A lease is an object: who holds it, the number of its taking (the *token*, which
 holder writes it anew every BEAT_SECONDS, on the condition that it is as the holder left it; whoever waits takes it over
 on the same condition once it has not been written for LEASE_SECONDS. So of two that want it one gets it, and a holder
 that was silent for too long learns that it is one no longer: `confirm_lock` raises before it says that all is done.
-The age of a lease is told by the server's dates alone, whatever the clocks of the machines say. A process of this
-machine that is gone holds nothing: its lease is taken over at once.
+The age of a lease follows from the server's dates alone, whatever the clocks of the machines say. A process that is
+known to have ended holds nothing: its lease is taken over at once.
 """
 
 import json
@@ -24,7 +24,7 @@ import obstore
 
 from vitalfew.storage.files.errors import BucketError, LeaseLost
 from vitalfew.storage.files.objects.client import client, explained, hurried, key, seen, unconditional
-from vitalfew.storage.files.processes import is_alive, this_process
+from vitalfew.storage.files.processes import has_ended, this_process
 
 LEASE_SECONDS = 60.0
 BEAT_SECONDS = 15.0
@@ -158,8 +158,7 @@ def _acquire(path: Path, wait: bool) -> Lease | None:
 def _is_free(path: Path, found: _Found, clock: _Clock) -> bool:
     if not found.holder or (path in _held and _held[path].lost):
         return True
-    host, _, process = found.holder.partition(" ")
-    if host == socket.gethostname() and not is_alive(process):
+    if has_ended(found.holder.rpartition(" ")[2]):
         return True
     return clock.now() - found.modified > LEASE_SECONDS
 
@@ -197,6 +196,7 @@ def _content(token: int, holder: str, beat: int) -> bytes:
 
 
 def _this_holder() -> str:
+    """The machine's name is for people: several may have the same."""
     return f"{socket.gethostname()} {this_process()}"
 
 

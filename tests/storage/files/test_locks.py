@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
+
 from vitalfew.storage import files
 
 FORKS = """
@@ -33,7 +35,7 @@ def test_a_fork_of_a_killed_process_holds_no_lock(tmp_path: Path) -> None:
             assert not is_free(lock)
             process.send_signal(signal.SIGKILL)
             process.wait()
-            assert files.is_alive(str(child))
+            assert psutil.pid_exists(child)
             assert is_free(lock)
         finally:
             os.kill(child, signal.SIGKILL)

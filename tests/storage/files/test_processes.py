@@ -1,44 +1,110 @@
-"""Whether the process that wrote something still works, though ids are given again."""
+"""Whether the process that wrote something still works: known where its id counts as it does here, and nowhere else."""
 
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from vitalfew.storage.files import is_alive, this_process
+from tests.support.namespaces import contained
+from vitalfew.storage.files import has_ended, is_in_sight, processes, this_process
 
-CODE = "from vitalfew.storage.files import this_process; print(this_process(), flush=True); input()"
+CODE = """
+import sys
+from vitalfew.storage.files.processes import has_ended, is_in_sight, this_process
+print(this_process(), *(known(sys.argv[-1]) for known in (is_in_sight, has_ended)), flush=True)
+sys.stdin.read()
+"""
 
 
 @pytest.fixture
 def other() -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A process, and what it calls itself."""
-    with subprocess.Popen([sys.executable, "-c", CODE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as it:
+    """A process, and its name."""
+    command = [sys.executable, "-c", CODE, this_process()]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as it:
         assert it.stdout
-        yield it, it.stdout.readline().strip()
+        name, *known = it.stdout.readline().split()
+        assert known == ["True", "False"]
+        yield it, name
         it.kill()
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[None]:
+    """This process forgets where it is, now and after the test."""
+    processes._forget()
+    yield
+    processes._forget()
 
 
 def test_a_process_is_alive_until_it_is_killed(other: tuple[subprocess.Popen[str], str]) -> None:
     process, name = other
     assert name != this_process()
-    assert is_alive(name)
-    assert is_alive(this_process())
+    assert is_in_sight(name)
+    assert not has_ended(name)
+    assert not has_ended(this_process())
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and nobody has taken note of that
-    assert not is_alive(name)
+    assert has_ended(name)
     process.wait()
-    assert not is_alive(name)
+    assert has_ended(name)
 
 
 def test_another_process_with_the_same_id_is_another() -> None:
-    pid = os.getpid()
-    assert this_process().startswith(f"{pid}-")
-    assert not is_alive(f"{pid}-0123456789")
-    assert is_alive(str(pid))  # as older versions wrote it
-    assert not is_alive("9" * 30)
+    place, pid, _ = this_process().split("-")
+    assert pid == str(os.getpid())
+    assert has_ended(f"{place}-{pid}-1")
+    assert has_ended(f"{place}-{'9' * 30}-1")
+
+
+@pytest.mark.parametrize("name", ["", "1", "4194304", "4194304-8d9f0a1b52263", "ubuntu 4194304-1", "0123456789ab-1-1"])
+def test_of_another_place_or_version_nothing_is_known(name: str) -> None:
+    assert not is_in_sight(name)
+    assert not has_ended(name)
+
+
+def test_a_container_and_its_host_know_nothing_of_each_other() -> None:
+    """Both have the same host name; ids of the one are no ids of the other, or another process's."""
+    with subprocess.Popen(
+        contained(CODE, this_process()), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        output, _ = process.communicate()
+    name, *known = output.split()
+    assert known == ["False", "False"]
+    assert not is_in_sight(name)
+    assert not has_ended(name)
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_nor_does_a_kernel_after_its_next_boot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = this_process()
+    (tmp_path / "sys/kernel/random").mkdir(parents=True)
+    (tmp_path / "sys/kernel/random/boot_id").write_text("another")
+    (tmp_path / "self").symlink_to("/proc/self")
+    monkeypatch.setattr(processes, "_PROC", tmp_path)
+    monkeypatch.setattr(os, "readlink", lambda path: str(os.getpid()))
+    processes._forget()
+    assert this_process() == this_process() != before
+    assert not is_in_sight(before)
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("link", [None, "0"])
+def test_where_proc_is_missing_or_of_another_namespace_a_process_knows_of_itself_alone(
+    link: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = this_process()
+    if link:
+        (tmp_path / "self").symlink_to(link)
+    monkeypatch.setattr(processes, "_PROC", tmp_path)
+    processes._forget()
+    assert not is_in_sight(before)
+    assert not has_ended(this_process())
+    first = this_process()
+    processes._forget()  # as another process
+    assert not is_in_sight(first)
 
 
 def test_a_fork_has_a_name_of_its_own() -> None:
@@ -49,6 +115,8 @@ def test_a_fork_has_a_name_of_its_own() -> None:
         os.write(write, this_process().encode())
         os._exit(0)
     os.waitpid(child, 0)
-    assert os.read(read, 100).decode().partition("-")[0] == str(child) != own.partition("-")[0]
+    place, pid, _ = os.read(read, 100).decode().split("-")
+    assert place == own.partition("-")[0]
+    assert pid == str(child) != own.split("-")[1]
     os.close(read)
     os.close(write)

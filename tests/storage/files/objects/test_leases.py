@@ -146,12 +146,22 @@ def test_silence_that_nobody_used(lock: Path, proxy: FaultyProxy) -> None:
         assert files.is_locked(lock)
 
 
-def test_who_is_gone_from_this_machine_holds_nothing(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_is_known_to_have_ended_holds_nothing(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "LEASE_SECONDS", 3600.0)
-    leave(lock, f"{socket.gethostname()} 4194304-1")
+    leave(lock, f"{socket.gethostname()} {files.this_process()}1")
     assert not files.is_locked(lock)
     with files.locked(lock):
         assert record(lock)["token"] == 8
+
+
+@pytest.mark.parametrize("process", ["0123456789ab-4194304-1", "4194304-8d9f0a1b52263", "4194304"])
+def test_a_holder_out_of_sight_is_believed_whatever_its_host_is_called(lock: Path, process: str) -> None:
+    """As one in another container of this machine, on another machine of the same name, or of an older version."""
+    leave(lock, f"{socket.gethostname()} {process}")
+    assert files.is_locked(lock)
+    with files.locked(lock, wait=False) as held:
+        assert not held
+    assert record(lock)["token"] == 7
 
 
 @pytest.mark.slow
