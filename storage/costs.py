@@ -10,12 +10,14 @@ from datetime import UTC, date, datetime
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 import yaml
+from pydantic import ConfigDict
 
 from vitalfew.storage import files, nvml, schemas
+from vitalfew.storage.names import STRICT, Moment
 from vitalfew.storage.processes import Family
 
 PRICES = Path(__file__).parent.parent / "configs" / "prices.yaml"
@@ -25,7 +27,8 @@ PRICES = Path(__file__).parent.parent / "configs" / "prices.yaml"
 class Cost:
     """What one shard of one stage took. Units as in `schemas.COSTS`."""
 
-    started: str = ""
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    started: Moment = ""
     tokens: int = 0
     wall_seconds: float = 0.0
     cpu_seconds: float = 0.0
@@ -105,15 +108,24 @@ def charge(
 
 
 def write_ledger(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Enter rows of `schemas.COSTS`; rows that are there for other shards or other runs stay."""
+    """Enter rows of `schemas.COSTS`; rows that are there for other shards, runs or attempts stay."""
     rows = [{**row, "node": row.get("node") or None} for row in rows]
-    paid = {(row["shard"], row["run_id"]) for row in rows}
-    before = [row for row in read_ledger(path) if (row["shard"], row["run_id"]) not in paid]
-    files.write_table(path, pa.Table.from_pylist([*before, *rows], schemas.COSTS))
+    paid = {_attempt(row) for row in rows}
+
+    def ledger() -> pa.Table:
+        before = [row for row in read_ledger(path) if _attempt(row) not in paid]
+        return pa.Table.from_pylist([*before, *rows], schemas.COSTS)
+
+    files.rewrite_table(path, ledger)
+
+
+def _attempt(row: dict[str, Any]) -> tuple[int, str, datetime]:
+    """Two workers of a run may do the same shard, one of which was given up too early."""
+    return row["shard"], row["run_id"], row["started"]
 
 
 def read_ledger(path: Path) -> list[dict[str, Any]]:
-    """Rows of `schemas.COSTS`, one per shard and run that worked on it; none where the file is missing or damaged."""
+    """Rows of `schemas.COSTS`, one per shard and attempt at it; none where the file is missing or damaged."""
     try:
         return files.read_table(path).to_pylist() if files.exists(path) else []
     except files.Damaged:  # what it said is lost, what is being paid now is not

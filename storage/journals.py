@@ -1,7 +1,8 @@
 """Journals: what was paid for a shard that is not done yet, a line for every answer, in the artifact's directory.
 
 A run that is killed and started again takes the answers from there and asks for none of them twice. Once the shard
-carries its done-marker, which has the costs of all attempts, the journal goes.
+carries its done-marker, which has the costs of all attempts, the journal goes. An attempt that another has overtaken
+enters by itself in the ledger what the done-marker does not have.
 """
 
 import time
@@ -45,8 +46,10 @@ class Journal:
         self.paid = 0
         """Tokens of this attempt's own answers."""
         self._given = 0
+        self._is_empty = False
         self._lock = Lock()
         self._started = datetime.now(UTC).isoformat()
+        self._name = f"{run_id} {self._started}"
         self._wall, self._cpu = time.perf_counter(), time.process_time()
 
     @cached_property
@@ -80,13 +83,31 @@ class Journal:
         """What this attempt computed and paid for, where its method counted so many tokens of all its models."""
         return max(0, counted - self._given) + self.paid
 
-    def total(self, cost: Cost, model: str | None) -> Cost:
-        """The cost of this attempt and of those before it."""
-        return reduce(_together, (attempt.cost for attempt in _attempts(0, self.earlier, model)), cost)
+    def counted(self, record: ShardRecord, model: str | None) -> ShardRecord:
+        """The record of this attempt with what all others have paid so far: those before it, and one that goes on
+        although its lease was lost."""
+        paid = entries(self.path)
+        self._is_empty = not paid
+        attempts = _attempts(record.shard, paid, model)
+        others = {name: attempt.cost for attempt in attempts if (name := _name(attempt)) != self._name}
+        return replace(record, cost=reduce(_together, others.values(), record.cost), others=others)
+
+    def uncounted(self, record: ShardRecord, marker: ShardRecord) -> ShardRecord:
+        """The part of this attempt's cost that the done-marker of another attempt has not counted."""
+        cost = record.cost
+        if seen := marker.others.get(self._name):
+            cost = replace(
+                cost,
+                tokens=cost.tokens - seen.tokens,
+                wall_seconds=max(0.0, cost.wall_seconds - seen.wall_seconds),
+                cpu_seconds=max(0.0, cost.cpu_seconds - seen.cpu_seconds),
+                usd=max(0.0, cost.usd - seen.usd),
+            )
+        return ShardRecord(record.shard, record.run_id, [], 0, cost)
 
     def remove(self) -> None:
         """Needs the shard's done-marker."""
-        if not files.is_in_bucket(self.path) or self.earlier or self._answers:  # nothing is asked for nothing
+        if not self._is_empty:
             files.remove_lines(self.path)
 
 
@@ -129,6 +150,10 @@ def _attempts(shard: int, paid: list[Entry], model: str | None) -> Iterator[Shar
         )
         cost.usd = charge(cost.cpu_seconds, 0.0, cost.tokens, model, datetime.fromisoformat(started).date())
         yield ShardRecord(shard, run_id, [], 0, cost)
+
+
+def _name(attempt: ShardRecord) -> str:
+    return f"{attempt.run_id} {attempt.cost.started}"
 
 
 def _together(one: Cost, other: Cost) -> Cost:

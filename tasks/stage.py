@@ -25,7 +25,7 @@ from vitalfew.storage.costs import Meter
 from vitalfew.storage.journals import Journal
 from vitalfew.storage.manifests import PREPARED
 from vitalfew.tasks.identity import compare
-from vitalfew.tasks.models.engines.remote import remembering
+from vitalfew.tasks.models.engines.remote import Unanswered, remembering
 
 Progress = Callable[[int, int], None]
 """Called with how many more rows and tokens are done."""
@@ -194,12 +194,12 @@ class Stage(ABC):
                 self.prepare(progress)
                 meter.cost.tokens = journal.tokens(0)
             written = [self.artifact.describe(path, PREPARED, 0) for path in self.prepared()]
-            total = journal.total(meter.cost, self.model_name)
-            self._mark_done(ShardRecord(PREPARATION, run_id, written, 0, total), journal)
+            self._mark_done(ShardRecord(PREPARATION, run_id, written, 0, meter.cost), journal)
         self.artifact.begin({**self.description(), "shards": len(self.shards())})
 
     def run_shard(self, shard: int, run_id: str, progress: Progress) -> ShardRecord:
-        """Do one shard and mark it done. Raises MethodChanged."""
+        """Do one shard and mark it done. Raises MethodChanged, and Unanswered where requests have no answer; what came
+        for the others is in the journal."""
         self.confirm()
         journal = Journal(self.artifact, shard, run_id)
         with attempt(run_id), Meter(self.num_gpus, self.model_name) as meter, remembering(journal):
@@ -207,28 +207,37 @@ class Stage(ABC):
             written = [self.artifact.write(shard, table, rows) for table, rows in result.tables.items()]
             meter.cost.tokens = journal.tokens(result.tokens)
         self.confirm()
-        total = journal.total(meter.cost, self.model_name)
-        record = ShardRecord(shard, run_id, written + result.files, result.rows_in, total, result.notes)
+        record = ShardRecord(shard, run_id, written + result.files, result.rows_in, meter.cost, result.notes)
         return self._mark_done(record, journal)
 
     def _mark_done(self, record: ShardRecord, journal: Journal) -> ShardRecord:
-        """What was paid is in the marker from now on."""
-        counted = self.artifact.mark_done(record)
+        """From now on the marker holds the cost, or the ledger if another attempt was first."""
+        counted = journal.counted(record, self.model_name)
+        marker = self.artifact.mark_done(counted)
+        if marker is not counted:
+            self.artifact.add_costs(self.name, self.model_name, [journal.uncounted(record, marker)])
         journal.remove()
-        return counted
+        return marker
 
     def run(
         self, run_id: str, progress: Progress = lambda rows, tokens: None, expect: Callable[[int], Any] = int
     ) -> Manifest:
-        """Do what is left, shard after shard, in this process; `expect` is told how many rows `progress` will count."""
+        """Do what is left, shard after shard, in this process; `expect` is told how many rows `progress` will count.
+        Raises Unanswered at the end, once all other shards are done."""
         if manifest := self.manifest():
             return manifest
         self.run_preparation(run_id, progress)
         expect(self.total_rows())
         if pending := self.pending():
             self.open()
+            unanswered = []
             for shard in pending:
-                self.run_shard(shard, run_id, progress)
+                try:
+                    self.run_shard(shard, run_id, progress)
+                except Unanswered as error:
+                    unanswered.append(error)
+            if unanswered:
+                raise Unanswered.together(unanswered, self.name)
         return self.finish()
 
     def finish(self) -> Manifest:

@@ -1,6 +1,6 @@
 """Tables as files: Parquet, and Arrow for what is read once more and removed."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from vitalfew.storage.files.checksums import damage_named
 from vitalfew.storage.files.places import local
-from vitalfew.storage.files.writing import write_atomically
+from vitalfew.storage.files.writing import rewrite_atomically, write_atomically
 
 ROW_GROUP = 4096
 """Rows in a row group: what is read to fetch a few rows of a shard."""
@@ -23,20 +23,26 @@ _UNREADABLE = (pa.ArrowException, OSError, UnicodeError)
 
 def write_table(path: Path, table: pa.Table) -> None:
     """Write a table at once. The same table gives the same bytes. Raises NotWritten."""
+    write_atomically(path, lambda temporary: _write(table, temporary))
+
+
+def rewrite_table(path: Path, table: Callable[[], pa.Table]) -> None:
+    """Write the table that `table` makes of the one that is there, as `rewrite_atomically`. Raises NotWritten."""
+    rewrite_atomically(path, lambda temporary: _write(table(), temporary))
+
+
+def _write(table: pa.Table, temporary: Path) -> None:
     vectors = [f"{field.name}.list.element" for field in table.schema if pa.types.is_fixed_size_list(field.type)]
     texts = [field.name for field in table.schema if pa.types.is_string(field.type)]
-    write_atomically(
-        path,
-        lambda temporary: pq.write_table(
-            table,
-            temporary,
-            row_group_size=ROW_GROUP,
-            # Floats of unit vectors do not compress; texts rarely repeat but compress well.
-            compression="none" if vectors else "zstd",
-            use_dictionary=[name for name in ("kind",) if name in table.column_names] if vectors else texts,
-            write_page_index=True,
-            write_page_checksum=True,
-        ),
+    pq.write_table(
+        table,
+        temporary,
+        row_group_size=ROW_GROUP,
+        # Floats of unit vectors do not compress; texts rarely repeat but compress well.
+        compression="none" if vectors else "zstd",
+        use_dictionary=[name for name in ("kind",) if name in table.column_names] if vectors else texts,
+        write_page_index=True,
+        write_page_checksum=True,
     )
 
 

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from rich.filesize import decimal
+
 from vitalfew.storage.files.directory import free_bytes
 from vitalfew.storage.files.errors import NotWritten
 from vitalfew.storage.files.leftovers import temporary_name
@@ -59,6 +61,15 @@ def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
             temporary.unlink()
 
 
+def rewrite_atomically(path: Path, write: Callable[[Path], Any]) -> None:
+    """`write_atomically`, where `write` makes the new file from the present one, which nobody replaces meanwhile: in a
+    directory a lock keeps others away, and in a bucket it is called again. Raises NotWritten."""
+    if is_in_bucket(path):
+        medium(path).rewrite(path, write)
+    else:
+        write_atomically(path, write)
+
+
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
     """Raise NotWritten where the system refuses to write the file in this block, and errors of another kind as they
@@ -89,8 +100,8 @@ def _remedy(error: Exception, path: Path) -> str | None:
         return None
     refusal = f"{path} cannot be written: {os.strerror(cause)}."
     if cause in _FULL:
-        free = free_bytes(path.parent) / 2**20
-        return f"{refusal} {free:,.0f} MiB are free: make room, then run the same command again to continue"
+        free = decimal(free_bytes(path.parent))
+        return f"{refusal} There are {free} left: make room, then run the same command again to continue"
     if cause == errno.EFBIG:
         return f"{refusal} Raise the limit (ulimit -f), then run the same command again to continue"
     return f"{refusal} A store must be writable: check its permissions, or give another --store DIR"

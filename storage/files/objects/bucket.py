@@ -15,7 +15,7 @@ import obstore
 from vitalfew.storage.files.directory import Status
 from vitalfew.storage.files.objects import cache, register
 from vitalfew.storage.files.objects.appended import append, read_appended
-from vitalfew.storage.files.objects.client import client, explained, key
+from vitalfew.storage.files.objects.client import client, explained, key, seen
 from vitalfew.storage.files.objects.leases import confirm_lock, is_locked, locked
 from vitalfew.storage.files.objects.register import version
 
@@ -240,16 +240,32 @@ def write_once(path: Path, content: bytes) -> bool:
                 return read_bytes(path) == content
 
 
-def write(path: Path, fill: Callable[[Path], Any]) -> None:
-    """Have `fill` write a file of this machine, and upload it. It stays as a copy: mostly it is read again here."""
+def rewrite(path: Path, fill: Callable[[Path], Any]) -> None:
+    """`write`, where `fill` reads what is there: again where another process has written meanwhile."""
+    while True:
+        try:
+            with explained(path):
+                replaced: Any = seen(obstore.head(client(path), key(path)))
+        except FileNotFoundError:
+            replaced = "create"
+        with suppress(FileExistsError):  # or our own put was cut off after it was done: `fill` reads that
+            write(path, fill, replaced)
+            return
+
+
+def write(path: Path, fill: Callable[[Path], Any], replaced: Any = "overwrite") -> None:
+    """Have `fill` write a file of this machine, and upload it. It stays as a copy: mostly it is read again here.
+
+    `replaced`: the version in whose place it comes. Raises FileExistsError where that is not there any more.
+    """
     with cache.scratch() as folder:
         temporary = folder / path.name
         with cache.room_explained():
             fill(temporary)
         register.note(path)
-        size = temporary.stat().st_size
+        large, part = temporary.stat().st_size > _LARGE, _LARGE // 4
         with explained(path):
-            put = obstore.put(client(path), key(path), temporary, use_multipart=size > _LARGE, chunk_size=_LARGE // 4)
+            put = obstore.put(client(path), key(path), temporary, mode=replaced, use_multipart=large, chunk_size=part)
         version = "" if _ATTEMPT.fullmatch(path.name) else str(_number(put["e_tag"]))
         cache.keep(cache.place(str(path), version, path.name), temporary)
 

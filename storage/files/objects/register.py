@@ -15,13 +15,11 @@ from typing import Any
 
 import obstore
 
+from vitalfew.storage.files.directory import RECORDS
 from vitalfew.storage.files.errors import BucketError
 from vitalfew.storage.files.objects.client import client, explained, key, seen
 
 NAME = "register.json"
-PATTERNS = (
-    "*/*/manifest.json", "runs/*.json", "indexes/*.json", "quotes/*/*.parquet", "costs/*/*.parquet",
-)  # fmt: skip
 _TRIES = 200
 _own = Lock()
 """Threads of this process take turns."""
@@ -41,7 +39,7 @@ def find(folder: Path, pattern: str) -> list[Path]:
 
 
 def version(store: Path) -> str:
-    """What is another once a record of the store was written or removed; empty where there is no register."""
+    """A text that changes when a record of the store is written or removed; empty where there is no register."""
     try:
         with explained(store / NAME):
             return str(obstore.head(client(store), key(store / NAME))["e_tag"])
@@ -62,13 +60,13 @@ def forget(path: Path) -> None:
 
 
 def _pattern(folder: Path, pattern: str) -> str | None:
-    return next((own for own in PATTERNS if own in (pattern, f"{folder.name}/{pattern}")), None)
+    return next((own for own in RECORDS if own in (pattern, f"{folder.name}/{pattern}")), None)
 
 
 def _root(path: Path) -> Path | None:
     """The store that a record is of; None of what is none."""
     name = PurePosixPath(*path.parts[2:])
-    for pattern in PATTERNS:
+    for pattern in RECORDS:
         depth = pattern.count("/")
         if len(name.parts) > depth and name.match(pattern):
             return path.parents[depth]
@@ -81,10 +79,22 @@ def _read(root: Path) -> tuple[dict[str, Any], Any]:
     try:
         with explained(place):
             found = obstore.get(client(root), key(place))
-            version = seen(found.meta)
-            return json.loads(bytes(found.bytes())), version
+            version, content = seen(found.meta), bytes(found.bytes())
     except FileNotFoundError:
         return {"changes": 0, "places": _listed(root)}, "create"
+    try:
+        known = json.loads(content)
+        return {"changes": int(known["changes"]), "places": [*filter(_is_record, known["places"])]}, version
+    except (ValueError, LookupError, TypeError):  # it is no register (any more): the next change writes it anew
+        return {"changes": 0, "places": _listed(root)}, version
+
+
+def _is_record(name: str) -> bool:
+    """Return true for the place of a record below the store."""
+    place = PurePosixPath(name)
+    return ".." not in place.parts and any(
+        len(place.parts) == pattern.count("/") + 1 and place.match(pattern) for pattern in RECORDS
+    )
 
 
 def _listed(root: Path) -> list[str]:
@@ -93,13 +103,7 @@ def _listed(root: Path) -> list[str]:
     with explained(root):
         pages = obstore.list(client(root), prefix=f"{prefix}/" if prefix else None)
         names = [entry["path"][len(prefix) :].lstrip("/") for page in pages for entry in page]
-    patterns = {(pattern, pattern.count("/") + 1) for pattern in PATTERNS}
-    matching = (
-        name
-        for name in names
-        if any(len(PurePosixPath(name).parts) == depth and PurePosixPath(name).match(own) for own, depth in patterns)
-    )
-    return sorted(matching)
+    return sorted(filter(_is_record, names))
 
 
 def _change(root: Path, name: str, there: bool) -> None:

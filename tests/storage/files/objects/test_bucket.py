@@ -2,8 +2,10 @@
 
 import inspect
 import re
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,8 @@ import pytest
 
 from tests.support.faulty import FaultyProxy
 from vitalfew.storage import files
-from vitalfew.storage.files import Damaged, DamagedRecord, directory, places
-from vitalfew.storage.files.objects import appended, bucket
+from vitalfew.storage.files import BucketError, Damaged, DamagedRecord, directory, places
+from vitalfew.storage.files.objects import appended, bucket, client
 
 TABLE = pa.table({"id": [1, 2, 3], "text": ["ä", "b", ""]})
 ARTIFACT = Path("passages") / "0123456789abcdef"
@@ -167,7 +169,40 @@ def test_appended_lines_of_many_at_once(store: Path, proxy: FaultyProxy) -> None
         [*pool.map(lambda number: files.append_line(path, number), range(40))]
     proxy.clear()
     assert sorted(files.read_lines(path).values) == [*range(40)]
-    appended._next.clear()  # as another process has it
+    appended._tails.clear()  # as another process has it
     files.append_line(path, 40)
     assert files.read_lines(path).values.count(40) == 1
     assert len(files.read_lines(path).values) == 41
+
+
+@pytest.mark.parametrize("held", [range(1), range(1, 33)], ids=["the first", "a window"])
+def test_what_was_appended_before_a_kill_is_found(
+    store: Path, proxy: FaultyProxy, held: range, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some writes of 64 threads are on their way when the process is killed; the others could overtake them."""
+    monkeypatch.setattr(client, "_PATIENCE", {**client._PATIENCE, "max_retries": 0})
+    path, killed, returned = store / ARTIFACT / "journal" / "00000.jsonl", threading.Event(), list[int]()
+    all_else = threading.Event()
+
+    def hold(method: str, target: str) -> None:
+        if method == "PUT" and target.startswith("0", -8) and int(target[-8:]) in held:
+            all_else.wait(0.3)
+            killed.set()
+        if method == "PUT" and killed.is_set():
+            raise ConnectionResetError(target)
+
+    def append(number: int) -> None:
+        with suppress(BucketError):
+            files.append_line(path, number)
+            returned.append(number)
+            if len(returned) == 64 - len(held):
+                all_else.set()
+
+    proxy.before(hold)
+    with ThreadPoolExecutor(64) as pool:
+        [*pool.map(append, range(64))]
+    proxy.clear()
+    appended._tails.clear()  # as another process has it
+    assert {*returned} <= {*files.read_lines(path).values}
+    files.append_line(path, 64)
+    assert 64 in files.read_lines(path).values

@@ -57,7 +57,8 @@ def test_names_whose_records_were_never_written(store: Path) -> None:
         register.note(store / name)
     assert [run.name for run in read_runs(store)] == ["test"]
     assert index_names(store) == ["test"]
-    files.write_json(store / "sentences" / "fedcba9876543210" / "stage.json", {"stage": "split", "inputs": {}})
+    begun = {"stage": "split", "inputs": {}, "config": {}, "method": {}}
+    files.write_json(store / "sentences" / "fedcba9876543210" / "stage.json", begun)
     from vitalfew.flows.cli.main import app
 
     for words in (["ls"], ["verify"], ["gc", "--delete"]):
