@@ -28,6 +28,7 @@ from vitalfew.storage.manifests import (
     ShardRecord,
     known_manifest,
     known_record,
+    read_description,
     seen_together,
     write_manifest,
 )
@@ -114,7 +115,7 @@ class Artifact:
     def description(self) -> dict[str, Any] | None:
         """What `begin` wrote; None where nothing was begun, or the file is damaged."""
         with suppress(FileNotFoundError, NotADirectoryError, DamagedRecord):
-            return files.read_record(self.directory / "stage.json", dict)
+            return read_description(self.directory)
         return None
 
     def mark_done(self, record: ShardRecord) -> ShardRecord:

@@ -4,17 +4,20 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar, Required
 
 import pyarrow as pa
+from pydantic import ConfigDict, TypeAdapter, with_config
+from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
 from vitalfew.storage import files
 from vitalfew.storage.attempts import plain
 from vitalfew.storage.costs import Cost
 from vitalfew.storage.files import DamagedRecord, Status
+from vitalfew.storage.names import STRICT, ArtifactName, FilePath, Moment, RunId, Table, Word, validated
 
 PREPARATION = -1
 """The shard number of what a stage does once, before its shards."""
@@ -43,8 +46,9 @@ class File:
     checked (`vitalfew store verify` reads it all the same).
     """
 
-    table: str
-    path: str
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    table: Table
+    path: FilePath
     rows: int
     bytes: int
     checksum: str
@@ -97,22 +101,23 @@ class File:
 
 @dataclass(frozen=True)
 class ShardRecord:
-    """What a done-marker says. `rows_in`: rows the shard was made from; `notes`: the stage's own counts."""
+    """A done-marker. `rows_in`: rows the shard was made from; `notes`: counts that the stage adds.
 
+    `others`: what `cost` has of other attempts at the shard, by their names. One of them may have been given up too
+    early: by this it knows what remains to be entered. The done-marker has it, and no manifest.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
     shard: int
-    run_id: str
+    run_id: RunId
     files: list[File]
     rows_in: int
     cost: Cost
     notes: dict[str, int] = field(default_factory=dict)
+    others: dict[str, Cost] = field(default_factory=dict)
 
     def rows(self, table: str) -> int:
         return sum(file.rows for file in self.files if file.table == table)
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> "ShardRecord":
-        written = [File(**file) for file in value["files"]]
-        return cls(**{**value, "files": written, "cost": Cost(**value["cost"])})
 
 
 @dataclass(frozen=True)
@@ -121,27 +126,21 @@ class Manifest:
     `model`: what did the work, as the prices list it; none of a stage without one, and of artifacts made before it was
     recorded."""
 
-    stage: str
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    stage: Word
     version: str
-    artifact: str
-    inputs: dict[str, str]
+    artifact: ArtifactName
+    inputs: dict[Word, ArtifactName]
     config: dict[str, Any]
     method: dict[str, Any]
     code_version: str
-    completed: str
+    completed: Moment
     rows_in: int
-    rows: dict[str, int]
+    rows: dict[Table, int]
     shards: list[ShardRecord]
     preparation: ShardRecord | None = None
     model: str | None = None
     whole: list[File] = field(default_factory=list)
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any], shards: list[ShardRecord]) -> "Manifest":
-        preparation = value["preparation"] and ShardRecord.from_json(value["preparation"])
-        whole = [File(**file) for file in value.get("whole", [])]
-        records = {"shards": shards, "preparation": preparation, "whole": whole}
-        return cls(**{"version": "1", **value, **records})
 
     def files(self) -> Iterator[File]:
         """All that belongs to the artifact, besides its records."""
@@ -203,26 +202,77 @@ def write_manifest(directory: Path, manifest: Manifest) -> None:
     files.write_json(directory / "manifest.json", asdict(replace(manifest, shards=[])) | {"shards": stored})
 
 
+_MANIFEST = TypeAdapter(Manifest)
+_RECORD = TypeAdapter(ShardRecord)
+_RECORDS = TypeAdapter(list[ShardRecord])
+
+
 def read_manifest(directory: Path) -> Manifest:
-    """Raises FileNotFoundError, and DamagedRecord where it or the table of the shards is not as it was written."""
+    """Raises FileNotFoundError, and DamagedRecord where it or the table of the shards is not as it was written, or
+    names files of another artifact."""
 
     def whole(value: dict[str, Any]) -> Manifest:
-        return Manifest.from_json(value, _read_shards(directory, value["shards"]))
+        shards = _read_shards(directory, value["shards"])
+        manifest: Manifest = validated(_MANIFEST, {"version": "1", **value, "shards": shards})
+        _check_own(directory, manifest.artifact, manifest.files())
+        return manifest
 
     return files.read_record(directory / "manifest.json", whole)
 
 
 def _read_shards(directory: Path, stored: Any) -> list[ShardRecord]:
     if isinstance(stored, list):  # as it was until November 2026
-        return [ShardRecord.from_json(shard) for shard in stored]
-    path = directory / stored["file"]
+        return validated(_RECORDS, stored)
+    path = directory / SHARDS
     try:
         rows = files.read_table(files.checked(path, stored["checksum"])).to_pylist()
     except FileNotFoundError:
         raise DamagedRecord(f"{path} is missing") from None
     except files.Damaged:
         raise DamagedRecord(f"{path} differs from what was written (checksum)") from None
-    return [ShardRecord.from_json({**row, "notes": dict(row["notes"])}) for row in rows]
+    return validated(_RECORDS, [{**row, "notes": dict(row["notes"])} for row in rows])
+
+
+@with_config(ConfigDict(extra="allow"))
+class Description(TypedDict, total=False):
+    """The part of a manifest that is known before the work begins, and the number of shards once it is known."""
+
+    stage: Required[Word]
+    inputs: Required[dict[Word, ArtifactName]]
+    config: Required[dict[str, Any]]
+    method: Required[dict[str, Any]]
+    model: str | None
+    shards: int | None
+
+
+_DESCRIPTION = TypeAdapter(Description)
+
+
+def read_description(directory: Path) -> dict[str, Any]:
+    """Read `stage.json`, a `Description`. Raises as `read_manifest` does."""
+    return files.read_record(directory / "stage.json", partial(validated, _DESCRIPTION))
+
+
+def read_marker(marker: Path) -> ShardRecord:
+    """A shard's done-marker. Raises as `read_manifest` does."""
+
+    def whole(value: dict[str, Any]) -> ShardRecord:
+        record: ShardRecord = validated(_RECORD, value)
+        home = marker.parent.parent
+        _check_own(home, f"{home.parent.name}/{home.name}", record.files)
+        return record
+
+    return files.read_record(marker, whole)
+
+
+def _check_own(home: Path, artifact: str, written: Iterable[File]) -> None:
+    """Raises ValueError where a record is of another artifact than the one in this directory, or has files of it."""
+    if artifact != f"{home.parent.name}/{home.name}":
+        raise ValueError(f"it is the record of {artifact}")
+    for file in written:
+        table, fingerprint, *_ = file.path.split("/")
+        if fingerprint != home.name or table not in (file.table, home.parent.name):
+            raise ValueError(f"{file.path} does not belong to {artifact}")
 
 
 def known_manifest(directory: Path) -> Manifest | None:
@@ -236,7 +286,7 @@ def known_record(marker: Path) -> ShardRecord | None:
     """A done-marker, None where it is missing or damaged; parsed once per process while its file is the same."""
     with suppress(FileNotFoundError, DamagedRecord):
         if files.is_in_bucket(marker):  # to look whether it is the same is as dear as to read it
-            return files.read_record(marker, ShardRecord.from_json)
+            return read_marker(marker)
         return _record(marker, files.status(marker))
     return None
 
@@ -248,4 +298,4 @@ def _manifest(directory: Path, now: Status) -> Manifest:
 
 @lru_cache(1 << 15)
 def _record(marker: Path, now: Status) -> ShardRecord:
-    return files.read_record(marker, ShardRecord.from_json)
+    return read_marker(marker)

@@ -7,16 +7,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import Any, ClassVar, Final, Literal
+
+from pydantic import ConfigDict, TypeAdapter
 
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.files import DamagedRecord
+from vitalfew.storage.names import STRICT, ArtifactName, IndexName, Moment, Process, RunId, Table, Word, validated
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-UNREADABLE = "unreadable"
+UNREADABLE: Final = "unreadable"
+State = Literal["running", "completed", "failed", "cancelled", "interrupted", "unreadable"]
 
 
 @dataclass
@@ -24,37 +29,43 @@ class Run:
     """One execution of a flow, with the artifacts it makes or uses (all of them known before it begins).
 
     `methods`: of an evaluation, by name and table the artifact that holds the method's rows.
-    `process`: what its process calls itself, with its start, since ids are given again.
+    `host`: the name of its machine, for people; `process`: the name of its process, which says whether it has ended.
     `state`: running, completed, failed, cancelled, interrupted (killed), or unreadable where its record is damaged.
     """
 
-    run_id: str
-    flow: str
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    run_id: RunId
+    flow: Word
     name: str
     config: dict[str, Any]
-    started: str
-    state: str = "running"
-    ended: str | None = None
-    fingerprints: list[str] = field(default_factory=list)
-    methods: dict[str, dict[str, str]] = field(default_factory=dict)
+    started: Moment
+    state: State = "running"
+    ended: Moment | None = None
+    fingerprints: list[ArtifactName] = field(default_factory=list)
+    methods: dict[str, dict[Table, ArtifactName]] = field(default_factory=dict)
     error: str = ""
     host: str = field(default_factory=socket.gethostname)
     pid: int = field(default_factory=os.getpid)
-    process: str = field(default_factory=files.this_process)
+    process: Process = field(default_factory=files.this_process)
 
 
 @dataclass(frozen=True)
 class NamedIndex:
     """What `--index NAME` stands for: the artifacts of an index and the settings they were made with."""
 
-    name: str
-    run_id: str
-    artifacts: dict[str, str]
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    name: IndexName
+    run_id: RunId
+    artifacts: dict[Word, ArtifactName]
     config: dict[str, Any]
 
     def located(self, store: Path) -> dict[str, Artifact]:
         """Its artifacts by role: passages, sentences, vectors, faiss, terms, bm25."""
         return {role: Artifact(store, *name.split("/")) for role, name in self.artifacts.items()}
+
+
+_RUN = TypeAdapter(Run)
+_INDEX = TypeAdapter(NamedIndex)
 
 
 class IndexNotFound(LookupError):
@@ -90,7 +101,7 @@ def recorded_run(
 
 
 def read_runs(store: Path) -> list[Run]:
-    """All runs, oldest first. One that says 'running' while its process is gone was interrupted."""
+    """All runs, oldest first. One that says 'running' while its process is known to have ended was interrupted."""
     found = files.find(store / "runs", "*.json")
     return sorted(filter(None, files.at_once(store, _known_run, found)), key=lambda run: run.started)
 
@@ -114,14 +125,22 @@ def _known_run(path: Path) -> Run | None:
     return None
 
 
+def _run_of(run_id: str, value: dict[str, Any]) -> Run:
+    """Raises ValueError where a record is not one of this run."""
+    run: Run = validated(_RUN, {"process": str(value["pid"]), **value})
+    if run.run_id != run_id:
+        raise ValueError(f"it is the record of {run.run_id}")
+    return run
+
+
 def _read_run(path: Path) -> Run:
     try:
         # A run of an earlier version has no more than the id of its process.
-        run = files.read_record(path, lambda value: Run(**{"process": str(value["pid"]), **value}))
+        run = files.read_record(path, partial(_run_of, path.stem))
     except DamagedRecord as error:
         modified = datetime.fromtimestamp(files.status(path).modified_ns / 1e9, UTC).isoformat()
         return Run(path.stem, "", "", {}, modified, UNREADABLE, error=str(error), host="", pid=0, process="")
-    if run.state == "running" and run.host == socket.gethostname() and not files.is_alive(run.process):
+    if run.state == "running" and files.has_ended(run.process):
         run.state = "interrupted"
     return run
 
@@ -129,7 +148,7 @@ def _read_run(path: Path) -> Run:
 def cancel_own_runs(store: Path) -> None:
     """Record that this process ends on its user's wish: for where it has no time to unwind."""
     for run in read_runs(store):
-        if run.state == "running" and run.process == files.this_process() and run.host == socket.gethostname():
+        if run.state == "running" and run.process == files.this_process():
             run.state, run.ended = "cancelled", datetime.now(UTC).isoformat()
             _write_run(store, run)
 
@@ -147,16 +166,25 @@ def save_index(store: Path, index: NamedIndex) -> None:
 
 
 def index_names(store: Path) -> list[str]:
-    return sorted(path.stem for path in files.find(store / "indexes", "*.json") if files.exists(path))
+    found = files.find(store / "indexes", "*.json")
+    return sorted(path.stem for path in found if _NAME.fullmatch(path.stem) and files.exists(path))
 
 
 def find_index(store: Path, name: str) -> NamedIndex:
     """Raises IndexNotFound, and DamagedRecord where what is known of it is not as it was written."""
     path = _index_path(store, name)
     try:
-        return files.read_record(path, lambda value: NamedIndex(**value))
+        return files.read_record(path, partial(_index_of, name))
     except DamagedRecord as error:
         raise DamagedRecord(f"{error}; run the same `vitalfew index` again to rewrite it") from error
+
+
+def _index_of(name: str, value: dict[str, Any]) -> NamedIndex:
+    """Raises ValueError where a record is not that of this index."""
+    index: NamedIndex = validated(_INDEX, value)
+    if index.name != name:
+        raise ValueError(f"it is the record of {index.name}")
+    return index
 
 
 def remove_index(store: Path, name: str) -> None:

@@ -2,14 +2,15 @@
 
 import logging
 import os
-from itertools import chain
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import duckdb
 
 from vitalfew.storage import files, runs
-from vitalfew.storage.catalog.views import LAYOUT, fill, quoted
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.catalog.views import LAYOUT, fault_of, fill, quoted
 from vitalfew.storage.files import NotWritten
 from vitalfew.storage.upkeep.inventory import is_fingerprinted
 
@@ -45,16 +46,21 @@ def build(store: Path) -> Path:
 
 
 def _write(temporary: Path, store: Path) -> None:
-    with duckdb.connect(str(temporary)) as connection:
-        files.open_to_sql(connection, store)
-        fill(connection, store)
+    """Raises duckdb.Error, also where the disk is full: closing a database would keep silent about that."""
+    try:
+        with duckdb.connect(str(temporary)) as connection:
+            files.open_to_sql(connection, store)
+            fill(connection, store)
+            connection.execute("CHECKPOINT")
+    finally:
+        Path(f"{temporary}.wal").unlink(missing_ok=True)
 
 
 def _current(store: Path) -> duckdb.DuckDBPyConnection | None:
-    """The catalog, opened: to open it takes longer than most queries. None where it is missing, lacks an artifact or a
-    run, lists what is gone, or is of another place or version."""
+    """The catalog, opened: to open it takes longer than most queries. None where it is missing, was made of other
+    records than there are, or is of another place or version."""
     path = store / CATALOG
-    if not files.exists(path) or not (files.is_in_bucket(store) or _is_newest(path, store)):
+    if not files.exists(path):
         return None
     try:
         connection = _open(path, store)
@@ -66,30 +72,26 @@ def _current(store: Path) -> duckdb.DuckDBPyConnection | None:
     return None
 
 
-def _is_newest(path: Path, store: Path) -> bool:
-    """Whether no record of a directory was written after the catalog. In a bucket the catalog knows the version of the
-    register that it was made by."""
-    written = files.status(path).modified_ns
-    patterns = ("*/*/manifest.json", "runs/*.json", "quotes/*/*.parquet")
-    sources = chain.from_iterable(files.find(store, pattern) for pattern in patterns)
-    return all(files.status(source).modified_ns < written for source in sources)
-
-
 def _is_of(connection: duckdb.DuckDBPyConnection, store: Path) -> bool:
-    """Whether a catalog is of this layout and of this place, and lists nothing that is gone."""
+    """Return true if a catalog has this layout and this place, and was made of the records that are there now."""
     try:
         here = (str(files.absolute(store)), LAYOUT, files.version(store))
-        if connection.sql("SELECT root, layout, version FROM place").fetchall() != [here]:
-            return False
+        (place,) = connection.sql("SELECT root, layout, version, left_out FROM place").fetchall()
         running = connection.sql("SELECT run_id FROM runs WHERE state = 'running'").fetchall()
-        if not all(runs.is_running(store, run_id) for (run_id,) in running):  # some were killed
-            return False
-        listed = connection.sql("SELECT table_name || '/' || fingerprint FROM artifacts").fetchall()
-    except duckdb.Error:
+    except (duckdb.Error, ValueError):
         return False
-    if files.is_in_bucket(store):  # what is removed is struck out of the register
-        return True
-    return all(files.exists(store / name / "manifest.json") for (name,) in listed)  # else some were removed
+    *made, left_out = place
+    if not here[-1] or tuple(made) != here:
+        return False
+    killed = any(not runs.is_running(store, run_id) for (run_id,) in running)
+    return not (killed or any(map(partial(_is_whole, store), left_out)))
+
+
+def _is_whole(store: Path, name: str) -> bool:
+    """Return true if an artifact can be read by now: a copied store may get files after their manifest."""
+    artifact = Artifact(store, *name.split("/"))
+    manifest = artifact.recorded_manifest()
+    return manifest is not None and fault_of(artifact, manifest) is None
 
 
 def connect(store: Path) -> duckdb.DuckDBPyConnection:

@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from vitalfew.storage import files, runs, schemas
-from vitalfew.storage.artifacts import complete_artifacts, fingerprint
+from vitalfew.storage.artifacts import Artifact, Manifest, complete_artifacts, fingerprint
 from vitalfew.storage.catalog import tables
 from vitalfew.storage.catalog.macros import MACROS
 from vitalfew.storage.manifests import PREPARED
@@ -90,12 +90,11 @@ def _fill(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
     paths: dict[str, list[str]] = {table: [] for table in schemas.TABLES}
     for table in OWN_RUNS:
         paths[table] = [str(root / path.relative_to(store)) for path in _ledgers(store, table)]
-    artifacts = []
+    artifacts, left_out = [], []
     for artifact, manifest in complete_artifacts(store):
-        # An object is there whole before its manifest is: to look at each of them would be a request each.
-        looked_at = [] if files.is_in_bucket(store) else manifest.files()
-        if fault := next(filter(None, (file.misfit(store) for file in looked_at)), None):
+        if fault := fault_of(artifact, manifest):
             logger.warning("%s is left out of the tables: %s", artifact.name, fault)
+            left_out.append(artifact.name)
             continue
         for file in manifest.files():
             if file.table == PREPARED:
@@ -106,8 +105,10 @@ def _fill(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
         size = sum(file.bytes for file in manifest.files())
         completed = (last.run_id, manifest.completed)
         artifacts.append((artifact.fingerprint, artifact.table, manifest.stage, *completed, size))
-    here = [str(root), LAYOUT, version]
-    connection.execute("CREATE TABLE place AS SELECT ? AS root, ? AS layout, ? AS version", here)
+    here = [str(root), LAYOUT, version, left_out]
+    connection.execute(
+        "CREATE TABLE place AS SELECT ? AS root, ? AS layout, ? AS version, ?::VARCHAR[] AS left_out", here
+    )
     connection.execute(
         "CREATE TABLE artifacts (fingerprint VARCHAR, table_name VARCHAR, stage VARCHAR, run_id VARCHAR, "
         "completed TIMESTAMPTZ, bytes BIGINT)"
@@ -129,6 +130,15 @@ def _fill(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
     _write_comments(connection)
 
 
+def fault_of(artifact: Artifact, manifest: Manifest) -> str | None:
+    """Why SQL cannot read an artifact, in words."""
+    if not manifest.shards:
+        return "it has no shards"
+    # An object is there whole before its manifest is: to look at each of them would be a request each.
+    looked_at = [] if files.is_in_bucket(artifact.store) else manifest.files()
+    return next(filter(None, (file.misfit(artifact.store) for file in looked_at)), None)
+
+
 def _write_comments(connection: duckdb.DuckDBPyConnection) -> None:
     """What every table, column and macro is, for whatever opens the catalog."""
     stored = {name for (name,) in connection.sql("SELECT table_name FROM duckdb_tables()").fetchall()}
@@ -143,13 +153,13 @@ def _write_comments(connection: duckdb.DuckDBPyConnection) -> None:
 
 def _write_further(connection: duckdb.DuckDBPyConnection, table: str, paths: list[str]) -> None:
     """The view of a table that no list here has: a stage of the user's own wrote it. Its files say what is in it."""
-    schema = files.read_schema(Path(paths[-1]))
-    row = (schema.metadata or {}).get(b"row", b"not described").decode()
     try:
+        schema = files.read_schema(Path(paths[-1]))
         connection.sql(_select(table, paths))  # a statement that fails would end the transaction
-    except duckdb.Error as error:  # its columns changed, say: the other tables can be queried all the same
+    except (duckdb.Error, files.Damaged) as error:  # its columns changed, say: the others can be queried all the same
         logger.warning("the table %s is left out of the catalog: %s", table, error)
         return
+    row = (schema.metadata or {}).get(b"row", b"not described").decode(errors="replace")
     connection.execute(f"CREATE VIEW {_name(table)} AS {_select(table, paths)}")
     connection.execute(f"COMMENT ON VIEW {_name(table)} IS {quoted(f'a row is {row}')}")
     for name, column in tables.described(schema).items():

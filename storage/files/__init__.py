@@ -15,6 +15,7 @@ from vitalfew.storage.files.checksums import (
     checksum_now,
     copy,
     has_checksum,
+    remembered_checksum,
     seen_otherwise,
 )
 from vitalfew.storage.files.directory import Status, user_cache
@@ -55,7 +56,7 @@ from vitalfew.storage.files.places import (
     version,
 )
 from vitalfew.storage.files.private import make_private_folder, move_private, open_private, write_private
-from vitalfew.storage.files.processes import is_alive, this_process
+from vitalfew.storage.files.processes import has_ended, is_in_sight, this_process
 from vitalfew.storage.files.records import DamagedRecord, Record, read_json, read_record, write_json, write_json_once
 from vitalfew.storage.files.tables import (
     OpenTable,
@@ -64,6 +65,7 @@ from vitalfew.storage.files.tables import (
     read_schema,
     read_table,
     read_tables,
+    rewrite_table,
     write_arrow,
     write_table,
 )
@@ -97,9 +99,10 @@ __all__ = [
     "folders",
     "free_bytes",
     "has_checksum",
-    "is_alive",
+    "has_ended",
     "is_folder",
     "is_in_bucket",
+    "is_in_sight",
     "is_inside",
     "is_link",
     "is_locked",
@@ -129,10 +132,12 @@ __all__ = [
     "read_tables",
     "read_tensors",
     "read_text",
+    "remembered_checksum",
     "remove",
     "remove_leftovers",
     "remove_lines",
     "remove_tree",
+    "rewrite_table",
     "seen_otherwise",
     "status",
     "statuses",

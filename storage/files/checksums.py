@@ -117,6 +117,14 @@ def has_checksum(path: Path, expected: str) -> bool:
     return memory.known(path, status(path)) == expected or memory.read(path) == expected
 
 
+def remembered_checksum(path: Path) -> str:
+    """A file's checksum. It is read unless this machine has read it as it is. Raises FileNotFoundError."""
+    memory = _memory(_log(path.parent))
+    if memory.known(path, status(path)) is None:
+        memory.read_on()
+    return memory.known(path, status(path)) or memory.read(path)
+
+
 def checksum_now(path: Path, progress: Callable[[int], Any] = lambda read: None) -> str:
     """A file's checksum, of every byte as it is now. This machine remembers it: a run makes again what was damaged."""
     return _memory(_log(path.parent)).read(path, progress)

@@ -2,7 +2,10 @@
 
 import os
 import shutil
+import stat
 from collections.abc import Iterator
+from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +14,8 @@ from vitalfew.storage.files.locks import confirm_lock, is_locked, locked
 
 __all__ = ["confirm_lock", "is_locked", "left_behind", "locked", "remove_leftovers"]
 
+RECORDS = ("*/*/manifest.json", "runs/*.json", "indexes/*.json", "quotes/*/*.parquet", "costs/*/*.parquet")
+"""Where the records of a store lie."""
 NAMES_ATTEMPTS = False
 """Whether a shard's files carry the attempt that wrote them: here its lock keeps an artifact's writers apart."""
 
@@ -27,11 +32,13 @@ class Status(NamedTuple):
 
 
 def status(path: Path) -> Status:
-    """Raises FileNotFoundError."""
+    """Raises FileNotFoundError, also for what is neither a file nor a folder: reading a pipe would never end."""
     try:
         entry = path.stat()
     except NotADirectoryError as error:  # a file stands where a folder of the path is to be
         raise FileNotFoundError(*error.args) from error
+    if not (stat.S_ISREG(entry.st_mode) or stat.S_ISDIR(entry.st_mode)):
+        raise FileNotFoundError(f"{path} is neither a file nor a folder")
     return Status(entry.st_size, entry.st_mtime_ns, entry.st_ctime_ns, entry.st_dev, entry.st_ino)
 
 
@@ -45,8 +52,20 @@ def as_written(now: Status, modified_ns: int) -> bool:
 
 
 def version(store: Path) -> str:
-    """None: the dates of its files tell."""
-    return ""
+    """A hash of the names of all records, and of which files they are: their dates alone would say nothing of a record
+    that arrives with an old one, as `tar` and `cp -a` leave it."""
+    digest = blake2b(digest_size=16)
+    for pattern in RECORDS:
+        for path in find(store, pattern):
+            with suppress(FileNotFoundError):  # it was removed meanwhile, or is a link to nothing
+                entry = path.stat()
+                identity = (
+                    entry.st_size,
+                    entry.st_mtime_ns,
+                    entry.st_ino,
+                )  # a record that is replaced has another inode
+                digest.update(os.fsencode(f"{path.relative_to(store)}\0{identity}\n"))
+    return digest.hexdigest()
 
 
 def exists(path: Path) -> bool:
@@ -78,18 +97,21 @@ def absolute(path: Path) -> Path:
 def local(path: Path) -> Path:
     """A real path of this machine with what is at a place, for what is mapped or opened by a library of its own.
 
-    It keeps the name, and files of one folder stay together.
+    It keeps the name, and files of one folder stay together. Raises FileNotFoundError.
     """
+    status(path)
     return path
 
 
 def read_bytes(path: Path) -> bytes:
     """Raises FileNotFoundError."""
+    status(path)
     return path.read_bytes()
 
 
 def blocks(path: Path) -> Iterator[bytes]:
     """A file's bytes, in pieces. Raises FileNotFoundError."""
+    status(path)
     with path.open("rb") as file:
         while block := file.read(1 << 20):
             yield block

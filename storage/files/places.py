@@ -164,13 +164,13 @@ def remove_tree(path: Path) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files that killed processes of this machine left in a folder."""
+    """Remove the temporary files in a folder whose processes are known to have ended."""
     medium(folder).remove_leftovers(folder)
 
 
 def left_behind(store: Path, silence: timedelta) -> Iterator[tuple[Path, int]]:
-    """Temporary files of processes that are gone, with their bytes: of this machine as it says, and whosever they are
-    where nothing was written for `silence`."""
+    """Temporary files of processes that are known to have ended, with their bytes, and of any process where nothing was
+    written for `silence`."""
     return medium(store).left_behind(store, silence)
 
 
@@ -183,7 +183,7 @@ def open_to_sql(connection: "DuckDBPyConnection", store: Path) -> None:
 
 
 def version(store: Path) -> str:
-    """What is another once a record of the store was written or removed; empty where only its files can tell."""
+    """A text that changes when a record of the store is written or removed; empty where there is no store."""
     return medium(store).version(store)
 
 

@@ -45,7 +45,7 @@ def read_json(path: Path) -> Any:
     not as it was sealed; one that never was (written by hand, or before November 2026) is read as it is."""
     try:
         return _opened(read_bytes(path))
-    except ValueError as error:  # not UTF-8, not JSON, not as it was sealed
+    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, not as it was sealed; nested without end
         raise DamagedRecord(f"{path} is damaged: {error}") from error
 
 
@@ -66,6 +66,8 @@ def _opened(content: bytes) -> Any:
     if sealed and _digest(before + after) != seal.decode():
         raise ValueError("it differs from what was written (seal)")
     value = json.loads(content)
+    if rb"\ud" in content.lower():  # half of a pair is no character: neither DuckDB nor a file takes it
+        _text(value).encode()
     if isinstance(value, dict):
         return {name: member for name, member in value.items() if name not in (*_FIRST, _SEAL)}
     return value
@@ -78,5 +80,7 @@ def read_record(path: Path, kind: Callable[[dict[str, Any]], Record]) -> Record:
         return kind(value)
     except Damaged:  # of another file, which it names
         raise
-    except (TypeError, KeyError, ValueError, AttributeError) as error:
+    except ValueError as error:
+        raise DamagedRecord(f"{path} is damaged: {error}") from error
+    except (TypeError, KeyError, AttributeError) as error:
         raise DamagedRecord(f"{path} is damaged: {type(error).__name__} {error}") from error

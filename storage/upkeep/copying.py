@@ -7,6 +7,7 @@ in a bucket, where a name is written once; the other way it loses it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from vitalfew.storage import attempts, files, runs
 from vitalfew.storage.artifacts import Artifact, Manifest, ShardRecord, complete_artifacts, fingerprint
 from vitalfew.storage.catalog import database as catalog
 from vitalfew.storage.costs import read_ledger, write_ledger
-from vitalfew.storage.manifests import File, write_manifest
+from vitalfew.storage.manifests import File, read_manifest, write_manifest
 from vitalfew.storage.runs import IndexNotFound
 
 
@@ -29,7 +30,7 @@ class Copied:
 
 
 class CannotCopy(ValueError):
-    """The two places do not go together: the message says why."""
+    """The two places do not go together, or a file must not be copied: the message says why."""
 
 
 def check_places(source: Path, target: Path) -> None:
@@ -42,9 +43,13 @@ def check_places(source: Path, target: Path) -> None:
 def select(source: Path, indexes: Sequence[str]) -> list[tuple[Artifact, Manifest]]:
     """What is to be copied, inputs first: all that is complete, or what these indexes were made of.
 
-    Raises IndexNotFound.
+    Raises IndexNotFound, and DamagedRecord where a manifest is not as it was written.
     """
     whole = {artifact.name: (artifact, manifest) for artifact, manifest in complete_artifacts(source)}
+    for path in files.find(source, "*/*/manifest.json"):
+        if f"{path.parent.parent.name}/{path.parent.name}" not in whole:
+            with suppress(FileNotFoundError):  # a kill kept it from being written
+                read_manifest(path.parent)
     wanted = [name for index in indexes for name in runs.find_index(source, index).artifacts.values()] or [*whole]
     ordered: dict[str, tuple[Artifact, Manifest]] = {}
 
@@ -62,9 +67,11 @@ def select(source: Path, indexes: Sequence[str]) -> list[tuple[Artifact, Manifes
 def copy(chosen: Sequence[tuple[Artifact, Manifest]], target: Path, progress: Callable[[int], Any]) -> Iterator[Copied]:
     """Copy artifacts with what they cost; `progress` is called with how many more bytes are there.
 
-    Raises Damaged where a file of the source is not as it was written, FileNotFoundError where it was removed.
+    Raises Damaged where a file of the source is not as it was written, FileNotFoundError where it was removed, and
+    CannotCopy where it is a symbolic link: what that leads to may be no part of the store.
     """
     for artifact, manifest in chosen:
+        _check_links(artifact, manifest)
         other = replace(artifact, store=target)
         size = sum(file.bytes for file in manifest.files())
         there = other.manifest() is not None
@@ -75,6 +82,17 @@ def copy(chosen: Sequence[tuple[Artifact, Manifest]], target: Path, progress: Ca
                 _copy_artifact(artifact, manifest, other, progress)
         write_ledger(other.ledger, read_ledger(artifact.ledger))
         yield Copied(artifact.name, 0 if there else size, there)
+
+
+def _check_links(artifact: Artifact, manifest: Manifest) -> None:
+    records = [artifact.directory / name for name in ("manifest.json", "stage.json", "done")]
+    for path in [*records, artifact.ledger, *(artifact.store / file.path for file in manifest.files())]:
+        if not files.is_inside(artifact.store, path):
+            raise CannotCopy(f"{_link(path)}: put what the link leads to in its place, then run the same command again")
+
+
+def _link(path: Path) -> str:
+    return f"{path} is a symbolic link, or behind one, and links are not copied"
 
 
 def _copy_artifact(artifact: Artifact, manifest: Manifest, other: Artifact, progress: Callable[[int], Any]) -> None:
@@ -126,8 +144,8 @@ def copy_records(source: Path, target: Path, indexes: Sequence[str]) -> list[str
         ended = [run for run in runs.read_runs(source) if run.state not in ("running", runs.UNREADABLE)]
         for run in ended:
             runs.import_run(target, run)
-        _copy_missing(source, target, "quotes/*/*.parquet")
-        _copy_missing(source, target, "reports/*/*")
+        kept += _copy_missing(source, target, "quotes/*/*.parquet")
+        kept += _copy_missing(source, target, "reports/*/*")
     catalog.refresh(target)
     return kept
 
@@ -147,8 +165,15 @@ def _copy_index(source: Path, target: Path, name: str) -> str | None:
     )
 
 
-def _copy_missing(source: Path, target: Path, pattern: str) -> None:
+def _copy_missing(source: Path, target: Path, pattern: str) -> list[str]:
+    """Copy files that match; returns which were not copied, and why, in words."""
+    kept = []
     for path in files.find(source, pattern):
         place = target / path.relative_to(source)
-        if not files.exists(place) and not files.is_folder(path):
+        if files.is_folder(path) or files.exists(place):
+            continue
+        if files.is_inside(source, path):
             files.write_bytes(place, files.read_bytes(path))
+        else:
+            kept.append(_link(path))
+    return kept

@@ -4,9 +4,9 @@ An artifact is *referred to*, and kept by `store gc`, when
 
 - an index's name stands for it; of the completed runs of such a name, `keep_runs` keep theirs, the latest one included;
 - of the completed evaluations of an experiment, or trainings by a recipe, it is among the latest `keep_runs`;
-- a run that is running makes or uses it, or a process holds its lock. A run on another machine cannot be looked at, nor
-  one of an earlier version told from another process with its id: it is believed until nothing of it has been written
-  for SILENCE;
+- a run that is running makes or uses it, or a process holds its lock. Whether a run of another machine, container or
+  boot still works cannot be seen, nor of a run of an earlier version: it is believed until nothing of it has been
+  written for SILENCE;
 - a run that did not complete would go on from it: one that no completed run of its name has followed, for
   `unfinished_days` after it ended;
 - an artifact that is referred to was computed from it.
@@ -15,7 +15,6 @@ Old runs refer to nothing: their records and what they cost are history and stay
 """
 
 import re
-import socket
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -206,8 +205,7 @@ def _same_kind(one: Run, other: Run) -> bool:
 
 
 def _is_silent(store: Path, run: Run) -> bool:
-    unknown = run.host != socket.gethostname() or run.process == str(run.pid)
-    return unknown and datetime.now(UTC) - _last_of(store, run) > SILENCE
+    return not files.is_in_sight(run.process) and datetime.now(UTC) - _last_of(store, run) > SILENCE
 
 
 def _last_of(store: Path, run: Run) -> datetime:

@@ -15,7 +15,6 @@ from vitalfew.storage import files, journals
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.catalog import database as catalog
 from vitalfew.storage.files import Status
-from vitalfew.storage.sources import is_stale
 from vitalfew.storage.upkeep import inventory
 from vitalfew.storage.upkeep.inventory import SILENCE, Policy, parts, references
 
@@ -51,7 +50,7 @@ def plan(store: Path, policy: Policy) -> Plan:
             removals.append(Removal("artifact", artifact.name, "nothing refers to it", size))
     going = {removal.name for removal in removals}
     staging = [staged for staged in finished_staging(store) if str(Path(staged.name).parent) not in going]
-    rest = [*orphans(store), *staging, *leftovers(store), *_stale_sources(store)]
+    rest = [*orphans(store), *staging, *leftovers(store), *_old_checksums(store)]
     return Plan(removals + rest, kept)
 
 
@@ -84,7 +83,7 @@ def finished_staging(store: Path) -> Iterator[Removal]:
 
 
 def leftovers(store: Path) -> Iterator[Removal]:
-    """Temporary files of processes that are gone: on this machine as it says, elsewhere after SILENCE."""
+    """Temporary files of processes that are known to have ended, and of others after SILENCE."""
     for path, size in files.left_behind(store, SILENCE):
         yield Removal("file", str(path.relative_to(store)), "left behind by a process that was killed", size)
     if not files.names_attempts(store):
@@ -94,11 +93,10 @@ def leftovers(store: Path) -> Iterator[Removal]:
             yield Removal("file", str(path.relative_to(store)), "left by an attempt that did not count", 0)
 
 
-def _stale_sources(store: Path) -> Iterator[Removal]:
+def _old_checksums(store: Path) -> Iterator[Removal]:
+    """Checksums of source files, as versions until November 2026 kept them."""
     for path in files.find(store / "sources", "*.json"):
-        if is_stale(path):
-            why = "its source was changed or removed"
-            yield Removal("file", str(path.relative_to(store)), why, files.status(path).size)
+        yield Removal("file", str(path.relative_to(store)), "this version does not use it", files.status(path).size)
 
 
 def remove(store: Path, removals: Sequence[Removal], policy: Policy) -> Iterator[tuple[Removal, str | None]]:

@@ -6,12 +6,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from vitalfew.storage import files, journals, runs
-from vitalfew.storage.artifacts import Artifact, File, Manifest, ShardRecord
+from vitalfew.storage.artifacts import Artifact, File, Manifest
 from vitalfew.storage.files import DamagedRecord
-from vitalfew.storage.manifests import read_manifest
+from vitalfew.storage.manifests import read_description, read_manifest, read_marker
 from vitalfew.storage.upkeep import inventory
 from vitalfew.storage.upkeep.inventory import files_of, parts
 from vitalfew.storage.upkeep.removal import finished_staging, leftovers, orphans
@@ -77,11 +78,15 @@ def _damaged_records(artifact: Artifact) -> Iterator[Fault]:
     if damage := _damage(lambda: read_manifest(home)):
         yield Fault(damage, artifact.name)
     elsewhere = artifact.recorded_manifest() is not None
-    kinds: list[tuple[Path, Callable[[dict[str, Any]], Any]]] = [(home / "stage.json", dict)]
-    kinds += [(path, ShardRecord.from_json) for path in files.find(home / "done", "*.json")]
-    for path, kind in kinds:
-        if damage := _damage(partial(files.read_record, path, kind)):
-            yield Fault(damage, artifact.name, f"rm {path}; the manifest has the same information" if elsewhere else "")
+    checks: list[tuple[Path, Callable[[], Any]]] = [(home / "stage.json", partial(read_description, home))]
+    checks += [(path, partial(read_marker, path)) for path in files.find(home / "done", "*.json")]
+    for path, check in checks:
+        if damage := _damage(check):
+            yield Fault(
+                damage,
+                artifact.name,
+                f"rm {quote(str(path))}; the manifest has the same information" if elsewhere else "",
+            )
     if not files.is_folder(home):
         yield Fault(f"{artifact.name} is missing", artifact.name)
 
@@ -119,7 +124,11 @@ def _faults_of_complete(artifact: Artifact, manifest: Manifest, known: list[Path
             continue
         for path in files.find(part):
             if _SHARD.match(path.name) and path not in recorded:
-                yield Fault(f"{path} belongs to no shard in the manifest", artifact.name, f"look at it, then rm {path}")
+                yield Fault(
+                    f"{path} belongs to no shard in the manifest",
+                    artifact.name,
+                    f"look at it, then rm {quote(str(path))}",
+                )
 
 
 def _below(path: Path) -> str:
@@ -130,9 +139,8 @@ def verify_records(store: Path) -> Iterator[Fault]:
     """Faults outside of artifacts: runs, indexes, what was left behind."""
     for run in runs.read_runs(store):
         if run.state == runs.UNREADABLE:
-            remedy = (
-                f"rm {store / 'runs' / run.run_id}.json, unless the run is still working; its costs stay in the ledger"
-            )
+            record = quote(str(store / "runs" / f"{run.run_id}.json"))
+            remedy = f"rm {record}, unless the run is still working; its costs stay in the ledger"
             yield Fault(run.error, remedy=remedy)
     for name in runs.index_names(store):
         try:

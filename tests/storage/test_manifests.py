@@ -11,10 +11,12 @@ from vitalfew.storage.artifacts import Artifact, File, Manifest, ShardRecord
 from vitalfew.storage.costs import Cost
 from vitalfew.storage.files import DamagedRecord
 
+NAME = "vectors/0000000000000000"
+
 
 def manifest_of(shards: int) -> Manifest:
     def file(name: str) -> File:
-        return File("vectors", f"vectors/0/{name}.parquet", 7, 1_000, "0" * 32, 1_700_000_000_000_000_000)
+        return File("vectors", f"{NAME}/{name}.parquet", 7, 1_000, "0" * 32, 1_700_000_000_000_000_000)
 
     records = [
         ShardRecord(
@@ -28,32 +30,41 @@ def manifest_of(shards: int) -> Manifest:
         for number in range(shards)
     ]
     preparation = ShardRecord(-1, "run", [file("template")], 0, Cost("2026-11-22T00:00:00+00:00"))
-    made = ("encode", "2", "vectors/0", {"sentences": "sentences/1"}, {"a": [1]}, {"b": None}, "1.0", "now")
+    made = (
+        "encode",
+        "2",
+        NAME,
+        {"sentences": "sentences/0123456789abcdef"},
+        {"a": [1]},
+        {"b": None},
+        "1.0",
+        "2026-11-22T00:00:00+00:00",
+    )
     return Manifest(*made, 7, {"vectors": 7}, records, preparation, "minilm", [file("whole")])
 
 
 @pytest.mark.parametrize("shards", [0, 1, 3])
 def test_a_manifest_is_read_back(tmp_path: Path, shards: int) -> None:
     written = manifest_of(shards)
-    manifests.write_manifest(tmp_path, written)
-    assert manifests.read_manifest(tmp_path) == written
+    manifests.write_manifest(tmp_path / NAME, written)
+    assert manifests.read_manifest(tmp_path / NAME) == written
     assert written.note("reused") == sum(range(shards))
     assert written.note("other") == 0
-    assert "0000" not in (tmp_path / "manifest.json").read_text().partition('"preparation"')[0]  # shards are elsewhere
+    assert "00000.parquet" not in (tmp_path / NAME / "manifest.json").read_text()  # shards are elsewhere
 
 
 def test_a_manifest_of_an_earlier_version_is_read(tmp_path: Path) -> None:
     """Its shards stood in manifest.json, and it had neither `version`, `model` nor `whole`."""
     written = manifest_of(3)
-    files.write_json(tmp_path / "manifest.json", asdict(written))
-    assert manifests.read_manifest(tmp_path) == written
+    files.write_json(tmp_path / NAME / "manifest.json", asdict(written))
+    assert manifests.read_manifest(tmp_path / NAME) == written
     old = {name: value for name, value in asdict(written).items() if name not in ("version", "model", "whole")}
-    files.write_json(tmp_path / "manifest.json", old)
-    assert manifests.read_manifest(tmp_path).shards == written.shards
+    files.write_json(tmp_path / NAME / "manifest.json", old)
+    assert manifests.read_manifest(tmp_path / NAME).shards == written.shards
 
 
 def test_damage_of_the_table_of_shards_is_seen(tmp_path: Path) -> None:
-    artifact = Artifact(tmp_path, "vectors", "0")
+    artifact = Artifact(tmp_path, *NAME.split("/"))
     artifact.complete(manifest_of(3))
     table = artifact.directory / manifests.SHARDS
     content = table.read_bytes()
@@ -73,7 +84,7 @@ def test_a_manifest_is_parsed_once_while_it_is_the_same(tmp_path: Path, monkeypa
     parsed: list[Path] = []
     read = manifests.read_manifest
     monkeypatch.setattr(manifests, "read_manifest", lambda directory: parsed.append(directory) or read(directory))
-    artifact = Artifact(tmp_path, "vectors", "0")
+    artifact = Artifact(tmp_path, *NAME.split("/"))
     assert artifact.recorded_manifest() is None
     for shards in (2, 3):
         artifact.complete(manifest_of(shards))

@@ -1,7 +1,6 @@
 """Records of runs: what they say of a process that was killed, and of another one with its id."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import pytest
 
 from tests.support.indexing import sql
 from vitalfew.storage import runs
+from vitalfew.storage.files import this_process
 from vitalfew.storage.upkeep.inventory import SILENCE, Policy, references
 
 RUN = """
@@ -52,17 +52,29 @@ def with_the_id_of_this_process(store: Path, **changes: str) -> None:
     path.write_text(json.dumps({**record, **changes}))
 
 
+ENDED = f"{this_process()}1"
+"""The name of a process that had the id of this one."""
+
+
 def test_a_run_whose_id_another_process_has_blocks_nothing(store: Path) -> None:
-    with_the_id_of_this_process(store, process=f"{os.getpid()}-0123456789", state="running")
+    with_the_id_of_this_process(store, process=ENDED, state="running")
     assert [run.state for run in runs.read_runs(store)] == ["interrupted"]
     assert references(store, Policy(unfinished_days=0)) == {}
 
 
-def test_a_run_of_an_earlier_version_is_believed_until_it_is_silent(store: Path) -> None:
+@pytest.mark.parametrize(
+    "process",
+    ["0123456789ab-4194304-1", "4194304-8d9f0a1b52263", None],
+    ids=["elsewhere", "before places", "before starts"],
+)
+def test_a_run_out_of_sight_is_believed_until_it_is_silent(store: Path, process: str | None) -> None:
+    """One in another container of this machine, or of an earlier version, whose host has the same name."""
     with_the_id_of_this_process(store)
     (path,) = store.glob("runs/*.json")
     record = json.loads(path.read_text())
     del record["process"]
+    if process:
+        record["process"] = process
     for age, kept in ((SILENCE / 2, True), (SILENCE * 2, False)):
         path.write_text(json.dumps(record | {"state": "running", "started": str(datetime.now(UTC) - age)}))
         assert [run.state for run in runs.read_runs(store)] == ["running"]
@@ -71,7 +83,7 @@ def test_a_run_of_an_earlier_version_is_believed_until_it_is_silent(store: Path)
 
 def test_only_its_own_runs_are_cancelled(store: Path) -> None:
     with runs.recorded_run(store, "index_corpus", "own", {}, []):
-        with_the_id_of_this_process(store, process=f"{os.getpid()}-0123456789", state="running")
+        with_the_id_of_this_process(store, process=ENDED, state="running")
         runs.cancel_own_runs(store)
         recorded = {run.name: run.state for run in runs.read_runs(store)}
     assert recorded == {"own": "cancelled", "demo": "interrupted"}

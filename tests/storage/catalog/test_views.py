@@ -244,3 +244,79 @@ def test_a_further_table_that_cannot_be_read_costs_no_other(tmp_path: Path, capl
     )
     assert sql(store, "SELECT count(*) > 0 FROM sentences") == [(True,)]
     assert "the table further is left out of the catalog" in caplog.text
+
+
+# Which catalog is of the store as it is
+
+LONG_AGO = 1_000_000_000
+FURTHER = {"encode": {"context": "passage"}}
+"""Settings of an index that shares passages and sentences with the usual one."""
+
+
+@pytest.fixture
+def arriving(tmp_path: Path) -> tuple[Path, list[Path]]:
+    """A store with its catalog, and the directories of another that are to be put into it: all their dates are old."""
+    here, other = copied(indexed(), tmp_path / "store"), copied(indexed(**FURTHER), tmp_path / "other")
+    build(here)
+    for path in other.rglob("*"):
+        if path.is_file():  # no other test's
+            shutil.copy2(path, path.with_suffix(".copy"))
+            path.with_suffix(".copy").replace(path)
+        os.utime(path, (LONG_AGO, LONG_AGO))
+    return here, [path for path in other.glob("*/*") if not (here / path.relative_to(other)).exists()]
+
+
+def place(store: Path, path: Path) -> None:
+    """As `cp -a` and `tar -p` do."""
+    subprocess.run(["cp", "-a", str(path), str(store / path.parent.name)], check=True)
+
+
+def counts(store: Path) -> list[int]:
+    return [sql(store, f"SELECT count(DISTINCT fingerprint) FROM {table}")[0][0] for table in ("vectors", "costs")]
+
+
+def test_what_arrives_with_old_dates_is_in_sql(arriving: tuple[Path, list[Path]]) -> None:
+    store, paths = arriving
+    (run,) = (path for path in paths if path.parent.name == "runs")
+    for path in paths:
+        place(store, path)
+    assert counts(store)[0] == 2
+    assert counts(store)[1] > counts(indexed())[1]
+    assert len(sql(store, "SELECT run_id FROM runs")) == 2
+    (store / "runs" / run.name).unlink()
+    assert len(sql(store, "SELECT run_id FROM runs")) == 1
+    os.utime(store / "runs", (LONG_AGO, LONG_AGO))
+    for path in paths:
+        if path.is_dir():
+            shutil.rmtree(store / path.parent.name / path.name)
+    assert counts(store) == counts(indexed())
+
+
+def test_what_is_written_while_the_clock_is_set_back_is_in_sql(arriving: tuple[Path, list[Path]]) -> None:
+    store, paths = arriving
+    for path in (store / CATALOG, *store.glob("*.duckdb")):
+        os.utime(path, (4_000_000_000, 4_000_000_000))
+    for path in paths:
+        place(store, path)
+    assert counts(store)[0] == 2
+
+
+def test_files_may_arrive_after_their_manifest(
+    arriving: tuple[Path, list[Path]], caplog: pytest.LogCaptureFixture
+) -> None:
+    store, paths = arriving
+    (vectors,) = (path for path in paths if path.parent.name == "vectors")
+    place(store, vectors)
+    late = max((store / "vectors" / vectors.name).glob("*.parquet"))
+    late.rename(store / "late")
+    assert counts(store)[0] == 1
+    assert "is left out of the tables" in caplog.text
+    (store / "late").rename(late)
+    assert counts(store)[0] == 2
+
+
+def test_a_catalog_is_kept_while_nothing_is_written(arriving: tuple[Path, list[Path]]) -> None:
+    store, _ = arriving
+    before = files.status(store / CATALOG)
+    counts(store)
+    assert files.status(store / CATALOG) == before

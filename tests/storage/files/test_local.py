@@ -64,7 +64,7 @@ def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("refusal", "remedy"),
     [
-        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "No space left on device.*MiB are free: make room"),
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "No space left on device.*There are .* left: make room"),
         (OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)), "make room"),
         (OSError(errno.EFBIG, os.strerror(errno.EFBIG)), "ulimit -f"),
         (OSError(errno.EACCES, os.strerror(errno.EACCES)), "check its permissions"),
@@ -90,15 +90,18 @@ def test_a_folder_that_cannot_be_made_is_named_too(tmp_path: Path) -> None:
 
 
 def test_temporary_files_of_others(tmp_path: Path) -> None:
-    """One of this machine's processes that works is left alone; of another machine nobody knows but by its age."""
-    own = tmp_path / f".x.{os.uname().nodename}.{os.getpid()}.tmp"
-    foreign, old = (tmp_path / f".{name}.elsewhere.1.tmp" for name in ("new", "old"))
-    for path in (own, foreign, old):
+    """That of a process that works is left alone; of a process out of sight nothing is known but by the file's age, as
+    of one whose name an older version wrote."""
+    own = tmp_path / f".x.{files.this_process()}.tmp"
+    processes = ("0123456789ab-4194304-1", f"{os.uname().nodename}.4194304-8d9f0a1b52263", "elsewhere.1")
+    new, old = ([tmp_path / f".{age}.{process}.tmp" for process in processes] for age in ("new", "old"))
+    for path in (own, *new, *old):
         path.write_text("")
-    os.utime(old, (LONG_AGO, LONG_AGO))
-    assert [path for path, _ in files.left_behind(tmp_path, timedelta(days=7))] == [old]
+    for path in old:
+        os.utime(path, (LONG_AGO, LONG_AGO))
+    assert {path for path, _ in files.left_behind(tmp_path, timedelta(days=7))} == {*old}
     files.remove_leftovers(tmp_path)
-    assert len(names(tmp_path)) == 3
+    assert len(names(tmp_path)) == 7
 
 
 # What is written is read back

@@ -28,13 +28,19 @@ def complete(artifact: Artifact, shards: list[pa.Table], config: dict[str, objec
     ]
     count = sum(map(len, shards))
     about = {"stage": "test", "version": "1", "artifact": artifact.name, "inputs": {}, "method": {}}
-    rest = {"code_version": "", "completed": "", "rows_in": count, "rows": {artifact.table: count}}
+    rest = {
+        "code_version": "",
+        "completed": "2026-11-22T00:00:00+00:00",
+        "rows_in": count,
+        "rows": {artifact.table: count},
+    }
     artifact.complete(Manifest(**about, **rest, config=config, shards=records))
 
 
 def stage(store: Path, sentences: int, shards: int, **config: object) -> Index:
     """The stage `index` over generated vectors, of passages of one sentence each."""
-    units, vectors = Artifact(store, "sentences", str(sentences)), Artifact(store, "vectors", str(sentences))
+    identity = f"{sentences:016}"
+    units, vectors = Artifact(store, "sentences", identity), Artifact(store, "vectors", identity)
     if vectors.recorded_manifest() is None:
         random = np.random.default_rng(sentences)
         ids = np.array_split(np.arange(sentences, dtype=np.int64), shards)

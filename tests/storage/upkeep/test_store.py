@@ -22,6 +22,7 @@ from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.storage import runs
 from vitalfew.storage.artifacts import Artifact, ShardRecord
+from vitalfew.storage.files import this_process
 from vitalfew.storage.runs import Run, find_index
 from vitalfew.storage.upkeep.inventory import Policy, artifacts
 from vitalfew.storage.upkeep.removal import plan, remove
@@ -80,10 +81,11 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, store: Path, table: str, shard: int
     """Run an index that ends right after it has marked a shard."""
     mark_done = Artifact.mark_done
 
-    def end(self: Artifact, record: ShardRecord) -> None:
-        mark_done(self, record)
+    def end(self: Artifact, record: ShardRecord) -> ShardRecord:
+        marked = mark_done(self, record)
         if (self.table, record.shard) == (table, shard):
             raise Interrupted
+        return marked
 
     with monkeypatch.context() as patch:
         patch.setattr(Artifact, "mark_done", end)
@@ -178,7 +180,7 @@ def test_faults_outside_of_artifacts(store: Path) -> None:
     (orphan / "00000.parquet").write_bytes(b"x")
     extra = first(store, "passages/*/manifest.json").with_name("00099.parquet")
     extra.write_bytes(b"x")
-    leftover = store / "runs" / f".x.json.{os.uname().nodename}.999999999.tmp"
+    leftover = store / "runs" / f".x.json.{this_process()}1.tmp"
     leftover.write_bytes(b"x")
     done = store_command("verify", "--store", store)
     assert done.exit_code == 1
@@ -262,11 +264,12 @@ def test_gc_keeps_what_a_running_run_will_use(store: Path, monkeypatch: pytest.M
     seen: list[dict] = []
     mark_done = Artifact.mark_done
 
-    def look(self: Artifact, record: ShardRecord) -> None:
-        mark_done(self, record)
+    def look(self: Artifact, record: ShardRecord) -> ShardRecord:
+        marked = mark_done(self, record)
         if self.table == "vectors" and record.shard == 0:
             runs.remove_index(store, "test")
             seen.append(gc(store, "--delete", "--keep-unfinished", "0"))
+        return marked
 
     monkeypatch.setattr(Artifact, "mark_done", look)
     index(store, name="other", encode={"context": "exact"})
@@ -276,7 +279,8 @@ def test_gc_keeps_what_a_running_run_will_use(store: Path, monkeypatch: pytest.M
 
 
 def test_a_run_elsewhere_is_believed_for_a_week(store: Path) -> None:
-    run = Run("r", "index_corpus", "test", {}, "2026-01-01T00:00:00+00:00", host="elsewhere", pid=1)
+    began = "2026-01-01T00:00:00+00:00"
+    run = Run("r", "index_corpus", "test", {}, began, host="elsewhere", pid=1, process="0123456789ab-1-1")
     (spare,) = [each for each in artifacts(store) if each.table == "vectors" and each.name not in used(store, "test")]
     run.fingerprints = [spare.name]
     (store / "runs" / "r.json").write_text(json.dumps(asdict(run)))
@@ -389,8 +393,7 @@ def test_gc_removes_what_was_left_behind(store: Path) -> None:
     staging = passages / "staging"
     staging.mkdir()
     (staging / "00000.passages.arrow").write_bytes(b"x" * 100)
-    host = os.uname().nodename
-    dead, alive = (store / "runs" / f".x.json.{host}.{pid}.tmp" for pid in (999999999, os.getpid()))
+    dead, alive = (store / "runs" / f".x.json.{this_process()}{more}.tmp" for more in ("1", ""))
     foreign_old, foreign_new = (passages / f".00000.parquet.elsewhere{n}.1.tmp" for n in (1, 2))
     for path in (dead, alive, foreign_old, foreign_new):
         path.write_bytes(b"x")
@@ -406,7 +409,7 @@ def test_gc_removes_what_was_left_behind(store: Path) -> None:
 
 def test_gc_leaves_files_of_an_artifact_that_a_process_works_on(store: Path) -> None:
     artifact = artifacts(store)[0]
-    left = artifact.directory / f".00000.parquet.{os.uname().nodename}.999999999.tmp"
+    left = artifact.directory / f".00000.parquet.{this_process()}1.tmp"
     left.write_bytes(b"x")
     removals = [removal for removal in plan(store, Policy()).removals if removal.kind == "file"]
     assert len(removals) == 1
