@@ -24,6 +24,7 @@ from vitalfew.configs.schema import Execution
 from vitalfew.flows.pipelines import nodes
 from vitalfew.storage.artifacts import PREPARATION, Artifact, Manifest
 from vitalfew.storage.costs import working_alone, working_on
+from vitalfew.tasks.models.engines.remote import Unanswered
 from vitalfew.tasks.stage import Progress, Stage
 
 
@@ -53,7 +54,7 @@ POLL_SECONDS = 0.3
 LOSSES = 3
 """How often a shard may lose its actor before the run fails."""
 LOST = object()
-"""What a call of a lost actor returned."""
+"""The result of a call to a lost actor."""
 
 
 @contextmanager
@@ -128,6 +129,8 @@ class Workers:
         self.idle: list[Hired] = []
         self.starting: dict[Any, Any] = {}
         """Actors that Ray has found no room for yet, by the call that returns when they are there."""
+        self.warnings: set[str] = set()
+        """Warnings of actors so far: all actors may give the same one."""
 
     def run(self, stage: Stage, run_id: str, progress: "StageProgress") -> Manifest:
         """Execute a stage and return its manifest. Raises the errors of the actors; of a named cluster's, with the node
@@ -156,9 +159,9 @@ class Workers:
 
     def _do(self, stage: Stage, run_id: str, shards: Sequence[int], limit: int, progress: "StageProgress") -> None:
         """Do shards on at most `limit` actors. The others do the work of those that Ray finds no room for, as after the
-        loss of a node."""
+        loss of a node. Raises Unanswered at the end, once all other shards are done."""
         waiting, busy, losses = deque(shards), dict[Any, tuple[Hired, int]](), Counter[int | None]()
-        job = Job.of(stage, run_id)
+        job, unanswered = Job.of(stage, run_id), list[Unanswered]()
         while waiting or busy:
             self._hire(min(limit, len(waiting) + len(busy)) - len(busy))
             while waiting and self.idle and len(busy) < limit:
@@ -168,13 +171,26 @@ class Workers:
             done, _ = ray.wait([*busy, *self.starting], timeout=POLL_SECONDS)
             for call in done:
                 hired, shard = busy.pop(call, None) or (Hired(self.starting.pop(call)), None)
-                if (node := _returned(call, losses, shard)) is not LOST:
-                    self.idle.append(hired if hired.node else Hired(hired.actor, node))
+                if (result := _returned(call, losses, shard)) is not LOST:
+                    self.idle.append(hired if hired.node else Hired(hired.actor, result))
                 elif shard is not None:
                     waiting.appendleft(shard)
-            for node, (rows, tokens) in ray.get(self.counter.take.remote()).items():
-                progress.add(rows, tokens, node if "/" in node else "")
+                if isinstance(result, Unanswered):
+                    unanswered.append(result)
+            self._listen(progress)
         progress.at_work(())
+        if unanswered:
+            raise Unanswered.together(unanswered, stage.name)
+
+    def _listen(self, progress: "StageProgress") -> None:
+        """Take over what the actors have done, and what they warn of, which no terminal shows."""
+        counted, warnings = ray.get(self.counter.take.remote())
+        for node, (rows, tokens) in counted.items():
+            progress.add(rows, tokens, node if "/" in node else "")
+        for warning in dict.fromkeys(warnings):
+            if warning not in self.warnings:
+                logger.warning("%s", warning)
+        self.warnings.update(warnings)
 
     def _hire(self, wanted: int) -> None:
         """Have `wanted` actors that are idle or starting."""
@@ -186,8 +202,8 @@ class Workers:
 
 
 def _returned(call: Any, losses: Counter[int | None], shard: int | None) -> Any:
-    """What the call returned; LOST if its actor was lost. Raises the error of the work itself, and of Ray where actors
-    are lost again and again."""
+    """Return the result of a call; LOST if its actor was lost. Raises the error of the work itself, and of Ray where
+    actors are lost again and again."""
     try:
         return ray.get(call)
     except RayTaskError:
@@ -219,24 +235,46 @@ def most_workers(stage: Stage, workers: int | None, resources: Mapping[str, floa
 
 
 def is_lost(error: object) -> bool:
-    """Whether Ray or one of its workers failed, not the work itself."""
+    """Return true if Ray or one of its workers failed, not the work itself."""
     return isinstance(error, RayError)
 
 
 class Tally:
-    """A Ray actor that adds up the rows and tokens of the workers by their nodes, so that the driver can show them. One
-    that was lost with its node begins again at 0."""
+    """A Ray actor that adds up the rows and tokens of the workers by their nodes, and collects their warnings, so that
+    the driver can show them. One that was lost with its node begins again at 0."""
 
     def __init__(self) -> None:
         self.counted: dict[str, tuple[int, int]] = {}
+        self.warnings: list[str] = []
 
     def add(self, node: str, rows: int, tokens: int) -> None:
         before = self.counted.get(node, (0, 0))
         self.counted[node] = before[0] + rows, before[1] + tokens
 
-    def take(self) -> dict[str, tuple[int, int]]:
-        taken, self.counted = self.counted, {}
+    def warn(self, message: str) -> None:
+        self.warnings.append(message)
+
+    def take(self) -> tuple[dict[str, tuple[int, int]], list[str]]:
+        taken = self.counted, self.warnings
+        self.counted, self.warnings = {}, []
         return taken
+
+
+class Telling(logging.Handler):
+    """While it is entered, the warnings of this process go to the driver as well."""
+
+    def __init__(self, counter: Any) -> None:
+        super().__init__(logging.WARNING)
+        self.counter = counter
+
+    def emit(self, record: logging.LogRecord) -> None:
+        ray.get(self.counter.warn.remote(record.getMessage()))  # so that it is there before the shard is done
+
+    def __enter__(self) -> None:
+        logger.addHandler(self)
+
+    def __exit__(self, *_: object) -> None:
+        logger.removeHandler(self)
 
 
 class Worker:
@@ -255,17 +293,20 @@ class Worker:
         """The actor's node, once it has been started: HOST, or HOST/NODE in a cluster."""
         return self.node
 
-    def do(self, job: "Job", counter: Any, shard: int) -> None:
-        """Do a shard, or what comes before the first. Raises ConfigError where this node does not see the store, or
-        lacks a file."""
+    def do(self, job: "Job", counter: Any, shard: int) -> Unanswered | None:
+        """Do a shard, or what comes before the first. Returns why it is not done where that may pass. Raises
+        ConfigError where this node does not see the store, or lacks a file."""
         nodes.take_over(job.secrets)
         try:
-            with working_on(self.node):
+            with working_on(self.node), Telling(counter):
                 self._do(job, counter, shard)
+        except Unanswered as error:
+            return error
         except (OSError, ValueError) as error:
             if not self.in_cluster:
                 raise
             raise nodes.on_node(self.node, error) from error
+        return None
 
     def _do(self, job: "Job", counter: Any, shard: int) -> None:
         stage, progress = self._stage(job), self._tell(counter)

@@ -22,10 +22,12 @@ from vitalfew.storage.runs import find_index
 from vitalfew.tasks.ask import Ask
 from vitalfew.tasks.critique import Critique
 from vitalfew.tasks.generate import Generate
+from vitalfew.tasks.generators.base import Prompt
+from vitalfew.tasks.generators.openai import OpenAIGenerator
 from vitalfew.tasks.label import Label
 from vitalfew.tasks.labellers.base import Label as Verdict
 from vitalfew.tasks.labellers.base import Labelled
-from vitalfew.tasks.models.engines.base import Completion, Tick
+from vitalfew.tasks.models.engines.base import Completion, Tick, no_tick
 from vitalfew.tasks.models.engines.openai import OpenAI
 from vitalfew.tasks.refine import Refine
 from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Vectors
@@ -196,3 +198,10 @@ class Corpus:
                 shortener = RefineConfig(refiner="tests.support.paid:Shortener", **server)
                 return Refine(self.store, self.asked, self.hits(), {"passages": self.passages}, shortener)
         return Rewrite(self.store, self.passages, SplitConfig(splitter="tests.support.paid:Lister", **server))
+
+
+class Timeless(OpenAIGenerator):
+    """Asks the server, and keeps no seconds: so the same answers give the same bytes."""
+
+    def generate(self, prompts: Sequence[Prompt], tick: Tick = no_tick) -> list[Completion]:
+        return [dataclasses.replace(answer, seconds=0.0) for answer in super().generate(prompts, tick)]

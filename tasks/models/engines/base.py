@@ -1,8 +1,8 @@
 """The contract of an engine: it takes a batch of prompts and returns a language model's completions.
 
 An engine knows neither questions nor contexts, neither files nor tables. Its constructor takes its `Options`; its first
-`complete` loads the model, which then stays loaded. No prompt ends a batch: a prompt that is too long, or a request
-that fails, gives a completion with an `error`.
+`complete` loads the model, which then stays loaded. No prompt ends a batch: one that is too long, or that a server
+refuses, gives a completion with an `error`. Failures that may pass are raised after the whole batch (remote.py).
 """
 
 from abc import ABC, abstractmethod

@@ -1,20 +1,24 @@
 """`openai`: any server that speaks OpenAI's chat completions (vLLM, llama.cpp, OpenAI, …), through the `openai` client.
 
 The client retries 408, 409, 429, 5xx, timeouts and lost connections. The wait doubles every time (0.5 to 8 s, with
-jitter) or follows the server's Retry-After; other refusals are final. A prompt that stays without an answer gives a row
-with an error. A key is sent only to the server that it is meant for (tasks/models/engines/keys.py), and never stored. A
-redirect is not followed: it would take the prompts to another server than the one that was named.
+jitter) or follows the server's Retry-After. A refusal of the prompt (`REFUSALS`) gives a row with an error, and so does
+an answer of no use that the server charged for; any other failure may pass (remote.py). A key is sent only to the
+server that it is meant for (tasks/models/engines/keys.py), and never stored. A redirect is not followed: it would take
+the prompts to another server than the one that was named.
 
 A probe asks vLLM for the named tokens only (`logprob_token_ids`). It asks any other server for the 20 most probable
 tokens, and a probed token that is not among them has no entry in `probabilities`.
 
-An answer is journaled as it comes, and not paid for again by a run that goes on after a kill (remote.py).
+An answer is journaled as it comes, and not paid for again by a run that goes on after a kill (remote.py). So what a
+server says beside the text is checked before it is used, and left out where it cannot be right: counts of tokens, log
+probabilities, the reason why the text ends.
 """
 
 import json
 import logging
 import math
 import os
+import re
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import Any, ClassVar
@@ -33,6 +37,10 @@ logger = logging.getLogger("vitalfew")
 TOP = 20
 """The most `top_logprobs` that OpenAI's interface allows."""
 LONGEST_REASON = 500
+REFUSALS = (400, 403, 413, 415, 422, 451)
+"""Statuses that a prompt causes. Others are about the server, the account or the model, and may pass."""
+MOST_TOKENS = 1 << 30
+"""The most that a server is believed to have counted for a request."""
 
 
 class OpenAI(Remote):
@@ -55,6 +63,7 @@ class OpenAI(Remote):
         self.base_url = _base_url(options, section)
         keys.key_for(self.base_url)  # before anything is computed for it
         self._gives_logprobs = True
+        self._warned: set[str] = set()
 
     def identity(self) -> dict[str, Any]:
         return {
@@ -107,7 +116,7 @@ class OpenAI(Remote):
     def _refuse_redirect(self, error: Exception) -> None:
         """Raises EngineUnavailable if the server sends its callers elsewhere."""
         if isinstance(error, openai.APIStatusError) and error.response.is_redirect:
-            there = keys.redacted(error.response.headers.get("location", "nowhere"))[:LONGEST_REASON]
+            there = _shown(error.response.headers.get("location", "nowhere"))
             remedy = f"to use that address, set {self.section}.base_url"
             raise EngineUnavailable(
                 f"{self.base_url} redirects to {there}, and redirects are not followed; {remedy}"
@@ -120,15 +129,36 @@ class OpenAI(Remote):
             raise EngineUnavailable(f"{keys.refusal(self.base_url)}: {_why(error)}") from None
         except openai.OpenAIError as error:
             self._refuse_redirect(error)
-            return Answer(failed(_why(error)))
+            refused = isinstance(error, openai.APIStatusError) and error.status_code in REFUSALS
+            return Answer(failed(_why(error)), may_pass=not refused)
         seconds = response.elapsed.total_seconds()
+        content = response.content.decode("utf-8-sig", "replace")
+        answer: Any = None
         try:
-            completion = self._read(json.loads(response.content), seconds, probe, probed)
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
-            start = keys.redacted(response.content[:80].decode(errors="replace"))
-            reason = f"the server's answer cannot be used ({type(error).__name__}: {_why(error)}): {start!r}"
-            return Answer(failed(reason), _charged(response.content))
+            answer = json.loads(content, parse_int=_integer)
+            completion = self._read(answer, seconds, probe, probed)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            reason = f"the server's answer cannot be used ({type(error).__name__}: {_why(error)})"
+            tokens = sum(_usage(answer))
+            return Answer(failed(f"{reason}: {_shown(content, 80)!r}"), tokens, may_pass=not tokens)
+        self._check(answer, completion)
         return Answer(completion, completion.prompt_tokens + completion.completion_tokens)
+
+    def _check(self, answer: dict[str, Any], completion: Completion) -> None:
+        """Warn of what the ledger lacks, and of another model than was asked for."""
+        if not completion.prompt_tokens or (completion.text and not completion.completion_tokens):
+            self._warn_once(
+                "usage", f"{self.base_url} does not say how many tokens an answer took: the costs of this run lack them"
+            )
+        asked, model = str(self.options.model), answer.get("model")
+        # A version of the model that was asked for is not another one: gpt-4o-2024-08-06.
+        if isinstance(model, str) and not re.fullmatch(r"[-_@:.\d]*", model.removeprefix(asked)):
+            self._warn_once("model", f"{self.base_url} answers with the model {_shown(model, 80)}, not with {asked}")
+
+    def _warn_once(self, about: str, message: str) -> None:
+        if about not in self._warned:
+            self._warned.add(about)
+            logger.warning(message)
 
     def _request(self, prompt: str, probe: Probe | None, probed: dict[str, int]) -> Any:
         """The raw answer, with the time of the last attempt."""
@@ -165,17 +195,19 @@ class OpenAI(Remote):
         """Raises ValueError, LookupError, TypeError or AttributeError if the answer does not follow the interface."""
         choice = answer["choices"][0]
         text = choice["message"].get("content") or ""  # null if a limit came before the first word
-        usage = answer.get("usage") or {}
-        steps = (choice.get("logprobs") or {}).get("content") or []
+        reason = choice.get("finish_reason")
+        prompt_tokens, completion_tokens = _usage(answer)
+        steps = _steps(choice)
+        logprobs = [_logprob(step) for step in steps]
         if probe and not steps:
             raise ValueError("the answer has no log probabilities, which a probe needs; `vllm serve` gives them")
         return Completion(
             text=text.strip(),
-            prompt_tokens=int(usage.get("prompt_tokens") or 0),
-            completion_tokens=int(usage.get("completion_tokens") or 0),
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
             seconds=seconds,
-            logprob=math.fsum(step["logprob"] for step in steps) if steps else None,
-            finish_reason=str(choice.get("finish_reason") or "stop"),
+            logprob=None if None in logprobs or not steps else math.fsum(filter(None, logprobs)),
+            finish_reason=reason[:40] if reason and isinstance(reason, str) else "stop",
             probabilities=_probabilities(steps, probe, probed) if probe else {},
         )
 
@@ -202,7 +234,9 @@ class OpenAI(Remote):
                 return {}
             if len(numbers) != 1:
                 raise ConfigError(f"probe {token!r} must be one token of {self.options.model}, got {len(numbers)}")
-            ids[token] = int(numbers[0])
+            if not isinstance(numbers[0], int):
+                return {}
+            ids[token] = numbers[0]
         return ids
 
 
@@ -225,26 +259,52 @@ def _base_url(options: Server, section: str) -> str:
     return url.rstrip("/")
 
 
-def _charged(content: bytes) -> int:
-    """The tokens that the server counted for an answer of no use; 0 where it does not say."""
-    try:
-        usage = json.loads(content)["usage"]
-        return int(usage["prompt_tokens"]) + int(usage["completion_tokens"])
-    except (ValueError, LookupError, TypeError):
-        return 0
+def _integer(digits: str) -> int:
+    """Python refuses to read numbers of thousands of digits; whatever is longer than this is too large anyway."""
+    return int(digits[:40])
 
 
-def _probabilities(steps: Sequence[dict[str, Any]], probe: Probe, probed: dict[str, int]) -> dict[str, float]:
+def _usage(answer: Any) -> tuple[int, int]:
+    """Tokens of the prompt and of the answer; 0 where the server does not say, or says what cannot be."""
+    usage = answer.get("usage") if isinstance(answer, dict) else None
+    given = usage if isinstance(usage, dict) else {}
+    return _count(given.get("prompt_tokens")), _count(given.get("completion_tokens"))
+
+
+def _count(value: Any) -> int:
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else 0
+
+
+def _steps(choice: dict[str, Any]) -> list[Any]:
+    """The entries of the answer's tokens."""
+    logprobs = choice.get("logprobs")
+    steps = logprobs.get("content") if isinstance(logprobs, dict) else None
+    return steps if isinstance(steps, list) else []
+
+
+def _logprob(entry: Any) -> float | None:
+    """A token's log probability; None if it is missing. OpenAI writes -9999 for a token that is all but impossible."""
+    value = entry.get("logprob") if isinstance(entry, dict) else None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return min(0.0, float(value)) if -1e9 <= value < 0.01 else None
+
+
+def _probabilities(steps: Sequence[Any], probe: Probe, probed: dict[str, int]) -> dict[str, float]:
     """Of the probe's tokens, as far as the server gives them; none if the answer ended before the position."""
     if probe.position >= len(steps):
         return {}
-    seen = {entry["token"]: entry["logprob"] for entry in steps[probe.position]["top_logprobs"]}
+    seen = {entry["token"]: _logprob(entry) for entry in steps[probe.position]["top_logprobs"]}
     names = {token: f"token_id:{probed[token]}" if probed else token for token in probe.tokens}
-    return {token: math.exp(seen[name]) for token, name in names.items() if name in seen}
+    return {token: math.exp(known) for token, name in names.items() if (known := seen.get(name)) is not None}
 
 
 def _why(error: Exception) -> str:
     """One line, without the key."""
-    cause = f" ({error.__cause__})" if error.__cause__ else ""
-    text = " ".join(f"{error}{cause}".split())
-    return keys.redacted(text)[:LONGEST_REASON]
+    return _shown(f"{error} ({error.__cause__})" if error.__cause__ else f"{error}")
+
+
+def _shown(text: str, most: int = LONGEST_REASON) -> str:
+    """The beginning of what a server said, as one printable line without the keys: what is cut hides no part of one."""
+    line = " ".join(keys.redacted(text).split())
+    return "".join(mark if mark.isprintable() else "\ufffd" for mark in line[:most])

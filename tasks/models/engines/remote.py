@@ -3,22 +3,45 @@
 What is paid for is kept before anything else happens with it, in the `Memory` of whoever is at work (a stage keeps the
 answers of its shard in a journal: tasks/stage.py), and nothing is asked for that is in there. Equal prompts of a batch
 are one request. Without a memory the answers live as long as the batch.
+
+A refusal (the prompt is too long) is an answer, and becomes a row with an error. A failure that may pass (an outage, a
+limit of requests) is not an answer: the batch ends with `Unanswered` once all its prompts were asked, so that no shard
+is done before its requests are answered. The setting `accept_errors` makes it a row as well.
 """
 
 import json
+import re
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from hashlib import blake2b
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from vitalfew.configs.options import Server
 from vitalfew.configs.section import NOT_IN_FINGERPRINT
-from vitalfew.tasks.models.engines.base import Completion, Engine, EngineOptions, Probe, Tick, no_tick
+from vitalfew.tasks.models.engines.base import (
+    Completion,
+    Engine,
+    EngineOptions,
+    EngineUnavailable,
+    Probe,
+    Tick,
+    no_tick,
+)
+
+PATIENCE = 100
+"""Requests in a row without an answer, after which no more are sent."""
+GOES_ON = (
+    "All answers that came are kept: run the same command again, and it sends only the other requests. If some of them "
+    "fail every time, set accept_errors beside the model (--set generate.accept_errors=true): they become rows with an "
+    "error"
+)
+_HALVES = re.compile("[\ud800-\udfff]")
+"""Halves of surrogate pairs, which JSON can name and UTF-8, so any table, cannot hold."""
 
 
 class Memory(Protocol):
@@ -61,11 +84,36 @@ def assuming(assumption: Assumption) -> Iterator[None]:
         _assumption.reset(token)
 
 
+class Unanswered(ValueError):
+    """Requests that have no answer, for reasons that may pass. `reasons`: how many requests for every reason; `sent`:
+    how many requests were sent; `stage`: which one sent them."""
+
+    def __init__(self, reasons: Mapping[str, int], sent: int, stage: str = "") -> None:
+        super().__init__(reasons, sent, stage)  # by which it travels between processes
+        self.reasons, self.sent, self.stage = Counter(reasons), sent, stage
+
+    def __str__(self) -> str:
+        most = [(reason.rstrip("."), count) for reason, count in self.reasons.most_common(3)]
+        listed = "; ".join(f"{reason} ({count:,} times)" if count > 1 else reason for reason, count in most)
+        others = f"; and {len(self.reasons) - len(most)} other reasons" if len(self.reasons) > len(most) else ""
+        stage = f"{self.stage}: " if self.stage else ""
+        return f"{stage}{self.reasons.total():,} of {self.sent:,} requests have no answer: {listed}{others}. {GOES_ON}"
+
+    @classmethod
+    def together(cls, failures: Sequence["Unanswered"], stage: str) -> "Unanswered":
+        """Those of several shards of a stage."""
+        reasons = sum((failure.reasons for failure in failures), Counter[str]())
+        return cls(reasons, sum(failure.sent for failure in failures), stage)
+
+
 class Answer(NamedTuple):
-    """What a request came to, and the `tokens` that the server counted for it, also where its answer is of no use."""
+    """The answer to a request, and the `tokens` that the server counted for it, even if the answer is useless.
+
+    `may_pass`: it is an error that the same request may not have later."""
 
     completion: Completion
     tokens: int = 0
+    may_pass: bool = False
 
     @property
     def is_paid(self) -> bool:
@@ -84,6 +132,7 @@ class Remote(Engine):
     options: RemoteOptions
     uses_gpu = False
     workers: int | None = 1
+    _lost_in_a_row = 0
 
     @abstractmethod
     def asker(self, probe: Probe | None) -> Callable[[str], Answer]:
@@ -99,7 +148,7 @@ class Remote(Engine):
         answers: dict[str, Completion] = {}
 
         def enter(key: str, completion: Completion) -> None:
-            answers[key] = completion
+            answers[key] = _writable(completion)
             tokens = completion.prompt_tokens + completion.completion_tokens
             for _ in range(times[key]):
                 if memory:
@@ -110,21 +159,36 @@ class Remote(Engine):
             if memory and (kept := memory.find(key)):
                 enter(key, Completion(**kept))
         due = {key: prompt for key, prompt in zip(keys, prompts, strict=True) if key not in answers}
-        for key, completion in self._ask(due, probe, memory):
-            enter(key, completion)
+        lost = Counter[str]()
+        for key, answer in self._ask(due, probe, memory):
+            if answer.may_pass and not self.options.accept_errors:
+                lost[answer.completion.error] += 1
+                self._bear(answer.completion.error)
+            else:
+                self._lost_in_a_row = 0
+                enter(key, answer.completion)
+        if lost:
+            raise Unanswered(lost, len(due))
         return [answers[key] for key in keys]
 
-    def _ask(self, due: dict[str, str], probe: Probe | None, memory: Memory | None) -> Iterator[tuple[str, Completion]]:
+    def _bear(self, error: str) -> None:
+        """Raises EngineUnavailable where no request is answered any more."""
+        self._lost_in_a_row += 1
+        if self._lost_in_a_row == PATIENCE:
+            self._lost_in_a_row = 0
+            raise EngineUnavailable(f"the last {PATIENCE} requests have no answer: {error.rstrip('.')}. {GOES_ON}")
+
+    def _ask(self, due: dict[str, str], probe: Probe | None, memory: Memory | None) -> Iterator[tuple[str, Answer]]:
         """The answers to prompts, each with its key, as they come."""
         if not due:
             return
         ask = self.asker(probe)
 
-        def paid(key: str, prompt: str) -> Completion:
+        def paid(key: str, prompt: str) -> Answer:
             answer = ask(prompt)
             if memory and answer.is_paid:
                 memory.keep(key, asdict(answer.completion), answer.tokens)
-            return answer.completion
+            return answer
 
         pool = ThreadPoolExecutor(self.options.concurrency)
         try:
@@ -145,6 +209,14 @@ class Remote(Engine):
             "probe": probe and asdict(probe),
         }
         return blake2b(json.dumps(request, sort_keys=True, default=str).encode(), digest_size=16).hexdigest()
+
+
+def _writable(completion: Completion) -> Completion:
+    """With U+FFFD for whatever no table can hold."""
+    text, reason, error = (
+        _HALVES.sub("\ufffd", each) for each in (completion.text, completion.finish_reason, completion.error)
+    )
+    return replace(completion, text=text, finish_reason=reason, error=error)
 
 
 def _told(completion: Completion, tick: Tick) -> Completion:

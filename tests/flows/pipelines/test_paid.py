@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.fakes import Reply
 from tests.support.paid import CONCURRENCY, Corpus, PaidServer
+from vitalfew.configs.evaluation import GenerateConfig
+from vitalfew.configs.schema import Execution
+from vitalfew.flows.pipelines.progress import StageProgress
+from vitalfew.flows.ray_pool import Workers, ray_cluster
 from vitalfew.storage import files, journals
 from vitalfew.storage.upkeep import inventory, removal, verify
 from vitalfew.storage.upkeep.inventory import Policy
+from vitalfew.tasks.generate import Generate
+from vitalfew.tasks.models.engines.remote import Unanswered
 from vitalfew.tasks.stage import Stage
 
 ROOT = Path(__file__).parents[3]
@@ -41,6 +48,30 @@ def corpus(indexed: Corpus, tmp_path: Path) -> Corpus:
 def server() -> Iterator[PaidServer]:
     with PaidServer() as server:
         yield server
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failed request is sent again at once."""
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.001)
+    monkeypatch.setattr("openai._base_client.MAX_RETRY_DELAY", 0.001)
+
+
+def failing(server: PaidServer, fails: Callable[[str], bool]) -> set[str]:
+    """Let the server fail on some prompts. Returns the others that it answers, as it does so."""
+    reply, answered = server.behave, set[str]()
+
+    def behave(path: str, body: Any, attempt: int) -> Reply:
+        answer = reply(path, body, attempt)
+        if not path.endswith("completions"):
+            return answer
+        if fails(prompt := body["messages"][0]["content"]):
+            return Reply({"error": {"message": "out of memory"}}, status=503)
+        answered.add(prompt)
+        return answer
+
+    server.behave = behave
+    return answered
 
 
 def rows(stage: Stage) -> pa.Table:
@@ -155,6 +186,89 @@ def test_failures_are_asked_for_again_and_answers_of_no_use_are_not(corpus: Corp
     assert len(errors) == 1
     assert "cannot be used" in errors[0]
     assert tokens(stage) == server.tokens_due()
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("name", STAGES)
+def test_an_outage_is_no_result(corpus: Corpus, server: PaidServer, name: str) -> None:
+    due = Undisturbed(corpus, name, server)
+    stage, works = corpus.stage(name, server.url), server.behave
+    answered = failing(server, lambda prompt: len(prompt) % 3 == 0)
+    with pytest.raises(Unanswered, match=r"requests have no answer: .*out of memory.*run the same command again"):
+        stage.run("first")
+    assert stage.artifact.manifest() is None
+    assert answered
+    server.behave = works
+    server.asked.clear()
+    stage.run("second")
+    assert not answered & {*server.prompts()}
+    assert server.paid_again() == 0
+    assert tokens(stage) == due.tokens
+    assert rows(stage).equals(due.rows)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_one_request_that_fails_holds_up_its_shard_alone(corpus: Corpus, server: PaidServer) -> None:
+    stage, poison = corpus.stage("generate", server.url), list[str]()
+
+    def fails(prompt: str) -> bool:
+        poison.append(prompt)
+        return prompt == poison[0]
+
+    failing(server, fails)
+    for run in ("first", "second"):
+        with pytest.raises(Unanswered, match=r"^generate: 1 of \d+ requests"):
+            stage.run(run)
+        assert stage.pending() == [0]
+    options = {"base_url": server.url, "accept_errors": True}
+    config = GenerateConfig(generator="openai", model="tiny", temperature=0, **options)
+    accepting = Generate(corpus.store, corpus.asked, None, config)
+    assert accepting.artifact == stage.artifact
+    accepting.run("third")
+    (error,) = [row["error"] for row in rows(accepting).to_pylist() if row["error"]]
+    assert "out of memory" in error
+
+
+@pytest.mark.slow
+def test_workers_of_ray_say_what_is_missing_and_what_they_warn_of(
+    corpus: Corpus, server: PaidServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "0" * 64)  # no other test's cluster has it
+    works = server.behave
+    answered = failing(server, lambda prompt: len(prompt) % 3 == 0)
+    counting, server.usage = server.usage, lambda prompt: (0, 0)  # type: ignore[method-assign,assignment]
+    options = {"base_url": server.url, "retries": 0}
+    stage = Generate(corpus.store, corpus.asked, None, GenerateConfig(generator="openai", model="tiny", **options))
+    pool = Workers(1)
+    with ray_cluster(Execution(workers=1, store=corpus.store)), StageProgress("generate") as progress:
+        with pytest.raises(Unanswered, match="out of memory"):
+            pool.run(stage, "first", progress)
+        assert sum("how many tokens" in record.message for record in caplog.records) == 1
+        server.behave, server.usage = works, counting  # type: ignore[method-assign]
+        server.asked.clear()
+        pool.run(stage, "second", progress)
+    assert answered
+    assert not answered & {*server.prompts()}
+
+
+@pytest.mark.parametrize("count", [-7, 10**25, float("inf"), float("nan"), "many", None])
+def test_whatever_a_server_counts_its_answers_are_kept(corpus: Corpus, server: PaidServer, count: Any) -> None:
+    reply = server.behave
+
+    def behave(path: str, body: Any, attempt: int) -> Reply:
+        answer = reply(path, body, attempt)
+        if path.endswith("completions"):
+            answer.body["usage"]["prompt_tokens"] = count
+            answer.body["choices"][0]["message"]["content"] += "\ud83d"
+        return answer
+
+    server.behave = behave
+    stage = corpus.stage("generate", server.url)
+    assert interrupted(stage, 9)
+    stage.run("second")
+    assert server.paid_again() == 0
+    assert {row["text"][-1] for row in rows(stage).to_pylist()} == {"\ufffd"}
+    assert tokens(stage) == sum(server.usage(prompt)[1] for prompt in {*server.prompts()})
 
 
 def test_what_an_unfinished_artifact_has_paid_is_known(corpus: Corpus, server: PaidServer) -> None:

@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import pickle
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,8 +13,10 @@ import pytest
 
 from tests.support.fakes import ChatServer, Reply, completion
 from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.models.engines import remote
 from vitalfew.tasks.models.engines.base import Completion, EngineUnavailable, Probe
-from vitalfew.tasks.models.engines.openai import OpenAI
+from vitalfew.tasks.models.engines.openai import LONGEST_REASON, OpenAI
+from vitalfew.tasks.models.engines.remote import Unanswered, remembering
 
 KEY = "sk-very-secret-0123456789"
 CHAT = "/v1/chat/completions"
@@ -110,40 +113,168 @@ def test_retry_after_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert max(waits) == 17.0
 
 
-@pytest.mark.parametrize(
-    ("trouble", "words"),
-    [
-        (Reply({"error": {"message": "slow down"}}, status=429), "429"),
-        (Reply({"error": {"message": "oops"}}, status=500), "500"),
-        (Reply(hang_up=True), "Connection error"),
-        (completion("late"), "timed out"),
-        (Reply(b"no json at all"), "JSONDecodeError"),
-        (Reply(b""), "JSONDecodeError"),
-        (Reply({"detail": "not what is due"}), "choices"),
-        (Reply({"choices": []}), "IndexError"),
-        (Reply({"choices": None}), "TypeError"),
-        (Reply([1, 2]), "TypeError"),
-        (Reply({"choices": [{"message": {"content": ["parts"]}}]}), "AttributeError"),
-    ],
-    ids=["429", "500", "hang-up", "slow", "garbage", "empty", "other", "no-choice", "null", "list", "parts"],
-)
-def test_lasting_trouble_is_a_row_and_the_others_are_answered(trouble: Reply, words: str) -> None:
-    if words == "timed out":
-        trouble.delay = 1.0
-    answers, server = ask(lambda prompt, _: trouble if prompt == "b" else completion("yes"), *"abc", timeout=0.3)
+PASSING = {
+    "429": (Reply({"error": {"message": "slow down"}}, status=429), "429"),
+    "402": (Reply({"error": {"message": "no credit"}}, status=402), "no credit"),
+    "404": (Reply({"error": {"message": "no model tiny"}}, status=404), "no model tiny"),
+    "500": (Reply({"error": {"message": "oops"}}, status=500), "500"),
+    "hang-up": (Reply(hang_up=True), "Connection error"),
+    "slow": (completion("late"), "timed out"),
+    "garbage": (Reply(b"no json at all"), "JSONDecodeError"),
+    "empty": (Reply(b""), "JSONDecodeError"),
+    "deep": (Reply(b"[" * 100_000), "RecursionError"),
+    "other": (Reply({"error": {"code": 502}}), "choices"),
+    "no-choice": (Reply({"choices": []}), "IndexError"),
+    "null": (Reply({"choices": None}), "TypeError"),
+    "list": (Reply([1, 2]), "TypeError"),
+    "parts": (Reply({"choices": [{"message": {"content": ["parts"]}}]}), "AttributeError"),
+}
+RETRIED = ("429", "500", "hang-up", "slow")
+
+
+@pytest.mark.parametrize("kind", PASSING)
+def test_lasting_trouble_ends_the_batch_once_the_others_are_answered(kind: str) -> None:
+    trouble, words = PASSING[kind]
+    trouble.delay = 1.0 if kind == "slow" else 0.0
+    with serving(lambda prompt, _: trouble if prompt == "b" else completion("yes")) as server:
+        memory = Kept()
+        with remembering(memory), pytest.raises(Unanswered, match=r"1 of 3 requests have no answer: .*same command"):
+            engine_at(server.url, timeout=0.3).complete([*"abc"])
+        assert [answer["text"] for answer in memory.answers.values()] == ["yes", "yes"]
+        assert server.prompts().count("b") == (3 if kind in RETRIED else 1)
+        # Who accepts it has a row with the error. What was answered is not asked again.
+        with remembering(memory):
+            answers = engine_at(server.url, timeout=0.3, retries=0, accept_errors=True).complete([*"abc"])
+        assert server.prompts().count("a") == 1
     assert [answer.text for answer in answers] == ["yes", "", "yes"]
     assert words in answers[1].error
     assert answers[1].finish_reason == "error"
-    final = 3 if words in ("429", "500", "Connection error", "timed out") else 1
-    assert server.prompts().count("b") == final
 
 
-@pytest.mark.parametrize("status", [400, 404, 413, 422])
+class Kept:
+    """A memory of paid answers."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, dict[str, Any]] = {}
+        self.tokens = 0
+
+    def find(self, key: str) -> dict[str, Any] | None:
+        return self.answers.get(key)
+
+    def keep(self, key: str, answer: dict[str, Any], tokens: int) -> None:
+        self.answers[key] = json.loads(json.dumps(answer))
+        self.tokens += tokens
+
+    def give(self, tokens: int) -> None:
+        """Nobody counts."""
+
+
+def test_a_server_that_is_gone_is_asked_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "PATIENCE", 3)
+    gone = Reply({"error": {"message": "maintenance"}}, status=503)
+    with serving(lambda prompt, _: completion("yes") if int(prompt) < 4 else gone) as server:
+        engine = engine_at(server.url, concurrency=1, retries=0)
+        with pytest.raises(EngineUnavailable, match=r"last 3 requests.*maintenance.*same command"):
+            engine.complete([*map(str, range(50))])
+        assert len(server.prompts()) < 50
+        accepting = engine_at(server.url, concurrency=1, retries=0, accept_errors=True)
+        assert len(accepting.complete([*map(str, range(8))])) == 8
+
+
+def test_reasons_are_counted() -> None:
+    def chat(prompt: str, attempt: int) -> Reply:
+        return Reply({"error": {"message": "oops" if prompt < "5" else "slow down"}}, status=500)
+
+    with pytest.raises(Unanswered, match=r"^8 of 8 requests .*oops.* \(5 times\);.*slow down.* \(3 times\)") as raised:
+        ask(chat, *map(str, range(8)), retries=0)
+    assert isinstance(pickle.loads(pickle.dumps(raised.value)), Unanswered)
+    assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
+    assert str(Unanswered.together([raised.value] * 2, "label")).startswith("label: 16 of 16 requests have no answer: ")
+
+
+@pytest.mark.parametrize("status", [400, 403, 413, 422])
 def test_a_refusal_is_final(status: int) -> None:
     refusal = Reply({"error": {"message": "the prompt is too long"}}, status=status)
     [answer], server = ask(lambda prompt, _: refusal, "a")
     assert "the prompt is too long" in answer.error
     assert len(server.prompts()) == 1
+
+
+NO_COUNTS = ["-5", "1e25", "Infinity", "-Infinity", "NaN", "null", "true", "7.5", "[1]", '"7"', "9" * 26, "9" * 9999]
+
+
+@pytest.mark.parametrize("count", NO_COUNTS, ids=lambda count: count[:30])
+def test_counts_that_cannot_be_are_missing_ones(count: str, caplog: pytest.LogCaptureFixture) -> None:
+    body = json.dumps({**completion("yes").body, "usage": {"prompt_tokens": 0, "completion_tokens": 3}})
+    body = body.replace('"prompt_tokens": 0', f'"prompt_tokens": {count}')
+    with serving(lambda prompt, _: Reply(body.encode())) as server, remembering(memory := Kept()):
+        answers = engine_at(server.url).complete(["a", "b"])
+    assert [(each.text, each.prompt_tokens, each.completion_tokens) for each in answers] == [("yes", 0, 3)] * 2
+    assert len(memory.answers) == 2
+    assert memory.tokens == 6
+    (warning,) = [record.message for record in caplog.records if "how many tokens" in record.message]
+    assert server.url in warning
+
+
+@pytest.mark.parametrize("usage", [None, [], "many", {}, {"prompt_tokens": 4}])
+def test_missing_counts_are_told_once(usage: Any, caplog: pytest.LogCaptureFixture) -> None:
+    answers, _ = ask(lambda prompt, _: Reply({**completion("yes").body, "usage": usage}), "a", "b")
+    read = 4 if isinstance(usage, dict) and usage else 0
+    assert [(answer.text, answer.prompt_tokens, answer.completion_tokens) for answer in answers] == [
+        ("yes", read, 0)
+    ] * 2
+    assert sum("how many tokens" in record.message for record in caplog.records) == 1
+
+
+@pytest.mark.parametrize("wrong", ["NaN", "Infinity", "-Infinity", "1e999", '"-1"', "null", "true", "3", "[]"])
+def test_log_probabilities_that_cannot_be_are_left_out(wrong: str) -> None:
+    entry = f'{{"token": "Yes", "logprob": {wrong}}}'
+    steps = f'[{{"token": "Yes", "logprob": {wrong}, "top_logprobs": [{entry}, {{"token": "No", "logprob": -1}}]}}]'
+    body = json.dumps(completion("Yes", logprobs={"content": "steps"}).body).replace('"steps"', steps).encode()
+    with serving(lambda prompt, _: Reply(body)) as server:
+        [plain] = engine_at(server.url).complete(["a"])
+        [probed] = engine_at(server.url).complete(["a"], Probe(("Yes", "No")))
+    assert (plain.text, plain.logprob, plain.error) == ("Yes", None, "")
+    assert probed.probabilities == {"No": pytest.approx(math.exp(-1))}
+
+
+@pytest.mark.parametrize("logprobs", ["many", [1], {"content": "x"}, {"content": [1, None]}, {"content": [{}]}])
+def test_an_answer_is_worth_its_text_whatever_its_log_probabilities_are(logprobs: Any) -> None:
+    [answer], _ = ask(lambda prompt, _: completion("yes", logprobs=logprobs, finish_reason=["stop"]), "a")
+    assert (answer.text, answer.logprob, answer.finish_reason, answer.error) == ("yes", None, "stop", "")
+
+
+@pytest.mark.parametrize(
+    ("answered", "is_other"),
+    [("tiny", False), ("tiny-2026-08-06", False), ("tiny-large", True), ("huge", True), (None, False), (7, False)],
+)
+def test_another_model_than_was_asked_for_is_told_once(
+    answered: Any, is_other: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    ask(lambda prompt, _: Reply({**completion("yes").body, "model": answered}), "a", "b")
+    assert sum(f"model {answered}, not with tiny" in record.message for record in caplog.records) == is_other
+
+
+def test_half_of_a_surrogate_pair_is_replaced_wherever_it_is() -> None:
+    half, whole = "\ud83d", "\ud83d\ude00"
+    usage = completion("").body["usage"]
+    replies = {
+        "text": completion(f"a {half} b {whole}", finish_reason=f"st{half}op"),
+        "refusal": Reply({"error": {"message": f"no {half}"}}, status=400),
+        "useless": Reply({"choices": f"{half}", "usage": usage}),
+        "bytes": Reply(json.dumps(completion("a b").body).encode().replace(b"a b", b"a \xff b")),
+    }
+    answers, _ = ask(lambda prompt, _: replies[prompt], *replies)
+    for answer in answers:
+        f"{answer.text}{answer.error}{answer.finish_reason}".encode()
+    assert answers[0].text == "a \ufffd b \U0001f600"
+    assert answers[0].finish_reason == "st\ufffdop"
+    assert answers[3].text == "a \ufffd b"
+    memory = Kept()  # of an older version, which kept it as it came
+    with serving(lambda prompt, _: completion("yes")) as server, remembering(memory):
+        engine_at(server.url).complete(["a"])
+        next(iter(memory.answers.values()))["text"] = half
+        assert engine_at(server.url).complete(["a"])[0].text == "\ufffd"
 
 
 def test_a_server_without_logprobs_is_asked_without() -> None:
@@ -175,7 +306,7 @@ def test_no_more_requests_at_once_than_allowed() -> None:
 def test_progress_is_told() -> None:
     seen: list[tuple[int, int]] = []
     with serving(lambda prompt, _: completion("yes") if prompt == "a" else Reply(b"?")) as server:
-        engine_at(server.url).complete(["a", "b"], tick=lambda *done: seen.append(done))
+        engine_at(server.url, accept_errors=True).complete(["a", "b"], tick=lambda *done: seen.append(done))
     assert sorted(seen) == [(1, 0), (1, 9)]
 
 
@@ -183,7 +314,7 @@ def test_the_key_is_nowhere(caplog: pytest.LogCaptureFixture, capfd: pytest.Capt
     echo = Reply({"error": {"message": f"wrong key: {KEY}", "header": f"Bearer {KEY}"}}, status=400)
     garbage = Reply(f"{KEY} is no JSON".encode())
     with caplog.at_level(logging.DEBUG), serving(lambda prompt, _: echo if prompt == "a" else garbage) as server:
-        engine = engine_at(server.url)
+        engine = engine_at(server.url, accept_errors=True)
         answers = engine.complete(["a", "b"])
         shown = [repr(engine), repr(engine.client), json.dumps(engine.identity()), repr(answers)]
         refused = serving(echo_401, lambda path, body: echo_401("", 0))
@@ -194,6 +325,24 @@ def test_the_key_is_nowhere(caplog: pytest.LogCaptureFixture, capfd: pytest.Capt
     streams = capfd.readouterr()
     for text in (*shown, str(raised.value), caplog.text, streams.out, streams.err):
         assert KEY not in text
+
+
+def test_no_part_of_the_key_is_left_where_a_message_is_cut() -> None:
+    def chat(prompt: str, attempt: int) -> Reply:
+        kind, before = prompt.split()
+        said = "x" * int(before) + KEY
+        return {
+            "refusal": Reply({"error": {"message": said}}, status=400),
+            "failure": Reply({"error": {"message": said}}, status=500),
+            "garbage": Reply(said.encode()),
+        }[kind]
+
+    places = [*range(56, 82, 2), *range(LONGEST_REASON - 90, LONGEST_REASON, 3)]
+    prompts = [f"{kind} {place}" for place in places for kind in ("refusal", "failure", "garbage")]
+    answers, _ = ask(chat, *prompts, retries=0, accept_errors=True)
+    for answer in answers:
+        assert "xxx" in answer.error
+        assert not any(KEY[start : start + 4] in answer.error for start in range(len(KEY) - 3))
 
 
 def echo_401(prompt: str, attempt: int) -> Reply:
