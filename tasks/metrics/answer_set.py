@@ -51,6 +51,8 @@ class RightOptions(Accuracy.Options):
 class AnswerSet(PerQuestion):
     """Chance of a right answer: in the set, drawn from it, in a random set of its size, among all candidates."""
 
+    version = "2"  # since 2, with version 2 of what decides if an answer is right
+
     Options = RightOptions
 
     def columns(self) -> tuple[Column, ...]:
@@ -71,6 +73,8 @@ class AnswerSet(PerQuestion):
 
 class SetSize(PerQuestion):
     """Number of answers in the set, of different answers, and of right answers."""
+
+    version = "2"  # since 2, with version 2 of what decides if an answer is right
 
     Options = RightOptions
 

@@ -4,6 +4,9 @@ Texts are compared as SQuAD's evaluation script does (Rajpurkar et al., 2016, ar
 texts as in its version for SQuAD 2.0): lower case, ASCII punctuation dropped, the articles a, an and the dropped, white
 space made one blank. Nothing else is equated: other scripts keep their punctuation, "7" is not "seven".
 
+Deviation: a gold answer of which that leaves nothing ("A", "The", "-") is compared with its articles, or else with its
+punctuation, as is the output; SQuAD's script gives an empty output full marks for it.
+
 A question without gold answers, or whose generator failed, is left out. An empty answer is wrong.
 """
 
@@ -29,12 +32,30 @@ RIGHT = 0.5
 
 def normalise(text: str) -> str:
     """SQuAD's normalisation, in its order: lower case, punctuation, articles, white space."""
-    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+    return _folded(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)))
+
+
+def comparable(output: str, gold: str) -> tuple[str, str]:
+    """Both in the same form: normalised, or less so where nothing would be left of the gold answer."""
+    form = next((form for form in _FORMS if form(gold)), _folded)
+    return form(output), form(gold)
+
+
+def _with_articles(text: str) -> str:
+    return _folded(text.translate(_PUNCTUATION))
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+_FORMS = (normalise, _with_articles, _folded)
 
 
 class _BestOfGold(PerQuestion):
     """A number from 0 to 1 for an output and a gold answer, the greatest over the gold answers."""
 
+    version: ClassVar[str] = "2"  # since 2, an empty output never equals a gold answer of articles or punctuation
     column: ClassVar[Column]
 
     def columns(self) -> tuple[Column]:
@@ -47,10 +68,10 @@ class _BestOfGold(PerQuestion):
         output = judged(case)
         if output is None:
             return None
-        return max(self.match(output, normalise(output), normalise(gold)) for gold in case.answers)
+        return max(self.match(output, *comparable(output, gold)) for gold in case.answers)
 
     def match(self, output: str, normalised: str, gold: str) -> float:
-        """`output` as it came and normalised; `gold` normalised."""
+        """`output` as it came; both of them `comparable`."""
         raise NotImplementedError
 
 
@@ -60,7 +81,9 @@ class Accuracy(_BestOfGold):
     The limit of 15 comes from ParetoRAG (section 4.1, appendix F); PFE-Self-RAG's binary match (section 6.4) has no
     limit: null. It counts the words between white space in the raw output. The output contains an answer if both are
     normalised and the answer is a run of whole words. This is stricter than comparing characters: "no" is not in "I do
-    not know", nor "May" in "Mayor". So accuracy is never below exact match for answers within the limit.
+    not know", nor "May" in "Mayor". A gold answer that is an article, such as the letter A of a multiple choice, counts
+    where no word follows it: "The answer is A." has it, "A dog." does not. So accuracy is never below exact match for
+    answers within the limit.
     """
 
     class Options(MetricOptions):
@@ -75,7 +98,15 @@ class Accuracy(_BestOfGold):
     def match(self, output: str, normalised: str, gold: str) -> float:
         limit = self.options.max_words
         short = limit is None or len(output.split()) <= limit
-        return float(short and f" {gold} " in f" {normalised} ")
+        return float(short and _contains(output, normalised, gold))
+
+
+def _contains(output: str, normalised: str, gold: str) -> bool:
+    """An article or a sign by itself is an answer if no word follows it."""
+    if normalise(gold):
+        return f" {gold} " in f" {normalised} "
+    alone = re.compile(rf"(?<!\w){re.escape(gold)}(?!\s*\w)")
+    return normalised == gold or bool(gold and alone.search(_folded(output)))
 
 
 class ExactMatch(_BestOfGold):

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from vitalfew.tasks.datasets.base import Span
-from vitalfew.tasks.metrics.answers import JUDGED, normalise
+from vitalfew.tasks.metrics.answers import JUDGED, comparable
 from vitalfew.tasks.metrics.base import CONTEXTS, SUPPORTING_FACTS, Case, Column, PerQuestion, Values, judged
 
 NEEDS = (CONTEXTS, SUPPORTING_FACTS)
@@ -121,6 +121,8 @@ class Joint(PerQuestion):
     "noanswer" is right as a whole or not at all.
     """
 
+    version = "2"  # since 2, an empty output never equals a gold answer of articles or punctuation
+
     def columns(self) -> tuple[Column, ...]:
         needs = (*JUDGED, *NEEDS)
         return Column("joint_em", "joint exact match", needs=needs), Column("joint_f1", "joint F1", needs=needs)
@@ -134,16 +136,15 @@ def _joint(case: Case) -> tuple[float, float] | None:
     output, known = judged(case), support(case)
     if output is None or known is None:
         return None
-    answer = normalise(output)
-    gold = [normalise(text) for text in case.answers]
+    texts = [comparable(output, gold) for gold in case.answers]
     of_facts = known.ratios()
-    pairs = [_words(answer, right) for right in gold]
+    pairs = [_words(*both) for both in texts]
     best = max(harmonic(precision * of_facts[0], recall * of_facts[1]) for precision, recall in pairs)
-    return float(answer in gold and known.exact()), best
+    return float(known.exact() and any(answer == gold for answer, gold in texts)), best
 
 
 def _words(answer: str, gold: str) -> tuple[float, float]:
-    """Precision and recall of the words of an answer, repetitions counted; both normalised."""
+    """Precision and recall of the words of an answer, repetitions counted; both `comparable`."""
     given, due = answer.split(), gold.split()
     if answer == gold:
         return 1.0, 1.0

@@ -138,7 +138,7 @@ def test_no_questions() -> None:
 def test_identity_tells_versions_and_columns() -> None:
     metrics = scoring.make_metrics(ScoreConfig(metrics=("ndcg", "f1"), k=(3, 9)))
     identity = scoring.metrics_identity(metrics)
-    assert {name: metric["version"] for name, metric in identity.items()} == {"ndcg": "1", "f1": "1"}
+    assert {name: metric["version"] for name, metric in identity.items()} == {"ndcg": "1", "f1": "2"}
     assert [column["name"] for column in identity["ndcg"]["columns"]] == ["ndcg@3", "ndcg@9"]
     needs = ("an answer", "gold answers")
     assert identity["f1"]["columns"] == [

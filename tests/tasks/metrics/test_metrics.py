@@ -83,7 +83,14 @@ def one(metric: str, case: Case) -> float | None:
         ("Anthem", "an them", 0, 0),  # articles are whole words
         ("", "Ada", 0, 0),
         ("...", "Ada", 0, 0),
-        ("", "The", 1, 1),  # as SQuAD has it: nothing is left of either
+        ("", "The", 0, 0),  # nothing is left of either
+        ("", "-", 0, 0),
+        ("...", "A", 0, 0),
+        ("the", "The", 1, 1),
+        ("(A).", "A", 1, 1),
+        ("The", "A", 0, 0),
+        ("-", "-", 1, 1),
+        ("The answer is A", "A", 0, 0.4),
     ],
 )
 def test_squad_normalisation(output: str, gold: str, exact: float, f1: float) -> None:
@@ -104,6 +111,14 @@ def test_squad_normalisation(output: str, gold: str, exact: float, f1: float) ->
         ("Ada " + "w " * 15, "Ada", 0),  # sixteen words
         ("", "Ada", 0),
         ("Ada", "the", 0),
+        ("", "The", 0),
+        ("", "A", 0),
+        ("", "-", 0),
+        ("The answer is A", "A", 1),
+        ("A. Because of the wind", "A", 1),
+        ("It is a dog", "A", 0),
+        ("well-known", "-", 0),
+        ("The sign is '-'.", "-", 1),
         ("東京 です", "東京", 1),
     ],
 )
@@ -456,3 +471,17 @@ def test_another_gold_answer_never_lowers(output: str, gold: list[str], more: st
     for name in ("accuracy", "exact_match", "f1", "rouge"):
         few, many = values(name, answered(output, *gold)), values(name, answered(output, *gold, more))
         assert all(few[column][0] is None or few[column][0] <= many[column][0] for column in few)
+
+
+@given(st.text(max_size=5).filter(str.strip), st.sampled_from(["", " ", "\n"]))
+@settings(deadline=None)
+def test_an_empty_output_is_right_for_no_gold_answer(gold: str, output: str) -> None:
+    case = replace(evidence(*FACTS), answers=(gold,), answer=Answer(output, 9, 0, 0.1))
+    for name in ("accuracy", "exact_match", "f1", "joint"):
+        assert {value for column in values(name, case).values() for value in column} == {0.0}
+
+
+@given(st.lists(st.sampled_from(["a", "An", "the", "-", "...", "Ada"]), min_size=1, max_size=4).map(" ".join))
+@settings(deadline=None)
+def test_a_gold_answer_is_its_own_right_answer(gold: str) -> None:
+    assert [one(name, answered(gold, gold)) for name in ("accuracy", "exact_match", "f1")] == [1, 1, 1]
