@@ -17,7 +17,9 @@ import pyarrow.compute as pc
 from vitalfew.configs.evaluation import Half, Questions
 from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.catalog.conditions import changing
 from vitalfew.storage.ids import shard_of
+from vitalfew.storage.manifests import File
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
@@ -94,6 +96,11 @@ class Ask(Stage):
                 connection.execute("SET lock_configuration = true")
                 condition = duckdb.SQLExpression(self.config.where or "true")
                 connection.view("titled").filter(condition).create_view("matching")
+                if found := changing(connection, str(condition), _READABLE):
+                    raise InputError(
+                        f"questions.where = {self.config.where}: the result of {found} may change, but the same "
+                        "settings must choose the same questions; for a random choice, use questions.sample and .seed"
+                    )
                 rows = connection.sql(_HALVED).fetchnumpy()
             except duckdb.Error as error:
                 raise InputError(f"questions.where = {self.config.where}: {error}") from None
@@ -102,9 +109,12 @@ class Ask(Stage):
         return np.asarray(rows["question_id"], np.int64), np.asarray(rows["own"], np.int64)
 
     def _load(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Copy the questions and the titles of their gold passages, so that memory follows the questions."""
+        """Copy the questions and the titles of their gold passages, so that memory follows the questions. Raises
+        Damaged."""
+        store = self.inputs["passages"].store
         for table in ("questions", "passages"):
-            connection.from_parquet([str(files.local(path)) for path in self._files(table)]).create_view(f"all_{table}")
+            whole = [file.checked(store) for file in self._files(table)]  # DuckDB does not see a flipped bit
+            connection.from_parquet([str(files.local(path)) for path in whole]).create_view(f"all_{table}")
         connection.execute(_QUESTIONS)
         connection.execute(_PASSAGES)
         connection.execute("DROP VIEW all_questions; DROP VIEW all_passages")
@@ -120,9 +130,8 @@ class Ask(Stage):
         there = ", ".join(f"{count:,} of {source}" for source, count in sources)
         return f"questions.where = {self.config.where}: no question matches it; there are {there}"
 
-    def _files(self, table: str) -> list[Path]:
-        load = self.inputs["passages"]
-        return [load.path(record.shard, table) for record in load.completed().shards]
+    def _files(self, table: str) -> list[File]:
+        return [file for file in self.inputs["passages"].completed().files() if file.table == table]
 
     def ids(self) -> np.ndarray:
         """The ids of the chosen questions, int64, in order. Raises FileNotFoundError, Damaged."""
@@ -145,7 +154,8 @@ class Ask(Stage):
         # Both are in the order of ids: a shard of these questions lies in few of those that were loaded.
         loaded = self._files("questions")
         first, last = shard_of(ids[[0, -1]], len(loaded))
-        rows = files.read_tables(loaded[first : last + 1], where=within)
+        store = self.inputs["passages"].store
+        rows = files.read_tables((store / file.path for file in loaded[first : last + 1]), where=within)
         rows = rows.filter(pc.is_in(rows["question_id"], pa.array(ids))).sort_by("question_id")
         progress(rows.num_rows, 0)
         notes = {HASHED: int(np.isin(ids, self._hashed_ids()).sum())} if self.config.half else {}
@@ -156,8 +166,11 @@ _BOUNDED: dict[str, Any] = {
     "memory_limit": "512MB",
     "preserve_insertion_order": False,
     "python_enable_replacements": False,
+    "threads": 1,
 }
-"""What does not fit is spilled; a table that the condition names is none of this module's variables."""
+"""Settings of DuckDB. Rows that do not fit are spilled; the condition cannot name a variable of this module as a table.
+One thread reads rows in their order, on which `LIMIT` and `first` depend."""
+_READABLE = {"questions", "passages", "titled"}
 
 _QUESTIONS = "CREATE TABLE questions AS FROM all_questions"
 _PASSAGES = """

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from vitalfew.configs.evaluation import CHOOSES_PROMPTS, GenerateConfig
 from vitalfew.configs.section import NOT_IN_FINGERPRINT
-from vitalfew.storage import files, schemas
+from vitalfew.storage import files, reuse, schemas
 from vitalfew.storage.artifacts import Artifact, fingerprint
 from vitalfew.storage.ids import content_id
-from vitalfew.storage.manifests import Manifest
+from vitalfew.storage.manifests import File, Manifest
 from vitalfew.tasks.generators import prompts
 from vitalfew.tasks.generators.base import Generator, Prompt, Rating
 from vitalfew.tasks.models.engines.base import Completion
@@ -86,16 +86,14 @@ class Generate(Stage):
 
     @property
     def _bases(self) -> Path:
-        return self.artifact.file("reuse.json")
+        return self.artifact.file("reused.json")
 
     def prepared(self) -> list[Path]:
         return [self._bases]
 
     def prepare(self, progress: Progress) -> None:
         """Choose the artifacts whose answers are reused, once: a run that resumes after a kill reuses the same."""
-        files.write_json(
-            self._bases, [str(path.relative_to(self.store)) for path in self.paths(self.earlier(ratings=True))]
-        )
+        reuse.write_bases(self._bases, self.answers_in(self.earlier(ratings=True)))
 
     def earlier(self, ratings: bool = False) -> list[Manifest]:
         """The finished artifacts of this stage's store whose answers are those that it would get itself; or, with
@@ -111,13 +109,9 @@ class Generate(Stage):
                 found.append(manifest)
         return found
 
-    def paths(self, manifests: Sequence[Manifest]) -> list[Path]:
-        """Where the candidates of some artifacts lie."""
-        return [
-            Artifact(self.store, *manifest.artifact.split("/")).path(record.shard)
-            for manifest in manifests
-            for record in manifest.shards
-        ]
+    def answers_in(self, manifests: Sequence[Manifest]) -> list[File]:
+        """The files with the candidates of some artifacts."""
+        return [file for manifest in manifests for file in manifest.files() if file.table == self.table]
 
     def _answering(self, description: dict[str, Any]) -> str:
         """The fingerprint of everything that an answer depends on besides the prompt."""
@@ -130,10 +124,10 @@ class Generate(Stage):
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         due, computed = self.due(shard)
-        paths = [self.store / base for base in files.read_json(self._bases)]
-        due = self._with_ratings(due, paths)
+        bases = reuse.read_bases(self.prepared_file(self._bases))
+        due = self._with_ratings(due, bases)
         ids = [candidate.key for candidate in due]
-        known = self.known(ids, paths)
+        known = self.known(ids, bases)
         first = {key: place for place, key in reversed([*enumerate(ids)])}
         new = sorted(place for key, place in first.items() if key not in known)
         progress(len(due) - len(new), 0)
@@ -172,12 +166,12 @@ class Generate(Stage):
             for rating in ratings
         ]
 
-    def _with_ratings(self, due: Sequence[Due], paths: Sequence[Path]) -> list[Due]:
+    def _with_ratings(self, due: Sequence[Due], bases: Sequence[File]) -> list[Due]:
         """With what earlier runs say of the contexts, and then perhaps another key."""
         if not (self._rates and getattr(self.config, "reuse_ratings", False)):
             return [*due]
         ids = [self._rating_ids(candidate.prompt) for candidate in due]
-        known = self.known_ratings([each for some in ids for each in some], paths)
+        known = self.known_ratings([each for some in ids for each in some], bases)
         rated = []
         for candidate, some in zip(due, ids, strict=True):
             remembered = tuple(known.get(each) for each in some)
@@ -240,36 +234,34 @@ class Generate(Stage):
                 contexts[question] = (*contexts.get(question, ()), text)
         return contexts
 
-    def known(self, ids: Sequence[int], paths: Sequence[Path]) -> dict[int, dict[str, Any]]:
+    def known(self, ids: Sequence[int], bases: Sequence[File]) -> dict[int, dict[str, Any]]:
         """The answers that these files of earlier runs have to prompts; failed ones are not reused."""
         columns = ", ".join(field.name for field in schemas.CANDIDATES if field.name not in OF_ROW)
         query = (
             f"SELECT DISTINCT ON (prompt_id) {columns} FROM answered SEMI JOIN due ON prompt_id = id WHERE error = ''"
         )
-        rows = _asked(query, ids, paths)
+        rows = self._asked(query, ids, bases)
         # Files of an older version lack the columns of what was rated.
         return {row["prompt_id"]: row | {"ratings": row["ratings"] or []} for row in rows}
 
-    def known_ratings(self, ids: Sequence[int], paths: Sequence[Path]) -> dict[int, Rating]:
+    def known_ratings(self, ids: Sequence[int], bases: Sequence[File]) -> dict[int, Rating]:
         """What these files of earlier runs say of contexts, by the ratings' ids."""
         query = (
             "SELECT DISTINCT ON (rating_id) rating_id, rank, score, kept, tokens FROM "
             "(SELECT unnest(ratings, recursive := true) FROM answered) SEMI JOIN due ON rating_id = id"
         )
-        return {row.pop("rating_id"): Rating(**row) for row in _asked(query, ids, paths)}
+        return {row.pop("rating_id"): Rating(**row) for row in self._asked(query, ids, bases)}
 
-
-def _asked(query: str, ids: Sequence[int], paths: Sequence[Path]) -> list[dict[str, Any]]:
-    """The rows of a query on the candidates `answered`, of these files, and the ids that are `due`."""
-    there = [path for path in paths if files.exists(path)]
-    if not there:
-        return []
-    with duckdb.connect() as connection:
-        connection.register("due", pa.table({"id": pa.array(ids, pa.int64())}))
-        connection.register("none", schemas.CANDIDATES.empty_table())
-        connection.from_parquet([str(files.local(path)) for path in there], union_by_name=True).create_view("found")
-        connection.sql("FROM none UNION ALL BY NAME FROM found").create_view("answered")
-        return connection.sql(query).to_arrow_table().to_pylist()
+    def _asked(self, query: str, ids: Sequence[int], bases: Sequence[File]) -> list[dict[str, Any]]:
+        """The rows of a query on the candidates `answered`, of these files, and the ids that are `due`."""
+        if not (paths := [*reuse.whole(self.store, bases)]):
+            return []
+        with duckdb.connect() as connection:
+            connection.register("due", pa.table({"id": pa.array(ids, pa.int64())}))
+            connection.register("none", schemas.CANDIDATES.empty_table())
+            connection.from_parquet([str(files.local(path)) for path in paths], union_by_name=True).create_view("found")
+            connection.sql("FROM none UNION ALL BY NAME FROM found").create_view("answered")
+            return connection.sql(query).to_arrow_table().to_pylist()
 
 
 def _rating(method: dict[str, Any]) -> str:

@@ -67,7 +67,7 @@ class Load(Stage):
         self.files = [path for _, dataset in self.datasets for path in dataset.files()]
         self.digests = [
             {"format": name, "version": dataset.version, "options": dataset.options.model_dump(mode="json")}
-            | {"files": [file_digest(store, path) for path in dataset.files()], **dataset.identity()}
+            | {"files": [file_digest(path) for path in dataset.files()], **dataset.identity()}
             for name, dataset in self.datasets
         ]
         super().__init__(store, {}, config)
@@ -108,11 +108,11 @@ class Load(Stage):
             self.staged.write(run.number, run.rows, run.record())
 
     def _fingerprinted_files(self) -> dict[Path, str]:
-        """Size, date and inode of the files, after a check of their content by its digest. Raises InputError."""
+        """The keys of the files, after a check of their content by its digest. Raises InputError."""
         keys = {path: file_key(path) for path in self.files}
         digests = [digest for dataset in self.digests for digest in dataset["files"]]
         for path, digest in zip(self.files, digests, strict=True):
-            if file_digest(self.store, path) != digest:
+            if file_digest(path) != digest:
                 raise InputError(f"{path} was changed since this run began; run again once it is complete")
         return keys
 

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.loading import ConfigError
-from vitalfew.storage import files, schemas
+from vitalfew.storage import files, reuse, schemas
 from vitalfew.storage.artifacts import Artifact, fingerprint
 from vitalfew.storage.ids import shard_of
 from vitalfew.storage.indexes.units import Units
+from vitalfew.storage.manifests import File
 from vitalfew.tasks.models.loading import clock, cpu_clock
 from vitalfew.tasks.models.readings import Memory, Reading, remembering
 from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Vectors, Writing
@@ -94,24 +95,24 @@ class Refine(Stage):
 
     @property
     def _bases(self) -> Path:
-        return self.artifact.file("reuse.json")
+        return self.artifact.file("reused.json")
 
     def prepared(self) -> list[Path]:
         return [self._bases]
 
     def prepare(self, progress: Progress) -> None:
         """Choose the artifacts whose readings are reused, once: a run that resumes after a kill reuses the same."""
-        files.write_json(self._bases, [str(path.relative_to(self.store)) for path in self._earlier()])
+        reuse.write_bases(self._bases, self._earlier())
 
-    def _earlier(self) -> list[Path]:
-        """Where the finished artifacts of the store keep readings of a model that this refiner has."""
+    def _earlier(self) -> list[File]:
+        """The files in which the finished artifacts of the store have readings of a model that this refiner has."""
         own = _models(self.planned)
-        found: list[Path] = []
+        found: list[File] = []
         for directory in files.folders(self.store / "readings") if own else ():
             other = Artifact(self.store, self.table, directory.name)
             manifest = other.recorded_manifest()
             if manifest and own & _models(manifest.method):
-                found += [other.path(record.shard, "readings") for record in manifest.shards]
+                found += [file for file in manifest.files() if file.table == "readings"]
         return found
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
@@ -147,12 +148,12 @@ class Refine(Stage):
 
     def _remembered(self, keys: Sequence[int]) -> dict[int, Reading]:
         """The readings that earlier artifacts have, by their ids."""
-        there = [path for base in files.read_json(self._bases) if files.exists(path := self.store / base)]
-        if not there:
+        bases = reuse.read_bases(self.prepared_file(self._bases))
+        if not (paths := [*reuse.whole(self.store, bases)]):
             return {}
         with duckdb.connect() as connection:
             connection.register("due", pa.table({"id": pa.array(keys, pa.int64())}))
-            connection.from_parquet([str(files.local(path)) for path in there]).create_view("known")
+            connection.from_parquet([str(files.local(path)) for path in paths]).create_view("known")
             rows = connection.sql("SELECT DISTINCT ON (reading_id) * FROM known SEMI JOIN due ON reading_id = id")
             columns = rows.to_arrow_table().select(schemas.READINGS.names).to_pydict().values()
         return {key: Reading(np.array(values, np.float32), *cost) for key, values, *cost in zip(*columns, strict=True)}

@@ -117,7 +117,7 @@ def _command(store: Path, base: NamedIndex, wanted: Mapping[str, Any], asked: Ma
     sets = [f"{key}={_text(wanted[key])}" for key in wanted if wanted[key] != usual.get(key) or key in asked]
     named = [key for key in asked if key != "encode.reuse"] or [*asked]
     name = "-".join([base.name, *(f"{key.rpartition('.')[2]}-{_text(wanted[key])}" for key in named)])
-    name = re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-")
+    name = re.sub(r"[^A-Za-z0-9._]+", "-", name)[:100].strip("-")
     parts = ["vitalfew", "index", *base.config["datasets"], "--name", name]
     parts += [part for assignment in sets for part in ("--set", assignment)]
     parts += [] if str(store) == "store" else ["--store", str(store)]

@@ -1,5 +1,6 @@
 """The stage `ask`: a condition chooses questions, and can do nothing else."""
 
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.damage import flip
 from tests.support.indexing import contents, index, table
 from vitalfew.configs.evaluation import Questions
 from vitalfew.storage import files
@@ -50,6 +52,15 @@ def test_a_condition_chooses_by_questions_and_by_titles_of_their_gold_passages(p
     assert chosen(passages, "question_id = (SELECT min(question_id) FROM questions)") == {min(every)}
 
 
+@pytest.mark.parametrize("kind", ["questions", "passages"])
+def test_questions_are_chosen_from_no_damaged_file(tmp_path: Path, kind: str) -> None:
+    index(tmp_path, "synthetic:passages=12,questions=4,seed=3")
+    passages = Artifact(tmp_path, *find_index(tmp_path, "test").artifacts["passages"].split("/"))
+    flip(passages.path(0, kind))
+    with pytest.raises(files.Damaged, match=rf"{kind}/.*store verify"):
+        chosen(passages, "len(text) > 1")
+
+
 ATTACKS = [
     "true); COPY (SELECT 1) TO '{store}/runs/evil.csv'; SELECT question_id FROM titled WHERE (true",
     "true; COPY (SELECT 1) TO '{store}/runs/evil.csv'",
@@ -82,6 +93,48 @@ def test_what_is_no_condition_on_the_questions_is_refused_and_writes_nothing(pas
     after = {name: content for name, content in contents(passages.store).items() if not name.startswith("asked/")}
     assert after == before
     assert not files.exists(passages.store / "runs" / "evil.csv")
+
+
+CHANGING = {
+    "random() < 0.5": "random()",
+    "main.Random() < 0.5": "random()",
+    "list_transform(titles, lambda t: uuid()) IS NOT NULL": "uuid()",
+    "now() > TIMESTAMP '2020-01-01'": "now()",
+    "current_date > DATE '2020-01-01'": "current_date",
+    "LOCALTIMESTAMP > TIMESTAMP '2020-01-01'": "localtimestamp",
+    "get_current_timestamp() > TIMESTAMP '2020-01-01'": "get_current_timestamp()",
+    "ago(INTERVAL 1 DAY) > TIMESTAMP '2020-01-01'": "ago()",  # a macro that asks for the time
+    "current_setting('threads')::INTEGER > 1": "current_setting()",
+    "question_id IN (WITH q AS (SELECT random() AS r) SELECT r FROM q)": "random()",
+    "question_id IN (SELECT question_id FROM questions USING SAMPLE 3)": "a sample",
+    "question_id IN (SELECT question_id FROM questions TABLESAMPLE 50%)": "a sample",
+    "question_id > (SELECT count(*) FROM duckdb_memory())": "the table duckdb_memory()",
+    "question_id > (FROM query('SELECT random()'))": "the table query()",
+    "question_id > (SELECT count(*) FROM duckdb_tables)": "the table duckdb_tables",
+    "question_id > (SELECT count(*) FROM information_schema.tables)": "the table tables",
+    "not " * 500 + "true": "an expression this deeply nested",
+}
+
+
+@pytest.mark.parametrize("where", CHANGING)
+def test_a_condition_whose_result_may_change_is_refused(passages: Artifact, where: str) -> None:
+    stage = Ask(passages.store, passages, Questions(where=where))
+    with pytest.raises(InputError, match=f"{re.escape(CHANGING[where])} may change.*use questions.sample"):
+        stage._matching()
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "text LIKE '%now()%' OR length(text) > 3",
+        "list_sum([len(title) for title in titles]) > 0",
+        "question_id IN (WITH q AS (SELECT question_id FROM questions) FROM q ORDER BY 1 LIMIT 5)",
+        "question_id <> (SELECT max(range) FROM range(3))",
+        "CASE WHEN len(text) > 0 THEN true ELSE error('empty') END",
+    ],
+)
+def test_a_condition_that_depends_on_the_questions_alone_is_accepted(passages: Artifact, where: str) -> None:
+    assert len(Ask(passages.store, passages, Questions(where=where))._matching()[0])
 
 
 @settings(deadline=None, max_examples=30)

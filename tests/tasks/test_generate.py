@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.evaluating import run, values
+from tests.support.damage import flip
+from tests.support.evaluating import copied, run, values
 from tests.support.indexing import index, sql
+from tests.support.shared import indexed
 from tests.support.tiny_models import llama
 
 THRESHOLDS = (None, 0.0, 0.5, 1.0)
@@ -89,3 +91,28 @@ def test_metrics_of_time_and_of_ratings(sweep: Sweep) -> None:
     assert all_kept["encoding_speed"]
     assert all_kept["rating_auc"] == best["rating_auc"]
     assert 0 <= (best["rating_f1"] or 0) <= 1
+
+
+def test_answers_in_a_damaged_file_are_not_taken_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Size and date are those it was written with. DuckDB would read other answers, which then got a valid checksum."""
+    store = copied(indexed(), tmp_path / "store")
+    settings: dict[str, Any] = {
+        "index": "test",
+        "questions": {"sample": 12, "batch": 6},
+        "retrieve": {"retriever": "passage", "top_k": 3},
+        "generate": {"generator": "tests.support.fakes:FirstWords"},
+        "score": {"metrics": ["f1"]},
+        "methods": {"full": {}},
+    }
+    first = run(store, settings).methods["full"]["generate"]
+    damaged = store / first.shards[0].files[0].path
+    flip(damaged)
+    again = run(store, settings, questions={"sample": 12, "batch": 4}).methods["full"]["generate"]
+    whole = first.shards[1].rows("candidates")
+    assert 0 < again.note("reused") == whole < again.rows["candidates"]
+    (warning,) = {record.message for record in caplog.records if "damaged" in record.message}
+    assert str(damaged) in warning
+    flip(damaged)
+    columns = ["question_id", "text", "completion_tokens"]
+    one, other = (made.read(store, "candidates", columns).sort_by("question_id") for made in (first, again))
+    assert one.equals(other)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.damage import flip
 from tests.support.evaluating import copied, run, values
 from tests.support.indexing import sql
 from tests.support.shared import indexed
@@ -105,3 +106,18 @@ def test_what_a_model_has_read_is_read_once_across_ratios_methods_and_runs(tmp_p
     other = outcome.methods["at 0.1"]["refine"]
     assert alone.artifact == other.artifact
     assert alone.read(fresh, "evidence").equals(other.read(store, "evidence"))
+
+
+def test_readings_in_a_damaged_file_are_computed_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = copied(indexed(), tmp_path / "store")
+    dslr = {"at 0.5": {"refine": {"refiner": "dslr", "threshold": 0.5}}}
+    first = run(store, {**SETTINGS, "methods": dslr}).methods["at 0.5"]["refine"]
+    damaged, *_ = (store / file.path for file in first.files() if file.table == "readings")
+    flip(damaged)
+    dslr["at 0.5"]["refine"]["threshold"] = 0.6
+    again = run(store, {**SETTINGS, "methods": dslr}).methods["at 0.5"]["refine"]
+    assert again.note("remembered") < first.rows["readings"]
+    assert any(str(damaged) in record.message for record in caplog.records)
+    fresh = copied(indexed(), tmp_path / "fresh")
+    alone = run(fresh, {**SETTINGS, "methods": dslr}).methods["at 0.5"]["refine"]
+    assert alone.read(fresh, "evidence").equals(again.read(store, "evidence"))

@@ -76,7 +76,7 @@ class Estimates:
             wide, tried = (self.trial.generate(sample, method) for sample in (self.trial.wide, self.trial.tried))
             due, computed = wide.due(0)
             keys = [each.key for each in due]
-            known = stage.known(keys, stage.paths(stage.earlier())).keys() | self._asked
+            known = stage.known(keys, stage.answers_in(stage.earlier())).keys() | self._asked
             new = {each.key: len(each.prompt.text) for each in due if each.key not in known}
             self._asked.update(keys)
             n = self.trial.wide.questions

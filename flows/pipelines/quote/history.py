@@ -2,16 +2,19 @@
 a model is. No request is sent for a quote: what a server's model would come to is told by what it came to before."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
-from vitalfew.storage import files
+from vitalfew.configs.loading import ConfigError
+from vitalfew.storage import files, reuse
 from vitalfew.storage.artifacts import Artifact, fingerprint
-from vitalfew.storage.manifests import Manifest
+from vitalfew.storage.manifests import File, Manifest
 from vitalfew.tasks.generate import Generate
 from vitalfew.tasks.generators import prompts
 from vitalfew.tasks.models.engines.base import Completion
@@ -44,17 +47,22 @@ class Known:
 
 def speeds(store: Path) -> dict[tuple[str, str | None], Speed]:
     """By stage and model, from the ledgers of all artifacts; stages without tokens have none."""
-    ledgers = [*files.find(store, "costs/*/*.parquet")]
-    if not ledgers:
+    if not (ledgers := [*_ledgers(store)]):
         return {}
     with duckdb.connect() as connection:
-        opened = connection.from_parquet([str(files.local(path)) for path in ledgers], union_by_name=True)
-        opened.create_view("paid")
+        connection.register("paid", pa.concat_tables(ledgers, promote_options="default"))
         rows = connection.sql(
             "SELECT stage, model, sum(wall_seconds) / sum(tokens), sum(cpu_seconds) / sum(tokens) FROM paid "
             "WHERE shard >= 0 AND tokens > 0 GROUP BY ALL"
         ).fetchall()
     return {(stage, model): Speed(wall, cpu) for stage, model, wall, cpu in rows}
+
+
+def _ledgers(store: Path) -> Iterator[pa.Table]:
+    """Those of all artifacts; not by DuckDB, which does not see a flipped bit."""
+    for path in files.find(store, "costs/*/*.parquet"):
+        with suppress(FileNotFoundError, files.Damaged):
+            yield files.read_table(path)
 
 
 def answer_length(stage: Generate, like: Manifest, folder: Path) -> tuple[float, int] | None:
@@ -66,7 +74,7 @@ def answer_length(stage: Generate, like: Manifest, folder: Path) -> tuple[float,
     earlier = stage.earlier()
     own = _kind(folder, like)
     alike = [manifest for manifest in earlier if _kind(stage.store, manifest) == own]
-    return _length(stage.paths(alike)) or _length(stage.paths(earlier))
+    return _length(stage.store, stage.answers_in(alike)) or _length(stage.store, stage.answers_in(earlier))
 
 
 def _kind(store: Path, manifest: Manifest) -> tuple[Any, ...]:
@@ -82,12 +90,11 @@ def _kind(store: Path, manifest: Manifest) -> tuple[Any, ...]:
     return tuple(settings)
 
 
-def _length(paths: Sequence[Path]) -> tuple[float, int] | None:
-    there = [path for path in paths if files.exists(path)]
-    if not there:
+def _length(store: Path, answers: Sequence[File]) -> tuple[float, int] | None:
+    if not (paths := [*reuse.whole(store, answers)]):
         return None
     with duckdb.connect() as connection:
-        rows = connection.from_parquet([str(files.local(path)) for path in there]).filter("error = ''")
+        rows = connection.from_parquet([str(files.local(path)) for path in paths]).filter("error = ''")
         mean, count = rows.aggregate("avg(completion_tokens), count(*)").fetchall()[0]
     return (mean, count) if count >= ENOUGH else None
 
@@ -133,10 +140,8 @@ def _known(store: Path, engine: str) -> Known | None:
         if (manifest := Artifact(store, Generate.table, folder.name).recorded_manifest())
         and fingerprint(engine=manifest.method["generator"]) == engine
     ]
-    paths = [
-        Artifact(store, *each.artifact.split("/")).path(record.shard) for each in manifests for record in each.shards
-    ]
-    length = _length(paths)
+    answers = [file for manifest in manifests for file in manifest.files() if file.table == Generate.table]
+    length = _length(store, answers)
     if length is None:
         return None
     asked = [pair for manifest in manifests for pair in islice(_prompts(store, manifest), PROMPTS)]
@@ -145,21 +150,23 @@ def _known(store: Path, engine: str) -> Known | None:
 
 
 def _prompts(store: Path, manifest: Manifest) -> Iterator[tuple[int, int]]:
-    """Characters and tokens of answered prompts, rendered again; none where what they were made of is gone."""
+    """Characters and tokens of answered prompts, rendered again; none where what they were made of is gone or damaged,
+    or this version does not render the template."""
     inputs = {role: Artifact(store, *name.split("/")) for role, name in manifest.inputs.items()}
     shard = manifest.shards[0].shard
     try:
         asked = inputs["asked"].read(shard, columns=["question_id", "text"]).to_pylist()
         rows = inputs["evidence"].read(shard).to_pylist() if "evidence" in inputs else []
         candidates = Artifact(store, *manifest.artifact.split("/")).read(shard).to_pylist()
-    except FileNotFoundError:
+    except (FileNotFoundError, files.Damaged):
         return
     questions = {row["question_id"]: row["text"] for row in asked}
     contexts = {(row["question_id"], row["rank"]): row["text"] for row in rows}
     template = manifest.method["prompt"]
     bare = manifest.method.get("prompt_without_contexts", template)
-    for row in candidates:
-        if not row["error"]:
-            given = tuple(contexts[row["question_id"], rank] for rank in row["contexts"])
-            text = prompts.render(template if given else bare, questions[row["question_id"]], given)
-            yield len(text), row["prompt_tokens"]
+    with suppress(ConfigError):
+        for row in candidates:
+            if not row["error"]:
+                given = tuple(contexts[row["question_id"], rank] for rank in row["contexts"])
+                text = prompts.render(template if given else bare, questions[row["question_id"]], given)
+                yield len(text), row["prompt_tokens"]

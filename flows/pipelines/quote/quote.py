@@ -16,6 +16,7 @@ from typing import Protocol
 
 import numpy as np
 import psutil
+from rich.filesize import decimal
 
 from vitalfew.configs.schema import IndexCorpus
 from vitalfew.flows.pipelines.quote.survey import Survey, survey
@@ -133,7 +134,7 @@ class DoesNotFit(ValueError):
 
 def _no_room(due: float, free: int) -> str:
     return (
-        f"the run needs about {due / 2**30:,.2f} GiB, but the disk has {free / 2**30:,.2f} GiB free: free some space, "
+        f"the run needs about {decimal(int(due))}, but the disk has {decimal(free)} free: free some space, "
         "use --store on another disk, or store less (--set index.layout=fused, index.type=sq8, "
         "encode.units=[sentence])"
     )

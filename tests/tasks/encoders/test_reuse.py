@@ -175,10 +175,11 @@ def test_shards_of_a_run_that_was_killed_are_taken_too(tmp_path: Path, monkeypat
     texts = [passage(number) for number in range(100)]
     mark_done = Artifact.mark_done
 
-    def die_after_the_third(self: Artifact, record: ShardRecord) -> None:
-        mark_done(self, record)
+    def die_after_the_third(self: Artifact, record: ShardRecord) -> ShardRecord:
+        marked = mark_done(self, record)
         if self.table == "vectors" and record.shard == 2:
             raise KeyboardInterrupt
+        return marked
 
     monkeypatch.setattr(Artifact, "mark_done", die_after_the_third)
     with pytest.raises(KeyboardInterrupt):
@@ -197,10 +198,11 @@ def test_a_whole_artifact_is_taken_before_one_that_a_kill_left(tmp_path: Path, m
     index(tmp_path / "s", corpus, encode={"context": "passage"}, **given)
     mark_done = Artifact.mark_done
 
-    def die_after_the_thirteenth(self: Artifact, record: ShardRecord) -> None:
-        mark_done(self, record)
+    def die_after_the_thirteenth(self: Artifact, record: ShardRecord) -> ShardRecord:
+        marked = mark_done(self, record)
         if self.table == "vectors" and record.shard == 12:
             raise KeyboardInterrupt
+        return marked
 
     for context in ("pooled", "exact"):  # of equal ones the greatest fingerprint is chosen
         with monkeypatch.context() as patch:
