@@ -31,7 +31,6 @@ from deploy.parts import PartEnded, Parts, interruptible
 from tests.support.object_store import REGION
 from vitalfew.flows.server.access import Server, new_secret, protected
 from vitalfew.flows.server.api import HOST
-from vitalfew.flows.server.guard import START
 from vitalfew.storage import files
 
 ROOT = Path(__file__).parents[1]
@@ -171,7 +170,7 @@ def main() -> None:
 
 def _write(path: Path, cluster: Cluster) -> None:
     lines = [f"export {name}={quote(value)}" for name, value in cluster.exports.items()]
-    page = f"# Prefect's UI, in a browser: {cluster.prefect.address}{START}#{cluster.prefect.secret}"
+    page = f"# Prefect's UI, in a browser: {cluster.prefect.address}, with the password {cluster.prefect.secret}"
     path.parent.mkdir(parents=True, exist_ok=True)
     files.write_private(path, "\n".join([*lines, page, ""]))
 

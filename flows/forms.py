@@ -132,11 +132,15 @@ class EvaluateForm(Form):
         return evaluation(name, settings, layer)
 
 
+_NAME = IndexCorpus.model_json_schema()["properties"]["name"]
+
+
 class IndexForm(Form):
     """Index a corpus. Only name and sources are needed."""
 
     name: str = Field(
-        pattern=IndexCorpus.model_json_schema()["properties"]["name"]["pattern"],
+        pattern=_NAME["pattern"],
+        max_length=_NAME["maxLength"],
         description="Name of the index, for searches and evaluations.",
     )
     sources: tuple[Source, ...] = Field(min_length=1, description="Data sets of the corpus.")

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.filesize import decimal
 from rich.markup import escape
 from rich.table import Table
 
@@ -145,7 +146,7 @@ def _show_index(parameters: IndexCorpus, quoted: Any) -> None:
         f"With {workers} {'worker' if workers == 1 else 'workers'} ({parameters.runner}): "
         f"{_duration(quoted.wall_seconds)}, including {quoted.start_seconds:,.0f} s for start-up; "
         f"{sum(quote.usd for quote in quoted.stages):.4f} USD at the prices in configs/prices.yaml; "
-        f"{quoted.disk_bytes / 2**30:,.2f} GiB of {quoted.free_bytes / 2**30:,.1f} GiB free disk space."
+        f"{decimal(int(quoted.disk_bytes))} of {decimal(quoted.free_bytes)} free disk space."
     )
 
 

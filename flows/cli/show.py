@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vitalfew.configs.schema import Execution, IndexCorpus, RetrieveConfig
-from vitalfew.tasks.reports.shown.text import printable
+from vitalfew.tasks.reports.shown.text import no_formula, printable
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
@@ -180,8 +180,8 @@ def _rows(out: Console, relation: "DuckDBPyRelation", format: str, most: int | N
     streamed = (row for batch in batches for row in batch)
     if format == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(relation.columns)
-        writer.writerows(row.values() for row in streamed)
+        writer.writerow(map(no_formula, relation.columns))
+        writer.writerows(map(_of_csv, row.values()) for row in streamed)
         return
     print("[", end="")
     for number, row in enumerate(streamed):
@@ -212,6 +212,10 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
     return "" if value is None else printable(str(value))
+
+
+def _of_csv(value: Any) -> Any:
+    return no_formula(value) if isinstance(value, str) else value
 
 
 def _plain(value: Any) -> str:

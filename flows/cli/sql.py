@@ -21,7 +21,10 @@ def sql(
         str | None,
         typer.Argument(metavar="QUERY", help="One statement, e.g. `SELECT * FROM costs LIMIT 5`; default: a prompt."),
     ] = None,
-    format: Annotated[Format, typer.Option("--format", help="Output format.")] = Format.table,
+    format: Annotated[
+        Format,
+        typer.Option("--format", help="Output format; in csv, text that a spreadsheet would compute begins with '."),
+    ] = Format.table,
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """Query all artifacts with SQL (DuckDB), without a server. Read-only, and only within the store.

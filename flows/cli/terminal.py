@@ -5,7 +5,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from functools import cache
@@ -15,16 +15,26 @@ from typing import Annotated, Any
 
 import psutil
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.logging import RichHandler
 from rich.markup import escape
+from rich.segment import Segment
 
 from vitalfew.configs.loading import parse_assignments, read_yaml
 from vitalfew.configs.paths import store_place
 from vitalfew.tasks.reports.shown.text import printable
 
-out = Console()
-err = Console(stderr=True)
+
+class _Safe(Console):
+    """A console whose only control characters are those of its styles: texts of a store cannot command the terminal."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control or text.isprintable() else printable(text), style, control)
+
+
+out = _Safe()
+err = _Safe(stderr=True)
 
 
 def store_argument(given: str | Path) -> Path:

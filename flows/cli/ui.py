@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 from rich.markup import escape
 
+from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, VerboseOption, err, explained_errors, out, prepare
 
 if TYPE_CHECKING:
@@ -28,18 +29,25 @@ def ui(
             "--corpora", metavar="DIR", help="Directory of your corpora; default: `corpora` next to the store."
         ),
     ] = None,
+    link: Annotated[
+        bool, typer.Option("--link", help="Print a new link to the UI of this store that is running, and end.")
+    ] = False,
     store: StoreOption = DEFAULT_STORE,
     verbose: VerboseOption = False,
 ) -> None:
     """Start, watch and schedule runs in a browser on this machine. Ctrl-C stops the UI and its runs.
 
-    Serves Prefect's UI with all flows. The printed address contains a secret, which gives access. Corpora whose file
-    sets `cron` are re-encoded on that schedule. The database and the logs are in $PREFECT_HOME, or in the user's state
-    directory (~/.local/state/vitalfew).
+    Serves Prefect's UI with all flows. The printed link gives access to one browser, once, within ten minutes; --link
+    prints another one. Corpora whose file sets `cron` are re-encoded on that schedule. The database and the logs are in
+    $PREFECT_HOME, or in the user's state directory (~/.local/state/vitalfew).
 
         vitalfew ui --store store
     """
     prepare(verbose)
+    if link:
+        with explained_errors():
+            _print_link(store)
+        return
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
     with explained_errors():
@@ -66,8 +74,21 @@ def ui(
             raise typer.Exit(1) from None
 
 
+def _print_link(store: Path) -> None:
+    from vitalfew.flows.server.access import link, running
+
+    server = running(store)
+    if server is None:
+        raise ConfigError(f"no `vitalfew ui` of {store} is running: start it without --link")
+    out.print(escape(link(server)), soft_wrap=True, highlight=False)
+
+
 def _announce(service: "Service", scheduled: dict[str, str]) -> None:
-    out.print(f"Ready: {service.start_page}  (Ctrl-C stops the UI and its runs)", soft_wrap=True, highlight=False)
+    from vitalfew.flows.server.access import link
+
+    page = escape(link(service.server))
+    out.print(f"Ready: {page}  (Ctrl-C stops the UI and its runs)", soft_wrap=True, highlight=False)
+    out.print("The link works once, for ten minutes; `vitalfew ui --link` prints another one.", soft_wrap=True)
     for name, cron in scheduled.items():
         out.print(f"Corpus {escape(name)} is re-encoded automatically: {escape(cron)}", soft_wrap=True)
     exports = escape(shlex.quote(str(service.exports)))

@@ -17,6 +17,7 @@ from urllib.request import Request, urlopen
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.server.api import HOST
 from vitalfew.flows.server.home import home
+from vitalfew.flows.server.links import LINK, START
 from vitalfew.storage import files
 
 PATIENCE = 300.0
@@ -48,6 +49,15 @@ class Server:
         basic = b64encode((self.secret or "").encode()).decode()
         own = {"Authorization": f"Basic {basic}"} if self.secret else {}
         return Request(f"{self.address}{path}", body, {"Content-Type": "application/json", **own})
+
+
+def link(server: Server) -> str:
+    """An address that opens the server's interface in one browser, once. Raises ConfigError if it does not answer."""
+    try:
+        with urlopen(server.request(LINK, b""), timeout=10) as answer:
+            return f"{server.address}{START}#{answer.read().decode()}"
+    except (URLError, OSError) as error:
+        raise ConfigError(f"the server at {server.address} gives no link: {error}; try again later") from None
 
 
 def new_secret() -> str:

@@ -33,6 +33,7 @@ def serve(descriptor: int | None, store: Path | None, corpora: Path | None) -> N
 
     from vitalfew.flows.server.fresh import FreshForms
     from vitalfew.flows.server.guard import Guard, origins
+    from vitalfew.flows.server.links import Links
     from vitalfew.flows.server.pages import MendedPages
 
     settings = get_current_settings().server
@@ -40,7 +41,9 @@ def serve(descriptor: int | None, store: Path | None, corpora: Path | None) -> N
     port = bound.getsockname()[1] if bound else settings.api.port
     configured = settings.ui.api_url if "api_url" in settings.ui.model_fields_set else None  # not Prefect's default
     prefect = MendedPages(create_app(final=True))
-    app = Guard(FreshForms(prefect, store, corpora) if store else prefect, origins(port, configured))
+    secret = settings.api.auth_string
+    links = Links(secret.get_secret_value()) if secret else None
+    app = Guard(FreshForms(prefect, store, corpora) if store else prefect, origins(port, configured), links)
     os.umask(0o077)  # for the database; what the application wrote before is the UI's pages, beside Prefect's code
     config = uvicorn.Config(app, host=HOST, port=port, log_level="warning", timeout_graceful_shutdown=2)
     uvicorn.Server(config).run(sockets=[bound] if bound else None)

@@ -11,11 +11,14 @@ from hashlib import sha256
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
-from starlette.responses import HTMLResponse, PlainTextResponse
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-START = "/start"
-"""The page that takes the secret from its fragment, which no browser sends, to where Prefect's UIs look for it."""
+from vitalfew.flows.server.links import LINK, START, Links
+
+LONGEST = 256
+"""Bytes of a code that are read."""
 _READ = ("GET", "HEAD")
 
 
@@ -28,10 +31,11 @@ def origins(port: int, configured: str | None = None) -> set[str]:
 
 
 class Guard:
-    """An ASGI application that passes on what is meant for it."""
+    """An ASGI application that passes on what is meant for it. `links`: of a server with a secret."""
 
-    def __init__(self, app: ASGIApp, origins: Collection[str]) -> None:
+    def __init__(self, app: ASGIApp, origins: Collection[str], links: Links | None = None) -> None:
         self.app = app
+        self.links = links
         self.origins = frozenset(origins)
         self.hosts = frozenset(urlsplit(origin).netloc for origin in origins)
 
@@ -45,8 +49,9 @@ class Guard:
             else:
                 status, reason = refused
                 await PlainTextResponse(f"{reason}\n", status)(scope, receive, send)
-        elif scope["type"] == "http" and scope["path"] == START:
-            await HTMLResponse(_PAGE, headers=_HEADERS)(scope, receive, send)
+        elif self.links and scope["type"] == "http" and scope["path"] in (START, LINK):
+            response = await _answer(Request(scope, receive), self.links)
+            await response(scope, receive, send)
         else:
             await self.app(scope, receive, send)
 
@@ -62,24 +67,53 @@ class Guard:
         return None
 
 
+async def _answer(request: Request, links: Links) -> Response:
+    """The page of a link, the key for a code, or a code for who has the secret."""
+    if request.method in _READ and request.url.path == START:
+        return HTMLResponse(_PAGE, headers=_HEADERS)
+    if request.method != "POST":
+        return PlainTextResponse("This address accepts POST\n", 405)
+    if request.url.path == LINK:
+        known = links.knows(request.headers.get("Authorization", ""))
+        return PlainTextResponse(links.new(), headers=_FRESH) if known else PlainTextResponse("Unauthorized\n", 401)
+    works = links.spend(await _body(request))
+    return PlainTextResponse(links.key, headers=_FRESH) if works else PlainTextResponse("Out of date\n", 403)
+
+
+async def _body(request: Request) -> bytes:
+    """The start of the body, long enough for any code."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > LONGEST:
+            break
+    return body
+
+
 _SCRIPT = """
-const key = btoa(location.hash.slice(1));
+const code = location.hash.slice(1);
 history.replaceState(null, "", location.pathname);
-fetch("/api/version", {headers: {Authorization: `Basic ${key}`}}).then(answer => {
+async function enter() {
+  const given = await fetch("/start", {method: "POST", body: code});
+  if (given.ok) localStorage.setItem("prefect-password", await given.text());
+  const key = localStorage.getItem("prefect-password");
+  const answer = await fetch("/api/version", {headers: {Authorization: `Basic ${key}`}});
   if (answer.ok) {
-    localStorage.setItem("prefect-password", key);
     location.replace("/deployments");
   } else {
-    document.body.textContent = "This address is out of date. Use the address that the last `vitalfew ui` printed.";
+    document.body.textContent = "This link was used, or is older than ten minutes: it opens the UI in one browser, " +
+      "once. For another link, run `vitalfew ui --link` in a terminal, with the same --store.";
   }
-});
+}
+enter();
 """
 _PAGE = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Vital Few</title></head>
 <body>This page needs JavaScript, like Prefect's UI.<script>{_SCRIPT}</script></body></html>
 """
+_FRESH = {"Cache-Control": "no-store"}
 _HEADERS = {
-    "Cache-Control": "no-store",
+    **_FRESH,
     "Content-Security-Policy": (
         f"default-src 'none'; script-src 'sha256-{b64encode(sha256(_SCRIPT.encode()).digest()).decode()}'; "
         "connect-src 'self'; frame-ancestors 'none'"

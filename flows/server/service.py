@@ -18,7 +18,6 @@ import psutil
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.server.access import PATIENCE, Server, new_secret, protected, running
 from vitalfew.flows.server.api import HOST
-from vitalfew.flows.server.guard import START
 from vitalfew.flows.server.home import encryption_key, home
 from vitalfew.storage import files
 
@@ -141,11 +140,6 @@ class Service:
 
     def log(self, name: str) -> Path:
         return self.folder / f"{name}.log"
-
-    @property
-    def start_page(self) -> str:
-        """Where a browser gets the secret."""
-        return f"{self.server.address}{START}#{self.server.secret}"
 
     @property
     def exports(self) -> Path:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -175,11 +176,17 @@ def _rows(store: Path, side: Side, table: str) -> dict[int, dict[str, Any]]:
 
 def write_comparison(store: Path, compared: Compared, table: pa.Table) -> Path:
     """The table as CSV (lists as text) and Parquet; the path of the CSV."""
-    name = "".join(sign if sign.isalnum() else "-" for sign in f"{compared.a.label} {compared.b.label}")
-    path = store / "reports" / "compare" / f"{name}.csv"
+    path = store / "reports" / "compare" / f"{_file_name(f'{compared.a.label} {compared.b.label}')}.csv"
     files.write_table(path.with_suffix(".parquet"), table)
     place = table.schema.get_field_index("gold_answers")
     joined = pa.array([" | ".join(answers) for answers in table["gold_answers"].to_pylist()], pa.string())
     content = csv_bytes(table.set_column(place, "gold_answers", joined))
     files.write_bytes(path, content)
     return path
+
+
+def _file_name(label: str) -> str:
+    """A method's name may be longer than that of a file."""
+    name = "".join(sign if sign.isalnum() else "-" for sign in label)
+    kept = name.encode()[:150].decode(errors="ignore")
+    return name if kept == name else f"{kept}-{sha256(label.encode()).hexdigest()[:8]}"

@@ -152,7 +152,7 @@ def test_a_node_without_a_model_says_which_and_what_to_do(tmp_path: Path) -> Non
     config = with_options(EncodeConfig.model_validate(encoding), "encode")
     encode = Stored(tmp_path, {}, config)
     encode.section = "encode"  # type: ignore[misc]
-    encode.artifact.begin({})
+    encode.artifact.begin(encode.description())
     job = Job.of(encode, "run")
     assert job.places == {"encode.model": model}
     model.rmdir()  # as on a node that never had it

@@ -326,18 +326,29 @@ def test_a_run_of_the_command_line_appears_there_by_its_address_alone(ui: Ui) ->
     assert [run["state_type"] for run in ui.runs("index-corpus")] == ["COMPLETED"]
 
 
-def test_the_secret_opens_both_versions_of_the_interface(ui: Ui) -> None:
+def test_a_link_opens_both_versions_of_the_interface_once_and_no_address_has_the_secret(ui: Ui) -> None:
+    again = [*ui.command(), "--link"]
+    told = subprocess.run(again, env=ui.environment, cwd=ROOT, capture_output=True, text=True, check=True)
+    link = told.stdout.strip()
+    visited: list[str] = []
     with chromium() as browser:
         page = browser.new_page()
         page.set_default_timeout(90_000)
+        page.on("framenavigated", lambda frame: visited.append(frame.url))
         page.goto(f"{ui.address}/deployments")
         page.get_by_role("button", name="Login").wait_for()
         page.goto(f"{ui.address}/start#of-an-earlier-start")
-        page.get_by_text("address is out of date").wait_for()
+        page.get_by_text("run `vitalfew ui --link`").wait_for()
         page.goto("about:blank")
-        page.goto(ui.start_page)
+        page.goto(link)
         page.wait_for_url(f"{ui.address}/deployments")
-        assert ui.secret not in page.url
+        page.goto("about:blank")
+        page.goto(link)  # a second time: this browser is in
+        page.wait_for_url(f"{ui.address}/deployments")
+        assert not [url for url in visited if ui.secret in url or ui.authorization.split()[1] in url]
+        other = browser.new_context().new_page()
+        other.goto(link)
+        other.get_by_text("This link was used").wait_for(timeout=90_000)
         for path in ("/deployments", "/v2/deployments"):
             page.goto(f"{ui.address}{path}")
             page.get_by_role("link", name="evaluate-experiment").first.wait_for()
@@ -351,7 +362,7 @@ def test_an_evaluation_in_a_browser(ui: Ui, tmp_path: Path) -> None:
         page.set_default_timeout(90_000)
         page.add_init_script(REMEMBER)
         page.on("request", lambda request: outside.append(request.url))
-        page.goto(ui.start_page)
+        page.goto(ui.link())
         page.get_by_role("link", name="evaluate-experiment").first.click()
         page.wait_for_url("**/deployments/deployment/*")
         page.get_by_role("button", name="Run", exact=True).click()
@@ -472,7 +483,7 @@ def test_a_form_lists_what_a_run_has_just_added(ui: Ui, tmp_path: Path) -> None:
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 1300, "height": 2800})
         page.set_default_timeout(90_000)
-        page.goto(ui.start_page)
+        page.goto(ui.link())
         page.wait_for_url("**/deployments")
         open_form(page, ui, "evaluate-experiment")
         before = offered(page, "Index")

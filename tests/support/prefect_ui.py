@@ -19,6 +19,8 @@ from urllib.request import Request, urlopen
 
 import psutil
 
+from vitalfew.flows.server.access import Server, link
+
 ROOT = Path(__file__).parents[2]
 FINAL = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
@@ -74,8 +76,8 @@ class Ui:
         line = self.process.stdout.readline()
         if "Ready" not in line:
             raise AssertionError(self.process.communicate()[1])
-        self.start_page = line.split()[1]
-        self.secret = self.start_page.partition("#")[2]
+        self.printed = line.split()[1]
+        self.secret: str = json.loads((self.home / "ui.json").read_text())["secret"]
         return time.monotonic() - began
 
     def works(self) -> bool:
@@ -93,6 +95,10 @@ class Ui:
         """Of Prefect, in the user's state directory."""
         (folder,) = (self.state_home / "vitalfew").glob(f"{self.store.name}-*")
         return folder
+
+    def link(self) -> str:
+        """Opens the interface in one browser, once."""
+        return link(Server(self.address, self.secret))
 
     @property
     def authorization(self) -> str:

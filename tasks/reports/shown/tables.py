@@ -9,6 +9,7 @@ from pyarrow import csv
 
 from vitalfew.configs.chosen import Chosen
 from vitalfew.tasks.reports.contents import Report
+from vitalfew.tasks.reports.shown.text import no_formula
 from vitalfew.tasks.reports.statistics.paired import Difference
 
 LONG = pa.schema(
@@ -118,9 +119,15 @@ def _chosen(chosen: Chosen, methods: list[str]) -> dict[str, pa.Array]:
 
 
 def csv_bytes(table: pa.Table) -> bytes:
-    """The table as CSV (UTF-8, a header, empty where there is no value)."""
+    """The table as CSV (UTF-8, a header, empty where there is no value), for spreadsheets: no text is a formula."""
     target = io.BytesIO()
-    csv.write_csv(table, target)
+    columns = [
+        pa.array([value if value is None else no_formula(value) for value in column.to_pylist()], pa.string())
+        if column.type == pa.string()
+        else column
+        for column in table.columns
+    ]
+    csv.write_csv(pa.table(columns, [no_formula(name) for name in table.column_names]), target)
     return target.getvalue()
 
 

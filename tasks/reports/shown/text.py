@@ -1,5 +1,9 @@
 """Text from corpora, configurations and models, made fit to be shown."""
 
+import re
+
+_FORMULA = tuple("=+-@\t\r\n＝＋－＠")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 _PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"} | {0x7F: 0x2421}
 _PICTURES |= dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
 # No file can hold half a surrogate pair; XML takes no noncharacters.
@@ -14,6 +18,12 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """Printable, with every run of white space as one space."""
     return printable(" ".join(text.split()))
+
+
+def no_formula(text: str) -> str:
+    """Text for a cell of a spreadsheet, which would compute what begins as a formula does: behind an apostrophe (OWASP,
+    CSV injection). A number stays one."""
+    return f"'{text}" if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else text
 
 
 def shortened(text: str, length: int) -> str:

@@ -19,10 +19,10 @@ from tests.support.indexing import index, sql
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.schema import LoadConfig
 from vitalfew.flows.cli.main import app
-from vitalfew.storage import costs, nvml, schemas
+from vitalfew.storage import costs, files, nvml, schemas
 from vitalfew.storage.costs import Cost, Meter, charge, read_prices, working_alone, working_on
 from vitalfew.storage.files import write_table
-from vitalfew.storage.manifests import ShardRecord
+from vitalfew.storage.manifests import read_marker
 from vitalfew.tasks.stage import Stage
 
 LISTS = """
@@ -129,9 +129,11 @@ def _shown(store: Path) -> str:
     return result.output
 
 
-def test_a_record_of_an_older_version_has_no_node() -> None:
+def test_a_record_of_an_older_version_has_no_node(tmp_path: Path) -> None:
     cost = {"started": "2026-11-22T00:00:00+00:00", "tokens": 3, "wall_seconds": 0.5}
-    record = ShardRecord.from_json({"shard": 0, "run_id": "r", "files": [], "rows_in": 1, "cost": cost})
+    marker = tmp_path / "scores" / "0123456789abcdef" / "done" / "00000.json"
+    files.write_json(marker, {"shard": 0, "run_id": "r", "files": [], "rows_in": 1, "cost": cost})
+    record = read_marker(marker)
     assert (record.cost.tokens, record.cost.node) == (3, "")
 
 

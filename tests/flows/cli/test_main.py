@@ -53,6 +53,14 @@ def test_sql_formats(store: Path) -> None:
     assert json.loads(nothing.stdout) == []
 
 
+def test_text_of_a_store_is_no_formula_in_a_spreadsheet(store: Path) -> None:
+    query = "SELECT '=1+1' AS \"=a\", '-x' AS b, '-1.5' AS c, -2 AS d, '\t@x' AS e, 'a=b' AS f, NULL AS g"
+    csv = run("sql", query, "--store", store, "--format", "csv").stdout
+    assert csv == "'=a,b,c,d,e,f,g\n'=1+1,'-x,-1.5,-2,'\t@x,a=b,\n"
+    (row,) = json.loads(run("sql", query, "--store", store, "--format", "json").stdout)
+    assert row["=a"] == "=1+1"
+
+
 def test_settings_from_file_and_command_line(tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text("encode: {encoder: 'tests.support.fakes:HashEncoder', context: exact}\nrunner: serial\n")
@@ -105,6 +113,21 @@ def test_mistakes_get_one_clear_message(store: Path, arguments: list[str], words
     for word in words:
         assert word in done.output.replace("\n", " "), done.output
     assert "Traceback" not in done.output
+
+
+def test_a_name_that_is_too_long_for_a_file_is_refused_before_any_work(tmp_path: Path) -> None:
+    done = run("index", SYNTHETIC, "--name", "n" * 300, "--store", tmp_path / "store", *FAKE)
+    assert done.exit_code == 1
+    assert "'name': String should have at most 100 characters" in " ".join(done.output.split())
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_link_to_an_interface_that_is_not_running_is_an_error(tmp_path: Path) -> None:
+    done = run("ui", "--link", "--store", tmp_path / "store")
+    assert done.exit_code == 1
+    said = done.output.replace("\n", " ")
+    assert "no `vitalfew ui` of" in said
+    assert "is running: start it without --link" in said
 
 
 NO_STORE = "a store must be a directory, or a prefix of a bucket: s3://BUCKET/PREFIX"

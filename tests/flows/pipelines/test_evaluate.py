@@ -191,12 +191,13 @@ def test_a_run_that_ends_anywhere_goes_on_there(store: Path, answered: Path, mon
     for stop in range(1, 60, 4):
         done = 0
 
-        def mark(self: Artifact, record: ShardRecord, stop: int = stop) -> None:
+        def mark(self: Artifact, record: ShardRecord, stop: int = stop) -> ShardRecord:
             nonlocal done
-            mark_done(self, record)
+            marked = mark_done(self, record)
             done += 1
             if done == stop:
                 raise OSError("gone")
+            return marked
 
         with monkeypatch.context() as patch:
             patch.setattr(Artifact, "mark_done", mark)

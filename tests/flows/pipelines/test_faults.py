@@ -21,7 +21,6 @@ from tests.support.shared import indexed
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.run import run_serially
-from vitalfew.storage import sources
 from vitalfew.storage.artifacts import Artifact, ShardRecord
 from vitalfew.storage.files import NotWritten, writing
 from vitalfew.storage.runs import read_runs
@@ -103,6 +102,37 @@ def test_a_disk_that_is_really_full(tmp_path: Path, whole: dict[str, str]) -> No
     assert contents(after) == whole
     kept = [path for path in made if "passages" in path]
     assert all((after / path).stat().st_mtime_ns == (Path(f"{after}-full") / path).stat().st_mtime_ns for path in kept)
+
+
+FITS = """
+import sys, duckdb
+from pathlib import Path
+from vitalfew.storage.catalog.database import CATALOG, build
+from vitalfew.storage.files import NotWritten
+disk = Path(sys.argv[1])
+for room in range(0, 1_000_000, 50_000):
+    store = disk / str(room)
+    store.mkdir()
+    (disk / "filler").write_bytes(bytes(1_200_000 - room))
+    try:
+        build(store)
+    except NotWritten as error:
+        print("refused", "No space left" in str(error), [*store.iterdir()])
+    else:
+        with duckdb.connect(str(store / CATALOG), read_only=True) as connection:
+            print("whole", connection.sql("SELECT count(*) > 20 FROM duckdb_views() WHERE NOT internal").fetchall())
+        (store / CATALOG).unlink()
+    (disk / "filler").unlink()
+"""
+
+
+def test_a_catalog_for_which_there_is_no_room_is_not_left_without_its_tables(tmp_path: Path) -> None:
+    """DuckDB closes a database of which it could write only a part, and says nothing."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    given = shlex.join([sys.executable, "-c", FITS, str(disk)])
+    done = in_namespace(f"mount -t tmpfs -o size=1200k disk {disk} && {given}")
+    assert {*done.stdout.splitlines()} == {"refused True []", "whole [(True,)]"}, done
 
 
 def test_a_file_that_may_not_grow_further(tmp_path: Path, whole: dict[str, str]) -> None:
@@ -281,25 +311,22 @@ def no_object(path: Path) -> None:
 
 
 DAMAGES = [halve, zeros, other_json, no_object]
-RECORDS = ["*/*/manifest.json", "*/*/stage.json", "*/*/done/*.json", "runs/*.json", "sources/*.json", "indexes/*.json"]
+RECORDS = ["*/*/manifest.json", "*/*/stage.json", "*/*/done/*.json", "runs/*.json", "indexes/*.json"]
 
 
 @pytest.fixture(scope="module")
 def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with the index of `rows.jsonl` beside it, and a record of that file's checksum."""
+    """A store with the index of `rows.jsonl` beside it."""
     folder = tmp_path_factory.mktemp("short")
     file = rows(folder / "rows.jsonl", *(f"Passage {n} is here. It is short." for n in range(30)))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sources, "SMALL", 0)  # a record of a checksum is kept for any file
-        index(folder / "store", f"jsonl:{file}")
+    index(folder / "store", f"jsonl:{file}")
     return folder / "store"
 
 
-@pytest.mark.parametrize(("records", "damage"), [*zip(RECORDS, [halve, other_json] * 3, strict=True)])
+@pytest.mark.parametrize(("records", "damage"), [*zip(RECORDS, [halve, other_json] * 3, strict=False)])
 def test_damaged_records_of_a_whole_store(
-    tmp_path: Path, short: Path, records: str, damage: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, short: Path, records: str, damage: Callable[[Path], None]
 ) -> None:
-    monkeypatch.setattr(sources, "SMALL", 0)
     file, store = short.parent / "rows.jsonl", tmp_path / "s"
     shutil.copytree(short, store)
     before = contents(store)
@@ -327,10 +354,11 @@ def interrupt(store: Path, stage: str, shard: int, monkeypatch: pytest.MonkeyPat
     """Run an index that ends right after it has marked a shard of a stage."""
     mark_done = Artifact.mark_done
 
-    def end(self: Artifact, record: ShardRecord) -> None:
-        mark_done(self, record)
+    def end(self: Artifact, record: ShardRecord) -> ShardRecord:
+        marked = mark_done(self, record)
         if (self.table, record.shard) == (stage, shard):
             raise Interrupted
+        return marked
 
     with monkeypatch.context() as patch:
         patch.setattr(Artifact, "mark_done", end)

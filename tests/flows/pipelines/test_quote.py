@@ -137,13 +137,16 @@ def test_what_cannot_fit_does_not_start(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(planning.files, "free_bytes", lambda store: 50_000)
     given = parameters(tmp_path / "s", CORPUS)
     for _ in range(2):  # without a quote, and with the one that the first refusal made
-        with trials_here(), pytest.raises(DoesNotFit, match=r"the run needs about .* GiB, but the disk has"):
+        with (
+            trials_here(),
+            pytest.raises(DoesNotFit, match=r"needs about [\d.]+ MB, but the disk has 50.0 kB"),
+        ):
             graph(given).room()
     with trials_here():
         told = CliRunner().invoke(app, ["plan", CORPUS, "--store", str(tmp_path / "s"), "--runner", "serial", *FAKE])
     assert told.exit_code == 1
     assert "encode" in told.output
-    assert "GiB, but the disk has" in told.output
+    assert "MB, but the disk has 50.0 kB free" in " ".join(told.output.split())
     refused = CliRunner().invoke(
         app, ["index", CORPUS, "--name", "n", "--store", str(tmp_path / "s"), "--runner", "serial", *FAKE]
     )

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.support import evaluating
+from tests.support.damage import flip
 from tests.support.evaluating import copied, searchable
 from tests.support.indexing import contents, sql
 from tests.support.paid import PaidServer
@@ -16,6 +17,7 @@ from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.quote.evaluation import MethodQuote, QuotedEvaluation, quote_evaluation
+from vitalfew.flows.pipelines.quote.history import speeds
 from vitalfew.storage.runs import IndexNotFound
 from vitalfew.tasks.critique import Critique
 from vitalfew.tasks.datasets.base import InputError
@@ -107,6 +109,17 @@ def test_a_second_run_is_quoted_by_the_answers_of_the_first(store: Path) -> None
     for stage in (Generate.name, Critique.name):
         pairs = ledger(store, stage)
         assert sum(pair[0] for pair in pairs) == pytest.approx(sum(pair[1] for pair in pairs), rel=0.25)
+
+
+def test_a_quote_rests_on_no_damaged_file(store: Path) -> None:
+    settings = {**SETTINGS, "methods": {"naive": SETTINGS["methods"]["naive"]}}
+    evaluating.run(store, settings, questions={"sample": 20})
+    known = speeds(store)
+    for path in [*store.glob("candidates/*/*.parquet"), *store.glob("costs/*/*.parquet")]:
+        flip(path)
+    assert {*speeds(store).items()} <= {*known.items()}
+    quoted = quote_evaluation(planned(store, settings, questions={"sample": 20, "seed": 7}))
+    assert not any("as in earlier answers" in basis for basis in quoted.bases)
 
 
 def test_a_plan_leaves_nothing_in_the_store_but_quotes(quoted: tuple[Path, QuotedEvaluation]) -> None:

@@ -1,5 +1,7 @@
 """The guard alone: which requests reach the application behind it."""
 
+from base64 import b64encode
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,12 +12,25 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from vitalfew.flows.server.guard import START, Guard, origins
+from vitalfew.flows.server.guard import Guard, origins
+from vitalfew.flows.server.links import KEPT, LIFE, LINK, START, Links
 
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
-def client(port: int = 4200, configured: str | None = None) -> TestClient:
+SECRET = "the secret of this start"
+KEY = b64encode(SECRET.encode()).decode()
+OWN = {"Authorization": f"Basic {KEY}"}
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def client(port: int = 4200, configured: str | None = None, clock: Clock | None = None) -> TestClient:
     def answer(request: Request) -> PlainTextResponse:
         return PlainTextResponse("inside")
 
@@ -25,7 +40,7 @@ def client(port: int = 4200, configured: str | None = None) -> TestClient:
         await socket.close()
 
     routes = [Route("/api/any", answer, methods=METHODS), WebSocketRoute("/api/events", speak)]
-    guarded = Guard(Starlette(routes=routes), origins(port, configured))
+    guarded = Guard(Starlette(routes=routes), origins(port, configured), Links(SECRET, clock or Clock()))
     return TestClient(guarded, base_url=f"http://127.0.0.1:{port}")
 
 
@@ -102,3 +117,63 @@ def test_the_start_page_runs_its_own_script_alone() -> None:
     assert page.headers["Cache-Control"] == "no-store"
     assert "script-src 'sha256-" in page.headers["Content-Security-Policy"]
     assert "prefect-password" in page.text
+    assert SECRET not in page.text
+    assert KEY not in page.text
+
+
+def test_a_link_opens_the_interface_once() -> None:
+    server = client()
+    first, second = (server.post(LINK, headers=OWN).text for _ in range(2))
+    assert SECRET not in first
+    for other in (b"", b"guessed", first[:-1].encode(), KEY.encode(), SECRET.encode(), b"a" * 10**6):
+        assert server.post(START, content=other).status_code == 403
+    given = server.post(START, content=first, headers={"Origin": "http://localhost:4200"})
+    assert (given.status_code, given.text, given.headers["Cache-Control"]) == (200, KEY, "no-store")
+    assert server.post(START, content=first).status_code == 403
+    assert server.post(START, content=second).text == KEY
+
+
+def test_opening_the_page_does_not_use_up_the_link() -> None:
+    """Whoever shows a preview of a link opens its page, without the fragment."""
+    server = client()
+    code = server.post(LINK, headers=OWN).text
+    for method in ("GET", "HEAD"):
+        assert server.request(method, START).status_code == 200
+    assert server.post(START, content=code).text == KEY
+
+
+def test_a_link_works_for_ten_minutes() -> None:
+    clock = Clock()
+    server = client(clock=clock)
+    late, early = (server.post(LINK, headers=OWN).text for _ in range(2))
+    clock.now = LIFE
+    assert server.post(START, content=early).status_code == 200
+    clock.now = LIFE + 1
+    assert server.post(START, content=late).status_code == 403
+
+
+def test_only_the_secret_makes_a_link_and_few_wait() -> None:
+    server = client()
+    for headers in ({}, {"Authorization": "Basic Z3Vlc3NlZA=="}, {"Authorization": KEY}, {"Authorization": "Basic é"}):
+        sent = {name: value.encode("latin-1") for name, value in headers.items()}
+        assert server.post(LINK, headers=sent).status_code == 401
+    assert server.post(LINK, headers={**OWN, "Origin": "http://evil.example"}).status_code == 403
+    codes = [server.post(LINK, headers=OWN).text for _ in range(KEPT + 1)]
+    assert [server.post(START, content=code).status_code for code in codes] == [403, *[200] * KEPT]
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", LINK), ("PUT", START), ("DELETE", START), ("OPTIONS", LINK)])
+def test_other_methods_are_no_links(method: str, path: str) -> None:
+    assert client().request(method, path, headers=OWN).status_code == 405
+
+
+def test_a_page_of_another_origin_uses_no_link() -> None:
+    server = client()
+    code = server.post(LINK, headers=OWN).text
+    assert server.post(START, content=code, headers={"Origin": "http://evil.example"}).status_code == 403
+    assert server.post(START, content=code).status_code == 200
+
+
+def test_a_server_without_a_secret_has_no_links() -> None:
+    bare = TestClient(Guard(Starlette(), origins(4200)), base_url="http://127.0.0.1:4200")
+    assert bare.get(START).status_code == bare.post(LINK).status_code == 404

@@ -279,6 +279,14 @@ def test_two_methods_of_a_run_are_compared_question_by_question(store: Path) -> 
     assert path.with_suffix(".csv").read_text().count("\n") >= 61
 
 
+def test_names_that_are_too_long_for_a_file_are_compared(store: Path) -> None:
+    long = "検索" * 40
+    report(store, {**TWO, "methods": {long: {}, f"{long}2": {"retrieve": {"alpha": 0.6}}}, "baseline": long})
+    code, output = command("compare", f"trial:{long}", f"trial:{long}2", "--store", str(store))
+    assert code == 0, output
+    assert len([*(store / "reports" / "compare").glob("*.csv")]) == 1
+
+
 def test_runs_are_compared_on_the_questions_they_share(store: Path) -> None:
     report(store, name="few", questions={"sample": 20})
     report(store, name="more", questions={"sample": 30}, retrieve={"top_k": 4})

@@ -1,7 +1,9 @@
 """The report: the same figures on a terminal, as Markdown, as tables and as a page, whatever the results look like."""
 
 import base64
+import csv as builtin_csv
 import io
+import math
 import os
 import re
 import shlex
@@ -16,7 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.text import Text
 from pyarrow import csv
@@ -274,6 +276,18 @@ def test_tables_survive_parquet_and_csv(make: Callable[[], Report], tmp_path: Pa
         parsing = csv.ParseOptions(newlines_in_values=True)
         read = csv.read_csv(io.BytesIO(csv_bytes(table)), parse_options=parsing, convert_options=options)
         assert read.to_pylist() == table.to_pylist()
+
+
+@settings(deadline=None)
+@given(st.lists(st.text("=+-@\t\r\n＝1.e'a \"", max_size=4), min_size=1))
+def test_no_text_of_a_table_is_a_formula_in_a_spreadsheet(texts: list[str]) -> None:
+    table = pa.table({"text": pa.array(texts, pa.string()), "=number": pa.array([-1.5] * len(texts))})
+    heading, *rows = builtin_csv.reader(io.StringIO(csv_bytes(table).decode(), newline=""))
+    assert heading == ["text", "'=number"]
+    assert [number for _, number in rows] == ["-1.5"] * len(texts)
+    for (cell, _), text in zip(rows, texts, strict=True):
+        assert cell in (text, f"'{text}")
+        assert not cell.startswith(tuple("=+-@\t\r\n＝")) or math.isfinite(float(cell))
 
 
 def test_settings_are_numbers_where_they_are_and_else_text() -> None:
