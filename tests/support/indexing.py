@@ -64,7 +64,9 @@ def contents(store: Path) -> dict[str, str]:
 
 def _is_of_result(name: str) -> bool:
     others = ("costs", "quotes", "readings", "refinements", "reports")
-    return name.endswith((".parquet", ".faiss", ".npy", ".npz")) and name.partition("/")[0] not in others
+    return (
+        name.endswith((".parquet", ".faiss", ".npy", ".npz", ".safetensors")) and name.partition("/")[0] not in others
+    )
 
 
 def objects_contents(store: Path) -> dict[str, str]:

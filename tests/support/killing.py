@@ -3,9 +3,22 @@ bucket."""
 
 import multiprocessing
 import os
+import random
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from typer.testing import CliRunner
+
+from tests.support.indexing import sql
+from tests.support.paid import PaidServer
+from tests.support.tiny_models import bert
+from tests.support.towns import towns
+from vitalfew.storage.runs import read_runs
 
 FORKED = multiprocessing.get_context("forkserver")
 FORKED.set_forkserver_preload(
@@ -18,6 +31,24 @@ FORKED.set_forkserver_preload(
 )
 Environment = Mapping[str, str]
 NOTHING: Environment = {}
+
+KILLS = 10
+"""Of each command in each kind of store: sixty in all."""
+
+EXPERIMENT = """
+questions: {{sample: 12, batch: 6}}
+generate: {{generator: "tests.support.paid:Timeless", model: tiny, base_url: {url}, concurrency: 4}}
+methods:
+  naive RAG: {{retrieve: {{retriever: passage, top_k: 5}}}}
+  PFE-Self-RAG:
+    retrieve: {{retriever: passage, top_k: 5}}
+    refine: {{refiner: mmr, top_k: 3}}
+    generate: {{per_context: true}}
+    critique: {{critic: embedded}}
+    select: {{selector: pareto_ideal}}
+"""
+RECIPE = "trainer: reader\nbase: {base}\nrank: 4\nepochs: 6\nbatch_tokens: 256\nheld_out: 1\nchoosing: 1\n"
+RECIPE += "precision: fp32\nthreads: 1\n"
 
 
 def _obey(arguments: Sequence[str], environment: Environment) -> None:
@@ -49,3 +80,92 @@ def is_killed(arguments: Sequence[str], after: float, environment: Environment =
     process.join()
     assert process.exitcode in (0, -9)
     return process.exitcode == -9
+
+
+class Stores(Protocol):
+    """Stores of one kind: directories, or prefixes of a bucket."""
+
+    environment: Environment
+
+    def copied(self, store: Path | None, name: str) -> Path:
+        """A copy of a store, or the place of a new one."""
+
+    def results(self, store: Path) -> dict[str, str]:
+        """Checksums of all that is not a record of time."""
+
+
+@dataclass
+class Commands:
+    """What is killed: commands over what lies in `place`, with a server that is paid for its answers."""
+
+    place: Path
+    server: PaidServer
+    made: dict[str, Callable[[Path], list[str]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        towns(self.place / "towns.json")
+        (self.place / "recipe.yaml").write_text(RECIPE.format(base=bert(self.place / "base", 256)))
+        (self.place / "trial.yaml").write_text(EXPERIMENT.format(url=self.server.url))
+        self.made = {"index": self._index, "evaluate": self._evaluate, "train": self._train}
+
+    def of(self, name: str, store: Path) -> list[str]:
+        return [*self.made[name](store), "--runner", "serial", "--store", str(store)]
+
+    def _index(self, store: Path) -> list[str]:
+        settings = ["encode.encoder=tests.support.fakes:HashEncoder", "load.shard_passages=40", "bm25.enabled=true"]
+        words = [word for setting in [*settings, "index.type=sq8"] for word in ("--set", setting)]
+        return ["index", "synthetic:passages=160,questions=30,seed=3", "--name", "test", *words]
+
+    def _evaluate(self, store: Path) -> list[str]:
+        return ["evaluate", str(self.place / "trial.yaml"), "--index", "test"]
+
+    def _train(self, store: Path) -> list[str]:
+        return ["train", str(self.place / "recipe.yaml"), f"squad:{self.place / 'towns.json'}"]
+
+
+def kill_at_random_moments(name: str, commands: Commands, stores: Stores, whole: dict[str, str]) -> Path:
+    """Kill a command KILLS times, each time as it goes on from the last kill; where it comes to its end, it begins anew
+    in a new store. Nothing differs from `whole`, nothing is lost, and nothing is paid twice. Returns the last store.
+    """
+    environment = stores.environment
+    before = None
+    if name == "evaluate":
+        before = stores.copied(None, "before")
+        seconds(commands.of("index", before), environment)
+    takes = seconds(commands.of(name, stores.copied(before, "timed")), environment)
+    moments = random.Random(name)
+    kills = begun = 0
+    while kills < KILLS:
+        assert begun < 3 * KILLS
+        store = stores.copied(before, str(begun))
+        command = commands.of(name, store)
+        begun += 1
+        commands.server.wait()
+        commands.server.asked.clear()
+        while kills < KILLS and is_killed(command, moments.uniform(0, takes), environment):
+            kills += 1
+            assert stores.results(store).items() <= whole.items()
+        seconds(command, environment)
+        assert stores.results(store) == whole
+        _is_accounted_for(store, commands.server)
+    return store
+
+
+def _is_accounted_for(store: Path, server: PaidServer) -> None:
+    states = Counter(run.state for run in read_runs(store))
+    assert set(states) <= {"completed", "interrupted"}
+    assert read_runs(store)[-1].state == "completed"
+    assert sql(store, "SELECT stage, shard FROM costs GROUP BY stage, shard, fingerprint HAVING count(*) > 1") == []
+    ((paid,),) = sql(store, "SELECT coalesce(sum(tokens), 0) FROM costs WHERE stage = 'generate'")
+    server.wait()
+    assert paid == server.tokens_due()
+
+
+def is_clean(store: Path) -> None:
+    """Nothing is left over, and nothing is damaged."""
+    from vitalfew.flows.cli.main import app
+
+    for words in (["store", "gc", "--delete"], ["store", "verify"]):
+        done = CliRunner().invoke(app, [*words, "--store", str(store)])
+        assert done.exit_code == 0, done.output
+    assert "No fault" in done.output

@@ -118,14 +118,14 @@ def test_an_interrupted_training_comes_to_the_same_bytes(
 def test_a_killed_training_goes_on_to_the_same_bytes(whole: Train, place: Path, tmp_path: Path) -> None:
     """kill -9 in the second pass, twice; each time the finished pass and the latest checkpoint are kept."""
     for number, fate in enumerate(("step:6", "step:2")):
-        kill(fate, run_mortal, tmp_path, place, f"run {number}")
+        kill(fate, run_mortal, tmp_path, place, f"run-{number}")
     stage = mortal(tmp_path, place)
     assert 0 < len(stage.pending()) < 5
     stage.run("last")
     assert contents(stage.artifact) == contents(whole.artifact)
     assert steps(stage.artifact) == steps(whole.artifact)
     paid = {row["run_id"] for row in pq.read_table(stage.artifact.ledger).to_pylist()}
-    assert {"run 0", "last"} <= paid
+    assert {"run-0", "last"} <= paid
 
 
 def test_without_its_checkpoint_a_training_begins_anew(

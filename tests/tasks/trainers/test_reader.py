@@ -32,11 +32,11 @@ def settings(tmp_path: Path) -> dict[str, object]:
 
 
 def test_training_learns_its_questions_by_heart(settings: dict[str, object], squad: Path, tmp_path: Path) -> None:
-    trainer = opened(tmp_path / "store", squad, epochs=240, **settings)
+    trainer = opened(tmp_path / "store", squad, epochs=320, **settings)
     number = 0
-    for epoch in range(240):
+    for epoch in range(320):
         for batch in trainer.batches(epoch):
-            trainer.step(batch, number, epoch / 240)
+            trainer.step(batch, number, epoch / 320)
             number += 1
     write_weights(tmp_path / "last", trainer.model, trainer.base)
     assert measure(trainer.reader(tmp_path / "last"), trainer.learnt, 1).f1 > 90
