@@ -154,7 +154,7 @@ def artifact(
 ) -> None:
     """A complete artifact, its ledger and all, as a stage leaves it."""
     made = Artifact(STORE, table, name or fingerprint(table=table))
-    made.begin({"stage": stage, "inputs": {}, "config": {}})
+    made.begin({"stage": stage, "inputs": {}, "config": {}, "method": {}})
     records = []
     for shard, rows in enumerate(shards):
         cost = Cost(datetime.now(UTC).isoformat(), 1000, 1.0, 1.0, 0.0, 1 << 28, usd=1e-5)
