@@ -8,7 +8,7 @@ from vitalfew.tasks.reports.shown.choices import choices, halves
 from vitalfew.tasks.reports.shown.columns import quality_metric, significant
 from vitalfew.tasks.reports.shown.critics import critics
 from vitalfew.tasks.reports.shown.text import listed, one_line, shortened
-from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
+from vitalfew.tasks.reports.statistics.bootstrap import ENOUGH, MIN_QUESTIONS
 from vitalfew.tasks.reports.statistics.power import questions_needed, visible_difference
 
 _ERROR_LENGTH = 160
@@ -51,6 +51,10 @@ def statistics(report: Report) -> list[str]:
         "Differences to the baseline: paired over questions; 95 % bootstrap intervals, sign-flip test. Holm's "
         f"correction {_family(report, metric)}."
     )
+    if questions < ENOUGH:
+        lines.append(
+            f"Only {questions} questions: intervals of differences may be too narrow. Ask at least {ENOUGH} questions."
+        )
     if sd and seen:
         goal = 0.05 if seen > 0.05 else 0.02 if seen > 0.02 else 0.01
         lines.append(

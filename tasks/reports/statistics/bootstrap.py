@@ -1,24 +1,34 @@
-"""Bootstrap intervals of means over questions (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, ch. 13).
+"""Intervals of means over questions: Wilson's for shares, by bootstrap for any other mean (Efron and Tibshirani, An
+Introduction to the Bootstrap, 1993, ch. 13).
 
-Questions are drawn again with replacement, the same ones for every row, so that rows stay comparable. The interval is
-the expanded percentile interval of Hesterberg (What Teachers Should Know About the Bootstrap, The American Statistician
-69(4), 2015): its percentiles lie further out by what Student's t asks for, because plain percentiles are too narrow
-with few questions (at 10 of them, 95 % intervals hold about 90 %). From some hundred questions on both are the same.
+A metric that is 0 or 1 for every question has Wilson's score interval (Probable Inference, the Law of Succession, and
+Statistical Inference, JASA 22, 1927). Resamples of a few questions rarely hold a rare value: of a metric of 0.1 over 10
+questions, 95 % bootstrap intervals hold the truth in 65 %, Wilson's in 93 %; of 0.05 over 30 questions in 80 and 94 %.
+
+For any other metric, and for differences, questions are drawn again with replacement, the same ones for every row, so
+that rows stay comparable. The interval is the expanded percentile interval of Hesterberg (What Teachers Should Know
+About the Bootstrap, The American Statistician 69(4), 2015): its percentiles lie further out by what Student's t asks
+for, because plain percentiles are too narrow with few questions (at 10 of them, 95 % intervals hold about 90 %). From
+some hundred questions on both are the same.
 
 Deviation: a question without a value is left out of its row only, so that the size of a row's resample varies a little.
 That widens the interval by less than half a percent at 100 questions.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 MIN_QUESTIONS = 10
 """Fewer questions than these have no interval and no p: resamples of so few say little about the next question."""
+ENOUGH = 30
+"""With fewer questions, intervals of differences may be too narrow: with 10 to 20 of them and rare answers, 95 %
+intervals hold the truth in 72 to 94 %."""
 CHUNK = 2**20
 """Numbers in one block of resamples: 8 MiB of float64."""
 KEPT = 4 * CHUNK
@@ -38,7 +48,18 @@ class Interval:
 def mean_interval(
     values: ArrayLike, *, resamples: int = 10_000, confidence: float = 0.95, seed: int = 0
 ) -> list[Interval]:
-    """The mean of each row with its bootstrap interval.
+    """The mean of every row with its interval: Wilson's where all its values are 0 or 1, else `resampled_interval`."""
+    resampled = resampled_interval(values, resamples=resamples, confidence=confidence, seed=seed)
+    return [
+        _wilson(row, interval, confidence) if np.isin(row, (0.0, 1.0)).all() else interval
+        for row, interval in zip((row[~np.isnan(row)] for row in matrix(values)), resampled, strict=True)
+    ]
+
+
+def resampled_interval(
+    values: ArrayLike, *, resamples: int = 10_000, confidence: float = 0.95, seed: int = 0
+) -> list[Interval]:
+    """The mean of every row with its bootstrap interval.
 
     `values`: float64 (m, n), a question per column; NaN: no value. The same seed gives the same interval only for the
     same order of questions: sort them by id first. Takes memory for (resamples, m) float64 and some blocks of CHUNK.
@@ -130,6 +151,14 @@ def drawn_once(draw: Draw, resamples: int, questions: int, seed: int) -> Iterabl
 @lru_cache(4)
 def _kept(draw: Draw, resamples: int, questions: int, seed: int) -> list[NDArray[np.float64]]:
     return [*draw(resamples, questions, seed)]
+
+
+def _wilson(values: NDArray[np.float64], interval: Interval, confidence: float) -> Interval:
+    """Replace the ends of a share's interval, if it has any."""
+    if interval.low is None:
+        return interval
+    ends = scipy.stats.binomtest(int(values.sum()), len(values)).proportion_ci(confidence, method="wilson")
+    return replace(interval, low=float(ends.low), high=float(ends.high))
 
 
 def _interval(values: NDArray[np.float64], means: NDArray[np.float64], confidence: float) -> Interval:

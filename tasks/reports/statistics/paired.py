@@ -28,7 +28,7 @@ from vitalfew.tasks.reports.statistics.bootstrap import (
     blocks,
     drawn_once,
     matrix,
-    mean_interval,
+    resampled_interval,
 )
 
 ROUNDING = 1e-12
@@ -74,7 +74,7 @@ def paired_bootstrap(
         raise ValueError(f"the baseline's shape {np.shape(baseline)} does not fit that of the methods, {table.shape}")
     # Questions without a real difference count as equal, whatever the last bit of their averages says.
     differences = np.where(np.isclose(table, reference, rtol=ROUNDING, atol=0.0), 0.0, table - reference)
-    intervals = mean_interval(differences, resamples=resamples, confidence=confidence, seed=seed)
+    intervals = resampled_interval(differences, resamples=resamples, confidence=confidence, seed=seed)
     known = np.nan_to_num(differences)
     drawn = (_extreme_flips(known, resamples, seed) + 1) / (resamples + 1)
     bound = _hoeffding(known)

@@ -105,6 +105,14 @@ def test_few_questions_have_no_interval_and_are_told(store: Path) -> None:
     assert "Too few questions to compare methods: 5" in output
 
 
+@pytest.mark.parametrize(("questions", "is_said"), [(12, True), (30, False)])
+def test_below_thirty_questions_intervals_may_be_too_narrow(store: Path, questions: int, is_said: bool) -> None:
+    made = report(store, questions={"sample": questions})
+    assert made.methods[0].differences["f1"].low is not None
+    said = f"Only {questions} questions: intervals of differences may be too narrow"
+    assert (said in "\n".join(notes(made))) is is_said
+
+
 def test_of_a_grid_each_method_has_the_baseline_most_like_it(store: Path) -> None:
     made = report(store, retrieve={"top_k": [2, 4]})
     against = {method.name: method.against for method in made.methods}

@@ -46,6 +46,25 @@ def test_about_95_percent_of_the_intervals_hold_the_truth(questions: int, shape:
     assert 0.93 <= held <= (0.97 if shape == "normal" else 0.99)
 
 
+@pytest.mark.parametrize(("questions", "share"), [(10, 0.05), (10, 0.1), (10, 0.9), (20, 0.05), (30, 0.05), (200, 0.3)])
+def test_the_intervals_of_a_rare_answer_hold_its_share(questions: int, share: float) -> None:
+    """Bootstrap intervals of 0.1 over 10 questions would hold it in 65 %."""
+    drawn = (np.random.default_rng(1).random((1000, questions)) < share).astype(float)
+    held = np.mean([each.low <= share <= each.high for each in mean_interval(drawn, resamples=20)])
+    assert 0.89 <= held <= 0.99  # Wilson's oscillates about 0.95: of 0.05 over 10 questions exactly 0.914
+
+
+def test_the_interval_of_a_share_is_wilsons() -> None:
+    """Newcombe (Statistics in Medicine 17, 1998, method 3) has 81 of 263 as 0.2553 to 0.3662."""
+    [few] = mean_interval([[1.0] * 6 + [0.0] * 4 + [np.nan] * 3])
+    assert (few.mean, few.questions) == (0.6, 10)
+    assert (few.low, few.high) == (pytest.approx(0.3127, abs=1e-4), pytest.approx(0.8318, abs=1e-4))
+    [many] = mean_interval([[1.0] * 81 + [0.0] * 182])
+    assert (many.low, many.high) == (pytest.approx(0.2553, abs=1e-4), pytest.approx(0.3662, abs=1e-4))
+    [mixed] = mean_interval([[1.0] * 6 + [0.0] * 3 + [0.5]])
+    assert mixed.low != few.low
+
+
 def test_with_many_questions_the_interval_is_scipys() -> None:
     sample = np.random.default_rng(3).exponential(2.0, 400)
     [ours] = mean_interval([sample], resamples=20_000)
