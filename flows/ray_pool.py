@@ -12,16 +12,17 @@ import sys
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
-from tempfile import mkdtemp
+from tempfile import gettempdir, mkdtemp
 from typing import TYPE_CHECKING, Any
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import Execution
 from vitalfew.flows.pipelines import nodes
+from vitalfew.storage import files
 from vitalfew.storage.artifacts import PREPARATION, Artifact, Manifest
 from vitalfew.storage.costs import working_alone, working_on
 from vitalfew.tasks.models.engines.remote import Unanswered
@@ -53,6 +54,8 @@ OBJECT_STORE_BYTES = 80 << 20  # only small records travel between workers
 POLL_SECONDS = 0.3
 LOSSES = 3
 """How often a shard may lose its actor before the run fails."""
+PREFIX, PROCESS = "ray-", "process"
+"""The start of a local Ray's folder, and the file in there with the name of the process that started it."""
 LOST = object()
 """The result of a call to a lost actor."""
 
@@ -80,9 +83,11 @@ def ray_cluster(execution: Execution) -> Iterator[None]:
 @contextmanager
 def _local(execution: Execution) -> Iterator[dict[str, Any]]:
     """A Ray that nobody else can use or look into: on the loopback interface, with a token that is nowhere on the disk,
-    and with its sockets and logs in a folder of its own, which stays if the run fails."""
+    and with its sockets and logs in a separate folder. After a failure or a kill this stays until the next start."""
     os.environ.setdefault("RAY_AUTH_TOKEN", token_hex(32))  # Ray reads it once per process
-    folder = mkdtemp(prefix="ray-")  # Ray opens the folders that it makes to everybody, so they are put into this one
+    _sweep()
+    folder = mkdtemp(prefix=PREFIX)  # Ray opens the folders that it makes to everybody, so they are put into this one
+    files.write_private(Path(folder, PROCESS), files.this_process())
     yield {
         "address": "local",  # also where a cluster runs on this machine already
         "num_cpus": execution.workers or os.cpu_count() or 1,
@@ -92,6 +97,15 @@ def _local(execution: Execution) -> Iterator[dict[str, Any]]:
         "object_store_memory": OBJECT_STORE_BYTES,
     }
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sweep() -> None:
+    """Remove the folders of this user's processes that are known to have ended."""
+    for left in Path(gettempdir()).glob(f"{PREFIX}*/{PROCESS}"):
+        with suppress(OSError):  # another user's, or another process sweeps as well
+            folder = left.parent
+            if folder.lstat().st_uid == os.getuid() and files.has_ended(left.read_text(encoding="utf-8")):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import re
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ from tests.support.towns import towns
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.paths import store_place
-from vitalfew.configs.schema import EncodeConfig, RetrieveConfig
+from vitalfew.configs.schema import EncodeConfig, Execution, RetrieveConfig
+from vitalfew.flows import ray_pool
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.nodes import on_node, own_places, passed, secrets_of, take_over
 from vitalfew.flows.pipelines.run import run_serially
@@ -335,6 +337,26 @@ def nodes_paid(store: Path, environment: Mapping[str, str]) -> int:
     ).stdout
     assert all(node in shown for node in named)
     return sum("/" in node for node in named)
+
+
+def test_the_folder_of_a_killed_process_goes_with_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "t")
+    says = "from vitalfew.storage.files import this_process; print(this_process())"
+    ended = subprocess.run([sys.executable, "-c", says], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name, process in {"ended": ended, "works": files.this_process(), "elsewhere": "0123456789ab-1-1"}.items():
+        (tmp_path / f"ray-{name}" / "r").mkdir(parents=True)
+        (tmp_path / f"ray-{name}" / "process").write_text(process.strip())
+    (tmp_path / "ray-of-another-program").mkdir()
+    with ray_pool._local(Execution()) as settings:
+        started = Path(settings["_temp_dir"]).parent
+        assert stat.S_IMODE(started.stat().st_mode) == 0o700
+        assert (started / "process").read_text() == files.this_process()
+        left = {folder.name for folder in tmp_path.iterdir()} - {started.name}
+        assert left == {"ray-works", "ray-elsewhere", "ray-of-another-program"}
+    assert not started.exists()
 
 
 @pytest.mark.slow
