@@ -129,7 +129,7 @@ class Index(Stage):
 
         recipe, path = self.recipe(unit, count), self.staging / f"{unit}.sample.npy"
         files.write_rows(path, (count, recipe.dimension), rows())
-        faiss_shards.write(self.template(unit), recipe.template(files.map_array(path)))
+        faiss_shards.write_template(self.template(unit), recipe.template(files.map_array(path)))
         files.remove(path)
         questions = self._queries(unit, np.concatenate([part.questions for part in probes]))
         Probes(np.concatenate([part.ids for part in probes]), questions).save(self.probes(unit))
@@ -179,11 +179,12 @@ class Index(Stage):
                 faiss_shards.build(path, self.recipe(unit).template(), ids, batches)
             else:
                 exact = Exact(Probes.load(self.prepared_file(self.probes(unit))), ids)
-                faiss_shards.build(
-                    path, faiss_shards.read(self.prepared_file(self.template(unit))), ids, exact.watch(batches)
-                )
+                template = self.prepared_file(self.template(unit))
+                empty = faiss_shards.read_template(template, self.recipe(unit).dimension)
+                faiss_shards.build(path, empty, ids, exact.watch(batches))
                 near.append(neighbours(unit, exact, Shard(path)))
             written.append(self.artifact.describe(path, self.table, len(ids)))
+            faiss_shards.vouch(written[-1].checksum)
         rows_in = sum(record.files[0].rows for record in self._encoding().shards if record.shard in covered)
         progress(rows_in, 0)
         tables = {"neighbours": pa.concat_tables(near)} if near else {}

@@ -46,7 +46,8 @@ class Prefixes:
         return [entry.key.removeprefix(within) for entry in everything_in(self.server) if entry.key.startswith(within)]
 
     def results(self, store: Path) -> dict[str, str]:
-        return {name: value for name, value in objects_contents(store).items() if "training_steps" not in name}
+        found = objects_contents(store).items()
+        return {name: value for name, value in found if "training_steps" not in name or name.endswith(".safetensors")}
 
     def unreferred(self, store: Path) -> list[str]:
         """Objects in artifacts' folders that neither a manifest names nor are records."""

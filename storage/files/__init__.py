@@ -15,8 +15,10 @@ from vitalfew.storage.files.checksums import (
     checksum_now,
     copy,
     has_checksum,
+    is_vouched_for,
     remembered_checksum,
     seen_otherwise,
+    vouch,
 )
 from vitalfew.storage.files.directory import Status, user_cache
 from vitalfew.storage.files.errors import BucketError, CacheFull, LeaseLost, NotWritten
@@ -106,6 +108,7 @@ __all__ = [
     "is_inside",
     "is_link",
     "is_locked",
+    "is_vouched_for",
     "is_writable",
     "last_written",
     "left_behind",
@@ -146,6 +149,7 @@ __all__ = [
     "user_cache",
     "variables_of_buckets",
     "version",
+    "vouch",
     "write_array",
     "write_arrays",
     "write_arrow",

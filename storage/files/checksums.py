@@ -135,6 +135,19 @@ def seen_otherwise(path: Path, now: Status, expected: str) -> bool:
     return _memory(_log(path.parent)).known(path, now) not in (None, expected)
 
 
+def vouch(kind: str, checksum: str) -> None:
+    """Have this machine remember that any file with this checksum is a good one of a kind."""
+    _memory(_vouched(kind)).say(checksum, "", "good")
+
+
+def is_vouched_for(kind: str, checksum: str) -> bool:
+    """Return true if this machine remembers that files with this checksum are good ones of a kind."""
+    memory = _memory(_vouched(kind))
+    if checksum not in memory.checksums:
+        memory.read_on()
+    return checksum in memory.checksums
+
+
 class _Memory:
     """The checksums of a folder's files, by name: a log in the cache directory, to which any process adds lines."""
 
@@ -153,9 +166,13 @@ class _Memory:
         before = status(path)
         found = _as_it_is(path, progress)
         if status(path) == before and time.time_ns() - before.changed_ns > SETTLED_NS:
-            self.checksums[path.name] = _key(before), found
-            self._append([path.name, _key(before), found])
+            self.say(path.name, _key(before), found)
         return found
+
+    def say(self, name: str, key: str, known: str) -> None:
+        if self.checksums.get(name) != (key, known):
+            self.checksums[name] = key, known
+            self._append([name, key, known])
 
     def read_on(self) -> None:
         """Take in what other processes have added since. A line that is damaged says nothing."""
@@ -186,6 +203,11 @@ def _memory(log: Path) -> _Memory:
 def _log(folder: Path) -> Path:
     home, name = user_cache(), blake2b(os.fsencode(str(folder.absolute())), digest_size=16).hexdigest()
     return home / "checked" / f"{name}.jsonl" if home else Path(os.devnull)
+
+
+def _vouched(kind: str) -> Path:
+    home = user_cache()
+    return home / "checked" / f"{kind}.jsonl" if home else Path(os.devnull)
 
 
 def _key(now: Status) -> str:

@@ -30,6 +30,7 @@ class OpenedIndex:
         self.encoding = EncodeConfig.recorded(self.manifests["vectors"].config)
         self.config = IndexConfig.model_validate(self.manifests["faiss"].config)
         self.units = Units(self.artifacts, self.encoding.context)
+        self._confirmed: set[Unit] = set()
         self._checksums = {
             self.artifacts[role].store / file.path: file.checksum
             for role, manifest in self.manifests.items()
@@ -118,6 +119,9 @@ class OpenedIndex:
 
         `nprobe`, `ef_search`: None is the effort that was chosen when the index was built.
         """
+        if unit not in self._confirmed:
+            faiss_shards.confirm(self.faiss[unit], queries.shape[1])
+            self._confirmed.add(unit)
         top = faiss_shards.search(self.faiss[unit], queries, k, self._effort(unit, nprobe, ef_search))
         shards, rows = np.full_like(top.shards, NOTHING), np.full_like(top.rows, NOTHING)
         for number, (first, starts) in enumerate(self.coverage[unit]):

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Protocol
 
 from typer.testing import CliRunner
@@ -51,35 +52,38 @@ RECIPE = "trainer: reader\nbase: {base}\nrank: 4\nepochs: 6\nbatch_tokens: 256\n
 RECIPE += "precision: fp32\nthreads: 1\n"
 
 
-def _obey(arguments: Sequence[str], environment: Environment) -> None:
+def _obey(arguments: Sequence[str], environment: Environment, output: str) -> None:
     """The command line in a process of its own, which is there at once."""
     from vitalfew.flows.cli.main import app
 
     os.environ.update(environment)
     for stream in (sys.stdout, sys.stderr):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        os.dup2(os.open(output, os.O_WRONLY | os.O_APPEND), stream.fileno())
     app(list(arguments))
+
+
+def _ended(arguments: Sequence[str], environment: Environment, after: float | None = None) -> int | None:
+    """Run a command to its end, or kill it after so many seconds; its exit status, which may be 0 or -9."""
+    with NamedTemporaryFile("r") as output:
+        process = FORKED.Process(target=_obey, args=(arguments, environment, output.name))
+        process.start()
+        process.join(after)
+        process.kill()
+        process.join()
+        assert process.exitcode in (0, -9), f"{arguments}: {output.read()}"
+    return process.exitcode
 
 
 def seconds(arguments: Sequence[str], environment: Environment = NOTHING) -> float:
     """Run a command to its end. Returns how long it took."""
     began = time.monotonic()
-    process = FORKED.Process(target=_obey, args=(arguments, environment))
-    process.start()
-    process.join()
-    assert process.exitcode == 0, arguments
+    assert _ended(arguments, environment) == 0, arguments
     return time.monotonic() - began
 
 
 def is_killed(arguments: Sequence[str], after: float, environment: Environment = NOTHING) -> bool:
     """Start a command and kill it after so many seconds; whether it had not ended before."""
-    process = FORKED.Process(target=_obey, args=(arguments, environment))
-    process.start()
-    process.join(after)
-    process.kill()
-    process.join()
-    assert process.exitcode in (0, -9)
-    return process.exitcode == -9
+    return _ended(arguments, environment, after) == -9
 
 
 class Stores(Protocol):

@@ -13,7 +13,7 @@ from threading import Lock
 
 import obstore
 
-from vitalfew.storage.files.objects.client import client, explained, key
+from vitalfew.storage.files.objects.client import client, explained, fetched, key
 
 AT_ONCE = 32
 """Objects that are asked for at once. Versions before 2026-11-25 left gaps: one that long is the end of their files."""
@@ -105,7 +105,6 @@ def _further(path: Path) -> list[bytes | None]:
 
 def _read(place: Path) -> bytes | None:
     try:
-        with explained(place):
-            return bytes(obstore.get(client(place), key(place)).bytes())
+        return fetched(place)[1]
     except FileNotFoundError:
         return None

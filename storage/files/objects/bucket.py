@@ -15,7 +15,7 @@ import obstore
 from vitalfew.storage.files.directory import Status
 from vitalfew.storage.files.objects import cache, register
 from vitalfew.storage.files.objects.appended import append, read_appended
-from vitalfew.storage.files.objects.client import client, explained, key, seen
+from vitalfew.storage.files.objects.client import client, explained, fetched, key, seen
 from vitalfew.storage.files.objects.leases import confirm_lock, is_locked, locked
 from vitalfew.storage.files.objects.register import version
 
@@ -154,8 +154,7 @@ def _local_folder(folder: Path) -> Path:
 
 def read_bytes(path: Path) -> bytes:
     """Raises FileNotFoundError."""
-    with explained(path):
-        return bytes(obstore.get(client(path), key(path)).bytes())
+    return fetched(path)[1]
 
 
 def find(folder: Path, pattern: str = "*") -> list[Path]:

@@ -32,6 +32,8 @@ _OBJECT = re.compile(r"https?://(?!169\.254\.)\S+")
 SECRET_NAMES = ("AWS_", "AZURE_", "GOOGLE_")
 """How the variables begin by which a bucket is reached."""
 _PATIENCE = {"max_retries": 12, "retry_timeout": timedelta(minutes=3)}
+_HALF = "request or response body error"
+TRIES = 5
 _TIMES = {"connect_timeout": timedelta(seconds=10), "timeout": timedelta(minutes=10)}
 _READING = {"read_timeout": timedelta(seconds=60)}
 
@@ -50,8 +52,10 @@ def client(path: Path) -> Any:
 def _client(scheme: str, bucket: str) -> Any:
     place = BucketPath(f"{scheme}:", bucket)
     hurried = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
-    with suppress(FileNotFoundError), explained(place):  # asked with little patience: it may not be there at all
-        obstore.get(_connect(scheme, bucket, hurried), "vitalfew-is-here")
+    with explained(place):
+        impatient = _connect(scheme, bucket, hurried)  # it may not be there at all
+    with suppress(FileNotFoundError):
+        fetched(place / "vitalfew-is-here", impatient)
     return _connect(scheme, bucket, _PATIENCE)
 
 
@@ -83,6 +87,24 @@ def _endpoint() -> str | None:
     if address.scheme not in ("http", "https") or not address.hostname or address.username:
         raise BucketError("AWS_ENDPOINT_URL must be the address of a server: https://HOST or https://HOST:PORT")
     return address.hostname
+
+
+def fetched(path: Path, by: Any = None) -> tuple[Any, bytes]:
+    """An object's description and its bytes. Raises FileNotFoundError, BucketError.
+
+    The library asks again where half an object came, but not where half an error came: then this does.
+    """
+    for _ in range(TRIES):
+        with explained(path):
+            try:
+                got = obstore.get(by or client(path), key(path))
+                return got.meta, bytes(got.bytes())
+            except exceptions.GenericError as error:
+                if _HALF not in str(error):
+                    raise
+    raise BucketError(
+        f"{path} cannot be reached: {_HALF}. Finished work is kept: run the same command again to continue"
+    )
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from typing import Any
 import obstore
 
 from vitalfew.storage.files.errors import BucketError, LeaseLost
-from vitalfew.storage.files.objects.client import client, explained, hurried, key, seen, unconditional
+from vitalfew.storage.files.objects.client import client, explained, fetched, hurried, key, seen, unconditional
 from vitalfew.storage.files.processes import has_ended, this_process
 
 LEASE_SECONDS = 60.0
@@ -165,9 +165,7 @@ def _is_free(path: Path, found: _Found, clock: _Clock) -> bool:
 
 def _read(path: Path) -> _Found | None:
     try:
-        with explained(path):
-            got = obstore.get(client(path), key(path))
-            meta, content = got.meta, bytes(got.bytes())
+        meta, content = fetched(path)
     except FileNotFoundError:
         return None
     version = seen(meta)
@@ -184,10 +182,9 @@ def _put(client: Any, path: Path, content: bytes, version: Any) -> Any:
             put = obstore.put(client, key(path), content, mode=version or "create")
             return seen(put)
     except FileExistsError:  # or the put was cut off after it was done, and tried again
-        with explained(path):
-            got = obstore.get(client, key(path))
-            if bytes(got.bytes()) == content:
-                return seen(got.meta)
+        meta, there = fetched(path, client)
+        if there == content:
+            return seen(meta)
         raise
 
 

@@ -17,7 +17,7 @@ import obstore
 
 from vitalfew.storage.files.directory import RECORDS
 from vitalfew.storage.files.errors import BucketError
-from vitalfew.storage.files.objects.client import client, explained, key, seen
+from vitalfew.storage.files.objects.client import client, explained, fetched, key, seen
 
 NAME = "register.json"
 _TRIES = 200
@@ -77,11 +77,10 @@ def _read(root: Path) -> tuple[dict[str, Any], Any]:
     """The register, and what `put` takes as the version that it replaces."""
     place = root / NAME
     try:
-        with explained(place):
-            found = obstore.get(client(root), key(place))
-            version, content = seen(found.meta), bytes(found.bytes())
+        meta, content = fetched(place)
     except FileNotFoundError:
         return {"changes": 0, "places": _listed(root)}, "create"
+    version = seen(meta)
     try:
         known = json.loads(content)
         return {"changes": int(known["changes"]), "places": [*filter(_is_record, known["places"])]}, version
