@@ -20,7 +20,7 @@ import numpy as np
 
 Kind = Literal["shard", "template"]
 
-SECONDS, BYTES_PER_SECOND = 60, 10 << 20
+SECONDS, BYTES_PER_SECOND = 20, 10 << 20
 """How long a file may take: so long, and longer in proportion to its size."""
 QUERIES = 4
 

@@ -87,7 +87,7 @@ def impatient(folder: Path) -> Path:
     """The same program, in which a file may take a second."""
     source = Path(faiss_trial.__file__).read_text(encoding="utf-8")
     program = folder / "trial.py"
-    program.write_text(source.replace("SECONDS, BYTES_PER_SECOND = 60", "SECONDS, BYTES_PER_SECOND = 1"))
+    program.write_text(source.replace("SECONDS, BYTES_PER_SECOND = 20", "SECONDS, BYTES_PER_SECOND = 1"))
     return program
 
 
