@@ -65,10 +65,10 @@ def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Prefixes
             monkeypatch.setenv(name, value)
         client._client.cache_clear()
         client._hurried.cache_clear()
-        proxy.fail(503, every=61)
+        proxy.fail(503, every=101)
         proxy.cut(every=83, kinds=("PUT",))
         proxy.cut_bodies(every=97)
-        proxy.slow(0.2, every=41)
+        proxy.slow(0.1, every=89)
         yield Prefixes(proxy, tmp_path / "cache")
 
 

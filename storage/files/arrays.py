@@ -1,9 +1,12 @@
 """Arrays as files: `.npy` for one, `.npz` for several by name. Nothing is pickled."""
 
+import math
+import os
 from collections.abc import Iterable, Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +18,9 @@ from vitalfew.storage.files.writing import write_atomically
 
 _UNREADABLE = (Exception,)
 """What NumPy raises for bytes that it does not understand: a header is a Python literal, and an `.npz` a zip file."""
+
+_LONGEST_HEADER = 10 + 0xFFFF
+"""Bytes of an array's header in version 1.0 of the format, which says the length of its text in two bytes."""
 
 
 def write_array(path: Path, array: NDArray[Any]) -> None:
@@ -48,12 +54,10 @@ def write_rows(path: Path, shape: tuple[int, int], batches: Iterable[NDArray[np.
 
 def read_array(path: Path) -> NDArray[Any]:
     """Raises FileNotFoundError, and Damaged where its form is not as it was written: of its numbers it says nothing."""
-    with damage_named(path, *_UNREADABLE):
-        return np.load(local(path), allow_pickle=False)
-
-
-_LONGEST_HEADER = 10 + 0xFFFF
-"""Bytes of an array's header in version 1.0 of the format, which says the length of its text in two bytes."""
+    with damage_named(path, *_UNREADABLE), local(path).open("rb") as file:
+        _form(file.read(_LONGEST_HEADER), os.fstat(file.fileno()).st_size)
+        file.seek(0)
+        return np.lib.format.read_array(file, allow_pickle=False)
 
 
 def map_array(path: Path) -> NDArray[Any]:
@@ -64,10 +68,40 @@ def map_array(path: Path) -> NDArray[Any]:
     with damage_named(path, *_UNREADABLE):
         with pa.memory_map(str(local(path))) as file:
             content = file.read_buffer()
-        header = BytesIO(content[:_LONGEST_HEADER])
-        np.lib.format.read_magic(header)
-        shape, by_column, kind = np.lib.format.read_array_header_1_0(header)
-        return np.ndarray(shape, kind, content, header.tell(), order="F" if by_column else "C")
+        return _array(content, content.size)
+
+
+def _array(content: Any, size: int) -> NDArray[Any]:
+    """A view of the bytes of an `.npy` as the array that they are. Raises ValueError."""
+    form = _form(bytes(content[:_LONGEST_HEADER]), size)
+    return np.ndarray(form.shape, form.kind, content, form.start, order="F" if form.by_column else "C")
+
+
+class _Form(NamedTuple):
+    """The announcement of an array's header: `start` is where its numbers begin."""
+
+    shape: tuple[int, ...]
+    by_column: bool
+    kind: np.dtype[Any]
+    start: int
+
+
+def _form(head: bytes, size: int) -> _Form:
+    """Read the head of an `.npy` of so many bytes. Raises ValueError unless its numbers fill the file: what announces
+    more would take memory that nothing limits."""
+    file = BytesIO(head)
+    if (version := np.lib.format.read_magic(file)) != (1, 0):
+        raise ValueError(f"its header has version {version}, expected (1, 0)")
+    try:
+        shape, by_column, kind = np.lib.format.read_array_header_1_0(file)
+    except (MemoryError, RecursionError) as error:  # of Python's parser, for a literal of a thousand brackets
+        raise ValueError("its header is nested too deeply") from error
+    numbers = size - file.tell()
+    if kind.hasobject or not kind.itemsize or min(shape, default=0) < 0:
+        raise ValueError(f"its header announces {kind} in the shape {shape}")
+    if math.prod(shape) * kind.itemsize != numbers:
+        raise ValueError(f"its header announces {kind} in the shape {shape}, but {numbers} bytes follow")
+    return _Form(shape, by_column, kind, file.tell())
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -82,5 +116,14 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Raises FileNotFoundError, and Damaged where a byte of it is not as it was written."""
-    with damage_named(path, *_UNREADABLE), np.load(local(path), allow_pickle=False) as arrays:
-        return dict(arrays)
+    with damage_named(path, *_UNREADABLE):
+        content = local(path).read_bytes()
+        with ZipFile(BytesIO(content)) as archive:
+            entries = archive.infolist()
+            if any(entry.compress_type != ZIP_STORED for entry in entries):
+                raise ValueError("its arrays are compressed, which vitalfew never does")
+            if sum(entry.file_size for entry in entries) > len(content):
+                raise ValueError("it announces more bytes than it has")
+            # As a bytearray, which an array can be written to.
+            arrays = {entry.filename: bytearray(archive.read(entry)) for entry in entries}
+            return {name.removesuffix(".npy"): _array(array, len(array)) for name, array in arrays.items()}

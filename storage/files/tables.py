@@ -1,14 +1,17 @@
 """Tables as files: Parquet, and Arrow for what is read once more and removed."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from vitalfew.storage.files.checksums import damage_named
+from vitalfew.storage.files.directory import Status, status
 from vitalfew.storage.files.places import local
 from vitalfew.storage.files.writing import rewrite_atomically, write_atomically
 
@@ -19,6 +22,10 @@ _CHECKED: dict[str, Any] = {"page_checksum_verification": True}
 """A page that has no checksum, as in files written before November 2026, is read all the same."""
 _UNREADABLE = (pa.ArrowException, OSError, UnicodeError)
 """What pyarrow raises for bytes that it does not understand."""
+_MOST_ROWS = 1 << 20
+"""Rows in a row group of any table of a store: a footer that announces more would take memory for all of them."""
+_MOST_BYTES = 1 << 32
+"""Bytes of a buffer that a table of a store can need: its texts have offsets of 32 bits."""
 
 
 def write_table(path: Path, table: pa.Table) -> None:
@@ -55,15 +62,48 @@ def read_table(
     Raises FileNotFoundError, and Damaged where the bytes of a page are not those that were written.
     """
     names = columns and [*columns]
-    with damage_named(path, *_UNREADABLE):
+    with _damage_named(path):
+        place = local(path)
         if where is not None:
-            return pq.read_table(local(path), columns=names, memory_map=mapped, filters=where, **_CHECKED)
+            _check_rows(pq.read_metadata(place))
+            return _whole(pq.read_table(place, columns=names, memory_map=mapped, filters=where, **_CHECKED))
         # Not by pq.read_table, which imports pandas where that is installed: half a second of every short command.
-        with pq.ParquetFile(local(path), memory_map=mapped, pre_buffer=not mapped, **_CHECKED) as file:
+        with pq.ParquetFile(place, memory_map=mapped, pre_buffer=not mapped, **_CHECKED) as file:
+            _check_rows(file.metadata)
             if missing := {*(names or ())} - {*file.schema_arrow.names}:
                 raise pa.ArrowInvalid(f"no column {min(missing)}")
-            table = file.read(names)
+            table = _whole(file.read(names))
             return table.select(names) if names else table
+
+
+@contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
+    """Within the block, errors of pyarrow say that the file is damaged; so does one about memory that no table needs.
+    Raises Damaged."""
+    with damage_named(path, *_UNREADABLE):
+        try:
+            yield
+        except pa.ArrowMemoryError as error:
+            asked = re.search(r"\d+", str(error))
+            if asked and int(asked[0]) > _MOST_BYTES:
+                raise pa.ArrowInvalid(f"it announces a buffer of {asked[0]} bytes") from error
+            raise
+
+
+def _check_rows(footer: pq.FileMetaData) -> None:
+    """Raises ArrowInvalid where a file's row groups cannot have the rows that its footer announces."""
+    rows = [footer.row_group(number).num_rows for number in range(footer.num_row_groups)]
+    if not all(0 <= count <= _MOST_ROWS for count in rows) or sum(rows) != footer.num_rows:
+        raise pa.ArrowInvalid(f"its footer announces {footer.num_rows} rows, and row groups of {rows[:3]}")
+
+
+Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
+
+
+def _whole(rows: Rows) -> Rows:
+    """Rows with texts in UTF-8, and numbers of entries that their dictionaries have. Raises ArrowInvalid."""
+    rows.validate(full=True)
+    return rows
 
 
 def read_tables(
@@ -78,16 +118,17 @@ class OpenTable(pq.ParquetFile):
 
     def __init__(self, path: Path) -> None:
         self._place = path
-        with damage_named(path, *_UNREADABLE):
+        with _damage_named(path):
             super().__init__(local(path), **_CHECKED)
+            _check_rows(self.metadata)
 
     def read_row_group(self, *arguments: Any, **named: Any) -> pa.Table:
-        with damage_named(self._place, *_UNREADABLE):
-            return super().read_row_group(*arguments, **named)
+        with _damage_named(self._place):
+            return _whole(super().read_row_group(*arguments, **named))
 
     def iter_batches(self, *arguments: Any, **named: Any) -> Iterator[pa.RecordBatch]:
-        with damage_named(self._place, *_UNREADABLE):
-            yield from super().iter_batches(*arguments, **named)
+        with _damage_named(self._place):
+            yield from map(_whole, super().iter_batches(*arguments, **named))
 
 
 def open_table(path: Path) -> OpenTable:
@@ -100,7 +141,7 @@ def open_table(path: Path) -> OpenTable:
 
 def read_schema(path: Path) -> pa.Schema:
     """Raises FileNotFoundError, Damaged."""
-    with damage_named(path, *_UNREADABLE):
+    with _damage_named(path):
         return pq.read_schema(local(path))
 
 
@@ -119,5 +160,20 @@ def read_arrow(path: Path) -> pa.Table:
 
     Raises FileNotFoundError, and Damaged where its form is not as it was written: of its values it says nothing.
     """
-    with damage_named(path, *_UNREADABLE), pa.memory_map(str(local(path))) as file:
-        return pa.ipc.open_file(file).read_all()
+    with _damage_named(path), pa.memory_map(str(place := local(path))) as file:
+        table = pa.ipc.open_file(file).read_all()
+        _validate(table, place)
+        return table
+
+
+_validated: dict[Path, Status] = {}
+"""The Arrow files whose offsets this process has checked, and as of when."""
+
+
+def _validate(table: pa.Table, path: Path) -> None:
+    """Check once that no offset in a mapped table leads out of it: to follow such a one would end the process. Raises
+    ArrowInvalid."""
+    now = status(path)
+    if _validated.get(path) != now:
+        table.validate(full=True)
+        _validated[path] = now
