@@ -18,7 +18,7 @@ from rich.markup import escape
 
 from vitalfew.flows.cli import show
 from vitalfew.flows.cli.terminal import err, out
-from vitalfew.storage.catalog.database import QueryError, query, without_rows
+from vitalfew.storage.catalog.database import QueryError, limited, without_rows
 from vitalfew.storage.catalog.macros import MACROS
 from vitalfew.storage.catalog.tables import ROWS, columns
 from vitalfew.tasks.reports.shown.text import printable
@@ -62,7 +62,8 @@ def answer(store: Path, text: str, format: str) -> None:
         if text.startswith("\\"):
             _command(store, text)
         elif text.strip("; \n"):
-            show.rows(out, query(store, text), format, MOST_ROWS)
+            with limited(store, text) as rows:
+                show.rows(out, rows, format, MOST_ROWS)
     except (QueryError, duckdb.Error, OSError, ValueError) as error:
         err.print(f"[bold red]Error:[/] {escape(printable(str(error)))}", highlight=False, soft_wrap=True)
 

@@ -25,6 +25,12 @@ def sql(
         Format,
         typer.Option("--format", help="Output format; in csv, text that a spreadsheet would compute begins with '."),
     ] = Format.table,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            "--timeout", min=0, metavar="SECONDS", help="Stop the query after this time; 0: never. Not at the prompt."
+        ),
+    ] = 600,
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """Query all artifacts with SQL (DuckDB), without a server. Read-only, and only within the store.
@@ -32,11 +38,10 @@ def sql(
         vitalfew sql "SELECT stage, sum(wall_seconds), sum(tokens) FROM costs GROUP BY 1"
 
     Without a query, opens a prompt with history and completion, or reads the query from standard input if that is not
-    a terminal. For tables, columns and macros, see `vitalfew tables`.
+    a terminal. For tables, columns and macros, see `vitalfew tables`. A query may take half of the memory.
     """
     with explained_errors():
-        from vitalfew.storage.catalog.database import connect
-        from vitalfew.storage.catalog.database import query as run_query
+        from vitalfew.storage.catalog.database import connect, limited
 
         if query is None and sys.stdin.isatty():
             from vitalfew.flows.cli.prompt import prompt
@@ -44,4 +49,5 @@ def sql(
             connect(store).close()  # reports a missing store at once
             prompt(store, format.value)
         else:
-            show.rows(out, run_query(store, sys.stdin.read() if query is None else query), format.value)
+            with limited(store, sys.stdin.read() if query is None else query, timeout) as rows:
+                show.rows(out, rows, format.value)

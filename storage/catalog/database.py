@@ -2,9 +2,12 @@
 
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
+from threading import Event, Timer
 
 import duckdb
 
@@ -17,6 +20,12 @@ from vitalfew.storage.upkeep.inventory import is_fingerprinted
 logger = logging.getLogger("vitalfew")
 
 CATALOG = "catalog.duckdb"
+LIMITS = {
+    "memory_limit": "50%",
+    "temp_directory": str(Path(gettempdir(), f"vitalfew-sql-{os.getpid()}")),
+    "max_temp_directory_size": "10GB",
+}
+"""How much of the memory a query may take, and of the temporary disk for rows that do not fit."""
 _READING = ([duckdb.StatementType.SELECT], [duckdb.StatementType.MULTI])  # the latter is PIVOT
 
 
@@ -123,6 +132,8 @@ def _open(path: Path, store: Path) -> duckdb.DuckDBPyConnection:
     if connection.sql("SELECT current_setting('lock_configuration')").fetchall() != [(True,)]:
         files.open_to_sql(connection, store)
         connection.execute("SET TimeZone = 'UTC'")
+        for name, value in LIMITS.items():
+            connection.execute(f"SET {name} = {quoted(value)}")
         allowed = ", ".join(quoted(f"{place}/") for place in _places(store))
         connection.execute(f"SET allowed_directories = [{allowed}]")
         connection.execute("SET enable_external_access = false")
@@ -142,12 +153,52 @@ def _places(store: Path) -> list[Path]:
     return [files.absolute(store), *filter(is_fingerprinted, linked)]
 
 
+@contextmanager
+def limited(store: Path, sql: str, seconds: float | None = None) -> Iterator[duckdb.DuckDBPyRelation]:
+    """Run one statement that only reads, and read its rows within the block. Raises QueryError, also if it takes more
+    than LIMITS or longer than `seconds`."""
+    connection = connect(store)
+    late = Event()
+
+    def end() -> None:
+        late.set()
+        connection.interrupt()
+
+    timer = Timer(seconds, end) if seconds else None
+    try:
+        if timer:
+            timer.daemon = True
+            timer.start()
+        yield _relation(connection, sql)
+    except (duckdb.InterruptException, KeyboardInterrupt):  # the latter is what a caller may make of it
+        if not late.is_set():
+            raise KeyboardInterrupt from None
+        raise QueryError(
+            f"the query was stopped after {seconds:g} s: ask for less, or give it more time (--timeout SECONDS)"
+        ) from None
+    except (duckdb.OutOfMemoryException, MemoryError) as error:
+        raise QueryError(
+            f"the query needs more memory than it may take ({LIMITS['memory_limit']} of this machine's, and "
+            f"{LIMITS['max_temp_directory_size']} of {gettempdir()}): ask for fewer rows at a time. DuckDB says: "
+            f"{str(error).partition(chr(10))[0]}"
+        ) from None
+    finally:
+        if timer:
+            timer.cancel()
+        connection.close()
+
+
 def query(store: Path, sql: str) -> duckdb.DuckDBPyRelation:
     """Run one statement that only reads. Raises QueryError."""
-    connection = connect(store)
+    return _relation(connect(store), sql)
+
+
+def _relation(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.DuckDBPyRelation:
     try:
         _check_only_reads(connection, sql)
         return connection.sql(sql)
+    except (duckdb.InterruptException, duckdb.OutOfMemoryException):
+        raise
     except duckdb.Error as error:
         raise QueryError(_cause(error)) from None
 

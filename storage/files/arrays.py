@@ -87,8 +87,8 @@ class _Form(NamedTuple):
 
 
 def _form(head: bytes, size: int) -> _Form:
-    """Read the head of an `.npy` file of `size` bytes. Raises ValueError unless its numbers fill the file: a header that
-    announces more would take memory that nothing limits."""
+    """Read the head of an `.npy` file of `size` bytes. Raises ValueError unless its numbers fill the file: a header
+    that announces more would take memory that nothing limits."""
     file = BytesIO(head)
     if (version := np.lib.format.read_magic(file)) != (1, 0):
         raise ValueError(f"its header has version {version}, expected (1, 0)")

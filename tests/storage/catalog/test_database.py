@@ -29,6 +29,7 @@ from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.quote.quote import quote
 from vitalfew.flows.pipelines.run import run_serially
+from vitalfew.storage.catalog import database
 from vitalfew.storage.catalog.database import CATALOG, build, connect, query, without_rows
 from vitalfew.storage.catalog.macros import MACROS
 from vitalfew.storage.catalog.tables import ROWS, columns
@@ -278,6 +279,43 @@ def test_a_query_that_ctrl_c_stopped_is_no_error(said: str, raised: type[BaseExc
 
     with pytest.raises(raised):
         show.rows(out, Stopped(), "table")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "endless",
+    [
+        "SELECT count(*) FROM range(1000000) a, range(1000000) b",
+        "WITH RECURSIVE t AS (SELECT 1 x UNION ALL SELECT x + 1 FROM t) SELECT max(x) FROM t",
+        "SELECT DISTINCT range % 3000000000 FROM range(4000000000)",
+    ],
+)
+@pytest.mark.parametrize("format", ["table", "json"])
+def test_a_query_ends_with_its_time(bare: Path, endless: str, format: str) -> None:
+    done = run("sql", endless, "--timeout", "0.5", "--format", format, "--store", bare)
+    assert done.exit_code == 1
+    assert "the query was stopped after 0.5 s" in done.output
+    assert "--timeout SECONDS" in done.output
+
+
+def test_a_query_takes_no_more_than_its_memory(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = {"memory_limit": "64MB", "temp_directory": str(bare / "spilled"), "max_temp_directory_size": "1MB"}
+    monkeypatch.setattr(database, "LIMITS", limits)
+    done = run(
+        "sql",
+        "SELECT max(list) FROM (SELECT list(range) FROM range(100000000) GROUP BY range % 2) t(list)",
+        "--store",
+        bare,
+    )
+    assert done.exit_code == 1
+    assert "the query needs more memory than it may take (64MB" in done.output
+    assert not [*bare.glob("spilled/*")]
+    assert run("sql", "SELECT 41 + 1 AS n", "--store", bare).exit_code == 0
+
+
+def test_limits_cannot_be_lifted(bare: Path) -> None:
+    assert query(bare, "SELECT current_setting('temp_directory')").fetchall() == [(database.LIMITS["temp_directory"],)]
+    done = run("sql", "SET memory_limit = '1TB'", "--store", bare)
+    assert done.exit_code == 1
 
 
 def test_the_prompt_ends_with_ctrl_d(store: Path, keys: PipeInput, capsys: pytest.CaptureFixture[str]) -> None:
