@@ -85,7 +85,10 @@ class Server(BaseModel):
         4, ge=0, description="openai: retries of a failed request, with increasing pauses."
     )
     timeout: Annotated[float, NOT_IN_FINGERPRINT] = Field(
-        120.0, gt=0, description="openai: seconds to wait for an answer."
+        120.0,
+        gt=0,
+        le=86_400,
+        description="openai: seconds for one attempt of a request, from the connection to the last byte of the answer.",
     )
     accept_errors: Annotated[bool, NOT_IN_FINGERPRINT] = Field(
         False,

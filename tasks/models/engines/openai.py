@@ -1,10 +1,11 @@
 """`openai`: any server that speaks OpenAI's chat completions (vLLM, llama.cpp, OpenAI, …), through the `openai` client.
 
-The client retries 408, 409, 429, 5xx, timeouts and lost connections. The wait doubles every time (0.5 to 8 s, with
-jitter) or follows the server's Retry-After. A refusal of the prompt (`REFUSALS`) gives a row with an error, and so does
-an answer of no use that the server charged for; any other failure may pass (remote.py). A key is sent only to the
-server that it is meant for (tasks/models/engines/keys.py), and never stored. A redirect is not followed: it would take
-the prompts to another server than the one that was named.
+The client retries 408, 409, 429, 5xx, timeouts, answers without end (bounded.py) and lost connections. The wait
+doubles every time (0.5 to 8 s, with jitter) or follows the server's Retry-After, for at most two minutes. A refusal of
+the prompt (`REFUSALS`) gives a row with an error, and so does an answer of no use that the server charged for; any
+other failure may pass (remote.py). A key is sent only to the server that it is meant for
+(tasks/models/engines/keys.py), and never stored. A redirect is not followed: it would take the prompts to another
+server than the one that was named.
 
 A probe asks vLLM for the named tokens only (`logprob_token_ids`). It asks any other server for the 20 most probable
 tokens, and a probed token that is not among them has no entry in `probabilities`.
@@ -30,6 +31,7 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import Server
 from vitalfew.tasks.models.engines import keys
 from vitalfew.tasks.models.engines.base import Completion, EngineUnavailable, Probe, failed, sampling_seed
+from vitalfew.tasks.models.engines.bounded import BoundedClient, OutOfBounds
 from vitalfew.tasks.models.engines.remote import Answer, Remote, RemoteOptions
 
 logger = logging.getLogger("vitalfew")
@@ -90,9 +92,7 @@ class OpenAI(Remote):
             api_key=keys.key_for(self.base_url) or "none",  # the client insists on one
             max_retries=self.options.retries,
             timeout=self.options.timeout,
-            http_client=openai.DefaultHttpxClient(
-                follow_redirects=False, event_hooks={"request": [keys.restrict]}, timeout=self.options.timeout
-            ),
+            http_client=BoundedClient(self.options.timeout, self.section, event_hooks={"request": [keys.restrict]}),
         )
         try:
             client.models.list()
@@ -301,6 +301,8 @@ def _probabilities(steps: Sequence[Any], probe: Probe, probed: dict[str, int]) -
 
 def _why(error: Exception) -> str:
     """One line, without the key."""
+    if isinstance(error.__cause__, OutOfBounds):
+        return _shown(f"{error.__cause__}")
     return _shown(f"{error} ({error.__cause__})" if error.__cause__ else f"{error}")
 
 
