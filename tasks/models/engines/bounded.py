@@ -21,7 +21,10 @@ import openai
 logger = logging.getLogger("vitalfew")
 
 MOST_BYTES = 32 << 20
-"""The longest answer: 4,096 tokens with 20 alternatives each, as indented JSON, take some 28 MiB."""
+"""The longest answer: 4,096 tokens with 20 alternatives a token, as indented JSON, take some 28 MiB."""
+MOST_VALUES = 1 << 20
+"""The most values in an answer, by its commas: `{},` takes 27 times its bytes once it is read. Those tokens have 0.7
+million."""
 POOL = "_pool"
 """The attribute of httpx2's transports that holds the connections: there is no public name for it."""
 KNOWN = "2.16.2"
@@ -98,22 +101,20 @@ class BoundedClient(openai.DefaultHttpxClient):
         encoding = headers.pop("Content-Encoding", "identity")
         for name in ("Content-Length", "Transfer-Encoding"):
             headers.pop(name, None)
-        whole = httpx2.Response(
-            response.status_code,
-            headers=headers,
-            content=self._decompressed(bytes(content), encoding),
-            request=response.request,
-            extensions=response.extensions,
-        )
+        decompressed = self._decompressed(bytes(content), encoding)
+        if decompressed.count(b",") > MOST_VALUES:
+            raise self._too_long(f"has more than {MOST_VALUES:,} values")
+        known = {"request": response.request, "extensions": response.extensions}
+        whole = httpx2.Response(response.status_code, headers=headers, content=decompressed, **known)
         whole.elapsed = response.elapsed
         return whole
 
     def _check(self, content: bytes | bytearray) -> None:
-        """Raises TooLong."""
         if len(content) > MOST_BYTES:
-            raise TooLong(
-                f"the answer is longer than {MOST_BYTES:,} bytes: check the server, or lower {self._section}.max_tokens"
-            )
+            raise self._too_long(f"is longer than {MOST_BYTES:,} bytes")
+
+    def _too_long(self, how: str) -> TooLong:
+        return TooLong(f"the answer {how}: check the server, or lower {self._section}.max_tokens")
 
     def _decompressed(self, content: bytes, encoding: str) -> bytes:
         """Raises TooLong, DecodingError."""
