@@ -126,6 +126,7 @@ def test_a_store_with_a_hostile_index_is_refused_by_search(tmp_path: Path) -> No
     store = copied(indexed(CORPUS, bm25={"enabled": True}, index={"type": "sq8"}), tmp_path / "theirs")
     [path] = store.glob("faiss/*/00000.sentence.faiss")
     whole = path.read_bytes()
+    path.unlink()  # a hard link: other tests read the file
     place = whole.index(b"IxSQ")  # the number of vectors stands behind the dimension
     path.write_bytes(whole[: place + 8] + (1 << 40).to_bytes(8, "little") + whole[place + 16 :])
     manifest, now = read_manifest(path.parent), path.stat()
