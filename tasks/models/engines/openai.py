@@ -31,7 +31,7 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import Server
 from vitalfew.tasks.models.engines import keys
 from vitalfew.tasks.models.engines.base import Completion, EngineUnavailable, Probe, failed, sampling_seed
-from vitalfew.tasks.models.engines.bounded import BoundedClient, OutOfBounds
+from vitalfew.tasks.models.engines.bounded import BoundedClient, OutOfBounds, TooLong
 from vitalfew.tasks.models.engines.remote import Answer, Remote, RemoteOptions
 
 logger = logging.getLogger("vitalfew")
@@ -95,10 +95,12 @@ class OpenAI(Remote):
             http_client=BoundedClient(self.options.timeout, self.section, event_hooks={"request": [keys.restrict]}),
         )
         try:
-            client.models.list()
+            client.models.with_raw_response.list()  # which is not read: it may be long
         except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
             raise EngineUnavailable(f"{keys.refusal(self.base_url)}: {_why(error)}") from None
         except openai.APIConnectionError as error:
+            if isinstance(error.__cause__, TooLong):
+                raise EngineUnavailable(f"{self.base_url} does not list its models: {_why(error)}") from None
             raise EngineUnavailable(
                 f"no server answers at {self.base_url} ({_why(error)}). Start one, for example `vllm serve "
                 f"MODEL`, or set {self.section}.base_url or OPENAI_BASE_URL to its address"

@@ -227,6 +227,24 @@ def test_an_answer_that_is_too_long_is_no_answer(kind: str, monkeypatch: pytest.
     assert all(stream.sent < 16 << 20 for stream in streams)
 
 
+def test_an_answer_of_too_many_values_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded, "MOST_VALUES", 1000)
+    with WireServer(whole(b'{"choices": [' + b"{}," * 1001 + b"{}]}")) as server:
+        reason = failure(engine_at(server.url, timeout=PATIENCE))
+    assert reason == "the answer has more than 1,000 values: check the server, or lower critique.max_tokens"
+
+
+def test_an_answer_with_all_that_a_probe_asks_for_is_read() -> None:
+    """4,096 tokens, 20 alternatives each, in indented JSON."""
+    entry = {"token": " token", "logprob": -0.123456789012, "bytes": [*b" token"]}
+    steps = [{**entry, "top_logprobs": [entry] * 20}] * 4096
+    content = json.dumps(completion("yes", logprobs={"content": steps}).body, indent=1).encode()
+    assert 8 << 20 < len(content) < bounded.MOST_BYTES
+    with WireServer(whole(gzip.compress(content, 1), "Content-Encoding: gzip")) as server:
+        [answer] = engine_at(server.url, timeout=PATIENCE).complete(["a"])
+    assert (answer.text, answer.error) == ("yes", "")
+
+
 @pytest.mark.parametrize(("encoding", "content"), [("br", GOOD), ("gzip, gzip", GOOD), ("gzip", GOOD)])
 def test_an_answer_in_another_encoding_is_no_answer(encoding: str, content: bytes) -> None:
     with WireServer(whole(content, f"Content-Encoding: {encoding}")) as server:
@@ -235,12 +253,36 @@ def test_an_answer_in_another_encoding_is_no_answer(encoding: str, content: byte
     assert encoding in reason
 
 
-@pytest.mark.parametrize("answer", [SLOW["body"], SLOW["headers"], endless], ids=["body", "headers", "endless"])
-def test_a_list_of_models_is_bounded_too(answer: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (SLOW["body"], "no server answers at .* no whole answer within 0.3 seconds; raise critique.timeout"),
+        (SLOW["headers"], "no server answers at .* no whole answer within 0.3 seconds; raise critique.timeout"),
+        (LONG["announced"], "does not list its models: the answer is longer than 1,048,576 bytes"),
+    ],
+    ids=["body", "headers", "long"],
+)
+def test_a_list_of_models_is_bounded_too(answer: Wire, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded, "MOST_BYTES", 1 << 20)
-    with WireServer(whole(GOOD), answer) as server, pytest.raises(EngineUnavailable) as raised:
+    with WireServer(whole(GOOD), answer) as server, pytest.raises(EngineUnavailable, match=message):
         engine_at(server.url).complete(["a"])
-    assert "timed out: no whole answer within 0.3 seconds" in str(raised.value) or "longer than" in str(raised.value)
+
+
+def test_a_list_of_models_is_not_read() -> None:
+    """Reading a million models took 30 seconds and 700 MiB."""
+    many = b'{"object": "list", "data": [' + b"{}," * 900_000 + b"{}]}"
+    with WireServer(whole(GOOD), whole(many)) as server:
+        start = time.monotonic()
+        [answer] = engine_at(server.url, timeout=PATIENCE).complete(["a"])
+    assert answer.text == "yes"
+    assert time.monotonic() - start < PATIENCE / 2
+
+
+def test_a_timeout_is_a_number_that_a_socket_takes() -> None:
+    for wrong in (0, -1, float("inf"), float("nan"), 1e10):
+        with pytest.raises(ValueError, match="timeout"):
+            OpenAI.Options(model="tiny", timeout=wrong)
+    assert OpenAI.Options(model="tiny", timeout=86_400).timeout == 86_400
 
 
 def test_a_probe_whose_tokens_are_never_named_takes_the_most_probable_ones() -> None:
