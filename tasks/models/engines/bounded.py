@@ -104,8 +104,13 @@ class BoundedClient(openai.DefaultHttpxClient):
         decompressed = self._decompressed(bytes(content), encoding)
         if decompressed.count(b",") > MOST_VALUES:
             raise self._too_long(f"has more than {MOST_VALUES:,} values")
-        known = {"request": response.request, "extensions": response.extensions}
-        whole = httpx2.Response(response.status_code, headers=headers, content=decompressed, **known)
+        whole = httpx2.Response(
+            response.status_code,
+            headers=headers,
+            content=decompressed,
+            request=response.request,
+            extensions=response.extensions,
+        )
         whole.elapsed = response.elapsed
         return whole
 
