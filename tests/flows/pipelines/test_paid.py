@@ -231,9 +231,8 @@ def test_one_request_that_fails_holds_up_its_shard_alone(corpus: Corpus, server:
 
 @pytest.mark.slow
 def test_workers_of_ray_say_what_is_missing_and_what_they_warn_of(
-    corpus: Corpus, server: PaidServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    corpus: Corpus, server: PaidServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setenv("RAY_AUTH_TOKEN", "0" * 64)  # no other test's cluster has it
     works = server.behave
     answered = failing(server, lambda prompt: len(prompt) % 3 == 0)
     counting, server.usage = server.usage, lambda prompt: (0, 0)  # type: ignore[method-assign,assignment]
