@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,6 +18,8 @@ from vitalfew.tasks.datasets.rows import records_of
 
 BATCH_BYTES = 64 << 20
 """Bytes of the texts that are converted at a time and that rows may share."""
+LONGEST_CHAINED = 4 << 20
+"""Bytes that a text may have where texts are stored by what they have beyond the one before, without a dictionary."""
 
 _SUFFIXES = (".parquet", ".pq")
 
@@ -60,13 +63,15 @@ class Parquet(FileDataset):
         check_source(path)
         position = 0
         try:
-            with _opened(path) as file, _opened(path, file.schema_arrow) as shared:
+            with _opened(path) as file, _opened(path, file.schema) as shared:
                 columns = present_columns(self.options, file.schema_arrow.names, path)
                 for group in range(file.num_row_groups):
                     rows = max(1, min(BATCH_ROWS, BATCH_BYTES // _longest_shared(shared, group, columns)))
                     for batch in file.iter_batches(rows, row_groups=[group], columns=columns):
                         position += batch.num_rows
                         yield from rows_of(batch)
+                if file.metadata.num_rows != position:
+                    raise ValueError(f"its footer announces {file.metadata.num_rows} rows")
         except (pa.ArrowException, OSError, MemoryError, ValueError) as error:
             if isinstance(error, InputError):
                 raise
@@ -76,9 +81,10 @@ class Parquet(FileDataset):
             ) from error
 
 
-def _opened(path: Path, shared: pa.Schema | None = None) -> pq.ParquetFile:
+def _opened(path: Path, shared: pq.ParquetSchema | None = None) -> pq.ParquetFile:
     """A file to be read batch by batch; with its schema, the texts that rows share stay a dictionary."""
-    texts = [field.name for field in shared or () if pa.types.is_string(field.type)]
+    columns = [shared.column(number) for number in range(len(shared))] if shared else []
+    texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
     # With read-ahead it would hold the columns of all row groups at once.
     return pq.ParquetFile(path, pre_buffer=False, page_checksum_verification=True, read_dictionary=texts)
 
@@ -86,9 +92,21 @@ def _opened(path: Path, shared: pa.Schema | None = None) -> pq.ParquetFile:
 def _longest_shared(file: pq.ParquetFile, group: int, columns: list[str]) -> int:
     """Bytes of the longest text in the dictionaries of a row group, at least 1: each of its rows may be this text,
     which costs the file a few bits and memory all of it."""
-    first = next(file.iter_batches(1, row_groups=[group], columns=columns), None)
-    shared = [column.dictionary for column in first or () if pa.types.is_dictionary(column.type)]
+    try:
+        first = next(file.iter_batches(1, row_groups=[group], columns=columns), None)
+    except OSError:  # texts that are stored as what they add to the one before; or the file is broken
+        return LONGEST_CHAINED
+    shared = chain.from_iterable(map(_dictionaries, first or ()))
     return max([1, *(pc.max(pc.binary_length(texts)).as_py() or 0 for texts in shared)])
+
+
+def _dictionaries(column: pa.Array) -> Iterator[pa.Array]:
+    """Yield the dictionaries of a column, and of what is in its structs and lists."""
+    if pa.types.is_dictionary(column.type):
+        yield column.dictionary
+    elif pa.types.is_nested(column.type):
+        for part in column.flatten() if pa.types.is_struct(column.type) else [column.values]:
+            yield from _dictionaries(part)
 
 
 def _listed(folder: Path) -> Iterator[Path]:

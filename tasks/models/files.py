@@ -2,12 +2,11 @@
 a bucket that a setting names: one's own, and what is trained into a store of it."""
 
 from collections.abc import Iterable
-from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from vitalfew.configs.paths import SCHEMES, store_place
-from vitalfew.storage.files import checksum, local
+from vitalfew.storage.files import local, remembered_checksum
 from vitalfew.tasks.models import smollm2
 
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
@@ -112,16 +111,5 @@ def digests(folders: Iterable[Path], root: Path, endings: tuple[str, ...] = IDEN
 
 
 def digest(file: Path) -> str:
-    """Checksum of a file, cached as long as its size and date stay the same."""
-    return _digest(file, *_stamp(file))
-
-
-def _stamp(file: Path) -> tuple[int, int]:
-    status = file.stat()
-    return status.st_size, status.st_mtime_ns
-
-
-@lru_cache(256)
-def _digest(file: Path, size: int, modified: int) -> str:
-    # Some hundred megabytes take half a second, and a run asks for them more than once.
-    return checksum(file)
+    """Checksum of a file, which this machine remembers while it is the same file by both dates."""
+    return remembered_checksum(file)

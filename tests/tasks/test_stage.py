@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -74,12 +74,32 @@ def change(weights: Path) -> None:
     weights.write_bytes(content)
 
 
+def change_and_put_the_date_back(weights: Path) -> None:
+    before = weights.stat()
+    change(weights)
+    os.utime(weights, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def link_elsewhere(weights: Path) -> None:
+    """A directory with other weights of the same size and date, to which the link now leads."""
+    folder = weights.parent
+    other = folder.with_name("other")
+    shutil.copytree(folder.resolve(), other)
+    change_and_put_the_date_back(other / weights.name)
+    folder.unlink()
+    folder.symlink_to(other)
+
+
 @pytest.mark.parametrize("travelled", [False, True])
-def test_weights_that_change_after_the_plan_are_an_error_that_names_them(tmp_path: Path, travelled: bool) -> None:
+@pytest.mark.parametrize("how", [change, change_and_put_the_date_back, link_elsewhere])
+def test_weights_that_change_after_the_plan_are_an_error_that_names_them(
+    tmp_path: Path, how: Callable[[Path], None], travelled: bool
+) -> None:
     """`travelled`: the stages as Ray's workers get them. Of what was generated with other weights nothing is stored."""
     copied(indexed(bm25={"enabled": True}), tmp_path / "store")
     reader = tmp_path / "reader"
-    shutil.copytree(embedded(), reader)
+    shutil.copytree(embedded(), tmp_path / "weights")
+    reader.symlink_to(tmp_path / "weights")
     settings = {
         "index": "test",
         "generate": {"generator": "reader", "model": str(reader)},
@@ -89,7 +109,7 @@ def test_weights_that_change_after_the_plan_are_an_error_that_names_them(tmp_pat
 
     def execute(stages: Sequence[Stage], run_id: str) -> list[Manifest]:
         if stages[0].name == "generate":
-            change(reader / "adapter.safetensors")
+            how(reader / "adapter.safetensors")
         return run_serially([pickle.loads(pickle.dumps(stage)) for stage in stages] if travelled else stages, run_id)
 
     with pytest.raises(MethodChanged, match=r"stage generate: generator/files/adapter\.safetensors changed"):
