@@ -111,5 +111,14 @@ def digests(folders: Iterable[Path], root: Path, endings: tuple[str, ...] = IDEN
 
 
 def digest(file: Path) -> str:
-    """Checksum of a file, which this machine remembers while it is the same file by both dates."""
+    """Checksum of a file, which this machine remembers while it is the same file by both dates. Raises UnsupportedModel
+    for safetensors that are cut short or have a broken header."""
+    if file.suffix == ".safetensors":
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(file, "np"):
+                pass
+        except SafetensorError as error:
+            raise UnsupportedModel(f"{file} is damaged ({error}): copy or download the model again") from error
     return remembered_checksum(file)

@@ -25,6 +25,7 @@ from vitalfew.storage.files import Damaged
 from vitalfew.tasks.generators.reader import embedded
 from vitalfew.tasks.identity import MethodChanged
 from vitalfew.tasks.load import Load
+from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.registry import kept, with_options
 from vitalfew.tasks.stage import Stage
 
@@ -115,6 +116,17 @@ def test_weights_that_change_after_the_plan_are_an_error_that_names_them(
     with pytest.raises(MethodChanged, match=r"stage generate: generator/files/adapter\.safetensors changed"):
         plan.run(execute)
     assert not [*(tmp_path / "store").glob("candidates/*/*.parquet")]
+
+
+@pytest.mark.parametrize("size", [0, 7, 100, -1])
+def test_weights_that_are_cut_short_are_named_before_work_begins(tmp_path: Path, size: int) -> None:
+    reader = tmp_path / "reader"
+    shutil.copytree(embedded(), reader)
+    weights = reader / "adapter.safetensors"
+    weights.write_bytes(weights.read_bytes()[:size])
+    settings = with_options(build(GenerateConfig, {"generator": "reader", "model": str(reader)}), "generate")
+    with pytest.raises(UnsupportedModel, match=rf"{weights} is damaged .*: copy or download the model again"):
+        kept(settings, "generate")
 
 
 def test_a_model_whose_files_change_is_loaded_again(tmp_path: Path) -> None:
