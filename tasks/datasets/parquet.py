@@ -101,7 +101,7 @@ def _longest_shared(file: pq.ParquetFile, group: int, columns: list[str]) -> int
 
 
 def _dictionaries(column: pa.Array) -> Iterator[pa.Array]:
-    """Yield the dictionaries of a column, and of what is in its structs and lists."""
+    """Yield the dictionaries of a column, also those within its structs and lists."""
     if pa.types.is_dictionary(column.type):
         yield column.dictionary
     elif pa.types.is_nested(column.type):
