@@ -46,7 +46,7 @@ from benchmarks.compressors_authors import (
 from benchmarks.corpus import REAL
 from vitalfew.tasks.datasets.base import Passage
 from vitalfew.tasks.datasets.specification import parse_dataset
-from vitalfew.tasks.models import smollm2
+from vitalfew.tasks.models.causal import smollm2
 from vitalfew.tasks.refiners.base import Hit, Refiner
 from vitalfew.tasks.refiners.llmlingua import LLMLingua
 from vitalfew.tasks.refiners.llmlingua2 import LLMLingua2

@@ -35,7 +35,7 @@ from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.indexes.vectors import Outline, ShardVectors, pooled
 from vitalfew.storage.runs import find_index
 from vitalfew.tasks.encoders import contexts
-from vitalfew.tasks.models.tower import unit_rows
+from vitalfew.tasks.models.encoder.tower import unit_rows
 from vitalfew.tasks.reports.statistics.paired import paired_bootstrap
 from vitalfew.tasks.retrieve import Searcher
 

@@ -21,8 +21,8 @@ import torch
 from benchmarks.corpus import describe, specifications
 from vitalfew.tasks.datasets.base import Passage, Question
 from vitalfew.tasks.datasets.specification import parse_dataset
-from vitalfew.tasks.models.engines.transformers import Transformers
-from vitalfew.tasks.models.prefill import shared_tokens
+from vitalfew.tasks.models.causal.engines.transformers import Transformers
+from vitalfew.tasks.models.causal.prefill import shared_tokens
 
 PROMPTS, ROUNDS, GOAL = 64, 3, 3
 

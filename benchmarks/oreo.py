@@ -33,13 +33,13 @@ from vitalfew.configs.training import TrainConfig
 from vitalfew.flows.pipelines.recipes import find
 from vitalfew.storage import files, schemas
 from vitalfew.tasks.models.batches import batches
-from vitalfew.tasks.models.copier import ON_CPU, Copier
-from vitalfew.tasks.models.windows import padded
+from vitalfew.tasks.models.small.copier import ON_CPU, Copier
+from vitalfew.tasks.models.small.windows import padded
 from vitalfew.tasks.refiners.base import Hit
 from vitalfew.tasks.refiners.oreo import Oreo
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.trainers.base import Tables
-from vitalfew.tasks.trainers.evidence import Example, examples
+from vitalfew.tasks.trainers.oreo.evidence import Example, examples
 
 CHUNKS, WORDS = 5, (30, 220)
 GOALS = {

@@ -25,14 +25,14 @@ import torch
 from transformers import AutoModelForCausalLM, LlamaConfig
 
 from vitalfew.configs.loading import ConfigError
-from vitalfew.tasks.models.blocks import BlockModel, Read, Row
+from vitalfew.tasks.models.causal.blocks import BlockModel, Read, Row
+from vitalfew.tasks.models.causal.engines.base import EngineUnavailable, LocalOptions
+from vitalfew.tasks.models.causal.engines.transformers import all_cores
+from vitalfew.tasks.models.causal.kv_cache import roomy_cache
+from vitalfew.tasks.models.causal.language_model import LocalModel
+from vitalfew.tasks.models.causal.sampling import RowSampler
+from vitalfew.tasks.models.causal.single_row import quicker_rows
 from vitalfew.tasks.models.device import choose_device, choose_dtype
-from vitalfew.tasks.models.engines.base import EngineUnavailable, LocalOptions
-from vitalfew.tasks.models.engines.transformers import all_cores
-from vitalfew.tasks.models.kv_cache import roomy_cache
-from vitalfew.tasks.models.language_model import LocalModel
-from vitalfew.tasks.models.sampling import RowSampler
-from vitalfew.tasks.models.single_row import quicker_rows
 
 KEPT_IN = Path("build/bench_sparse.json")
 CONTEXTS, TOKENS, LONG, WRITTEN, KEPT = 20, 256, 1024, 32, (20, 8, 4, 1)

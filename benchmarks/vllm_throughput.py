@@ -22,8 +22,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from benchmarks.corpus import describe, specifications
 from vitalfew.tasks.datasets.base import Passage, Question
 from vitalfew.tasks.datasets.specification import parse_dataset
-from vitalfew.tasks.models.engines.base import Completion
-from vitalfew.tasks.models.engines.vllm import Vllm
+from vitalfew.tasks.models.causal.engines.base import Completion
+from vitalfew.tasks.models.causal.engines.vllm import Vllm
 
 PROMPTS = 64
 CONTEXTS = 10

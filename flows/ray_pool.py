@@ -25,7 +25,7 @@ from vitalfew.flows.pipelines import nodes
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import PREPARATION, Artifact, Manifest
 from vitalfew.storage.costs import working_alone, working_on
-from vitalfew.tasks.models.engines.remote import Unanswered
+from vitalfew.tasks.models.causal.engines.remote import Unanswered
 from vitalfew.tasks.stage import Progress, Stage
 
 

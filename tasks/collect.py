@@ -1,6 +1,6 @@
 """collect: hits → `gold_contexts`, `oreo_examples`, `rejects`: evidence texts for Oreo to learn to write.
 
-A collector writes a text for every question, which is curated (tasks/collectors/curation.py). Every question becomes an
+A collector writes a text for every question, which is curated (trainers/oreo/curation.py). Every question becomes an
 example or a reject: asked = examples + rejects. Examples are split by the article of the question's first gold passage,
 as for the reader: the same settings on the same articles hold the same ones out. No chunk of an example to learn from
 comes from an article that is held out or chooses.
@@ -19,12 +19,12 @@ from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.ids import shard_of
 from vitalfew.storage.indexes.units import Units
-from vitalfew.tasks.collectors.base import Case, Chunk, Collector
-from vitalfew.tasks.collectors.curation import KEPT, REASONS, Attempt, collected, unfit
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.registry import make, with_options
 from vitalfew.tasks.stage import Progress, RowsLost, ShardResult, Stage
 from vitalfew.tasks.trainers.articles import split_articles
+from vitalfew.tasks.trainers.oreo.collector import Case, Chunk, Collector
+from vitalfew.tasks.trainers.oreo.curation import KEPT, REASONS, Attempt, collected, unfit
 
 LEARN, CHOOSE, HELD_OUT = "learn", "choose", "held_out"
 _HIT = ("question_id", "passage_id", "start", "end", "title", "text")

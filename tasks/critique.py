@@ -11,7 +11,7 @@ from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.tasks.critics.base import Candidate, Critic, Judgement, uncritical
 from vitalfew.tasks.registry import kept, with_options
-from vitalfew.tasks.selectors.base import geometric_mean, harmonic_mean
+from vitalfew.tasks.selectors import geometric_mean, harmonic_mean
 from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
 SCORES = ("isrel", "issup", "isuse")

@@ -17,7 +17,7 @@ from vitalfew.storage.ids import content_id
 from vitalfew.storage.manifests import File, Manifest
 from vitalfew.tasks.generators import prompts
 from vitalfew.tasks.generators.base import Generator, Prompt, Rating
-from vitalfew.tasks.models.engines.base import Completion
+from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.registry import kept, with_options
 from vitalfew.tasks.stage import Progress, ShardResult, Stage
 

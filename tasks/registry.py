@@ -15,9 +15,9 @@ from vitalfew.configs.section import Section, SectionT, joined
 
 METHODS: dict[str, dict[str, str]] = {
     "engine": {
-        "transformers": "vitalfew.tasks.models.engines.transformers:Transformers",
-        "vllm": "vitalfew.tasks.models.engines.vllm:Vllm",
-        "openai": "vitalfew.tasks.models.engines.openai:OpenAI",
+        "transformers": "vitalfew.tasks.models.causal.engines.transformers:Transformers",
+        "vllm": "vitalfew.tasks.models.causal.engines.vllm:Vllm",
+        "openai": "vitalfew.tasks.models.causal.engines.openai:OpenAI",
     },
     "dataset": {
         "hotpotqa": "vitalfew.tasks.datasets.hotpotqa:HotpotQA",
@@ -107,10 +107,10 @@ METHODS: dict[str, dict[str, str]] = {
         "judge": "vitalfew.tasks.critics.judge:Judge",
     },
     "selector": {
-        "weighted_sum": "vitalfew.tasks.selectors.weighted_sum:WeightedSum",
-        "pareto_set": "vitalfew.tasks.selectors.pareto_set:ParetoSet",
-        "pareto_ideal": "vitalfew.tasks.selectors.pareto_ideal:ParetoIdeal",
-        "geometric_mean": "vitalfew.tasks.selectors.geometric_mean:GeometricMean",
+        "weighted_sum": "vitalfew.tasks.selectors:WeightedSum",
+        "pareto_set": "vitalfew.tasks.selectors:ParetoSet",
+        "pareto_ideal": "vitalfew.tasks.selectors:ParetoIdeal",
+        "geometric_mean": "vitalfew.tasks.selectors:GeometricMean",
     },
     "appraiser": {"judge": "vitalfew.tasks.appraisers.judge:Judge"},
     "labeller": {
@@ -119,7 +119,10 @@ METHODS: dict[str, dict[str, str]] = {
         "title": "vitalfew.tasks.labellers.title:Title",
         "two_round": "vitalfew.tasks.labellers.two_round:TwoRound",
     },
-    "collector": {"oracle": "vitalfew.tasks.collectors.oracle:Oracle", "llm": "vitalfew.tasks.collectors.llm:Llm"},
+    "collector": {
+        "oracle": "vitalfew.tasks.trainers.oreo.oracle:Oracle",
+        "llm": "vitalfew.tasks.trainers.oreo.llm:Llm",
+    },
     # Further stages of an evaluation (tasks/stage.py, FurtherStage): none is bundled.
     "stage": {},
     "trainer": {
@@ -127,9 +130,9 @@ METHODS: dict[str, dict[str, str]] = {
         "critic": "vitalfew.tasks.trainers.critic:CriticTrainer",
         "cxmi": "vitalfew.tasks.trainers.cxmi:CxmiTrainer",
         "sparse_rag": "vitalfew.tasks.trainers.sparse_rag:SparseRagTrainer",
-        "oreo_sft": "vitalfew.tasks.trainers.oreo_sft:OreoSft",
-        "oreo_contrastive": "vitalfew.tasks.trainers.oreo_contrastive:OreoContrastive",
-        "oreo_ppo": "vitalfew.tasks.trainers.oreo_ppo:OreoPpo",
+        "oreo_sft": "vitalfew.tasks.trainers.oreo.sft:OreoSft",
+        "oreo_contrastive": "vitalfew.tasks.trainers.oreo.contrastive:OreoContrastive",
+        "oreo_ppo": "vitalfew.tasks.trainers.oreo.reinforcement:OreoPpo",
     },
     "metric": {
         "accuracy": "vitalfew.tasks.metrics.answers:Accuracy",

@@ -11,7 +11,7 @@ from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.tasks.metrics.answers import normalise
 from vitalfew.tasks.registry import make, with_options
-from vitalfew.tasks.selectors.base import Chosen, Critiqued, Selector, front
+from vitalfew.tasks.selectors import Chosen, Critiqued, Selector, front
 from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
 Row = dict[str, Any]

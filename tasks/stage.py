@@ -25,7 +25,7 @@ from vitalfew.storage.costs import Meter
 from vitalfew.storage.journals import Journal
 from vitalfew.storage.manifests import PREPARED
 from vitalfew.tasks.identity import compare
-from vitalfew.tasks.models.engines.remote import Unanswered, remembering
+from vitalfew.tasks.models.causal.engines.remote import Unanswered, remembering
 
 Progress = Callable[[int, int], None]
 """Called with how many more rows and tokens are done."""

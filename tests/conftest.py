@@ -37,10 +37,10 @@ def _not_waited_for(descriptor: int) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Shorten the sample by which `tasks/models/calibration.py` chooses how to compute a model: tests accept every
+    """Shorten the sample by which `models/encoder/calibration.py` chooses how to compute a model: tests accept every
     choice, and the usual sample takes 5 to 15 s."""
     if "torch" in sys.modules:
-        from vitalfew.tasks.models import calibration
+        from vitalfew.tasks.models.encoder import calibration
 
         calibration.TOKENS = 512
 

@@ -15,7 +15,7 @@ from tests.support.documents import FRONT, GUIDES, Command, File, steps
 from tests.support.fakes import ChatServer, completion
 from tests.support.own_files import write_own_files
 from vitalfew.flows.cli.main import app
-from vitalfew.tasks.models import smollm2
+from vitalfew.tasks.models.causal import smollm2
 
 RUNNERS = {"index", "evaluate", "train"}
 GPU, SERVER, CLUSTER, MODEL = "a GPU", "a server", "a cluster", "SmolLM2"

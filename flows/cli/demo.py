@@ -110,7 +110,7 @@ def _search(store: Path, question: str) -> None:
 def _experiment() -> str:
     """The one of the table. No installation has the language model of Sparse RAG, and not each has PEFT, its adapter's
     library."""
-    from vitalfew.tasks.models import adapters, smollm2
+    from vitalfew.tasks.models.causal import adapters, smollm2
 
     try:
         smollm2.find()

@@ -58,7 +58,7 @@ def get(name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the mo
     """
     prepare(verbose=False)
     with explained_errors():
-        from vitalfew.tasks.models import smollm2
+        from vitalfew.tasks.models.causal import smollm2
         from vitalfew.tasks.models.presets import presets
 
         if name != smollm2.NAME:

@@ -38,15 +38,15 @@ from vitalfew.tasks.critics.base import Candidate, CriticUnavailable, Judgement,
 from vitalfew.tasks.critics.calibration import Calibration
 from vitalfew.tasks.critics.evidence import Evidence, Reading, Said, readings, said, support
 from vitalfew.tasks.models.batches import batches
-from vitalfew.tasks.models.critic_model import CriticLogits, CriticModel
 from vitalfew.tasks.models.device import InBatches, require_device
 from vitalfew.tasks.models.files import directory_of
 from vitalfew.tasks.models.loading import loading
 from vitalfew.tasks.models.readings import LEAST, finite, remembered
 from vitalfew.tasks.models.readings import Reading as Remembered
-from vitalfew.tasks.models.tuned import SETTINGS, Weights, read_tokenizer
+from vitalfew.tasks.models.small.critic import CriticLogits, CriticModel
+from vitalfew.tasks.models.small.tuned import SETTINGS, Weights, read_tokenizer
+from vitalfew.tasks.models.small.windows import MAX_QUESTION, Window, answer_window, encoded, padded, special, windows
 from vitalfew.tasks.models.weights import shipped
-from vitalfew.tasks.models.windows import MAX_QUESTION, Window, answer_window, encoded, padded, special, windows
 
 Pair = tuple[str, str]
 """A question with a context, or with an answer."""

@@ -13,9 +13,9 @@ import torch
 from tokenizers import Encoding
 
 from vitalfew.tasks.metrics.answers import agree, normalise
-from vitalfew.tasks.models.critic_model import CriticLogits
-from vitalfew.tasks.models.reader_model import span_scores
-from vitalfew.tasks.models.windows import Window
+from vitalfew.tasks.models.small.critic import CriticLogits
+from vitalfew.tasks.models.small.reader import span_scores
+from vitalfew.tasks.models.small.windows import Window
 
 LONGEST = 30
 """Tokens of a span, at most."""

@@ -20,7 +20,7 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import Batching, Server
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.critics.base import Candidate, Judgement, Tick, no_tick, uncritical
-from vitalfew.tasks.models.engines.base import Completion, Engine, Probe
+from vitalfew.tasks.models.causal.engines.base import Completion, Engine, Probe
 from vitalfew.tasks.registry import make_engine
 
 YES_NO = {"Yes": 1.0, "No": 0.0}

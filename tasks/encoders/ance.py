@@ -7,7 +7,7 @@ product. Deviation: every text is cut at the same number of tokens, where the au
 from typing import ClassVar
 
 from vitalfew.tasks.encoders.transformer import TransformerEncoder
-from vitalfew.tasks.models.recipe import Preset
+from vitalfew.tasks.models.encoder.recipe import Preset
 
 
 class ANCE(TransformerEncoder):

@@ -7,7 +7,7 @@ Mean over the token states and inner product, as in section 3 of the paper. No d
 from typing import ClassVar
 
 from vitalfew.tasks.encoders.transformer import TransformerEncoder
-from vitalfew.tasks.models.recipe import Preset
+from vitalfew.tasks.models.encoder.recipe import Preset
 
 
 class Contriever(TransformerEncoder):

@@ -7,7 +7,7 @@ and a text as the paper's context encoder does, [CLS] title [SEP] text [SEP]; wi
 from typing import ClassVar
 
 from vitalfew.tasks.encoders.transformer import TransformerEncoder
-from vitalfew.tasks.models.recipe import Preset
+from vitalfew.tasks.models.encoder.recipe import Preset
 
 
 class DPR(TransformerEncoder):

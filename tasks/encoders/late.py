@@ -15,7 +15,7 @@ from torch import Tensor
 
 from vitalfew.tasks.encoders.base import LateEncoded, Spans, Tick
 from vitalfew.tasks.models.batches import tokenised
-from vitalfew.tasks.models.tower import Tower
+from vitalfew.tasks.models.encoder.tower import Tower
 
 
 @dataclass(frozen=True)

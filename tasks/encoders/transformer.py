@@ -1,7 +1,7 @@
 """Any Hugging Face encoder on PyTorch: length-sorted batches filled by tokens, in the way that is fastest here.
 
 It is fast on a CPU for three reasons, which `make bench-encode` measures: matrix products that the machine has units
-for (tasks/models/kernels.py; which, is measured once: calibration.py), batches with little or no padding (texts sorted
+for (encoder/kernels.py; which, is measured once: calibration.py), batches with little or no padding (texts sorted
 by length in windows), and tokenisation of the next window on another thread while the model computes.
 """
 
@@ -20,13 +20,13 @@ from vitalfew.configs.section import NOT_IN_FINGERPRINT, Device, KernelName, Mod
 from vitalfew.tasks.encoders.base import Encoded, LateEncoded, Spans, Tick
 from vitalfew.tasks.models.batches import cut, tokenised
 from vitalfew.tasks.models.device import choose_device
+from vitalfew.tasks.models.encoder.recipe import Preset, RecipeOptions, read_recipe
 from vitalfew.tasks.models.files import find_model
-from vitalfew.tasks.models.recipe import Preset, RecipeOptions, read_recipe
 
 if TYPE_CHECKING:
-    from vitalfew.tasks.models.checkpoint import Checkpoint
-    from vitalfew.tasks.models.kernels import Computation
-    from vitalfew.tasks.models.tower import Tower
+    from vitalfew.tasks.models.encoder.checkpoint import Checkpoint
+    from vitalfew.tasks.models.encoder.kernels import Computation
+    from vitalfew.tasks.models.encoder.tower import Tower
 
 
 def _no_tick(tokens: int, share: float) -> None:
@@ -101,8 +101,8 @@ class TransformerEncoder:
     def computation(self) -> "Computation":
         """How the model is computed: as the settings say, and where they leave a choice, as is fastest here. Settled
         where a run is planned; workers are told."""
-        from vitalfew.tasks.models.calibration import calibrated, ways
-        from vitalfew.tasks.models.kernels import can_pack
+        from vitalfew.tasks.models.encoder.calibration import calibrated, ways
+        from vitalfew.tasks.models.encoder.kernels import can_pack
 
         options = self.options
         kernels = None if options.kernels == "auto" else options.kernels
@@ -141,7 +141,9 @@ class TransformerEncoder:
         return checkpoint
 
     def _checkpoint(self, directory: Path, setting: str) -> "Checkpoint":
-        from vitalfew.tasks.models.checkpoint import Checkpoint  # with PyTorch, which settings and docstring do without
+        from vitalfew.tasks.models.encoder.checkpoint import (
+            Checkpoint,  # with PyTorch, which settings and docstring do without
+        )
 
         checkpoint = Checkpoint(directory, read_recipe(directory, self.preset, self.options), setting)
         checkpoint.check()
@@ -153,7 +155,7 @@ class TransformerEncoder:
         return self._tower(self.question_checkpoint, self.computation) if own else self.passages
 
     def _tower(self, checkpoint: "Checkpoint", computation: "Computation") -> "Tower":
-        from vitalfew.tasks.models.tower import Tower
+        from vitalfew.tasks.models.encoder.tower import Tower
 
         return Tower(checkpoint.directory, checkpoint.recipe, checkpoint.setting, self.device, computation)
 

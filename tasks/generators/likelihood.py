@@ -14,8 +14,8 @@ from tokenizers import Encoding
 
 from vitalfew.tasks.generators.reader import MAX_ANSWER, Reader
 from vitalfew.tasks.models.batches import batches
-from vitalfew.tasks.models.reader_model import span_scores
-from vitalfew.tasks.models.windows import MAX_QUESTION, Window, encoded, padded, special, windows
+from vitalfew.tasks.models.small.reader import span_scores
+from vitalfew.tasks.models.small.windows import MAX_QUESTION, Window, encoded, padded, special, windows
 
 NONE = float("-inf")
 

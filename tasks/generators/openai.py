@@ -6,7 +6,7 @@ from pydantic import ConfigDict
 
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.tasks.generators.base import ByEngine
-from vitalfew.tasks.models.engines.openai import OpenAI
+from vitalfew.tasks.models.causal.engines.openai import OpenAI
 
 
 class OpenAIGenerator(ByEngine):

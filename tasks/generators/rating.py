@@ -14,7 +14,7 @@ from vitalfew.configs.evaluation import CHOOSES_PROMPTS
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.section import NOT_IN_FINGERPRINT
 from vitalfew.tasks.generators.base import Prompt, Rating
-from vitalfew.tasks.models.controls import Controls
+from vitalfew.tasks.models.causal.controls import Controls
 
 
 class RatingOptions(Controls):

@@ -2,13 +2,13 @@
 keeps (Zhu et al. 2024, arXiv 2405.16178, section 3.2).
 
 The question comes first, and contexts do not see one another: each is a row of question, context and the control
-that asks whether it is of use (tasks/models/blocks.py). Keys and values of those that are kept are put into one cache,
+that asks whether it is of use (models/causal/blocks.py). Keys and values of those that are kept are put into one cache,
 and the control that asks for the answer follows.
 
 One class with its baselines (table 3): `attention: full` and no threshold is RAG, `block` and none is PCW, `block` and
 a threshold is Sparse RAG; `full` and a threshold is table 8's variant, whose prompt has the kept contexts alone, read
 anew. Where the paper is silent: the control stands behind the kept contexts as if they had followed one another
-(`answer_position`), the wording is ours (tasks/models/controls.py), and at least one context is kept.
+(`answer_position`), the wording is ours (tasks/models/causal/controls.py), and at least one context is kept.
 
 With blocks the order of the contexts changes nothing. `generate.prompt` plays no part. In bf16 the last bits depend on
 what is read together: `precision=fp32` makes a difference rare, `batch_tokens=16` (every row alone) rules it out.
@@ -28,13 +28,13 @@ from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.tasks.generators.base import Generator, Prompt, Rating, Stepwise
 from vitalfew.tasks.generators.rating import RatingOptions
 from vitalfew.tasks.models.batches import batches
-from vitalfew.tasks.models.blocks import BlockModel, Read, Row, Written, require_blocks, window
-from vitalfew.tasks.models.controls import Controls, Segmenter, Segments
-from vitalfew.tasks.models.engines.base import Completion, Tick, failed, no_tick, sampling_seed
-from vitalfew.tasks.models.engines.transformers import Transformers, all_cores, shared
-from vitalfew.tasks.models.halving import in_halves
-from vitalfew.tasks.models.kv_cache import roomy_cache
-from vitalfew.tasks.models.sampling import RowSampler
+from vitalfew.tasks.models.causal.blocks import BlockModel, Read, Row, Written, require_blocks, window
+from vitalfew.tasks.models.causal.controls import Controls, Segmenter, Segments
+from vitalfew.tasks.models.causal.engines.base import Completion, Tick, failed, no_tick, sampling_seed
+from vitalfew.tasks.models.causal.engines.transformers import Transformers, all_cores, shared
+from vitalfew.tasks.models.causal.halving import in_halves
+from vitalfew.tasks.models.causal.kv_cache import roomy_cache
+from vitalfew.tasks.models.causal.sampling import RowSampler
 
 
 @dataclass

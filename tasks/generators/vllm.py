@@ -6,7 +6,7 @@ from pydantic import ConfigDict
 
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.tasks.generators.base import ByEngine
-from vitalfew.tasks.models.engines.vllm import Vllm
+from vitalfew.tasks.models.causal.engines.vllm import Vllm
 
 
 class VllmGenerator(ByEngine):

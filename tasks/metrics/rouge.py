@@ -14,7 +14,7 @@ from typing import Any
 
 from vitalfew.tasks.metrics.answers import JUDGED
 from vitalfew.tasks.metrics.base import Case, Column, MetricOptions, PerQuestion, Values, judged
-from vitalfew.tasks.models.punkt import untrained
+from vitalfew.tasks.splitters.nltk_punkt import untrained
 
 _COLUMNS = {
     "rougeL": Column("rouge_l", "ROUGE-L", needs=JUDGED),

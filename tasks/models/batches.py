@@ -9,7 +9,7 @@ from vitalfew.configs.loading import ConfigError
 if TYPE_CHECKING:
     from tokenizers import Encoding
 
-    from vitalfew.tasks.models.checkpoint import Checkpoint
+    from vitalfew.tasks.models.encoder.checkpoint import Checkpoint
 
 WINDOW = 8192
 """Texts sorted by length together: enough to fill batches evenly, few enough to hold in memory."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vitalfew.configs.paths import SCHEMES, store_place
 from vitalfew.storage.files import local, remembered_checksum
-from vitalfew.tasks.models import smollm2
+from vitalfew.tasks.models.causal import smollm2
 
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 IDENTIFYING = (".json", ".txt", ".model", ".safetensors")

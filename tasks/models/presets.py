@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
-from vitalfew.tasks.models import smollm2
+from vitalfew.tasks.models.causal import smollm2
 from vitalfew.tasks.models.files import cached, minilm_directory
 
 LISTED = Path(__file__).parents[2] / "configs" / "models.yaml"

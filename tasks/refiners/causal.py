@@ -1,7 +1,7 @@
 """The base of refiners with a causal language model that writes one context from a question's hits (`rewriting`).
 
 The input is one message of a user, in the model's chat template if it has one. A LoRA adapter is merged into the model
-(tasks/models/adapters.py).
+(tasks/models/causal/adapters.py).
 """
 
 from typing import Annotated, ClassVar

@@ -28,7 +28,7 @@ from typing import ClassVar
 
 from pydantic import ConfigDict, Field
 
-from vitalfew.tasks.models.engines.base import Completion
+from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.refiners.base import Hit, Refined, Tick, Vectors, Writing, no_tick
 from vitalfew.tasks.refiners.causal import CausalRefiner
 

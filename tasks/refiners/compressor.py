@@ -9,8 +9,8 @@ from pydantic import Field
 
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.options import CausalModel
-from vitalfew.tasks.models.running import Running
-from vitalfew.tasks.models.surprise import Surprise
+from vitalfew.tasks.models.causal.running import Running
+from vitalfew.tasks.models.causal.surprise import Surprise
 from vitalfew.tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
 from vitalfew.tasks.refiners.cut import Cut
 from vitalfew.tasks.refiners.model import ModelRefiner

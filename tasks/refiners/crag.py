@@ -7,7 +7,7 @@ Corrective RAG (Yan et al., 2024, arXiv 2401.15884):
 - Section 4.4: the hits of a correct or ambiguous question are cut into strips, the same evaluator rates these, and the
   best of those that reach a threshold are kept, in the order of the hits.
 
-The paper's T5-large gives -1 to 1 (tasks/models/evaluator.py), which is read as 0 to 1. Its settings, so read: 0.795
+The paper's T5-large gives -1 to 1 (models/small/evaluator.py), which is read as 0 to 1. Its settings, so read: 0.795
 (0.59) and 0.005 (-0.99) are PopQA's thresholds; PubHealth and ARC-Challenge have 0.75 and 0.045, Biography 0.975 and
 0.045. Strips need 0.25 (-0.5), and the best 5 are kept (its appendix). Any cross-encoder can take the T5's place;
 without a model, the embedded critic's ISREL rates. Their scales are others, so that other thresholds may suit them.

@@ -5,7 +5,7 @@ conditional cross-mutual information, log p(answer | question, sentence) - log p
 to find it from question and hits alone, without the answer. Labels and training: tasks/trainers/cxmi.py.
 
 Deviations. FilCo tunes Flan-T5-XL, which reads all hits at once and writes the filtered context; none of its weights
-are published. Here a classifier over all-MiniLM-L6-v2 (tasks/models/sentence_filter.py) reads one hit at a time and
+are published. Here a classifier over all-MiniLM-L6-v2 (models/small/sentence_filter.py) reads one hit at a time and
 gives every sentence of it a probability; what is passed on stands in the hits, in their order. FilCo passes on one
 sentence; here all that reach a threshold, and the best in any case, so that one is passed on wherever there is one.
 The threshold's default was chosen in training, by F1 of the sentences that are passed on. FilCo has no budget: where
@@ -23,7 +23,7 @@ from vitalfew.configs.options import Batching
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.models.files import directory_of
 from vitalfew.tasks.models.presets import source_of
-from vitalfew.tasks.models.sentence_filter import Request, SentenceFilter
+from vitalfew.tasks.models.small.sentence_filter import Request, SentenceFilter
 from vitalfew.tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
 from vitalfew.tasks.refiners.model import ModelRefiner
 from vitalfew.tasks.refiners.progress import Watched

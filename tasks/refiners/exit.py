@@ -12,7 +12,7 @@ loses its middle; a sentence that is too long counts as 0. The paper has no budg
 all sentences are candidates, and the best fill it. A question of which no sentence is kept is answered without
 contexts.
 
-Question and passage are read once for all sentences of the passage (tasks/models/verdict.py).
+Question and passage are read once for all sentences of the passage (tasks/models/causal/verdict.py).
 
 The published checkpoint (refine.model=gemma-2b-it, refine.adapter=exit) was not available during development: tests use
 a tiny Gemma. Any causal model can be asked.
@@ -27,7 +27,7 @@ from pydantic import ConfigDict, Field
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.options import Adapted
 from vitalfew.tasks.encoders.titles import MOST_CHARS
-from vitalfew.tasks.models.verdict import Prompt, Verdict
+from vitalfew.tasks.models.causal.verdict import Prompt, Verdict
 from vitalfew.tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
 from vitalfew.tasks.refiners.model import ModelRefiner
 from vitalfew.tasks.refiners.progress import Watched

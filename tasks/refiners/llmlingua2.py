@@ -5,7 +5,7 @@ mean of its tokens', and the words with the highest stay, in their order, up to 
 question's hits. With a budget and no rate, the best words fill it.
 
 Words, the tokens that the share is of, and blanks between what is left are those of the authors' package
-(tasks/models/token_classifier.py): a punctuation mark stands right behind the word that is left before it.
+(tasks/models/small/token_classifier.py): a punctuation mark stands right behind the word that is left before it.
 
 Deviations: the share is of all hits of a question, where the package takes it of every 512 tokens, and one percent
 more; of equal words the first stays, and one word in any case; a long text is cut into parts at the model's limit, not
@@ -26,10 +26,10 @@ from pydantic import ConfigDict, Field
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.options import Batching
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
-from vitalfew.tasks.models.pairs import Reading
 from vitalfew.tasks.models.readings import settled
-from vitalfew.tasks.models.token_classifier import TokenClassifier
-from vitalfew.tasks.models.token_classifier import Word as Place
+from vitalfew.tasks.models.small.pairs import Reading
+from vitalfew.tasks.models.small.token_classifier import TokenClassifier
+from vitalfew.tasks.models.small.token_classifier import Word as Place
 from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, no_tick
 from vitalfew.tasks.refiners.model import ModelRefiner
 from vitalfew.tasks.refiners.progress import Watched

@@ -3,7 +3,7 @@
 Retrieve, reconstruct, then generate: the first top_k hits, with their titles where refine.text shows these, are read
 with the question, and what the policy writes greedily is the only context of the prompt; without a hit, or where
 nothing is written, there is none. A copier writes a second text behind the first, of the words that this one left. The
-model is the bundled one, or what `vitalfew train oreo` wrote. Of `copier` (tasks/models/copier.py) every word stands in
+model is the bundled one, or what `vitalfew train oreo` wrote. Of `copier` (models/small/copier.py) every word stands in
 the hits, and the origin of a text is known, except of its titles.
 """
 
@@ -19,15 +19,15 @@ from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import Batching
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
-from vitalfew.tasks.models.copied import Run
-from vitalfew.tasks.models.decoding import Drawn, greedy
 from vitalfew.tasks.models.device import InBatches, require_device
 from vitalfew.tasks.models.files import directory_of
 from vitalfew.tasks.models.loading import loading
-from vitalfew.tasks.models.policies import Shape, kind_of, policy_files, read_policy
-from vitalfew.tasks.models.policy import Policy, Source, Written
 from vitalfew.tasks.models.presets import source_of
 from vitalfew.tasks.models.readings import Reading, remembered
+from vitalfew.tasks.models.small.copied import Run
+from vitalfew.tasks.models.small.decoding import Drawn, greedy
+from vitalfew.tasks.models.small.policies import Shape, kind_of, policy_files, read_policy
+from vitalfew.tasks.models.small.policy import Policy, Source, Written
 from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, Writing, no_tick
 from vitalfew.tasks.splitters.tokens import count_tokens, first
 

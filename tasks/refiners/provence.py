@@ -10,7 +10,7 @@ gives its score. A passage of which no sentence is kept is dropped.
 top_k counts passages after they were put in order. A budget takes sentences passage by passage.
 
 The published checkpoint, naver/provence-reranker-debertav3-v1 (CC BY-NC-ND 4.0), was not at hand: what is here was run
-with a tiny model of its architecture, and never with it (tasks/models/provence.py).
+with a tiny model of its architecture, and never with it (tasks/models/small/provence.py).
 """
 
 from collections.abc import Sequence
@@ -22,8 +22,8 @@ from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.options import Batching
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.encoders import titles
-from vitalfew.tasks.models import provence
-from vitalfew.tasks.models.pairs import Pair, Reading
+from vitalfew.tasks.models.small import provence
+from vitalfew.tasks.models.small.pairs import Pair, Reading
 from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, no_tick
 from vitalfew.tasks.refiners.model import ModelRefiner
 from vitalfew.tasks.refiners.progress import Watched

@@ -30,17 +30,17 @@ from vitalfew.configs.options import Batching
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.encoders.base import Encoded
 from vitalfew.tasks.encoders.transformer import TransformerEncoder
+from vitalfew.tasks.models.encoder.recipe import Preset
 from vitalfew.tasks.models.files import find_model, minilm_directory
 from vitalfew.tasks.models.presets import source_of
 from vitalfew.tasks.models.readings import Reading, Values, remembered, settled
-from vitalfew.tasks.models.recipe import Preset
 from vitalfew.tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
 from vitalfew.tasks.refiners.model import ModelRefiner
 from vitalfew.tasks.refiners.progress import Counted
 from vitalfew.tasks.refiners.sentences import Sentence, contexts, sentences
 
 if TYPE_CHECKING:
-    from vitalfew.tasks.models.checkpoint import Checkpoint
+    from vitalfew.tasks.models.encoder.checkpoint import Checkpoint
 
 SETTING = "refine.model"
 

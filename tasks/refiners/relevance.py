@@ -2,7 +2,7 @@
 
 Corrective RAG (Yan et al., 2024, arXiv 2401.15884, section 4.2), as Sparse RAG compares with it (arXiv 2405.16178,
 section 5.2): the evaluator decides which hits are passed on and their order; there is no web search, and hits are not
-cut into strips. The published evaluator, a T5-large, gives -1 to 1 (tasks/models/evaluator.py), which is read as 0 to
+cut into strips. The published evaluator, a T5-large, gives -1 to 1 (models/small/evaluator.py), which is read as 0 to
 1: the default threshold is its zero, by whose sign the authors tell relevant from not. Any cross-encoder can take its
 place; without a model, the embedded critic's ISREL rates.
 

@@ -26,7 +26,7 @@ from pydantic import ConfigDict, Field
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.options import CausalModel
 from vitalfew.tasks.encoders import titles
-from vitalfew.tasks.models.surprise import Surprise, Told
+from vitalfew.tasks.models.causal.surprise import Surprise, Told
 from vitalfew.tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
 from vitalfew.tasks.refiners.model import ModelRefiner
 from vitalfew.tasks.refiners.progress import Counted

@@ -18,8 +18,7 @@ from vitalfew.tasks.critics.calibration import calibration_error
 from vitalfew.tasks.metrics.answers import is_right
 from vitalfew.tasks.reports.contents import CriticResult
 from vitalfew.tasks.reports.runs import read_manifest
-from vitalfew.tasks.selectors.base import Critiqued
-from vitalfew.tasks.selectors.fronts import front_sizes, rank_correlations
+from vitalfew.tasks.selectors import Critiqued, front_sizes, rank_correlations
 
 Row = dict[str, Any]
 ASPECTS = ("isrel", "issup", "isuse")

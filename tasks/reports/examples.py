@@ -14,7 +14,7 @@ from vitalfew.storage.indexes.units import Units
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.reports.contents import Choice, ContextMap
 from vitalfew.tasks.reports.runs import read_manifest
-from vitalfew.tasks.selectors.base import Critiqued, front
+from vitalfew.tasks.selectors import Critiqued, front
 
 Rows = list[dict[str, Any]]
 

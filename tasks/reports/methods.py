@@ -15,7 +15,7 @@ from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.metrics.base import Column
-from vitalfew.tasks.models.engines.base import EngineOptions
+from vitalfew.tasks.models.causal.engines.base import EngineOptions
 from vitalfew.tasks.reports.contents import BestAlpha, MethodResult, Pair, StageCost, Summary
 from vitalfew.tasks.reports.costs import stage_costs
 from vitalfew.tasks.reports.differences import best_alphas, differences, opponents, pairs

@@ -22,7 +22,7 @@ from pydantic import ConfigDict
 
 from vitalfew.configs.options import Rewriting
 from vitalfew.configs.schema import SplitConfig
-from vitalfew.tasks.models.seq2seq import Rewriter
+from vitalfew.tasks.models.causal.rewriter import Rewriter
 from vitalfew.tasks.splitters.base import Rewritten, StoredPassage, Tick, no_tick
 from vitalfew.tasks.splitters.tokens import count_words, first
 

@@ -19,7 +19,7 @@ Deviations, all for English, none of them learnt from labelled text:
 - Closing quotes, brackets and footnote marks ("[2]") after the mark stay in its sentence; a mark that no white space
   follows after those ends none; neither does one before detached punctuation, nor ". . .". A blank line always does.
 
-The work is done in tasks/models/punkt.py, which imports NLTK: a driver that only names the splitter does without.
+The work is done in nltk_punkt.py, which imports NLTK: a driver that only names the splitter does without.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ from pydantic import ConfigDict
 from vitalfew.tasks.splitters.base import Parameters, TrainedOptions
 
 if TYPE_CHECKING:
-    from vitalfew.tasks.models.punkt import Sentences
+    from vitalfew.tasks.splitters.nltk_punkt import Sentences
 
 
 class Punkt:
@@ -52,13 +52,13 @@ class Punkt:
         A few hundred kB are enough, some MB are better. `texts` is not read where `punkt_tab` is installed; `source` in
         the result says which of the two it was.
         """
-        from vitalfew.tasks.models.punkt import learned
+        from vitalfew.tasks.splitters.nltk_punkt import learned
 
         return learned(texts)
 
     def load(self, parameters: Parameters) -> None:
         """Take over what `train` returned. Raises KeyError where a field is missing."""
-        from vitalfew.tasks.models.punkt import Sentences
+        from vitalfew.tasks.splitters.nltk_punkt import Sentences
 
         self._sentences = Sentences(parameters)
 

@@ -18,8 +18,8 @@ from torch import Tensor
 from vitalfew.configs.training import ArticleOptions
 from vitalfew.tasks.models.batches import batches
 from vitalfew.tasks.models.device import require_device
-from vitalfew.tasks.models.tuned import TunedEncoder, weight_files
-from vitalfew.tasks.models.windows import QUESTION, Batch, Window, padded, special
+from vitalfew.tasks.models.small.tuned import TunedEncoder, weight_files
+from vitalfew.tasks.models.small.windows import QUESTION, Batch, Window, padded, special
 from vitalfew.tasks.trainers.articles import read_material, records_of, split_articles
 from vitalfew.tasks.trainers.base import State, Step, Tables
 from vitalfew.tasks.trainers.card import Split

@@ -26,9 +26,9 @@ from vitalfew.tasks.critics.base import Judgement, no_tick
 from vitalfew.tasks.critics.calibration import Calibration, Line
 from vitalfew.tasks.critics.embedded import Embedded
 from vitalfew.tasks.metrics.answers import RIGHT
-from vitalfew.tasks.models.critic_model import CriticModel
-from vitalfew.tasks.models.tuned import SETTINGS
-from vitalfew.tasks.models.windows import Batch
+from vitalfew.tasks.models.small.critic import CriticModel
+from vitalfew.tasks.models.small.tuned import SETTINGS
+from vitalfew.tasks.models.small.windows import Batch
 from vitalfew.tasks.trainers.base import Finished, Tick
 from vitalfew.tasks.trainers.bert import WindowOptions
 from vitalfew.tasks.trainers.card import again_section, card_files, data_section

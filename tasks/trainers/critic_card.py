@@ -8,8 +8,7 @@ import numpy as np
 from vitalfew.tasks.critics.base import Judgement
 from vitalfew.tasks.critics.calibration import Calibration, reliability
 from vitalfew.tasks.metrics.answers import normalise
-from vitalfew.tasks.selectors.base import Critiqued, front
-from vitalfew.tasks.selectors.fronts import front_sizes, rank_correlations
+from vitalfew.tasks.selectors import Critiqued, front, front_sizes, rank_correlations
 from vitalfew.tasks.trainers.discrimination import RELEVANT, Column, Discrimination
 from vitalfew.tasks.trainers.judgements import LabelledCandidate
 

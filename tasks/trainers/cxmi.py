@@ -28,9 +28,9 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from vitalfew.configs.options import Batching
 from vitalfew.configs.section import ModelName
 from vitalfew.tasks.models.readings import Memory, remembering
-from vitalfew.tasks.models.sentence_filter import FilterModel, Request, SentenceFilter, parts_of
-from vitalfew.tasks.models.tuned import SETTINGS
-from vitalfew.tasks.models.windows import Batch, Window
+from vitalfew.tasks.models.small.sentence_filter import FilterModel, Request, SentenceFilter, parts_of
+from vitalfew.tasks.models.small.tuned import SETTINGS
+from vitalfew.tasks.models.small.windows import Batch, Window
 from vitalfew.tasks.trainers.articles import Material
 from vitalfew.tasks.trainers.base import Finished, Tick
 from vitalfew.tasks.trainers.bert import WindowOptions
@@ -214,7 +214,7 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
 
 It finds the sentence of a text that makes the answer to a question likeliest (FilCo, arXiv 2311.08377): low-rank
 updates (float16) over the encoder of its reader, starting from that reader's updates, a head for texts and a head for
-sentences. `adapter.safetensors` has the weights, `config.json` the threshold, `tasks/models/sentence_filter.py` shows
+sentences. `adapter.safetensors` has the weights, `config.json` the threshold, `models/small/sentence_filter.py` shows
 their use, `tasks/trainers/cxmi_labels.py` the labels, which come from {scorer}.
 
 {data_section(self.sources, self.whole, self.split, options.seed, "hits")}

@@ -21,9 +21,9 @@ from vitalfew.configs.options import Batching
 from vitalfew.tasks.generators.likelihood import Told, log_likelihoods
 from vitalfew.tasks.generators.reader import Reader
 from vitalfew.tasks.models.batches import batches
-from vitalfew.tasks.models.engines.base import EngineUnavailable
-from vitalfew.tasks.models.surprise import Surprise
-from vitalfew.tasks.models.windows import CONTEXT, MAX_QUESTION, QUESTION, Window, encoded, padded, special
+from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
+from vitalfew.tasks.models.causal.surprise import Surprise
+from vitalfew.tasks.models.small.windows import CONTEXT, MAX_QUESTION, QUESTION, Window, encoded, padded, special
 from vitalfew.tasks.trainers.articles import Asked, Material
 from vitalfew.tasks.trainers.examples import ranked
 

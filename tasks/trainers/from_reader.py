@@ -6,7 +6,7 @@ from torch import Tensor
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.generators.reader import Reader
-from vitalfew.tasks.models.tuned import read_tokenizer
+from vitalfew.tasks.models.small.tuned import read_tokenizer
 from vitalfew.tasks.trainers.bert import DROPOUT, BertTrainer, ModelT, RowT
 from vitalfew.tasks.trainers.card import HELD_OUT
 

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from vitalfew.tasks.critics.base import Candidate
 from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.metrics.answers import is_right
-from vitalfew.tasks.models.windows import MAX_QUESTION, Window, answer_window, encoded
+from vitalfew.tasks.models.small.windows import MAX_QUESTION, Window, answer_window, encoded
 from vitalfew.tasks.trainers.articles import Asked, Material, contains_answer
 from vitalfew.tasks.trainers.cloze import CANDIDATE
 from vitalfew.tasks.trainers.examples import Example, Sampler

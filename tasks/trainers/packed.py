@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from vitalfew.tasks.models.controls import Segmenter
-from vitalfew.tasks.models.segmented import Span
+from vitalfew.tasks.models.causal.controls import Segmenter
+from vitalfew.tasks.models.causal.segmented import Span
 
 Attention = Literal["block", "full"]
 

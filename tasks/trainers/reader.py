@@ -22,9 +22,9 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from vitalfew.configs.section import ModelName
 from vitalfew.tasks.generators.reader import Reader
 from vitalfew.tasks.models.files import digests
-from vitalfew.tasks.models.reader_model import ReaderModel
-from vitalfew.tasks.models.tuned import base_directory, read_tokenizer
-from vitalfew.tasks.models.windows import Batch
+from vitalfew.tasks.models.small.reader import ReaderModel
+from vitalfew.tasks.models.small.tuned import base_directory, read_tokenizer
+from vitalfew.tasks.models.small.windows import Batch
 from vitalfew.tasks.trainers.articles import Material
 from vitalfew.tasks.trainers.base import Finished, Tick
 from vitalfew.tasks.trainers.bert import DROPOUT, BertTrainer, WindowOptions

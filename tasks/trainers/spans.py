@@ -8,7 +8,7 @@ import torch
 from tokenizers import Encoding, Tokenizer
 from torch import Tensor
 
-from vitalfew.tasks.models.windows import Window, encoded, windows
+from vitalfew.tasks.models.small.windows import Window, encoded, windows
 from vitalfew.tasks.trainers.articles import CharSpan
 from vitalfew.tasks.trainers.examples import Example
 

@@ -31,7 +31,7 @@ def card(
     return f"""# A LoRA adapter for {options.base}: it {tasks}
 
 Low-rank updates (rank {options.rank}, alpha {options.alpha:g}, of {", ".join(options.targets)}; bf16) in PEFT's format.
-Attention: {options.attention}. The texts of the controls are in `{RECIPE}`; tasks/models/controls.py shows how a prompt
+Attention: {options.attention}. The texts of the controls are in `{RECIPE}`; causal/controls.py shows how a prompt
 is made.
 
 ## Data and split

@@ -24,11 +24,11 @@ from torch.nn.functional import cross_entropy
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.section import ModelName
 from vitalfew.configs.training import ArticleOptions
-from vitalfew.tasks.models.causal_lora import CausalLora
-from vitalfew.tasks.models.controls import Controls, Segmenter
+from vitalfew.tasks.models.causal.controls import Controls, Segmenter
+from vitalfew.tasks.models.causal.engines.base import LocalOptions
+from vitalfew.tasks.models.causal.language_model import LocalModel
+from vitalfew.tasks.models.causal.lora import CausalLora
 from vitalfew.tasks.models.device import require_device
-from vitalfew.tasks.models.engines.base import LocalOptions
-from vitalfew.tasks.models.language_model import LocalModel
 from vitalfew.tasks.trainers.articles import split_articles
 from vitalfew.tasks.trainers.base import Finished, State, Step, Tables, Tick
 from vitalfew.tasks.trainers.card import Split, card_files

@@ -21,7 +21,7 @@ from vitalfew.configs.schema import EncodeConfig
 from vitalfew.tasks.critics.base import Candidate, Judgement
 from vitalfew.tasks.encoders.base import Encoded, LateEncoded, Spans, Tick
 from vitalfew.tasks.generators.base import Generator, Prompt
-from vitalfew.tasks.models.engines.base import Completion, EngineOptions, failed
+from vitalfew.tasks.models.causal.engines.base import Completion, EngineOptions, failed
 
 DIMENSION = 32
 

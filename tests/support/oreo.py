@@ -17,13 +17,13 @@ from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.tasks.collect import CHOOSE, HELD_OUT, split_file
 from vitalfew.tasks.generators.base import Prompt
-from vitalfew.tasks.models.copied import Run
-from vitalfew.tasks.models.engines.base import Completion, failed
-from vitalfew.tasks.models.reader_model import ReaderModel
+from vitalfew.tasks.models.causal.engines.base import Completion, failed
+from vitalfew.tasks.models.small.copied import Run
+from vitalfew.tasks.models.small.reader import ReaderModel
 from vitalfew.tasks.stage import Progress, ShardResult, Stage
-from vitalfew.tasks.trainers.oreo_contrastive import OreoContrastive
-from vitalfew.tasks.trainers.oreo_ppo import OreoPpo
-from vitalfew.tasks.trainers.oreo_sft import OreoSft
+from vitalfew.tasks.trainers.oreo.contrastive import OreoContrastive
+from vitalfew.tasks.trainers.oreo.reinforcement import OreoPpo
+from vitalfew.tasks.trainers.oreo.sft import OreoSft
 
 SMALL: dict[str, Any] = {
     "batch": 2, "batch_tokens": 256, "check_questions": 2, "precision": "fp32", "threads": 1, "checkpoint_every": 2,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from vitalfew.tasks.models import smollm2
+from vitalfew.tasks.models.causal import smollm2
 
 
 def smollm2_directory() -> Path:

@@ -14,7 +14,7 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.upkeep.verify import verify
 from vitalfew.storage.weights import export, figures
-from vitalfew.tasks.models.tuned import ADAPTER, SETTINGS
+from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
 from vitalfew.tasks.registry import UnknownName
 from vitalfew.tasks.train import CHECKPOINT, Train
 

@@ -17,8 +17,8 @@ from vitalfew.storage.artifacts import Artifact, fingerprint
 from vitalfew.storage.manifests import File, Manifest
 from vitalfew.tasks.generate import Generate
 from vitalfew.tasks.generators import prompts
-from vitalfew.tasks.models.engines.base import Completion
-from vitalfew.tasks.models.engines.remote import Remote
+from vitalfew.tasks.models.causal.engines.base import Completion
+from vitalfew.tasks.models.causal.engines.remote import Remote
 
 ENOUGH = 8
 """Answers whose mean length is better than that of a trial."""

@@ -18,7 +18,7 @@ from vitalfew.flows.pipelines.run import in_order
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.tasks.ask import Ask
 from vitalfew.tasks.generate import Generate
-from vitalfew.tasks.models.engines.remote import assuming
+from vitalfew.tasks.models.causal.engines.remote import assuming
 from vitalfew.tasks.stage import Stage
 
 FIRST, TRIED, WIDE = 2, 8, 32

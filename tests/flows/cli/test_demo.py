@@ -54,7 +54,8 @@ def test_the_demo_and_the_commands_it_prints(tmp_path: Path, monkeypatch: pytest
     """Run twice, and then what it prints; test_wheel.py runs it on the manual."""
     monkeypatch.setattr("vitalfew.flows.cli.demo.CORPUS", corpus(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # without SmolLM2, whatever this user has
-    plain = "vitalfew.tasks.models.calibration.calibrated"  # which has tests of its own, and takes longer than the rest
+    # It has tests of its own, and takes longer than the rest.
+    plain = "vitalfew.tasks.models.encoder.calibration.calibrated"
     monkeypatch.setattr(plain, lambda build, choices, model: choices[-1][-1])
     store = tmp_path / "store"
     first = demo(store)
@@ -86,8 +87,8 @@ def test_with_smollm2_the_table_has_sparse_rag(tmp_path: Path, monkeypatch: pyte
 def test_smollm2_without_the_library_that_reads_its_adapter_is_no_reason_to_fail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, peft: bool, experiment: str
 ) -> None:
-    monkeypatch.setattr("vitalfew.tasks.models.smollm2.find", lambda: tmp_path)
-    monkeypatch.setattr("vitalfew.tasks.models.adapters.readable", lambda library="peft": peft)
+    monkeypatch.setattr("vitalfew.tasks.models.causal.smollm2.find", lambda: tmp_path)
+    monkeypatch.setattr("vitalfew.tasks.models.causal.adapters.readable", lambda library="peft": peft)
     assert demo_command._experiment() == experiment
 
 

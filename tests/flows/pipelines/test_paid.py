@@ -26,7 +26,7 @@ from vitalfew.storage import files, journals
 from vitalfew.storage.upkeep import inventory, removal, verify
 from vitalfew.storage.upkeep.inventory import Policy
 from vitalfew.tasks.generate import Generate
-from vitalfew.tasks.models.engines.remote import Unanswered
+from vitalfew.tasks.models.causal.engines.remote import Unanswered
 from vitalfew.tasks.stage import Stage
 
 ROOT = Path(__file__).parents[3]

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vitalfew.tasks.collectors.base import Case, Chunk
-from vitalfew.tasks.collectors.curation import aligned, named, unfit, verdict, words
-from vitalfew.tasks.collectors.oracle import clauses
-from vitalfew.tasks.models.copied import Run, joined, rendered, trimmed
+from vitalfew.tasks.models.small.copied import Run, joined, rendered, trimmed
+from vitalfew.tasks.trainers.oreo.collector import Case, Chunk
+from vitalfew.tasks.trainers.oreo.curation import aligned, named, unfit, verdict, words
+from vitalfew.tasks.trainers.oreo.oracle import clauses
 
 CHUNK = Chunk(1, 0, 60, "Velmar", "The mill was built in 1742 by Ada Norrin, near the river.")
 CASE = Case("Who built the mill?", ("Ada Norrin",), (CHUNK,))

@@ -20,11 +20,11 @@ from vitalfew.tasks.critics.embedded import Embedded, embedded
 from vitalfew.tasks.critics.evidence import Said, agreement, readings, said, support
 from vitalfew.tasks.generators.reader import Reader
 from vitalfew.tasks.metrics.answers import is_right, normalise
-from vitalfew.tasks.models.critic_model import CriticModel
 from vitalfew.tasks.models.files import UnsupportedModel
-from vitalfew.tasks.models.reader_model import ReaderModel
-from vitalfew.tasks.models.tuned import ADAPTER, SETTINGS
-from vitalfew.tasks.models.windows import (
+from vitalfew.tasks.models.small.critic import CriticModel
+from vitalfew.tasks.models.small.reader import ReaderModel
+from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
+from vitalfew.tasks.models.small.windows import (
     ANSWER,
     MAX_ANSWER,
     MAX_QUESTION,

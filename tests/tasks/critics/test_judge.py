@@ -13,7 +13,7 @@ from vitalfew.configs.evaluation import CritiqueConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.critics.base import Candidate
 from vitalfew.tasks.critics.judge import ASKING, Judge
-from vitalfew.tasks.models.engines.base import EngineUnavailable
+from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.registry import UnknownName, make
 
 ANSWERS = ("Yes", "No", "1", "2", "3", "4", "5")

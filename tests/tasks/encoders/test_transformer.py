@@ -303,7 +303,7 @@ def test_a_search_computes_as_the_index_was_or_as_this_machine_can(
     encode = {"encoder": "contriever", "model": str(models["bert"]), "kernels": "auto", "batch_tokens": 48}
     encode["precision"] = "fp32"  # packed on any CPU
     monkeypatch.setattr(
-        "vitalfew.tasks.models.calibration.FASTER", math.inf
+        "vitalfew.tasks.models.encoder.calibration.FASTER", math.inf
     )  # packed, which the tiny model may not gain by
     index(tmp_path / "store", encode=encode)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -9,7 +9,7 @@ import pytest
 from tests.support.tiny_models import llama, t5_generator
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.tasks.generators.base import Prompt, Stepwise
-from vitalfew.tasks.models.engines.base import EngineUnavailable
+from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.registry import make
 
 QUESTION, CONTEXTS = "Who founded the mill?", ("The river rises in the hills.", "Its mill stands.", "The sea is still.")

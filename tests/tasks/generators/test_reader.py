@@ -17,11 +17,11 @@ from tests.support.training import write_weights
 from vitalfew.storage.weights import FIGURES
 from vitalfew.tasks.generators.base import Prompt
 from vitalfew.tasks.generators.reader import Reader, best_spans, embedded
-from vitalfew.tasks.models.engines.base import EngineUnavailable
+from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.models.files import UnsupportedModel
-from vitalfew.tasks.models.reader_model import ReaderModel
-from vitalfew.tasks.models.tuned import ADAPTER, SETTINGS
-from vitalfew.tasks.models.windows import MAX_QUESTION, OVERLAP, SIZE, encoded, padded, ranges, windows
+from vitalfew.tasks.models.small.reader import ReaderModel
+from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
+from vitalfew.tasks.models.small.windows import MAX_QUESTION, OVERLAP, SIZE, encoded, padded, ranges, windows
 from vitalfew.tasks.trainers.articles import Material
 from vitalfew.tasks.trainers.card import HELD_OUT
 from vitalfew.tasks.trainers.quality import measure, sample

@@ -27,7 +27,7 @@ from vitalfew.tasks.generators.self_rag import (
     SelfRag,
     freed,
 )
-from vitalfew.tasks.models.engines.base import EngineUnavailable
+from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.registry import make
 
 TOKENS = (*RETRIEVAL, *RELEVANCE, *SUPPORT, *UTILITY, *OTHERS)

@@ -14,7 +14,7 @@ from vitalfew.tasks.generators.base import Prompt, Stepwise
 from vitalfew.tasks.generators.prompts import render, source
 from vitalfew.tasks.generators.sparse_rag import SparseRag
 from vitalfew.tasks.generators.transformers import TransformersGenerator
-from vitalfew.tasks.models.engines.base import EngineUnavailable
+from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.registry import make
 
 QUESTION = "Who founded the mill?"

@@ -15,10 +15,10 @@ from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.cli.main import app
 from vitalfew.tasks.generators import prompts
-from vitalfew.tasks.models import adapters
-from vitalfew.tasks.models.adapters import Adapter
-from vitalfew.tasks.models.engines.base import Completion, EngineUnavailable
-from vitalfew.tasks.models.engines.transformers import Transformers
+from vitalfew.tasks.models.causal import adapters
+from vitalfew.tasks.models.causal.adapters import Adapter
+from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable
+from vitalfew.tasks.models.causal.engines.transformers import Transformers
 from vitalfew.tasks.registry import make
 
 TEXTS = ["Who founded it?", "Where does the river rise? " * 3, "The mill"]

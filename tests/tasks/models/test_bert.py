@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from transformers import AutoModel, AutoTokenizer
 
 from tests.support import tiny_models
-from vitalfew.tasks.models import bert
+from vitalfew.tasks.models.encoder import bert
 from vitalfew.tasks.models.files import minilm_directory
 
 

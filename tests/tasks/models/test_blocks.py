@@ -21,10 +21,10 @@ from transformers import (
 )
 
 from tests.support.tiny_models import llama, qwen_writer
-from vitalfew.tasks.models import halving
-from vitalfew.tasks.models.blocks import BlockModel, Row, require_blocks, window
-from vitalfew.tasks.models.engines.base import EngineUnavailable
-from vitalfew.tasks.models.sampling import RowSampler
+from vitalfew.tasks.models.causal import halving
+from vitalfew.tasks.models.causal.blocks import BlockModel, Row, require_blocks, window
+from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
+from vitalfew.tasks.models.causal.sampling import RowSampler
 
 CPU = torch.device("cpu")
 TAIL, CONTROL = [7, 8, 9], [11, 12]

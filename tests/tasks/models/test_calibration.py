@@ -13,9 +13,9 @@ import torch
 from tests.support import tiny_models
 from tests.tasks.encoders.test_transformer import TEXTS, encoder
 from vitalfew.configs.loading import ConfigError
-from vitalfew.tasks.models import calibration
-from vitalfew.tasks.models.kernels import Computation
-from vitalfew.tasks.models.tower import Tower
+from vitalfew.tasks.models.encoder import calibration
+from vitalfew.tasks.models.encoder.kernels import Computation
+from vitalfew.tasks.models.encoder.tower import Tower
 
 FREE: dict[str, Any] = {"precision": "auto", "batch_tokens": None}
 
@@ -36,7 +36,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def native(monkeypatch: pytest.MonkeyPatch) -> None:
     """A CPU that has bf16, as all of these machines pretend to be."""
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": True})
-    monkeypatch.setattr("vitalfew.tasks.models.kernels.packs", lambda *_: True)
+    monkeypatch.setattr("vitalfew.tasks.models.encoder.kernels.packs", lambda *_: True)
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_what_fails_is_left_out_and_said(
     def missing(*_: Any) -> None:
         raise NotImplementedError("no such operator\nand a long list of others")
 
-    monkeypatch.setattr("vitalfew.tasks.models.kernels.Packed", missing)
+    monkeypatch.setattr("vitalfew.tasks.models.encoder.kernels.Packed", missing)
     with caplog.at_level(logging.WARNING):
         assert chosen(model).kernels != "packed"
     assert "do not work here and are left out: no such operator" in caplog.text

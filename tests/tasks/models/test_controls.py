@@ -7,7 +7,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from tests.support.tiny_models import llama
 from vitalfew.configs.loading import ConfigError
-from vitalfew.tasks.models.controls import Controls, Segmenter
+from vitalfew.tasks.models.causal.controls import Controls, Segmenter
 
 WORDS = ("yes", "no")
 

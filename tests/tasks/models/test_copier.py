@@ -12,9 +12,9 @@ from torch import nn
 
 from tests.support.tiny_models import bert
 from vitalfew.configs.loading import ConfigError
-from vitalfew.tasks.models.copied import Run
-from vitalfew.tasks.models.copier import Copier
-from vitalfew.tasks.models.decoding import Sampling, beams, greedy, sample
+from vitalfew.tasks.models.small.copied import Run
+from vitalfew.tasks.models.small.copier import Copier
+from vitalfew.tasks.models.small.decoding import Sampling, beams, greedy, sample
 
 TEXTS = ["Velmar: The mill was built in 1742, by Ada.", "A river runs here", "Kessin lies (far) away.", "U.S. mills"]
 texts_of = st.lists(st.sampled_from(TEXTS), min_size=1, max_size=4, unique=True)
@@ -152,7 +152,7 @@ def test_only_the_decoder_learns_when_the_encoder_is_frozen(tmp_path: Path) -> N
 @pytest.mark.parametrize("plain", [True, False])
 def test_the_last_layers_learn_alone(plain: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not plain:  # as on a GPU, or with an encoder that is no plain BERT
-        monkeypatch.setattr("vitalfew.tasks.models.tuned.plain_bert", lambda base: None)
+        monkeypatch.setattr("vitalfew.tasks.models.small.tuned.plain_bert", lambda base: None)
     copier = updated(tmp_path)
     sources = copier.read(["Who?", "Where?"], [TEXTS, TEXTS[:1]])
     whole = copier.encode(sources).states

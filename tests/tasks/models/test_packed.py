@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.support import tiny_models
 from vitalfew.tasks.models.batches import batches
-from vitalfew.tasks.models.bert import Bert, read_bert
-from vitalfew.tasks.models.packed import Packed, packs
+from vitalfew.tasks.models.encoder.bert import Bert, read_bert
+from vitalfew.tasks.models.encoder.packed import Packed, packs
 
 multiplies_bf16 = pytest.mark.skipif(
     not packs(torch.device("cpu"), torch.bfloat16), reason="oneDNN has no products in bf16 for this CPU"

@@ -10,8 +10,8 @@ from transformers import AutoTokenizer, DebertaV2Config, DebertaV2Model
 from tests.support import tiny_models
 from vitalfew.configs.options import Scoring
 from vitalfew.tasks.models.files import UnsupportedModel
-from vitalfew.tasks.models.pairs import CrossEncoder, PairModel
-from vitalfew.tasks.models.provence import Provence
+from vitalfew.tasks.models.small.pairs import CrossEncoder, PairModel
+from vitalfew.tasks.models.small.provence import Provence
 
 EXACT = Scoring(device="cpu", precision="fp32")
 PAIRS = [

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
 from tests.support import tiny_models
-from vitalfew.tasks.models import prefill
-from vitalfew.tasks.models.sampling import RowSampler
+from vitalfew.tasks.models.causal import prefill
+from vitalfew.tasks.models.causal.sampling import RowSampler
 
 ROWS = st.lists(st.lists(st.integers(5, 60), min_size=1, max_size=12), min_size=1, max_size=6)
 LIMIT = 3

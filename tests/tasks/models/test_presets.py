@@ -10,9 +10,10 @@ from typer.testing import CliRunner
 from vitalfew.configs.schema import EncodeConfig
 from vitalfew.flows.cli.main import app
 from vitalfew.tasks.encoders.transformer import TransformerEncoder
-from vitalfew.tasks.models import provence, smollm2
-from vitalfew.tasks.models.adapters import Adapter
+from vitalfew.tasks.models.causal import smollm2
+from vitalfew.tasks.models.causal.adapters import Adapter
 from vitalfew.tasks.models.presets import Preset, presets, source_of
+from vitalfew.tasks.models.small import provence
 from vitalfew.tasks.refiners.compact import Compact
 from vitalfew.tasks.refiners.recomp import Recomp
 from vitalfew.tasks.refiners.refiner_7b import Refiner7B

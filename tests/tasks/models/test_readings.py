@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.support import tiny_models
 from vitalfew.configs.options import Scoring
-from vitalfew.tasks.models.pairs import CrossEncoder
 from vitalfew.tasks.models.readings import Memory, Reading, remembered, remembering
+from vitalfew.tasks.models.small.pairs import CrossEncoder
 
 REQUESTS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xy")), max_size=8)
 

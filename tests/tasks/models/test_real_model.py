@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from tests.support.real_model import smollm2_directory
-from vitalfew.tasks.models import smollm2
-from vitalfew.tasks.models.engines.transformers import Transformers
-from vitalfew.tasks.models.engines.vllm import Vllm
+from vitalfew.tasks.models.causal import smollm2
+from vitalfew.tasks.models.causal.engines.transformers import Transformers
+from vitalfew.tasks.models.causal.engines.vllm import Vllm
 
 pytestmark = pytest.mark.llm
 

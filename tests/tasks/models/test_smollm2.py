@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.support import tiny_models
-from vitalfew.tasks.models import smollm2
-from vitalfew.tasks.models.engines.base import EngineUnavailable
-from vitalfew.tasks.models.engines.transformers import Transformers
+from vitalfew.tasks.models.causal import smollm2
+from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
+from vitalfew.tasks.models.causal.engines.transformers import Transformers
 from vitalfew.tasks.models.files import find_model
 
 

@@ -12,9 +12,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from tests.support import tiny_models
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import Adapted
-from vitalfew.tasks.models.engines.base import EngineUnavailable
+from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
+from vitalfew.tasks.models.causal.verdict import Prompt, Verdict
 from vitalfew.tasks.models.readings import Memory, remembering
-from vitalfew.tasks.models.verdict import Prompt, Verdict
 
 WORDS = ("Yes", "No")
 START, BODY = "Where does it rise?\n", "The river rises in the hills. Its mill still stands."

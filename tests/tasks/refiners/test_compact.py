@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.support import tiny_models
 from vitalfew.configs.loading import ConfigError
-from vitalfew.tasks.models.engines.base import Completion, EngineUnavailable, failed
-from vitalfew.tasks.models.seq2seq import RewritingFailed
+from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, failed
+from vitalfew.tasks.models.causal.rewriter import RewritingFailed
 from vitalfew.tasks.refiners.base import Hit
 from vitalfew.tasks.refiners.compact import Compact, Round, parse
 from vitalfew.tasks.splitters.tokens import count_tokens, count_words

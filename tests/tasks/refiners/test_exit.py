@@ -64,7 +64,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str]]:
         tick(len(some), 3 * len(some))
         return scored(some)
 
-    monkeypatch.setattr("vitalfew.tasks.models.verdict.Verdict.read", read)
+    monkeypatch.setattr("vitalfew.tasks.models.causal.verdict.Verdict.read", read)
     return prompts
 
 
@@ -110,7 +110,9 @@ def test_what_is_kept_is_of_the_hits_in_their_order(
     hits = [hit(number, sentences) for number, sentences in enumerate(passages)]
     one = refiner(gemma, **chosen)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("vitalfew.tasks.models.verdict.Verdict.read", lambda self, prompts, tick: scored(prompts))
+        patched.setattr(
+            "vitalfew.tasks.models.causal.verdict.Verdict.read", lambda self, prompts, tick: scored(prompts)
+        )
         contexts = one.refine(["Where?"], [hits]).contexts[0]
     words, tokens = (sum(count(each.text) for each in contexts) for count in (count_words, count_tokens))
     assert words <= chosen.get("max_words", words)

@@ -17,8 +17,8 @@ from tests.support import tiny_models
 from tests.support.surprises import words
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import Batching
-from vitalfew.tasks.models.engines.base import EngineUnavailable
-from vitalfew.tasks.models.surprise import Surprise
+from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
+from vitalfew.tasks.models.causal.surprise import Surprise
 from vitalfew.tasks.refiners.base import Hit, Refined
 from vitalfew.tasks.refiners.llmlingua import LLMLingua
 from vitalfew.tasks.refiners.selective_context import SelectiveContext

@@ -18,8 +18,8 @@ from tests.support.shared import indexed
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.cli.main import app
-from vitalfew.tasks.models.engines.base import Completion, EngineUnavailable, failed
-from vitalfew.tasks.models.seq2seq import RewritingFailed
+from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, failed
+from vitalfew.tasks.models.causal.rewriter import RewritingFailed
 from vitalfew.tasks.refine import Refine
 from vitalfew.tasks.refiners.base import Hit
 from vitalfew.tasks.refiners.cut import Cut
@@ -237,7 +237,7 @@ def of_recomp(select: str, table: str, artifact: str | None = None) -> str:
 def test_without_contexts_the_question_is_asked_as_without_retrieval(
     store: Path, t5: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vitalfew.tasks.models.language_model.LocalModel.decode", lambda self, ids: "")
+    monkeypatch.setattr("vitalfew.tasks.models.causal.language_model.LocalModel.decode", lambda self, ids: "")
     file = experiment(tmp_path, t5, max_new_tokens=21)
     done = CliRunner().invoke(app, ["evaluate", str(file), "--store", str(store), "--runner", "serial"])
     assert done.exit_code == 0, done.output

@@ -14,7 +14,7 @@ from tests.support import tiny_models
 from tests.support.indexing import index, sql
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.cli.main import app
-from vitalfew.tasks.models.engines.base import Completion, EngineUnavailable
+from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable
 from vitalfew.tasks.refiners.base import Hit
 from vitalfew.tasks.refiners.refiner_7b import Refiner7B, restructured
 from vitalfew.tasks.splitters.tokens import count_words

@@ -12,7 +12,7 @@ from tests.support.evaluating import copied, run
 from tests.support.indexing import sql
 from tests.support.shared import indexed
 from vitalfew.configs.evaluation import RefineConfig
-from vitalfew.tasks.models.pairs import Reading
+from vitalfew.tasks.models.small.pairs import Reading
 from vitalfew.tasks.refiners.base import Evidence, Hit, Refined
 from vitalfew.tasks.refiners.dslr import Dslr
 from vitalfew.tasks.refiners.provence import Provence
@@ -144,7 +144,7 @@ def test_sentences_are_kept_by_the_share_of_their_tokens(tiny: Path, monkeypatch
         other.text: Reading(2.0, ((6, 10, 0.9), (11, 17, 0.05), (17, 21, 0.9))),
     }
     monkeypatch.setattr(
-        "vitalfew.tasks.models.pairs.PairModel.read",
+        "vitalfew.tasks.models.small.pairs.PairModel.read",
         lambda self, pairs, tick: [readings[text.removeprefix("Ouse: ")] for _, text in pairs],
     )
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from vitalfew.configs.evaluation import SelectConfig
 from vitalfew.tasks.registry import METHODS, make
-from vitalfew.tasks.selectors.base import Critiqued
-from vitalfew.tasks.selectors.weighted_sum import WeightedSum
+from vitalfew.tasks.selectors import Critiqued, WeightedSum
 
 Candidate = tuple[float, float, float, int, bool]
 """isrel, issup, isuse, the answer's number, whether it is usable."""

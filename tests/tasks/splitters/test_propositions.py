@@ -22,8 +22,8 @@ from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import InputError
-from vitalfew.tasks.models.engines.base import EngineUnavailable
-from vitalfew.tasks.models.seq2seq import RewritingFailed
+from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
+from vitalfew.tasks.models.causal.rewriter import RewritingFailed
 from vitalfew.tasks.split import Rewrite, split_stage
 from vitalfew.tasks.splitters.base import StoredPassage
 from vitalfew.tasks.splitters.propositions import Propositions, parse

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.real_data import real_data
-from vitalfew.tasks.models import punkt
+from vitalfew.tasks.splitters import nltk_punkt as punkt
 from vitalfew.tasks.splitters.punkt import Punkt
 
 REPOSITORY = Path(__file__).parents[3]

@@ -16,7 +16,7 @@ from vitalfew.tasks.critics.base import Candidate, Judgement
 from vitalfew.tasks.critics.embedded import Embedded
 from vitalfew.tasks.datasets.specification import parse_dataset
 from vitalfew.tasks.metrics.answers import is_right
-from vitalfew.tasks.models.tuned import ADAPTER, SETTINGS
+from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
 from vitalfew.tasks.trainers.articles import Asked, Material, Text, contains_answer, read_material
 from vitalfew.tasks.trainers.card import HELD_OUT, RECIPE
 from vitalfew.tasks.trainers.critic import CriticTrainer
@@ -115,7 +115,7 @@ class Echo:
     """A reader that points at a text's first word."""
 
     def generate(self, prompts, tick=None):  # type: ignore[no-untyped-def]
-        from vitalfew.tasks.models.engines.base import Completion
+        from vitalfew.tasks.models.causal.engines.base import Completion
 
         return [Completion(prompt.contexts[0].split()[0], 1, 1, 0.0) for prompt in prompts]
 

@@ -17,8 +17,8 @@ from vitalfew.configs.options import Batching
 from vitalfew.storage.weights import FIGURES
 from vitalfew.tasks.generators.likelihood import Told
 from vitalfew.tasks.generators.reader import Reader
-from vitalfew.tasks.models.sentence_filter import SentenceFilter, parts_of
-from vitalfew.tasks.models.tuned import ADAPTER, SETTINGS
+from vitalfew.tasks.models.small.sentence_filter import SentenceFilter, parts_of
+from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
 from vitalfew.tasks.trainers.card import HELD_OUT, RECIPE
 from vitalfew.tasks.trainers.cxmi import CxmiTrainer, drawn
 from vitalfew.tasks.trainers.cxmi_card import best_threshold, figures

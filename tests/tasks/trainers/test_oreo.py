@@ -16,15 +16,15 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.training import TrainConfig
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.tasks.models.files import UnsupportedModel
-from vitalfew.tasks.models.policies import Shape, read_policy
-from vitalfew.tasks.models.tuned import ADAPTER, SETTINGS
+from vitalfew.tasks.models.small.policies import Shape, read_policy
+from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
 from vitalfew.tasks.refiners.base import Hit
 from vitalfew.tasks.refiners.oreo import Oreo
 from vitalfew.tasks.train import TrainContrastive, TrainOnExamples, TrainPpo, TrainSft
 from vitalfew.tasks.trainers.base import State
-from vitalfew.tasks.trainers.evidence import examples as examples_of
-from vitalfew.tasks.trainers.oreo import Diverged
-from vitalfew.tasks.trainers.oreo_ppo import GeneratorFails
+from vitalfew.tasks.trainers.oreo.evidence import examples as examples_of
+from vitalfew.tasks.trainers.oreo.reinforcement import GeneratorFails
+from vitalfew.tasks.trainers.oreo.training import Diverged
 from vitalfew.tasks.trainers.updates import OtherSettings
 
 FAILING = "tests.support.oreo:Failing"
@@ -170,7 +170,7 @@ def test_a_generator_that_fails_stops_the_reinforcement(learnt: TrainOnExamples)
 def test_a_text_that_the_generator_fails_on_is_dropped_and_counted(
     learnt: TrainOnExamples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vitalfew.tasks.trainers.oreo_ppo.MOST_FAILED", 0.5)
+    monkeypatch.setattr("vitalfew.tasks.trainers.oreo.reinforcement.MOST_FAILED", 0.5)
     generator = {"generator": "tests.support.oreo:Fallible"}
     stage = later(TrainPpo, learnt, **{**PPO, "trainer": "oreo_ppo", "epochs": 1, "generator": generator})
     stage.run("test")
@@ -249,7 +249,7 @@ def test_an_encoder_decoder_goes_through_all_stages(tmp_path: Path) -> None:
     assert losses["kl"] == 0
     assert (losses["first_ratio"], losses["first_clipped"]) == (pytest.approx(1, abs=1e-5), 0)
     card = contents(last.artifact)["README.md"].decode()
-    assert f"encoder-decoder (tasks/models/seq2seq_policy.py) that started as `{base}`" in card
+    assert f"encoder-decoder (tasks/models/small/seq2seq_policy.py) that started as `{base}`" in card
     assert not [word for word in ("copier", "MiniLM") if word in card]
     assert "vitalfew train oreo_t5 " in card
     refiner = Oreo(Oreo.Options(model=str(last.artifact.directory / "weights"), precision="fp32", max_new_tokens=5))

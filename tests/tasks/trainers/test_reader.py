@@ -11,7 +11,7 @@ from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.datasets.specification import parse_dataset
 from vitalfew.tasks.generators.base import Prompt
 from vitalfew.tasks.generators.reader import Reader
-from vitalfew.tasks.models.tuned import ADAPTER, SETTINGS
+from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
 from vitalfew.tasks.train import Train
 from vitalfew.tasks.trainers.articles import contains_answer, read_material, split_articles
 from vitalfew.tasks.trainers.card import HELD_OUT, RECIPE

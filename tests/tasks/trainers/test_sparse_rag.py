@@ -16,8 +16,8 @@ from tests.support.training import Interrupted, kill, train_stage
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.cli.main import app
 from vitalfew.storage.runs import read_runs
-from vitalfew.tasks.models.adapters import SETTINGS, WEIGHTS, Adapter
-from vitalfew.tasks.models.engines.base import EngineUnavailable
+from vitalfew.tasks.models.causal.adapters import SETTINGS, WEIGHTS, Adapter
+from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.train import Train
 
 FILES = {SETTINGS, WEIGHTS, "README.md", "figures.json", "held_out.txt", "recipe.yaml"}

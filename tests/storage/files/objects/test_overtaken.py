@@ -14,7 +14,7 @@ from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.costs import Cost, read_ledger, write_ledger
 from vitalfew.storage.files.objects import client
 from vitalfew.storage.schemas import PASSAGES
-from vitalfew.tasks.models.engines import remote
+from vitalfew.tasks.models.causal.engines import remote
 from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
 TOKENS = (1, 10, 100, 1000)

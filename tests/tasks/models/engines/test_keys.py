@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tests.support.fakes import ChatServer, Reply, completion
 from vitalfew.configs.loading import ConfigError
-from vitalfew.tasks.models.engines import keys
-from vitalfew.tasks.models.engines.base import EngineUnavailable
-from vitalfew.tasks.models.engines.openai import OpenAI
+from vitalfew.tasks.models.causal.engines import keys
+from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
+from vitalfew.tasks.models.causal.engines.openai import OpenAI
 
 SECRETS = {
     "OPENAI_API_KEY": "sk-very-secret-0123456789",

@@ -13,10 +13,10 @@ import pytest
 
 from tests.support.fakes import ChatServer, Reply, completion
 from vitalfew.configs.loading import ConfigError
-from vitalfew.tasks.models.engines import remote
-from vitalfew.tasks.models.engines.base import Completion, EngineUnavailable, Probe
-from vitalfew.tasks.models.engines.openai import LONGEST_REASON, OpenAI
-from vitalfew.tasks.models.engines.remote import Unanswered, remembering
+from vitalfew.tasks.models.causal.engines import remote
+from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, Probe
+from vitalfew.tasks.models.causal.engines.openai import LONGEST_REASON, OpenAI
+from vitalfew.tasks.models.causal.engines.remote import Unanswered, remembering
 
 KEY = "sk-very-secret-0123456789"
 CHAT = "/v1/chat/completions"

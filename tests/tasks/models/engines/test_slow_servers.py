@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from tests.support.fakes import ChatServer, Reply, completion
-from vitalfew.tasks.models.engines import bounded
-from vitalfew.tasks.models.engines.base import Completion, EngineUnavailable, Probe
-from vitalfew.tasks.models.engines.openai import OpenAI
-from vitalfew.tasks.models.engines.remote import Unanswered
+from vitalfew.tasks.models.causal.engines import bounded
+from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, Probe
+from vitalfew.tasks.models.causal.engines.openai import OpenAI
+from vitalfew.tasks.models.causal.engines.remote import Unanswered
 
 SECONDS = 0.3
 PATIENCE = 20.0

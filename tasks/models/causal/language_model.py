@@ -1,0 +1,159 @@
+"""A language model on this machine: its files, its tokenizer with the chat template, and the limit of a prompt.
+
+Nothing is downloaded: a hub name is looked up in the local Hugging Face cache, with HF_HUB_OFFLINE set or not.
+
+The presets (configs/models.yaml) are SmolLM2 (smollm2.py) and the language models of ParetoRAG's appendix E.1. Vicuna
+1.3 has no chat template of its own: a model or directory with "vicuna" in its name gets the roles of its conversations,
+USER and ASSISTANT, without an introduction. Its weights are published as pickles, so that it takes a copy in
+safetensors, named as a directory. The paper's four were not available during development: tests use a tiny Llama.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+from transformers import PretrainedConfig, PreTrainedTokenizerBase
+
+from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.models.causal.engines.base import EngineUnavailable, LocalOptions, Probe
+from vitalfew.tasks.models.encoder.recipe import OFFSET_POSITIONS, read_config
+from vitalfew.tasks.models.files import IDENTIFYING, UnsupportedModel, digests, find_model, require_safetensors
+from vitalfew.tasks.models.loading import loading
+from vitalfew.tasks.models.presets import source_of
+
+VICUNA = "{{ bos_token }}{% for turn in messages %}USER: {{ turn['content'] }} {% endfor %}ASSISTANT:"
+
+
+class LocalModel:
+    """A model's directory. It loads no weights.
+
+    Raises EngineUnavailable, with the remedy, if the model is not on this machine or cannot be used.
+    """
+
+    def __init__(self, options: LocalOptions, section: str, length: str = "max_tokens") -> None:
+        """For messages: `section` of the settings, and `length`, its name for max_tokens."""
+        setting = f"{section}.model"
+        if options.model is None:
+            raise ConfigError(f"{setting} is not set; name a model: --set {setting}=NAME (Hugging Face) or a directory")
+        self.options = options
+        self.section = section
+        self.length_setting = f"{section}.{length}"
+        try:
+            self.directory: Path = find_model(source_of("language model", options.model), setting)
+            require_safetensors(self.directory, setting)
+            self.config: PretrainedConfig = read_config(self.directory)
+        except (FileNotFoundError, UnsupportedModel) as error:
+            raise EngineUnavailable(str(error)) from None
+
+    def files(self) -> dict[str, str]:
+        """Checksum of every file that an answer depends on: settings, vocabulary, chat template, weights."""
+        given = {"chat template": self.given_template} if self.given_template else {}
+        return digests([self.directory], self.directory, (*IDENTIFYING, ".jinja")) | given
+
+    @property
+    def given_template(self) -> str | None:
+        """A chat template for a model that needs one and has none; None for all others."""
+        names = (self.options.model or "", getattr(self.config, "_name_or_path", ""))
+        is_vicuna = any("vicuna" in Path(name).name.lower() for name in names)
+        return VICUNA if is_vicuna and not self.tokenizer.chat_template else None
+
+    @property
+    def is_seq2seq(self) -> bool:
+        return bool(self.config.is_encoder_decoder)
+
+    @cached_property
+    @loading()
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        from transformers import AutoTokenizer
+
+        try:
+            return AutoTokenizer.from_pretrained(self.directory, trust_remote_code=False, local_files_only=True)
+        except (OSError, ValueError) as error:
+            raise EngineUnavailable(f"{self.directory}: the tokenizer cannot be read ({_line(error)})") from None
+
+    def encode(self, texts: Sequence[str], begun: str = "") -> list[list[int]]:
+        """Token ids of every prompt, in the model's chat template if it has one. `begun`: of the answer, which the
+        model then continues."""
+        if not texts:
+            return []
+        template = self.given_template
+        if not (self.tokenizer.chat_template or template):
+            return self.tokenizer([f"{text}{begun}" for text in texts])["input_ids"]
+        chats = [[{"role": "user", "content": text}] for text in texts]
+        rendered = self.tokenizer.apply_chat_template(
+            chats, chat_template=template, tokenize=False, add_generation_prompt=True
+        )
+        return self.tokenizer([f"{text}{begun}" for text in rendered], add_special_tokens=False)["input_ids"]
+
+    @cached_property
+    def prompt_limit(self) -> int | None:
+        """The longest prompt in tokens, or None if nothing limits it.
+
+        A causal model's context holds the answer as well. Raises ConfigError if the settings do not fit the model.
+        """
+        positions = self.positions
+        room = positions if positions is None or self.is_seq2seq else positions - self.options.max_tokens
+        if positions and (room is None or room < 1 or self.options.max_tokens > positions):
+            raise ConfigError(
+                f"{self.length_setting}={self.options.max_tokens} is too large: {self.directory} has room for "
+                f"{positions} tokens, prompt and answer together"
+            )
+        asked = self.options.max_input_tokens
+        if asked and room and asked > room:
+            raise ConfigError(
+                f"{self.section}.max_input_tokens={asked} is too large: {self.directory} takes prompts of {room} tokens"
+            )
+        stated = self.tokenizer.model_max_length  # 10^30 if a tokenizer has no limit
+        if not self.is_seq2seq:
+            stated -= self.options.max_tokens
+        return asked or min((limit for limit in (room, stated) if limit and 0 < limit < 10**9), default=None)
+
+    @property
+    def positions(self) -> int | None:
+        """The number of the model's positions; None if they are relative (T5)."""
+        # For a model that also takes pictures: the positions of its text half.
+        config = self.config.get_text_config()
+        positions = getattr(config, "max_position_embeddings", None)
+        if positions and config.model_type in OFFSET_POSITIONS:
+            positions -= config.pad_token_id + 1
+        return positions
+
+    def refusal(self, tokens: int) -> str:
+        """The reason why a prompt of that many tokens cannot be answered; "" if it can."""
+        if tokens == 0:
+            return "the prompt is empty"
+        limit = self.prompt_limit
+        if limit is None or tokens <= limit:
+            return ""
+        return f"the prompt has {tokens} tokens; at most {limit} fit beside {self.options.max_tokens} of the answer"
+
+    def probe_ids(self, probe: Probe) -> dict[str, int]:
+        """The vocabulary ids of the probe's tokens.
+
+        A token is an entry of the vocabulary in its exact spelling ("▁Yes", "ĠYes"), or a text that is one token.
+        Raises ConfigError for anything else, and for a position that no answer reaches.
+        """
+        if probe.position >= self.options.max_tokens:
+            raise ConfigError(
+                f"the position of a probe must be below {self.options.max_tokens}, the tokens of an answer, "
+                f"got {probe.position}"
+            )
+        vocabulary = self.tokenizer.get_vocab()
+        return {token: vocabulary[token] if token in vocabulary else self._one(token) for token in probe.tokens}
+
+    def _one(self, token: str) -> int:
+        ids: list[int] = self.tokenizer(token, add_special_tokens=False)["input_ids"]
+        if len(ids) != 1:
+            pieces = self.tokenizer.convert_ids_to_tokens(ids)
+            raise ConfigError(f"probe {token!r} must be one token of {self.directory}, got {len(ids)} ({pieces})")
+        return ids[0]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Without special tokens, and without half a character where the limit cut one in two (as vLLM does)."""
+        return (
+            str(self.tokenizer.decode(list(ids), skip_special_tokens=True)).rstrip("\N{REPLACEMENT CHARACTER}").strip()
+        )
+
+
+def _line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

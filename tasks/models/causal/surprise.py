@@ -1,0 +1,159 @@
+"""How much each token of a text surprises a causal language model: minus the natural logarithm of its probability.
+
+Rows are padded on the right, without a mask: what stands behind a token changes nothing for a causal model.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn.functional import cross_entropy
+
+from vitalfew.configs.options import Batching
+from vitalfew.tasks.models.batches import batches
+from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
+from vitalfew.tasks.models.causal.engines.transformers import Transformers, all_cores
+from vitalfew.tasks.models.readings import Reading, finite, remembered, settled
+
+Told = tuple[NDArray[np.int64], NDArray[np.float32]]
+"""Of a text's tokens, in order: where each ends in it (code points), and its surprise in nats."""
+Tick = Callable[[int], None]
+"""Called with how many more tokens were computed."""
+
+
+class Surprise:
+    """A causal language model of Hugging Face. The first row loads it, not the constructor."""
+
+    def __init__(self, name: str | None, options: Batching, section: str) -> None:
+        """`section`: of the settings, for messages. Raises ConfigError, EngineUnavailable, with the remedy."""
+        chosen = Transformers.Options(
+            model=name,
+            temperature=0,
+            max_tokens=1,
+            device=options.device,
+            precision=options.precision,
+            batch_tokens=options.batch_tokens,
+        )
+        self.section = section
+        self.engine = Transformers(chosen, section)
+        if self.engine.local.is_seq2seq:
+            raise EngineUnavailable(
+                f"{self.engine.local.directory} is an encoder-decoder, but a causal model is needed: --set "
+                f"{section}.model=NAME"
+            )
+        # Smaller than for answers: a batch has logits of its whole vocabulary at every position.
+        self.batch_tokens = options.batch_tokens or (16_384 if self.engine.uses_gpu else 512)
+        self.uses_gpu = self.engine.uses_gpu
+        self.workers = self.engine.workers
+
+    def identity(self) -> dict[str, Any]:
+        return {**self.engine.identity(), "batch_tokens": self.batch_tokens}
+
+    @property
+    def limit(self) -> int:
+        """Tokens of a row, with what stands before it."""
+        return (self.engine.local.prompt_limit or 2048) + 1 - len(self._start)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of plain texts, without special tokens and without a chat template."""
+        ids: list[list[int]] = self.engine.local.tokenizer(list(texts), add_special_tokens=False)["input_ids"]
+        return ids
+
+    def places(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
+        """Token ids of plain texts, and where in its text each token ends (code points). Raises EngineUnavailable."""
+        tokenizer = self.engine.local.tokenizer
+        if not tokenizer.is_fast:
+            raise EngineUnavailable(
+                f"{self.engine.local.directory}: its tokenizer does not give the positions of tokens; use a "
+                f"model with a tokenizer.json: --set {self.section}.model=NAME"
+            )
+        if not texts:
+            return []
+        encoded = tokenizer(list(texts), add_special_tokens=False, return_offsets_mapping=True)
+        ends = [[end for _, end in offsets] for offsets in encoded["offset_mapping"]]
+        return [*zip(encoded["input_ids"], ends, strict=True)]
+
+    def read(self, pairs: Sequence[tuple[str, str]], tick: Tick) -> list[Told]:
+        """For every pair (what stands before it, a text): how much the text's tokens surprise. A pair is read once, and
+        remembered across methods, ratios and runs. A text that is too long is read in parts, each after what stands
+        before it. Raises EngineUnavailable."""
+        befores = [*dict.fromkeys(before for before, _ in pairs)]
+        texts = [*dict.fromkeys(text for _, text in pairs)]
+        ids = dict(zip(befores, self.encode(befores) if befores else (), strict=True))
+        placed = dict(zip(texts, self.places(texts), strict=True))
+
+        def read(places: Sequence[int]) -> list[Reading]:
+            rows = [(ids[pairs[place][0]], placed[pairs[place][1]][0]) for place in places]
+            return self._read(rows, tick)
+
+        values = remembered({**self.identity(), "of": "surprise"}, pairs, read)
+        ends = {text: np.array(own, np.int64) for text, (_, own) in placed.items()}
+        return [(ends[text], surprise) for (_, text), surprise in zip(pairs, values, strict=True)]
+
+    def _read(self, rows: Sequence[tuple[Sequence[int], Sequence[int]]], tick: Tick) -> list[Reading]:
+        size = max(1, self.limit // 2)
+        parts = [(row, at) for row, (_, ids) in enumerate(rows) for at in range(0, len(ids), size)]
+        split = [([*rows[row][0], *rows[row][1][:at]], rows[row][1][at : at + size]) for row, at in parts]
+        found: list[list[NDArray[np.float32]]] = [[np.empty(0, np.float32)] for _ in rows]
+        for (row, _), surprise in zip(parts, self.of(split, tick), strict=True):
+            found[row].append(surprise)
+        lengths = [0] * len(rows)
+        for (row, _), (before, ids) in zip(parts, split, strict=True):
+            lengths[row] += min(len(before), self.limit - len(ids)) + len(ids)
+        return [Reading(settled(np.concatenate(own)), length) for own, length in zip(found, lengths, strict=True)]
+
+    @cached_property
+    def _start(self) -> list[int]:
+        """What every row begins with, so that its first token has a probability."""
+        tokenizer = self.engine.local.tokenizer
+        start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+        return [] if start is None else [int(start)]
+
+    def of(
+        self, rows: Sequence[tuple[Sequence[int], Sequence[int]]], tick: Tick, started: bool = True
+    ) -> list[NDArray[np.float32]]:
+        """For every row, (what stands before it, its tokens), the surprise of its tokens in nats, float32 (n,). What
+        stands before it is cut at its beginning where the model has no room. The very first token of a model without
+        a start token is no surprise (0). A row has one token at least and `limit` at most. `started`: by that token."""
+        start = self._start if started else []
+        whole = [[*start, *_end(before, self.limit - len(ids)), *ids] for before, ids in rows]
+        found: dict[int, NDArray[np.float32]] = {}
+        lengths = [len(ids) for ids in whole]
+        for batch in batches(lengths, self.batch_tokens):
+            own = [len(rows[row][1]) for row in batch]
+            for row, surprise in zip(batch, self._batch([whole[row] for row in batch], own), strict=True):
+                found[row] = finite(surprise)
+            tick(sum(lengths[row] for row in batch))
+        return [found[row] for row in range(len(rows))]
+
+    @torch.inference_mode()
+    def _batch(self, rows: Sequence[Sequence[int]], own: Sequence[int]) -> list[NDArray[np.float32]]:
+        """Of the last `own` tokens of every row."""
+        longest = max(map(len, rows))
+        ids = torch.zeros((len(rows), longest), dtype=torch.long)
+        for number, row in enumerate(rows):
+            ids[number, : len(row)] = torch.tensor(row)
+        first = min(len(row) - count for row, count in zip(rows, own, strict=True))
+        begin = max(0, first - 1)  # a token's probability is the output at the token before it
+        with all_cores():
+            output = self.engine.model(ids.to(self.engine.device), logits_to_keep=longest - begin, use_cache=False)
+            return [
+                _losses(output.logits[number], ids[number, : len(row)], begin, count)
+                for number, (row, count) in enumerate(zip(rows, own, strict=True))
+            ]
+
+
+def _losses(logits: torch.Tensor, ids: torch.Tensor, begin: int, count: int) -> NDArray[np.float32]:
+    """Of the last `count` ids; `logits`: (positions from `begin` on, vocabulary)."""
+    start = len(ids) - count
+    known = max(start, 1)
+    of_them = logits[known - 1 - begin : len(ids) - 1 - begin].float()
+    losses = cross_entropy(of_them, ids[known:].to(of_them.device), reduction="none").cpu().numpy()
+    return np.concatenate([np.zeros(known - start, np.float32), losses])
+
+
+def _end(ids: Sequence[int], room: int) -> Sequence[int]:
+    return ids[max(0, len(ids) - room) :]

@@ -1,0 +1,107 @@
+"""How sure a causal language model is of one word against another, as the next behind a prompt.
+
+That is P(yes) / (P(yes) + P(no)), as of a classifier with two labels. Prompts that have the same beginning and the same
+body are a group, which is read by itself: what its prompts have in common once, and the rest of each behind that
+(blocks.py). So a reading depends on nothing outside its group. Of a body for which the model has no room the middle is
+left out.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from vitalfew.configs.options import Adapted
+from vitalfew.tasks.models.causal.blocks import BlockModel, Row, obstacle
+from vitalfew.tasks.models.causal.controls import Controls, Segmenter
+from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
+from vitalfew.tasks.models.causal.engines.transformers import Transformers, all_cores, shared
+from vitalfew.tasks.models.causal.prefill import shared_tokens
+from vitalfew.tasks.models.readings import Reading, remembered, settled
+
+Prompt = tuple[str, str, str]
+"""Its beginning, its body, which may be cut, and its end."""
+Tick = Callable[[int, int], None]
+"""Called with how many more prompts are read and how many more tokens were computed."""
+
+
+class Verdict:
+    """A causal language model of Hugging Face that decides between two words. The first prompt loads it."""
+
+    def __init__(self, options: Adapted, section: str, yes: str, no: str) -> None:
+        """`section`: of the settings, for messages. Raises ConfigError, for words that are no single tokens too, and
+        EngineUnavailable, with the remedy."""
+        computing = options.model_dump(include={"model", "adapter", "device", "precision", "batch_tokens"})
+        self.engine = shared(Transformers.Options(temperature=0, max_tokens=1, **computing), section)
+        local = self.engine.local
+        if reason := obstacle(local.config):
+            raise EngineUnavailable(
+                f"{local.directory} {reason}; use a causal model with rotary positions (Llama, Gemma, "
+                f"SmolLM): --set {section}.model=NAME"
+            )
+        words = Segmenter(local.tokenizer, Controls(yes=yes, no=no), local.given_template)
+        self.words = words.yes, words.no
+        self.uses_gpu, self.workers = self.engine.uses_gpu, self.engine.workers
+
+    def identity(self) -> dict[str, Any]:
+        return {**self.engine.identity(), "words": list(self.words)}
+
+    @cached_property
+    def model(self) -> BlockModel:
+        return BlockModel(self.engine.model, self.engine.device, self.engine.batch_tokens, self.engine.ends)
+
+    def read(self, prompts: Sequence[Prompt], tick: Tick = lambda prompts, tokens: None) -> list[float]:
+        """For every prompt how sure the model is of yes, from 0 to 1; 0 where its beginning and its end are too long
+        for the model. A prompt is read once, and remembered across methods, ratios and runs."""
+
+        def read(places: Sequence[int]) -> list[Reading]:
+            groups: dict[tuple[str, str], list[int]] = {}
+            for place in places:
+                groups.setdefault(prompts[place][:2], []).append(place)
+            found: dict[int, Reading] = {}
+            for (start, body), own in groups.items():
+                readings = self._group(start, body, [prompts[place][2] for place in own])
+                found |= zip(own, readings, strict=True)
+                tick(len(own), sum(reading.tokens for reading in readings))
+            return [found[place] for place in places]
+
+        values = remembered({**self.identity(), "of": "verdict"}, prompts, read)
+        return [float(own[0]) for own in values]
+
+    def _group(self, start: str, body: str, ends: Sequence[str]) -> list[Reading]:
+        rows = self._rows(start, body, ends)
+        fitting = [ids for ids in rows if ids]
+        common = shared_tokens(fitting) if fitting else 0
+        with all_cores():
+            reads = iter(self.model.read([Row(ids[:common], ids[common:]) for ids in fitting], self.words))
+        readings = []
+        for ids in rows:
+            if ids:
+                read = next(reads)
+                sure = (read.logprobs[0] - read.logprobs[1]).sigmoid().item()
+                readings.append(Reading(settled(np.array([sure], np.float32)), read.computed))
+            else:
+                readings.append(Reading(np.zeros(1, np.float32), 0))
+        return readings
+
+    def _rows(self, start: str, body: str, ends: Sequence[str]) -> list[list[int]]:
+        """The token ids of a group's prompts; none of a prompt that does not fit even without the body."""
+        encode, limit = self.engine.local.encode, self.engine.local.prompt_limit
+        rows = encode([start + body + end for end in ends])
+        if limit is None or max(map(len, rows)) <= limit:
+            return rows
+        fits = [len(ids) <= limit for ids in encode([start + end for end in ends])]
+        places = self._places(body)
+        room = len(places)
+        while any(fits) and (over := max(len(ids) for ids, fit in zip(rows, fits, strict=True) if fit) - limit) > 0:
+            room = max(0, room - over)
+            head, tail = places[: (room + 1) // 2], places[len(places) - room // 2 :]
+            kept = body[: head[-1][1] if head else 0] + body[tail[0][0] if tail else len(body) :]
+            rows = encode([start + kept + end for end in ends])
+        return [ids if fit else [] for ids, fit in zip(rows, fits, strict=True)]
+
+    def _places(self, text: str) -> list[tuple[int, int]]:
+        """Where every token of a text stands in it (code points)."""
+        encoded = self.engine.local.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        return [(start, end) for start, end in encoded["offset_mapping"]]

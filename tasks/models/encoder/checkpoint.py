@@ -1,0 +1,147 @@
+"""A model's directory with the recipe for its use: what its vectors depend on, its tokenizer, its network.
+
+A plain BERT is read without transformers (bert.py). The model classes of others are imported only where weights are
+loaded: that takes seconds, and a driver that needs only the identity avoids it.
+"""
+
+import platform
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from tokenizers import Tokenizer
+from tokenizers.normalizers import Lowercase
+from tokenizers.normalizers import Sequence as Chain
+from torch import nn
+
+from vitalfew.tasks.models.encoder import bert
+from vitalfew.tasks.models.encoder.recipe import Recipe, read_config, read_json
+from vitalfew.tasks.models.files import UnsupportedModel, digests, require_safetensors
+from vitalfew.tasks.models.pretrained import pretrained
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
+
+
+class Checkpoint:
+    """A directory with weights (safetensors) and a tokenizer, and the recipe for their use.
+
+    `setting`: the key that names the model, for messages.
+    """
+
+    def __init__(self, directory: Path, recipe: Recipe, setting: str) -> None:
+        self.directory, self.recipe, self.setting = directory, recipe, setting
+        self.folder = directory / recipe.transformer
+
+    def check(self) -> None:
+        """Raises UnsupportedModel, FileNotFoundError where there are no weights that can be read."""
+        for folder in (self.folder, *self._layer_folders()):
+            require_safetensors(folder, self.setting)
+
+    def _layer_folders(self) -> list[Path]:
+        return [self.directory / folder for _, folder in self.recipe.layers]
+
+    def identity(self) -> dict[str, Any]:
+        """Everything that the vectors depend on: the recipe, and the checksums of all files of the model."""
+        folders = {self.directory / folder for folder in self.recipe.folders}
+        return {**asdict(self.recipe), "files": digests(filter(Path.is_dir, folders), self.directory)}
+
+    def _existing(self) -> Path:
+        """The transformer's folder. Raises FileNotFoundError if this machine lacks it."""
+        if not self.folder.is_dir():
+            raise FileNotFoundError(
+                f"{self.folder} is not on {platform.node()}: every worker needs the model at the same path. "
+                f"Put it where all workers see it, and use --set {self.setting}=/path/to/it"
+            )
+        return self.folder
+
+    @cached_property
+    def config(self) -> "PretrainedConfig":
+        return read_config(self._existing())
+
+    @cached_property
+    def _bert(self) -> dict[str, Any] | None:
+        """The configuration, if the model needs no transformers."""
+        return bert.plain_bert(self._existing())
+
+    @property
+    def is_plain_bert(self) -> bool:
+        return self._bert is not None
+
+    @cached_property
+    def dimension(self) -> int:
+        is_dpr = self._bert is None and self.config.model_type == "dpr"
+        dimension = getattr(self.config, "projection_dim", 0) if is_dpr else 0
+        for folder in self._layer_folders():
+            dimension = read_json(folder / "config.json").get("out_features", dimension)
+        return int(dimension or self.hidden)
+
+    @property
+    def hidden(self) -> int:
+        """The size of a token's state."""
+        return int(self._bert["hidden_size"] if self._bert else self.config.hidden_size)
+
+    @property
+    def parameters(self) -> int:
+        """The number of weights, about: as if all were float32."""
+        return sum(path.stat().st_size for path in self._existing().glob("*.safetensors")) // 4
+
+    @cached_property
+    def _tokenizer(self) -> tuple[Tokenizer, int]:
+        """The tokenizer as it is, and the id of its padding."""
+        if own := bert.read_tokenizer(self._existing()):
+            return own
+        from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+        tokenizer = AutoTokenizer.from_pretrained(self._existing(), trust_remote_code=False, local_files_only=True)
+        if not isinstance(tokenizer, PreTrainedTokenizerFast):
+            raise UnsupportedModel(f"{self.folder} has no tokenizer.json, and no vocabulary to make one from")
+        return tokenizer.backend_tokenizer, tokenizer.pad_token_id or 0
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The model's own tokenizer, without padding and truncation."""
+        tokenizer, _ = self._tokenizer
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        if self.recipe.lower_case:
+            tokenizer.normalizer = Chain([Lowercase(), *([tokenizer.normalizer] if tokenizer.normalizer else [])])
+        return tokenizer
+
+    @property
+    def padding(self) -> int:
+        """The id that pads rows; the mask excludes it."""
+        return self._tokenizer[1]
+
+    def read_network(self, attention: Literal["eager", "sdpa"]) -> tuple[nn.Module, list[nn.Module]]:
+        """The transformer, float32, and the projection after pooling if the model has one.
+
+        Raises UnsupportedModel if weights are missing."""
+        if own := bert.read_bert(self._existing(), attention):
+            return own, []
+        from transformers import DPRContextEncoder, DPRQuestionEncoder
+
+        model = pretrained(
+            self._class(),
+            self._existing(),
+            "random numbers would replace them. Does config.json name another architecture?",
+            spare="pooler",  # BERT's does not affect token states, and retrieval checkpoints lack it
+            dtype=torch.float32,
+            **({"attn_implementation": "eager"} if attention == "eager" else {}),
+        )
+        model.config.use_cache = False
+        if not isinstance(model, DPRContextEncoder | DPRQuestionEncoder):
+            return model, []
+        dpr = getattr(model, model.base_model_prefix)
+        return dpr.bert_model, [dpr.encode_proj] if dpr.projection_dim > 0 else []
+
+    def _class(self) -> Any:
+        from transformers import AutoModel, AutoModelForTextEncoding, DPRContextEncoder, DPRQuestionEncoder
+
+        architecture = (self.config.architectures or [""])[0]
+        if self.config.model_type == "dpr":  # AutoModel treats every DPR model as a question encoder
+            return DPRContextEncoder if architecture == "DPRContextEncoder" else DPRQuestionEncoder
+        half = self.config.is_encoder_decoder or architecture.endswith("EncoderModel")  # T5 without its decoder
+        return AutoModelForTextEncoding if half else AutoModel

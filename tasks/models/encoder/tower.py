@@ -1,0 +1,101 @@
+"""One model, computed: token ids to token states and vectors. A two-tower encoder (DPR) has two.
+
+What is computed between the ids and the last states is the business of kernels.py; pooling and the layers after it are
+always float32.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from vitalfew.tasks.models.batches import batches
+from vitalfew.tasks.models.device import require_device
+from vitalfew.tasks.models.encoder.checkpoint import Checkpoint
+from vitalfew.tasks.models.encoder.kernels import Computation, Kernels, load
+from vitalfew.tasks.models.encoder.layers import read_layer
+from vitalfew.tasks.models.encoder.recipe import Recipe
+from vitalfew.tasks.models.loading import loading
+
+Vectors = NDArray[np.float32]
+
+
+class Tower(Checkpoint):
+    """A checkpoint and how it is computed. The first use loads the weights."""
+
+    def __init__(
+        self, directory: Path, recipe: Recipe, setting: str, device: torch.device, computation: Computation
+    ) -> None:
+        super().__init__(directory, recipe, setting)
+        self.device, self.computation = device, computation
+
+    @cached_property
+    @loading()
+    def _loaded(self) -> tuple[Kernels, nn.Module]:
+        require_device(self.device, self.computation.dtype)
+        # One thread: the workers are the parallelism, and a result must not depend on the number of cores.
+        torch.set_num_threads(1)
+        # oneDNN keeps a compiled kernel per shape; its default of 1024 kernels takes some hundred megabytes.
+        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
+        kernels, projection = load(self, self.device, self.computation)
+        layers = (read_layer(kind, self.directory / folder) for kind, folder in self.recipe.layers)
+        return kernels, nn.Sequential(*projection, *layers).to(self.device).eval()
+
+    @property
+    def head(self) -> nn.Module:
+        """The layers after pooling, float32."""
+        return self._loaded[1]
+
+    def batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
+        """The rows of texts of these lengths (tokens) in batches of similar length, longest first."""
+        return batches(lengths, self.computation.batch_tokens, padded=self.computation.kernels != "packed")
+
+    def states(self, ids: Sequence[Sequence[int]]) -> Tensor:
+        """float32 (tokens, hidden): the states of all tokens, text after text, without padding."""
+        return self._loaded[0](ids)
+
+    def zeros(self, rows: int) -> Tensor:
+        """float32 (rows, hidden), on the model's device."""
+        return torch.zeros((rows, self.hidden), device=self.device)
+
+    def vectors(self, ids: Sequence[Sequence[int]]) -> Vectors:
+        """Vectors of texts given as token ids, float32 (n, d)."""
+        states = self.states(ids)
+        lengths = torch.tensor([len(tokens) for tokens in ids], device=states.device)
+        return self.finish(_POOLED[self.recipe.pooling](states, lengths))
+
+    @torch.inference_mode()
+    def finish(self, pooled: Tensor) -> Vectors:
+        """Pooled states float32 (n, hidden) → vectors float32 (n, d), by the layers after pooling and the scaling."""
+        vectors: Vectors = self.head(pooled).cpu().numpy()
+        return unit_rows(vectors) if self.recipe.unit else vectors
+
+
+def _mean(states: Tensor, lengths: Tensor) -> Tensor:
+    return torch.segment_reduce(states, "mean", lengths=lengths)
+
+
+def _cls(states: Tensor, lengths: Tensor) -> Tensor:
+    return states[lengths.cumsum(0) - lengths]
+
+
+def _last(states: Tensor, lengths: Tensor) -> Tensor:
+    return states[lengths.cumsum(0) - 1]
+
+
+def _max(states: Tensor, lengths: Tensor) -> Tensor:
+    return torch.segment_reduce(states, "max", lengths=lengths)
+
+
+_POOLED = {"mean": _mean, "cls": _cls, "last": _last, "max": _max}
+
+
+def unit_rows(vectors: Vectors) -> Vectors:
+    """Rows scaled to length 1; a zero row stays zero."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.maximum(lengths, 1e-12, dtype=np.float32)

@@ -1,0 +1,237 @@
+"""Networks that read a question and a text together: the base of cross-encoders, and cross-encoders themselves.
+
+A cross-encoder is a sequence classifier with one logit, as sentence-transformers' `CrossEncoder` saves it (Nogueira &
+Cho, 2019, arXiv 1901.04085: passage re-ranking with BERT). It is read by transformers, from safetensors alone;
+sentence-transformers gives the same scores where a pair fits into the model, and takes seconds to import.
+
+A pair that does not fit is read in parts, each with the whole question, and the best part counts (MaxP: Dai & Callan,
+2019, arXiv 1905.09217). Of a question at most half of the model's tokens are read.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import exp
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from tokenizers import Encoding, Tokenizer
+from torch import Tensor, nn
+
+from vitalfew.configs.options import Batching
+from vitalfew.tasks.models.batches import batches
+from vitalfew.tasks.models.device import InBatches, require_device
+from vitalfew.tasks.models.encoder.recipe import FALLBACK_TOKENS, OFFSET_POSITIONS, read_config, read_json
+from vitalfew.tasks.models.files import UnsupportedModel, digests, find_model, require_safetensors
+from vitalfew.tasks.models.loading import loading
+from vitalfew.tasks.models.pretrained import pretrained
+from vitalfew.tasks.models.readings import LEAST, Values, finite, remembered
+from vitalfew.tasks.models.readings import Reading as Remembered
+
+Pair = tuple[str, str]
+"""A question and a text."""
+Tick = Callable[[int, int], None]
+"""Called with how many more pairs are read and how many more tokens were computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a network says of a pair: its score, a logit; of a network that judges tokens, also the text's tokens as
+    (start, end, probability of being kept), in code points of the text."""
+
+    score: float
+    tokens: tuple[tuple[int, int, float], ...] = ()
+
+
+class PairModel(InBatches):
+    """A directory with a network that reads pairs. The first `read` loads it, not the constructor."""
+
+    version: ClassVar[str] = "1"
+    cpu_tokens: ClassVar[int] = 4096
+    workers: int | None = 1  # a model uses all cores itself
+    judged: ClassVar[int] = 1
+    """Of a row's sequences, the one whose tokens are judged: 0 the first, 1 the second."""
+
+    def __init__(self, name: str, options: Batching, section: str) -> None:
+        """`section`: of the settings, for messages. Raises FileNotFoundError, UnsupportedModel, with the remedy."""
+        self.section = section
+        self.folder = find_model(name, f"{section}.model")
+        require_safetensors(self.folder, f"{section}.model")
+        self.config = self.read_config()
+        super().__init__(options)
+
+    def files(self) -> dict[str, str]:
+        return digests([self.folder], self.folder)
+
+    def read_config(self) -> Any:
+        return read_config(self.folder)
+
+    @abstractmethod
+    def load(self) -> nn.Module:
+        """The network, float32."""
+
+    @abstractmethod
+    def outputs(self, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor | None]:
+        """The scores of a batch, (n,), and where the network judges tokens their probabilities, (n, longest)."""
+
+    @cached_property
+    @loading()
+    def network(self) -> nn.Module:
+        require_device(self.device, self.dtype, self.section)
+        return self.load().to(self.device).eval()
+
+    @cached_property
+    def limit(self) -> int:
+        """Tokens of a pair, special ones included."""
+        positions = getattr(self.config, "max_position_embeddings", None) or 0
+        if self.config.model_type in OFFSET_POSITIONS:
+            positions -= self.config.pad_token_id + 1
+        stated = read_json(self.folder / "tokenizer_config.json").get("model_max_length")
+        return min((int(limit) for limit in (positions, stated) if limit and limit < 10**9), default=FALLBACK_TOKENS)
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        return self.read_tokenizer()
+
+    def read_tokenizer(self) -> Tokenizer:
+        """The folder's, without padding."""
+        if (file := self.folder / "tokenizer.json").is_file():
+            tokenizer = Tokenizer.from_file(str(file))
+        else:
+            from transformers import AutoTokenizer
+
+            slow = AutoTokenizer.from_pretrained(self.folder, trust_remote_code=False, local_files_only=True)
+            tokenizer = slow.backend_tokenizer
+        tokenizer.no_padding()
+        return tokenizer
+
+    def read(self, pairs: Sequence[Pair], tick: Tick = lambda pairs, tokens: None) -> list[Reading]:
+        """A reading of every pair, in order; remembered across methods, ratios and runs. The order changes no reading:
+        batches have an order of their own."""
+        new = 0
+
+        def read(places: Sequence[int]) -> list[Remembered]:
+            nonlocal new
+            new = len(places)
+            return self._read([pairs[place] for place in places], tick)
+
+        values = remembered(self.identity(), pairs, read)
+        tick(len(pairs) - new, 0)
+        return [_unpacked(own) for own in values]
+
+    def _read(self, pairs: Sequence[Pair], tick: Tick) -> list[Remembered]:
+        rows: list[tuple[int, Encoding]] = []
+        for number, encoding in enumerate(self._encoded(pairs)):
+            rows += [(number, part) for part in (encoding, *encoding.overflowing)]
+        rows.sort(key=lambda row: (row[1].ids, row[1].type_ids))
+        parts: list[list[Reading]] = [[] for _ in pairs]
+        ticked = done = 0
+        for numbers in batches([len(part.ids) for _, part in rows], self.batch_tokens):
+            some = [rows[number] for number in numbers]
+            for (pair, _), reading in zip(some, self._readings([part for _, part in some]), strict=True):
+                parts[pair].append(reading)
+            done += len(some)
+            share = len(pairs) * done // len(rows)
+            tick(share - ticked, sum(len(part.ids) for _, part in some))
+            ticked = share
+        tokens = [0] * len(pairs)
+        for pair, part in rows:
+            tokens[pair] += len(part.ids)
+        return [Remembered(_packed(_whole(of_pair)), read) for of_pair, read in zip(parts, tokens, strict=True)]
+
+    def _encoded(self, pairs: Sequence[Pair]) -> list[Encoding]:
+        self.tokenizer.no_truncation()
+        questions = list(dict.fromkeys(question for question, _ in pairs))
+        encodings = self.tokenizer.encode_batch(questions, add_special_tokens=False)
+        half = self.limit // 2
+        ends = [encoding.offsets[half - 1][1] if len(encoding.ids) > half else None for encoding in encodings]
+        cut = {question: question[:end] for question, end in zip(questions, ends, strict=True)}
+        self.tokenizer.enable_truncation(self.limit, strategy="only_second")
+        return self.tokenizer.encode_batch([(cut[question], text) for question, text in pairs])
+
+    @torch.inference_mode()
+    def _readings(self, parts: Sequence[Encoding]) -> list[Reading]:
+        shape = len(parts), max(len(part.ids) for part in parts)
+        # RoBERTa tells padding by its id.
+        ids = np.full(shape, getattr(self.config, "pad_token_id", 0) or 0, np.int64)
+        mask, types = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        for row, part in enumerate(parts):
+            length = len(part.ids)
+            ids[row, :length], mask[row, :length], types[row, :length] = part.ids, 1, part.type_ids
+        arrays = {"input_ids": ids, "attention_mask": mask}
+        if getattr(self.config, "type_vocab_size", 0) > 1:
+            arrays["token_type_ids"] = types
+        inputs = {name: torch.from_numpy(array).to(self.device) for name, array in arrays.items()}
+        with torch.autocast(self.device.type, dtype=self.dtype, enabled=self.dtype != torch.float32):
+            scores, keep = self.outputs(inputs)
+        judged = [()] * len(parts) if keep is None else keep.float().cpu().tolist()
+        kept = [_of_text(part, self.judged, own) for part, own in zip(parts, judged, strict=True)]
+        return [Reading(score, tokens) for score, tokens in zip(scores.float().cpu().tolist(), kept, strict=True)]
+
+
+class CrossEncoder(PairModel):
+    """A sequence classifier of Hugging Face with one logit."""
+
+    def __init__(self, name: str, options: Batching, section: str) -> None:
+        super().__init__(name, options, section)
+        if self.config.num_labels != 1:
+            raise UnsupportedModel(
+                f"{self.folder} has {self.config.num_labels} logits, but a cross-encoder that ranks has one: "
+                f"--set {section}.model=NAME, for example cross-encoder/ms-marco-MiniLM-L6-v2"
+            )
+
+    def load(self) -> nn.Module:
+        from transformers import AutoModelForSequenceClassification
+
+        advice = "it is not a cross-encoder, and random numbers would replace them"
+        model = pretrained(AutoModelForSequenceClassification, self.folder, advice, dtype=torch.float32)
+        if isinstance(head := getattr(model, "classifier", None), nn.Module):
+            model.classifier = InFloat32(head)
+        return model
+
+    def outputs(self, inputs: dict[str, Tensor]) -> tuple[Tensor, None]:
+        return self.network(**inputs).logits[:, 0], None
+
+    def relevance(self, score: float) -> float:
+        """A score as 0 to 1, by the logistic function, as sentence-transformers has it for one logit. In float64
+        throughout, so that unlike logits do not become equal."""
+        return 1 / (1 + exp(-score)) if score >= 0 else exp(score) / (1 + exp(score))
+
+
+class InFloat32(nn.Module):
+    """A head that is computed in float32 whatever the rest is: in bf16 a logit has three digits, and many are equal."""
+
+    def __init__(self, head: nn.Module) -> None:
+        super().__init__()
+        self.head = head
+
+    def forward(self, states: Tensor, **options: Any) -> Tensor:
+        with torch.autocast(states.device.type, enabled=False):
+            logits: Tensor = self.head(states.float(), **options)
+        return logits
+
+
+def _of_text(part: Encoding, judged: int, keep: Sequence[float]) -> tuple[tuple[int, int, float], ...]:
+    rows = zip(part.sequence_ids, part.offsets, keep, strict=False)  # behind a row's tokens is its padding
+    return tuple((*offsets, probability) for sequence, offsets, probability in rows if sequence == judged)
+
+
+def _whole(parts: Sequence[Reading]) -> Reading:
+    """Of a pair that was read in parts: the best score, and all tokens in order."""
+    tokens = sorted(token for part in parts for token in part.tokens)
+    return Reading(max(part.score for part in parts), tuple(tokens))
+
+
+def _packed(reading: Reading) -> Values:
+    """The score, the least where it is no number, then start, end and probability of every token: as float32 has whole
+    numbers up to 16 million, places are exact."""
+    score = finite(np.array([reading.score], np.float32), LEAST)
+    return np.concatenate([score, np.array(reading.tokens, np.float32).reshape(-1)])
+
+
+def _unpacked(values: Values) -> Reading:
+    score, *rest = values.tolist()
+    triples = zip(rest[::3], rest[1::3], rest[2::3], strict=True)
+    return Reading(score, tuple((int(start), int(end), probability) for start, end, probability in triples))

@@ -1,0 +1,287 @@
+"""A BERT-like encoder with low-rank updates and a linear head on its token states, for reader and critic.
+
+Updates: LoRA (Hu et al., 2021, arXiv 2106.09685) on every linear layer, W + BA with a scale of 1; biases, norms, token
+types and the head are trained directly. A directory holds the weights: `ADAPTER`, float16, and `SETTINGS`, which names
+the encoder that they update.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import torch
+from safetensors.torch import load_file, save
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from vitalfew.storage.files import read_json
+from vitalfew.tasks.models.encoder.bert import from_transformers, plain_bert
+from vitalfew.tasks.models.encoder.packed import Packed, packs
+from vitalfew.tasks.models.files import UnsupportedModel, digests, directory_of, minilm_directory
+from vitalfew.tasks.models.small.windows import SIZE, Batch
+
+ADAPTER, SETTINGS = "adapter.safetensors", "config.json"
+_PARAMETRIZED = ".parametrizations.weight.0."
+
+
+class LowRank(nn.Module):
+    """The update BA of a weight; it starts at zero. `held`: the updated weight, while it need not be computed anew."""
+
+    def __init__(self, weight: Tensor, rank: int) -> None:
+        super().__init__()
+        rows, columns = weight.shape
+        self.a = nn.Parameter(torch.empty(rank, columns).uniform_(-(columns**-0.5), columns**-0.5))
+        self.b = nn.Parameter(torch.zeros(rows, rank))
+        self.held: Tensor | None = None
+
+    def forward(self, weight: Tensor) -> Tensor:
+        return weight + self.b @ self.a if self.held is None else self.held
+
+    @torch.no_grad()
+    def hold(self, weight: Tensor) -> None:
+        self.held = None
+        self.held = self(weight).requires_grad_()
+
+    @torch.no_grad()
+    def release(self) -> None:
+        """Hand the gradient of the updated weight on to `a` and `b`, and compute it anew from now on."""
+        if self.held is not None and self.held.grad is not None:
+            for own, gradient in ((self.a, self.b.T @ self.held.grad), (self.b, self.held.grad @ self.a.T)):
+                own.grad = gradient if own.grad is None else own.grad + gradient
+        self.held = None
+
+
+class TunedEncoder(nn.Module):
+    """`base`: the encoder's directory. Its matrix products are done in `dtype`, everything else in float32; at
+    inference on a CPU, states too are in `dtype` (packed.py)."""
+
+    types: ClassVar[int]
+    """The number of token types in its input."""
+    outputs: ClassVar[int | None]
+    """Logits per token; None: as many as a state has numbers."""
+
+    def __init__(self, base: Path, dtype: torch.dtype, dropout: float = 0.0) -> None:
+        from transformers import AutoModel  # takes seconds, which a driver that loads no weights avoids
+
+        super().__init__()
+        self.base, self.dtype = base, dtype
+        self.packed: Packed | None = None
+        self.fixed = 0
+        self.below: Packed | None = None
+        # Eager attention: PyTorch's fused attention is slower for bf16 on CPUs (by half, with the backward pass).
+        self.encoder = AutoModel.from_pretrained(
+            base,
+            dtype=torch.float32,
+            use_safetensors=True,
+            local_files_only=True,
+            attn_implementation="eager",
+            add_pooling_layer=False,
+            hidden_dropout_prob=dropout,
+            attention_probs_dropout_prob=0.0,
+        )
+        if (positions := self.encoder.config.max_position_embeddings) < SIZE:
+            raise UnsupportedModel(f"{base} has {positions} positions, but {type(self).__name__} needs {SIZE}")
+        types = self.encoder.embeddings.token_type_embeddings.weight.detach()
+        self.encoder.embeddings.token_type_embeddings = nn.Embedding.from_pretrained(
+            widened(types, self.types), freeze=False
+        )
+        self.head = nn.Linear(types.shape[1], self.outputs or types.shape[1])
+
+    def logits(self, batch: Batch) -> Tensor:
+        """The head's outputs for every token, float32 (n, longest, outputs)."""
+        if self.packed:
+            return self._of_packed(self.packed, batch)
+        half = torch.autocast(batch.ids.device.type, dtype=self.dtype, enabled=self.dtype != torch.float32)
+        with half:
+            states = self._above(batch, self._below(batch)) if self.fixed else self._whole(batch)
+        return self.head(states.float())
+
+    def _of_packed(self, packed: Packed, batch: Batch) -> Tensor:
+        logits = torch.zeros((*batch.ids.shape, self.head.out_features))
+        logits[batch.mask.bool()] = self.head(_packed(packed, batch))
+        return logits
+
+    def _whole(self, batch: Batch) -> Tensor:
+        """States of all tokens (n, longest, d)."""
+        states: Tensor = self.encoder(
+            input_ids=batch.ids, token_type_ids=batch.types, attention_mask=batch.mask
+        ).last_hidden_state
+        return states
+
+    @torch.no_grad()
+    def _below(self, batch: Batch) -> Tensor:
+        """States after the fixed layers, in `dtype`."""
+        if self.below:
+            states = torch.zeros((*batch.ids.shape, self.head.in_features), dtype=self.dtype)
+            states[batch.mask.bool()] = _packed(self.below, batch).to(self.dtype)
+            return states
+        states = self.encoder.embeddings(input_ids=batch.ids, token_type_ids=batch.types)
+        return self._through(batch, states, slice(self.fixed))
+
+    def _above(self, batch: Batch, states: Tensor) -> Tensor:
+        """From those of the fixed layers to the last layer's."""
+        return self._through(batch, states, slice(self.fixed, None))
+
+    def _through(self, batch: Batch, states: Tensor, layers: slice) -> Tensor:
+        hidden = _hidden(batch, self.dtype)
+        for layer in self.encoder.encoder.layer[layers]:
+            states = layer(states, hidden)
+        return states
+
+    def fix(self, layers: int, batch_tokens: int) -> None:
+        """Let the first layers and the embeddings be as they are now, with their updates: the others learn. On a CPU
+        the fixed ones are computed without padding; `batch_tokens`: in a full batch."""
+        self.fixed = layers
+        if not layers:
+            return
+        device = next(self.parameters()).device
+        if (config := plain_bert(self.base)) and packs(device, self.dtype):
+            self.below = Packed(from_transformers(self._merged(), config), self.dtype, batch_tokens, layers)
+
+    def _merged(self) -> dict[str, Tensor]:
+        """The encoder's weights with their updates, by the names that they have without."""
+        plain = {name: own for name, own in self.encoder.state_dict().items() if ".parametrizations." not in name}
+        return plain | {f"{name}.weight": module.weight.detach() for name, module in self._updated()}
+
+    def _updated(self) -> list[tuple[str, Any]]:
+        """The layers with low-rank updates, by name."""
+        modules = self.encoder.named_modules()
+        return [(name, own) for name, own in modules if parametrize.is_parametrized(own, "weight")]
+
+    def prepare_for_training(self, rank: int) -> None:
+        """Freeze the encoder's matrices and add their low-rank updates."""
+        # Token states in `dtype` too: a fifth faster on long contexts. The head sees float32 states.
+        self.encoder.embeddings.register_forward_hook(lambda module, given, states: states.to(self.dtype))
+        linears = [module for module in self.encoder.modules() if isinstance(module, nn.Linear)]
+        self.encoder.embeddings.word_embeddings.requires_grad_(False)
+        self.encoder.embeddings.position_embeddings.requires_grad_(False)
+        for linear in linears:
+            linear.weight.requires_grad_(False)
+            parametrize.register_parametrization(linear, "weight", LowRank(linear.weight, rank))
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Compute the updated weights once for all that is read here, and hand their gradients on at the end: in a step
+        that reads in several parts, each would otherwise compute them, and their gradients, again."""
+        updated = [module for name, module in self._updated() if not self._is_fixed(f"encoder.{name}")]
+        for module in updated:
+            module.parametrizations.weight[0].hold(module.parametrizations.weight.original)
+        try:
+            yield
+        finally:
+            for module in updated:
+                module.parametrizations.weight[0].release()
+
+    def learning(self) -> dict[str, nn.Parameter]:
+        """Those of `trained` that are not fixed."""
+        return {name: own for name, own in self.trained().items() if not self._is_fixed(name)}
+
+    def _is_fixed(self, name: str) -> bool:
+        """Whether a weight of the network belongs to the embeddings or layers that are fixed."""
+        fixed = ("encoder.embeddings.", *(f"encoder.encoder.layer.{number}." for number in range(self.fixed)))
+        return self.fixed > 0 and name.startswith(fixed)
+
+    def trained(self) -> dict[str, nn.Parameter]:
+        """The trained parameters, by the names under which they are saved."""
+        return {
+            name.replace(_PARAMETRIZED, ".weight."): parameter
+            for name, parameter in self.named_parameters()
+            if parameter.requires_grad
+        }
+
+    @torch.no_grad()
+    def merge(self, tensors: Mapping[str, Tensor]) -> None:
+        """Merge tensors of `trained` into the model. Raises UnsupportedModel if they do not fit the model."""
+        parameters, left = dict(self.named_parameters()), dict(tensors)
+        try:
+            for name, parameter in parameters.items():
+                if name in left:
+                    parameter.copy_(left.pop(name))
+                elif f"{name}.a" in left:
+                    parameter.add_(left.pop(f"{name}.b").float() @ left.pop(f"{name}.a").float())
+        except (KeyError, RuntimeError) as error:
+            raise UnsupportedModel(f"the adapter's {name} does not fit the model: {error}") from error
+        if left or "head.weight" not in tensors:
+            raise UnsupportedModel(f"not an adapter of this model: {next(iter(left), 'it has no head.weight')}")
+
+    def for_inference(self, device: torch.device, batch_tokens: int) -> Self:
+        """The model on its device, computed without padding where it is a plain BERT on a CPU. `batch_tokens`: in a
+        full batch."""
+        if (config := plain_bert(self.base)) and packs(device, self.dtype):
+            self.packed = Packed(from_transformers(self.encoder.state_dict(), config), self.dtype, batch_tokens)
+        for module in self.encoder.modules():
+            if isinstance(module, nn.Linear):
+                module.to(self.dtype)
+        return self.to(device).eval()
+
+
+def _packed(packed: Packed, batch: Batch) -> Tensor:
+    """States of the tokens without padding, float32 (tokens, d)."""
+    lengths = batch.mask.sum(1).tolist()
+    ids, types = (
+        [row[:length] for row, length in zip(rows.tolist(), lengths, strict=True)] for rows in (batch.ids, batch.types)
+    )
+    return packed(ids, types)
+
+
+def _hidden(batch: Batch, dtype: torch.dtype) -> Tensor:
+    """What is added to attention's logits, so that padding is not attended to: (n, 1, 1, longest)."""
+    mask = torch.zeros(batch.mask.shape, dtype=dtype, device=batch.mask.device)
+    return mask.masked_fill(~batch.mask.bool(), torch.finfo(dtype).min)[:, None, None]
+
+
+def read_tokenizer(base: Path) -> Tokenizer:
+    """The encoder's tokenizer without padding and truncation."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(base, local_files_only=True).backend_tokenizer
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
+
+
+def widened(types: Tensor, count: int) -> Tensor:
+    """Embeddings of `count` token types: the existing ones, then copies of the last one."""
+    return types[torch.arange(count).clamp(max=len(types) - 1)]
+
+
+def weight_files(model: TunedEncoder, base: str) -> dict[str, bytes]:
+    """The files of a directory of trained weights: the float16 tensors, and the name of their encoder."""
+    tensors = {name: weight.detach().half().contiguous().cpu() for name, weight in model.trained().items()}
+    return {SETTINGS: f"{json.dumps({'base': base}, indent=1)}\n".encode(), ADAPTER: save(tensors)}
+
+
+def base_directory(base: str) -> Path:
+    """The directory of the encoder that the weights update; `base`: "minilm" or a path."""
+    return minilm_directory() if base == "minilm" else directory_of(base)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A directory of trained weights, with the name and the directory of their encoder."""
+
+    directory: Path
+    name: str
+    base: Path
+
+    @classmethod
+    def at(cls, directory: Path, remedy: str) -> "Weights":
+        """Raises FileNotFoundError, with `remedy`, if a file is missing; KeyError if the settings name no base."""
+        missing = [name for name in (ADAPTER, SETTINGS) if not (directory / name).is_file()]
+        if missing:
+            raise FileNotFoundError(f"{directory} has no {missing[0]}; {remedy}")
+        name = read_json(directory / SETTINGS)["base"]
+        return cls(directory, name, base_directory(name))
+
+    def tensors(self) -> dict[str, Tensor]:
+        return load_file(self.directory / ADAPTER)
+
+    def digests(self) -> dict[str, str]:
+        """The checksum of every file that an output depends on."""
+        own = digests([self.directory], self.directory)
+        base = {f"base/{name}": digest for name, digest in digests([self.base], self.base).items()}
+        return {name: own[name] for name in (ADAPTER, SETTINGS)} | base

@@ -1,0 +1,135 @@
+"""`oreo_contrastive`: Oreo's contrastive multitask learning: better texts nearer to what was read.
+
+Equation 2 of arXiv 2502.13019 (trainers/oreo/contrast.py), plus α times the fine-tuning's loss. The candidates of a
+question are the policy's own beams, the gold text, and gold texts of other questions of the step; at most 12, ranked by
+ROUGE-L with the gold text. E is not specified; ours, after CoNT: the mean of ReLU(Linear(state)) over what was read or
+written, one layer for both. It is trained with the rest, and not kept. The encoder is frozen, ours: a CPU has no time
+for it. Beams are made in the step that learns from them, by the weights of that step.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from pydantic import ConfigDict, Field
+from torch import Tensor, nn
+from torch.nn.functional import cosine_similarity
+
+from vitalfew.tasks.models.small.decoding import beams
+from vitalfew.tasks.trainers.base import Step
+from vitalfew.tasks.trainers.oreo.contrast import pairwise_loss, ranked, rouge_l
+from vitalfew.tasks.trainers.oreo.evidence import Example
+from vitalfew.tasks.trainers.oreo.training import Material, OreoOptions, OreoTrainer
+from vitalfew.tasks.trainers.updates import Updates
+
+
+class Candidate(NamedTuple):
+    """`actions`: that write it; none of another question's text, which has an `embedding` already."""
+
+    kind: str
+    text: str
+    actions: list[int]
+    embedding: Tensor | None = None
+
+
+class OreoContrastive(OreoTrainer):
+    """Oreo's second training: of two texts, the better one moves nearer to the chunks."""
+
+    class Options(OreoOptions):
+        model_config = ConfigDict(extra="forbid")
+
+        epochs: int = Field(1, ge=1, description="Passes over the questions; in the paper: 3.")
+        learning_rate: float = Field(5e-5, gt=0, description="Peak learning rate, after a linear rise; it then falls.")
+        batch: int = Field(8, ge=1, description="Questions per step.")
+        dropout: float = Field(0.0, ge=0, lt=1, description="Dropout in the decoder.")
+        beams: int = Field(8, ge=1, description="Texts that the policy writes per question, by beam search.")
+        candidates: int = Field(12, ge=2, description="Maximum number of candidates per question.")
+        margin: float = Field(0.01, ge=0, description="Margin between neighbours in rank (η).")
+        alpha: float = Field(0.5, ge=0, description="Weight of the fine-tuning loss (α).")
+
+    version: ClassVar[str] = "3"
+
+    def prepare(self) -> None:
+        self.model.freeze()
+        self.shared = nn.Linear(self.model.width, self.model.width).to(self.device)
+        layer = {f"shared.{name}": own for name, own in self.shared.named_parameters()}
+        self.updates = Updates({**self.model.decoder(), **layer}, self.options.learning_rate)
+
+    def step(self, batch: Sequence[Example], number: int, done: float) -> Step:
+        torch.manual_seed(self.options.seed * 1_000_003 + number)
+        parts = self.read(batch)
+        count = max(1, sum(map(len, parts)))
+        sums = {"contrastive": 0.0, "sft": 0.0, "loss": 0.0}
+        records: list[Mapping[str, Any]] = []
+        with self.model.held():
+            for part in parts:
+                losses, rows = self._losses(part)
+                loss = (losses["contrastive"] + self.options.alpha * losses["sft"]) / count
+                loss.backward()
+                sums["loss"] += self.finite(loss.item(), number, batch)
+                for name, value in losses.items():
+                    sums[name] += value.item() / count
+                records += rows
+        rate = self.updates.descend(done)
+        tokens = sum(source.tokens for part in parts for _, source, _ in part)
+        return Step(sum(map(len, parts)), tokens, rate, sums, {"oreo_candidates": records})
+
+    def _losses(self, part: Sequence[Material]) -> tuple[dict[str, Tensor], list[Mapping[str, Any]]]:
+        """The losses of a part, summed over its questions, and the rows of `oreo_candidates`."""
+        options, model = self.options, self.model
+        model.eval()
+        memory = model.encode([source for _, source, _ in part])
+        drawn = beams(model, memory, len(part), options.max_new_tokens, options.beams)
+        model.train()
+        targets = [target for _, _, target in part]
+        logprobs, present, states = model.log_probabilities(memory, targets)
+        golds = self._embedded(states, present)
+        read = self._embedded(*model.known(memory))
+        contrastive, records = torch.zeros((), device=self.device), []
+        for row, (example, source, target) in enumerate(part):
+            own = [Candidate("gold", example.target, target)]
+            own += [Candidate("beam", model.write(source, one.actions).text, one.actions) for one in drawn[row]]
+            others = [
+                Candidate("batch", other[0].target, [], golds[place])
+                for place, other in enumerate(part)
+                if place != row
+            ]
+            distinct = {one.text: one for one in reversed([*own, *others])}
+            chosen = [one for one in [*own, *others] if distinct[one.text] is one][: options.candidates]
+            embeddings, summed = self._candidates(memory.of([row] * sum(bool(one.actions) for one in chosen)), chosen)
+            scores = [rouge_l(one.text, example.target) for one in chosen]
+            similarity = cosine_similarity(read[row][None], embeddings, dim=-1)
+            contrastive = contrastive + pairwise_loss(similarity, scores, options.margin)
+            records += self._records(example, chosen, scores, summed)
+        sft = -(logprobs.sum(1) / present.sum(1)).sum()
+        return {"contrastive": contrastive, "sft": sft}, records
+
+    def _candidates(self, memory: Any, chosen: Sequence[Candidate]) -> tuple[Tensor, list[float | None]]:
+        """Embeddings of a question's candidates (n, d), and their log-probabilities; None of another question's."""
+        actions = [one.actions for one in chosen if one.actions]
+        logprobs, present, states = self.model.log_probabilities(memory, actions)
+        own = iter(zip(self._embedded(states, present), logprobs.sum(1).tolist(), strict=True))
+        pairs = [next(own) if one.embedding is None else (one.embedding, None) for one in chosen]
+        return torch.stack([embedding for embedding, _ in pairs]), [value for _, value in pairs]
+
+    def _embedded(self, states: Tensor, present: Tensor) -> Tensor:
+        """E: (n, length, d) → (n, d)."""
+        weights = present.float() / present.sum(1, keepdim=True).clamp(min=1)
+        return (self.shared(states).relu() * weights[..., None]).sum(1)
+
+    def _records(
+        self, example: Example, chosen: Sequence[Candidate], scores: list[float], summed: list[float | None]
+    ) -> list[Mapping[str, Any]]:
+        places = ranked(scores)
+        return [
+            {
+                "question_id": example.question_id,
+                "epoch": self.epoch + 1,
+                "rank": rank,
+                "kind": one.kind,
+                "text": one.text,
+                "rouge": score,
+                "logprob": logprob,
+            }
+            for one, rank, score, logprob in zip(chosen, places, scores, summed, strict=True)
+        ]

@@ -1,0 +1,170 @@
+"""What Oreo learns from, and how good the texts are that a policy writes."""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+import torch
+
+from vitalfew.tasks.generators import prompts
+from vitalfew.tasks.generators.base import Generator, Prompt
+from vitalfew.tasks.metrics.answers import F1, is_right, normalise
+from vitalfew.tasks.models.causal.engines.base import Completion
+from vitalfew.tasks.models.small.copied import Run
+from vitalfew.tasks.models.small.decoding import greedy
+from vitalfew.tasks.models.small.policy import Policy, Written
+from vitalfew.tasks.splitters.tokens import count_tokens
+from vitalfew.tasks.trainers.base import Tick
+from vitalfew.tasks.trainers.oreo.collector import Chunk
+from vitalfew.tasks.trainers.oreo.curation import has_answer, named, words
+
+SHORT = 8
+"""Words: a text of fewer may be no more than the answer."""
+TOGETHER = 16
+"""Questions whose texts are written together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A row of `oreo_examples`; `texts`: the chunks as they are shown."""
+
+    question_id: int
+    question: str
+    answers: tuple[str, ...]
+    texts: tuple[str, ...]
+    target: str
+    copied: tuple[Run, ...]
+    split: str
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> "Example":
+        chunks = [Chunk(one["passage_id"], 0, 0, one["title"], one["text"]) for one in row["chunks"]]
+        return cls(
+            row["question_id"],
+            row["question"],
+            tuple(row["answers"]),
+            tuple(chunk.shown for chunk in chunks),
+            row["target"],
+            tuple(Run(**run) for run in row["copied"]),
+            row["split"],
+        )
+
+    @property
+    def size(self) -> int:
+        """Characters that are read for it."""
+        return sum(map(len, self.texts)) + len(self.question) * len(self.texts)
+
+
+def examples(table: pa.Table) -> list[Example]:
+    return [Example.of(row) for row in table.to_pylist()]
+
+
+def sorted_batches(rows: Sequence[Example], size: int, draw: random.Random) -> list[list[Example]]:
+    """Batches of so many examples in random order; those of a batch are of similar length."""
+    mixed = draw.sample(rows, len(rows))
+    steps = []
+    for start in range(0, len(mixed), 32 * size):
+        some = sorted(mixed[start : start + 32 * size], key=lambda row: (row.size, row.question_id))
+        steps += [some[first : first + size] for first in range(0, len(some), size)]
+    draw.shuffle(steps)
+    return steps
+
+
+def some_of(rows: Sequence[Example], size: int, seed: int) -> list[Example]:
+    """At most so many of them, a random choice."""
+    return random.Random(seed).sample(rows, min(size, len(rows)))
+
+
+@cache
+def _template(name: str) -> str:
+    return prompts.source(name)
+
+
+def answers(generator: Generator, asked: Sequence[tuple[str, str]]) -> list[Completion]:
+    """A generator's answers to questions, each with an evidence text. An empty text is no context."""
+    given = []
+    for question, text in asked:
+        contexts = (text,) if text.strip() else ()
+        name = generator.prompt if contexts else generator.prompt_without_contexts
+        given.append(Prompt(prompts.render(_template(name), question, contexts), question, contexts))
+    return generator.generate(given)
+
+
+def answer_f1(text: str, gold: Sequence[str]) -> float:
+    """ROUGE-1 of answers, as F-measure over SQuAD's words, the best over the gold ones."""
+    score, given = F1(F1.Options()), normalise(text)
+    return max((score.match(text, given, normalise(one)) for one in gold), default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """Of texts that were written greedily. `kept`: in which a gold answer stands; `tokens`: words and punctuation
+    marks; `share`: of those of the whole chunks; `short`: of texts under `SHORT` words; `grounded`: of the texts whose
+    words, names and numbers all stand in the chunks; `f1`, `right`: of the generator's answers from them, and
+    `full_right` from the whole chunks."""
+
+    questions: int
+    kept: float
+    tokens: float
+    share: float
+    short: float
+    grounded: float
+    f1: float
+    right: float
+    full_right: float | None = None
+
+
+def written(
+    policy: Policy,
+    rows: Sequence[Example],
+    limit: int,
+    tick: Tick = lambda rows, tokens: None,
+) -> Iterator[tuple[Example, Written]]:
+    """Greedy texts of examples, in batches of similar length."""
+    ordered = sorted(rows, key=lambda row: (row.size, row.question_id))
+    for start in range(0, len(ordered), TOGETHER):
+        some = ordered[start : start + TOGETHER]
+        sources = policy.read([row.question for row in some], [row.texts for row in some])
+        with torch.inference_mode():
+            drawn = greedy(policy, policy.encode(sources), limit)
+        for row, source, one in zip(some, sources, drawn, strict=True):
+            yield row, policy.write(source, one.actions)
+        tick(len(some), sum(source.tokens for source in sources))
+
+
+def measure(
+    policy: Policy,
+    generator: Generator,
+    rows: Sequence[Example],
+    limit: int,
+    full: bool = False,
+    tick: Tick = lambda rows, tokens: None,
+) -> Quality:
+    """`full`: also answer from the whole chunks."""
+    pairs = [(row, text.text) for row, text in written(policy, rows, limit, tick=tick)]
+    replies = answers(generator, [(row.question, text) for row, text in pairs])
+    whole = None
+    if full:
+        asked = [Prompt("\n".join(row.texts), row.question, row.texts) for row, _ in pairs]
+        whole = [reply.text for reply in generator.generate(asked)]
+    count = max(1, len(pairs))
+
+    def mean(values: Sequence[float]) -> float:
+        return round(sum(values) / count, 4)
+
+    tokens = [count_tokens(text) for _, text in pairs]
+    shown = [sum(map(count_tokens, row.texts)) for row, _ in pairs]
+    return Quality(
+        len(pairs),
+        mean([has_answer(text, row.answers) for row, text in pairs]),
+        mean(tokens),
+        round(sum(tokens) / max(1, sum(shown)), 4),
+        mean([len(text.split()) < SHORT for _, text in pairs]),
+        mean([not (words(text) | named(text)) - words(" ".join(row.texts)) for row, text in pairs]),
+        mean([answer_f1(reply.text, row.answers) for (row, _), reply in zip(pairs, replies, strict=True)]),
+        mean([is_right(reply.text, row.answers) for (row, _), reply in zip(pairs, replies, strict=True)]),
+        mean([is_right(text, row.answers) for (row, _), text in zip(pairs, whole, strict=True)]) if whole else None,
+    )

@@ -1,0 +1,53 @@
+"""`oreo_sft`: Oreo's supervised fine-tuning: the evidence text from the question and its chunks.
+
+Negative log-likelihood of the gold context (arXiv 2502.13019, equation 1), the mean over the actions of a step.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import torch
+from pydantic import ConfigDict, Field
+
+from vitalfew.tasks.trainers.base import Step
+from vitalfew.tasks.trainers.oreo.evidence import Example
+from vitalfew.tasks.trainers.oreo.training import OreoOptions, OreoTrainer
+
+
+class OreoSft(OreoTrainer):
+    """Oreo's first training: a policy learns to write the evidence texts that were collected."""
+
+    class Options(OreoOptions):
+        model_config = ConfigDict(extra="forbid")
+
+        epochs: int = Field(3, ge=1, description="Passes over the questions.")
+        layers: int | None = Field(
+            None,
+            ge=0,
+            description="Number of encoder layers of the copier to train, counted from the last; default: all.",
+        )
+        learning_rate: float = Field(5e-4, gt=0, description="Peak learning rate, after a linear rise; it then falls.")
+
+    version: ClassVar[str] = "3"
+
+    def prepare(self) -> None:
+        if self.options.layers is not None:
+            self.model.learn_last(self.options.layers)
+        super().prepare()
+
+    def step(self, batch: Sequence[Example], number: int, done: float) -> Step:
+        torch.manual_seed(self.options.seed * 1_000_003 + number)
+        self.model.train()
+        parts = self.read(batch)
+        actions = sum(len(target) for part in parts for _, _, target in part)
+        total = 0.0
+        with self.model.held():
+            for part in parts:
+                memory = self.model.encode([source for _, source, _ in part])
+                logprobs, _, _ = self.model.log_probabilities(memory, [target for _, _, target in part])
+                loss = -logprobs.sum() / actions
+                loss.backward()
+                total += self.finite(loss.item(), number, batch)
+        rate = self.updates.descend(done)
+        tokens = sum(source.tokens for part in parts for _, source, _ in part)
+        return Step(sum(map(len, parts)), tokens, rate, {"loss": total})

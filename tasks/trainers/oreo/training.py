@@ -1,0 +1,208 @@
+"""What Oreo's three trainings share (arXiv 2502.13019, section 2): material, policy, checkpoints, figures and card.
+
+The policy writes an evidence text from a question and the chunks that were retrieved for it (models/small/policy.py).
+The material is the stage `collect`'s, each training begins with the weights of the one before, and the pass whose texts
+let the generator answer best on the articles that choose is taken.
+"""
+
+import logging
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from pydantic import Field, SerializeAsAny
+
+from vitalfew.configs.evaluation import GenerateConfig
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.section import ModelName
+from vitalfew.configs.training import TrainConfig
+from vitalfew.tasks.generators.base import Generator
+from vitalfew.tasks.models.device import require_device
+from vitalfew.tasks.models.small.policies import (
+    PolicyName,
+    Shape,
+    begun_from,
+    files_of,
+    for_training,
+    policy_files,
+    read_policy,
+)
+from vitalfew.tasks.models.small.policy import Policy, Source
+from vitalfew.tasks.registry import make
+from vitalfew.tasks.trainers.base import Finished, State, Tables, Tick
+from vitalfew.tasks.trainers.card import Split, card_files
+from vitalfew.tasks.trainers.network import NetworkTrainer
+from vitalfew.tasks.trainers.oreo.card import card
+from vitalfew.tasks.trainers.oreo.evidence import Example, Quality, examples, measure, some_of, sorted_batches
+from vitalfew.tasks.trainers.updates import Updates
+
+logger = logging.getLogger("vitalfew")
+
+
+class Diverged(ValueError):
+    """A loss that is no number; the last checkpoint is kept."""
+
+
+Material = tuple[Example, Source, list[int]]
+"""An example as a policy reads it, and the actions that write its target."""
+
+
+class OreoOptions(TrainConfig):
+    """The settings that all three have."""
+
+    policy: PolicyName = Field(
+        "copier",
+        description="Policy to train. copier: selects words of the chunks, over MiniLM; seq2seq: an "
+        "encoder-decoder, for example T5-small.",
+    )
+    base: ModelName = Field(
+        "reader",
+        description="Start of the first training. copier: reader, or a directory with a reader's weights; "
+        "seq2seq: a Hugging Face name or a directory.",
+    )
+    generator: SerializeAsAny[GenerateConfig] = Field(
+        GenerateConfig(generator="reader"), description="Generator that reads the texts, with its settings."
+    )
+    batch: int = Field(16, ge=1, description="Questions per step.")
+    batch_tokens: int = Field(3072, ge=256, description="Tokens to read at once; a step may read several times.")
+    max_input_tokens: int = Field(
+        2048, ge=1, description="Maximum number of tokens of a question's chunks; the last ones are left out."
+    )
+    max_new_tokens: int = Field(300, ge=1, description="Maximum number of actions per text.")
+    dropout: float = Field(0.1, ge=0, lt=1, description="Dropout in encoder and decoder.")
+    questions: int | None = Field(
+        None, ge=1, description="Questions per pass, different ones in every pass; default: all."
+    )
+    check_questions: int = Field(300, ge=1, description="Questions asked after every pass, to choose the best weights.")
+
+    def identity(self) -> dict[str, Any]:
+        return {**super().identity(), "generator": self.generator.identity()}
+
+
+class OreoTrainer(NetworkTrainer[Sequence[Example]]):
+    """A subclass takes steps."""
+
+    use: ClassVar[str] = "refine.model"
+    headings: ClassVar[dict[str, str]] = {
+        "kept": "answers kept",
+        "tokens": "words",
+        "share": "of the chunks",
+        "short": "under 8 words",
+        "right": "accuracy",
+        "full_right": "accuracy from the chunks",
+    }
+
+    def __init__(self, options: Any) -> None:
+        super().__init__(options)
+        self.generator: Generator = make(options.generator, "generator")
+        self.curve: list[dict[str, Any]] = []
+
+    def begins_from(self) -> dict[str, str]:
+        return policy_files(begun_from(self.options.policy, self.options.base, None))
+
+    def identity(self) -> dict[str, Any]:
+        return {**super().identity(), "generator": self.generator.identity()}
+
+    @cached_property
+    def shape(self) -> Shape:
+        options = self.options
+        return Shape(self.device, self.dtype, options.max_input_tokens, options.batch_tokens, options.dropout)
+
+    def begin(self, tables: Tables) -> None:
+        require_device(self.device, self.dtype, "train")
+        if not tables.examples.num_columns:
+            raise ConfigError(
+                f"trainer {self.options.trainer} needs the examples that `vitalfew train oreo --index` collects"
+            )
+        self.whole, self.split = examples(tables.examples), Split(tables.held_out, tables.choosing)
+        torch.manual_seed(self.options.seed)
+        self.origin = begun_from(self.options.policy, self.options.base, tables.weights)
+        self.model: Policy = for_training(self.options.policy, self.origin, self.shape)
+        self.learnt = [row for row in self._of("learn") if row.copied or self.options.policy != "copier"]
+        if not self.learnt:
+            raise ConfigError(
+                f"{self.options.trainer}: there is no example to learn from: none of {len(self.whole)} is "
+                "from a training article and has words of its chunks"
+            )
+        self.prepare()
+
+    def prepare(self) -> None:
+        """What a training needs besides; here the optimiser of all weights that learn."""
+        self.updates = Updates(self.model.learning(), self.options.learning_rate)
+
+    def _of(self, split: str) -> list[Example]:
+        return [row for row in self.whole if row.split == split]
+
+    def finite(self, loss: float, number: int, batch: Sequence[Example]) -> float:
+        """The loss. Raises Diverged if it is no number."""
+        if not math.isfinite(loss):
+            raise Diverged(
+                f"{self.options.trainer}: the loss of step {number + 1} is {loss} (questions "
+                f"{', '.join(str(row.question_id) for row in batch[:4])}, …); the last checkpoint is kept. Try a lower "
+                "learning_rate, or precision=fp32"
+            )
+        return loss
+
+    def batches(self, epoch: int) -> Sequence[Sequence[Example]]:
+        self.epoch = epoch
+        torch.set_num_threads(self.threads)  # a generator that was asked has set its own
+        options = self.options
+        ordered = random.Random(options.seed).sample(self.learnt, len(self.learnt))
+        size = min(options.questions or len(ordered), len(ordered))
+        asked = [ordered[place % len(ordered)] for place in range(epoch * size, (epoch + 1) * size)]
+        return sorted_batches(asked, options.batch, random.Random(f"{options.seed}/{epoch}"))
+
+    def read(self, batch: Sequence[Example]) -> list[list[Material]]:
+        """A batch in parts of at most `batch_tokens` tokens, without the examples that the policy cannot write."""
+        sources = self.model.read([row.question for row in batch], [row.texts for row in batch])
+        parts: list[list[Material]] = []
+        room = 0
+        for row, source in zip(batch, sources, strict=True):
+            actions = self.model.target(source, row.target, row.copied)[: self.options.max_new_tokens]
+            if not actions:
+                continue
+            if not parts or source.tokens > room:
+                parts, room = [*parts, []], self.options.batch_tokens
+            parts[-1].append((row, source, actions))
+            room -= source.tokens
+        return parts
+
+    def state(self) -> State:
+        return State(self.updates.tensors(), {"curve": self.curve})
+
+    def restore(self, state: State) -> None:
+        self.updates.restore(state.tensors)
+        self.curve = list(state.notes["curve"])
+
+    def weights(self) -> dict[str, bytes]:
+        return files_of(self.model, self.origin)
+
+    def quality(self, directory: Path) -> float:
+        """F1 of the generator's answers."""
+        found = self.measured(directory, "choose")
+        self.curve.append(asdict(found))
+        logger.info("validation articles: %s", self.curve[-1])
+        return found.f1
+
+    def measured(
+        self, directory: Path, split: str, full: bool = False, tick: Tick = lambda rows, tokens: None
+    ) -> Quality:
+        options = self.options
+        asked = some_of(self._of(split), options.check_questions, options.seed)
+        policy = read_policy(directory, self.shape)
+        found = measure(policy, self.generator, asked, options.max_new_tokens, full, tick)
+        torch.set_num_threads(self.threads)
+        return found
+
+    def finish(self, directory: Path, tick: Tick) -> Finished:
+        names = {"choose": "choosing", "held_out": "held out"}
+        rows = [
+            {"articles": name, **asdict(self.measured(directory, split, True, tick))} for split, name in names.items()
+        ]
+        text = card(self.options, len(self.learnt), self.split, rows, self.curve)
+        return Finished(rows, card_files(self.options, self.precision, self.split, rows, text, curve=self.curve))
