@@ -7,7 +7,8 @@ import numpy as np
 
 from benchmarks.projection import Projection
 from vitalfew.configs.schema import EncodeConfig
-from vitalfew.tasks.encoders.base import Encoded, Tick
+from vitalfew.tasks.encoders.base import Encoded
+from vitalfew.tasks.models.ticks import Tick
 
 DIMENSION = 32
 BATCH = 4096

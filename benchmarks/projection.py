@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from vitalfew.configs.schema import EncodeConfig
-from vitalfew.tasks.encoders.base import Encoded, LateEncoded, Spans, Tick
+from vitalfew.tasks.encoders.base import Encoded, LateEncoded, Spans
+from vitalfew.tasks.models.ticks import Tick
 
 DIMENSION = 384
 BATCH = 4096

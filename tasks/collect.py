@@ -20,8 +20,8 @@ from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.ids import shard_of
 from vitalfew.storage.indexes.units import Units
 from vitalfew.tasks.datasets.base import InputError
-from vitalfew.tasks.registry import make, with_options
-from vitalfew.tasks.stage import Progress, RowsLost, ShardResult, Stage
+from vitalfew.tasks.models.ticks import Counted
+from vitalfew.tasks.stage import MethodStage, Progress, RowsLost, ShardResult
 from vitalfew.tasks.trainers.articles import split_articles
 from vitalfew.tasks.trainers.oreo.collector import Case, Chunk, Collector
 from vitalfew.tasks.trainers.oreo.curation import KEPT, REASONS, Attempt, collected, unfit
@@ -30,44 +30,23 @@ LEARN, CHOOSE, HELD_OUT = "learn", "choose", "held_out"
 _HIT = ("question_id", "passage_id", "start", "end", "title", "text")
 
 
-class Collect(Stage):
+class Collect(MethodStage):
     """Stage `collect` over the hits of a method, by one collector."""
 
     name: ClassVar[str] = "collect"
     table: ClassVar[str] = "oreo_examples"
+    over: ClassVar[str] = "hits"
+    counts: ClassVar[str] = "asked"
     section: ClassVar[str] = "collect"
     role: ClassVar[str | None] = "collector"
 
     def __init__(self, store: Path, asked: Artifact, hits: Artifact, passages: Artifact, config: CollectConfig) -> None:
         """`passages`: the load artifact of the index that was searched. Raises UnknownName, ConfigError, and what the
         collector's constructor raises."""
-        options = with_options(config, self.section)
-        self.collector: Collector = make(options, self.section)
-        super().__init__(store, {"asked": asked, "hits": hits, "passages": passages}, options)
-        self.num_gpus = 1.0 if self.collector.uses_gpu else 0.0
-        self.workers = self.collector.workers
+        super().__init__(store, {"asked": asked, "hits": hits, "passages": passages}, config)
 
     config: CollectConfig
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A worker constructs its own collector: a model is not pickled.
-        return {name: value for name, value in vars(self).items() if name != "collector"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self.collector = make(self.config, self.section)
-
-    def config_identity(self) -> dict[str, Any]:
-        return self.config.identity()
-
-    def method_identity(self) -> dict[str, Any]:
-        return self.collector.identity()
-
-    def shards(self) -> list[int]:
-        return [record.shard for record in self.inputs["hits"].completed().shards]
-
-    def total_rows(self) -> int:
-        return self.inputs["asked"].completed().rows["asked"]
+    method: Collector
 
     def prepare(self, progress: Progress) -> None:
         """Split the articles. Raises InputError if they are too few."""
@@ -87,15 +66,9 @@ class Collect(Stage):
         cases = self._cases(shard, asked, kinds)
         reasons = [unfit(case, self.config.question_tokens) for case in cases]
         due = [number for number, reason in enumerate(reasons) if not reason]
-        tokens = 0
-
-        def tick(questions: int, computed: int) -> None:
-            nonlocal tokens
-            tokens += computed
-            progress(questions, computed)
-
+        tick = Counted(progress)
         progress(len(cases) - len(due), 0)
-        made = collected(self.collector, [cases[number] for number in due], self.config.target_tokens, tick)
+        made = collected(self.method, [cases[number] for number in due], self.config.target_tokens, tick)
         attempts = dict(zip(due, made, strict=True))
         contexts, examples, rejects = [], [], []
         for number, row in enumerate(asked):
@@ -113,7 +86,7 @@ class Collect(Stage):
                 "gold_contexts": pa.Table.from_pylist(contexts, schemas.GOLD_CONTEXTS),
                 "rejects": pa.Table.from_pylist(rejects, schemas.REJECTS),
             },
-            tokens=tokens,
+            tokens=tick.tokens,
             notes={reason: sum(row["reason"] == reason for row in rejects) for reason in REASONS},
         )
 

@@ -10,18 +10,19 @@ from vitalfew.configs.evaluation import CritiqueConfig
 from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.tasks.critics.base import Candidate, Critic, Judgement, uncritical
-from vitalfew.tasks.registry import kept, with_options
+from vitalfew.tasks.models.ticks import Counted
 from vitalfew.tasks.selectors import geometric_mean, harmonic_mean
-from vitalfew.tasks.stage import Progress, ShardResult, Stage
+from vitalfew.tasks.stage import MethodStage, Progress, ShardResult
 
 SCORES = ("isrel", "issup", "isuse")
 
 
-class Critique(Stage):
+class Critique(MethodStage):
     """Stage `critique` over `candidates`, by one critic. All candidates of a shard are judged in one batch."""
 
     name: ClassVar[str] = "critique"
     table: ClassVar[str] = "critiques"
+    over: ClassVar[str] = "candidates"
     section: ClassVar[str] = "critique"
     role: ClassVar[str | None] = "critic"
 
@@ -29,54 +30,25 @@ class Critique(Stage):
         self, store: Path, asked: Artifact, evidence: Artifact | None, candidates: Artifact, config: CritiqueConfig
     ) -> None:
         """Raises UnknownName, ConfigError, CriticUnavailable, EngineUnavailable."""
-        options = with_options(config, self.name)
-        self.critic: Critic = kept(options, self.name)
         inputs = {"asked": asked, "candidates": candidates} | ({"evidence": evidence} if evidence else {})
-        super().__init__(store, inputs, options)
-        self.num_gpus = 1.0 if self.critic.uses_gpu else 0.0
-        self.workers = self.critic.workers
+        super().__init__(store, inputs, config)
 
     config: CritiqueConfig
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A worker constructs its own critic: a model is not pickled.
-        return {name: value for name, value in vars(self).items() if name != "critic"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self.critic = kept(self.config, self.name)
-
-    def config_identity(self) -> dict[str, Any]:
-        return self.config.identity()
-
-    def method_identity(self) -> dict[str, Any]:
-        return self.critic.identity()
-
-    def shards(self) -> list[int]:
-        return [record.shard for record in self.inputs["candidates"].completed().shards]
-
-    def total_rows(self) -> int:
-        return self.inputs["candidates"].completed().rows["candidates"]
+    method: Critic
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         candidates = self.inputs["candidates"].read(shard).to_pylist()
         answered = [row for row in candidates if not row["error"]]
         progress(len(candidates) - len(answered), 0)
-        counted = 0
-
-        def tick(rows: int, tokens: int) -> None:
-            nonlocal counted
-            counted += tokens
-            progress(rows, tokens)
-
-        judgements = iter(self.critic.critique(self._candidates(answered, shard), tick))
+        tick = Counted(progress)
+        judgements = iter(self.method.critique(self._candidates(answered, shard), tick))
         rows = [
             _row(row, uncritical(f"no answer: {row['error']}") if row["error"] else next(judgements))
             for row in candidates
         ]
         notes = {"errors": sum(bool(row["error"]) for row in rows)}
         table = pa.Table.from_pylist(rows, schemas.CRITIQUES)
-        return ShardResult(len(candidates), {self.table: table}, tokens=counted, notes=notes)
+        return ShardResult(len(candidates), {self.table: table}, tokens=tick.tokens, notes=notes)
 
     def _candidates(self, candidates: list[dict[str, Any]], shard: int) -> list[Candidate]:
         asked = self.inputs["asked"].read(shard, columns=["question_id", "text"])

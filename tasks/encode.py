@@ -72,17 +72,11 @@ class Encode(Stage):
     def _separator(self) -> str:
         return getattr(self.encoder, "separator", titles.SEPARATOR)
 
-    def config_identity(self) -> dict[str, Any]:
-        return self.config.identity()
-
-    def _manifest_of_units(self) -> Manifest:
-        return self.units.completed()
-
     def shards(self) -> list[int]:
-        return [record.shard for record in self._manifest_of_units().shards]
+        return [record.shard for record in self.units.completed().shards]
 
     def total_rows(self) -> int:
-        return self._manifest_of_units().rows[self.units.table]
+        return self.units.completed().rows[self.units.table]
 
     def prepare(self, progress: Progress) -> None:
         """Choose the artifacts whose vectors are reused, once: a run that resumes after a kill reuses the same."""
@@ -136,7 +130,7 @@ class Encode(Stage):
         ids, passage_ids, passages = self._read(shard)
         due = self._ids(ids, passage_ids, passages)
         keys = self._keys(shard, ids, passage_ids, passages)
-        known = reuse.find(self.bases, keys, shard, len(self._manifest_of_units().shards), self.encoder.dimension)
+        known = reuse.find(self.bases, keys, shard, len(self.units.completed().shards), self.encoder.dimension)
         rows = len(ids)
         reported = 0
         done = 0.0
@@ -238,6 +232,7 @@ class EncodeQuestions(Stage):
 
     name: ClassVar[str] = "encode_questions"
     table: ClassVar[str] = "question_vectors"
+    over: ClassVar[str] = "asked"
     section: ClassVar[str] = "encode"
     role: ClassVar[str | None] = "encoder"
 
@@ -254,12 +249,6 @@ class EncodeQuestions(Stage):
 
     def method_identity(self) -> dict[str, Any]:
         return {"encoder": self.config.encoder, **self.encoder.identity()}
-
-    def shards(self) -> list[int]:
-        return [record.shard for record in self.inputs["asked"].completed().shards]
-
-    def total_rows(self) -> int:
-        return self.inputs["asked"].completed().rows["asked"]
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         questions = self.inputs["asked"].read(shard, columns=["question_id", "text"])

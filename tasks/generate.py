@@ -19,7 +19,7 @@ from vitalfew.tasks.generators import prompts
 from vitalfew.tasks.generators.base import Generator, Prompt, Rating
 from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.registry import kept, with_options
-from vitalfew.tasks.stage import Progress, ShardResult, Stage
+from vitalfew.tasks.stage import MethodStage, Progress, ShardResult
 
 OF_ROW = ("question_id", "candidate", "contexts", "reused")
 """Columns that belong to the row, not to the answer, which other candidates may share."""
@@ -39,11 +39,12 @@ class Due(NamedTuple):
     """`prompt_id`: of the prompt and of all else that its answer depends on."""
 
 
-class Generate(Stage):
+class Generate(MethodStage):
     """Stage `generate` over `asked`, with the contexts of `evidence` if there is retrieval."""
 
     name: ClassVar[str] = "generate"
     table: ClassVar[str] = "candidates"
+    over: ClassVar[str] = "asked"
     section: ClassVar[str] = "generate"
     role: ClassVar[str | None] = "generator"
     version: ClassVar[str] = "2"
@@ -51,33 +52,18 @@ class Generate(Stage):
     def __init__(self, store: Path, asked: Artifact, evidence: Artifact | None, config: GenerateConfig) -> None:
         """Raises UnknownName, ConfigError, EngineUnavailable."""
         options = with_options(config, self.name)
-        self.generator: Generator = kept(options, self.name)
+        generator: Generator = kept(options, self.name)
         # A question without hits or without evidence gets the prompt for no retrieval.
-        self.bare_template = prompts.source(config.prompt or self.generator.prompt_without_contexts)
-        self.template = prompts.source(config.prompt or self.generator.prompt) if evidence else self.bare_template
+        self.bare_template = prompts.source(config.prompt or generator.prompt_without_contexts)
+        self.template = prompts.source(config.prompt or generator.prompt) if evidence else self.bare_template
         super().__init__(store, {"asked": asked} | ({"evidence": evidence} if evidence else {}), options)
-        self.num_gpus = 1.0 if self.generator.uses_gpu else 0.0
-        self.workers = self.generator.workers
 
     config: GenerateConfig
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A worker constructs its own generator: a model is not pickled.
-        return {name: value for name, value in vars(self).items() if name != "generator"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self.generator = kept(self.config, self.name)
-
-    def config_identity(self) -> dict[str, Any]:
-        return self.config.identity()
+    method: Generator
 
     def method_identity(self) -> dict[str, Any]:
         bare = {"prompt_without_contexts": self.bare_template} if self.bare_template != self.template else {}
-        return {"generator": self.generator.identity(), "prompt": self.template, **bare}
-
-    def shards(self) -> list[int]:
-        return [record.shard for record in self.inputs["asked"].completed().shards]
+        return {"generator": self.method.identity(), "prompt": self.template, **bare}
 
     def total_rows(self) -> int:
         rows = self.inputs["asked"].completed().rows["asked"]
@@ -131,7 +117,7 @@ class Generate(Stage):
         first = {key: place for place, key in reversed([*enumerate(ids)])}
         new = sorted(place for key, place in first.items() if key not in known)
         progress(len(due) - len(new), 0)
-        completions = self.generator.generate([due[place].prompt for place in new], progress)
+        completions = self.method.generate([due[place].prompt for place in new], progress)
         answered = {ids[place]: completion for place, completion in zip(new, completions, strict=True)}
         rows = [
             {"question_id": candidate.question_id, "candidate": candidate.candidate, "contexts": candidate.ranks}
@@ -155,7 +141,7 @@ class Generate(Stage):
         """The columns of an answer that an earlier prompt got; its contexts may have been others, of which the same
         were kept."""
         own: dict[str, Any] = {"prompt_id": candidate.key, "reused": True}
-        if ratings := self.generator.rated(candidate.prompt):
+        if ratings := self.method.rated(candidate.prompt):
             own |= {"ratings": self._rows(candidate, ratings)} | dict.fromkeys(OF_PREFILL)
         return known | own
 
@@ -190,7 +176,7 @@ class Generate(Stage):
     def _key(self, prompt: Prompt) -> int:
         """The id of a prompt, whose contexts count as far as they decide the answer; where that is not known before
         they are rated, all of them."""
-        parts = self.generator.decisive(prompt)
+        parts = self.method.decisive(prompt)
         return content_id(
             self._answers, *((prompt.text, prompt.question, *prompt.contexts) if parts is None else parts)
         )
@@ -218,7 +204,7 @@ class Generate(Stage):
     def _without_contexts(self, asked: list[dict[str, Any]]) -> tuple[set[int], int]:
         """The questions that are answered without contexts although they may have some, and the tokens spent on that
         decision."""
-        bare, tokens = self.generator.without_contexts([self._prompt(row["text"], ()) for row in asked])
+        bare, tokens = self.method.without_contexts([self._prompt(row["text"], ()) for row in asked])
         return {row["question_id"] for row, without in zip(asked, bare, strict=True) if without}, tokens
 
     def _prompt(self, question: str, contexts: tuple[str, ...]) -> Prompt:

@@ -54,9 +54,6 @@ class Index(Stage):
         self.units, self.vectors = units, vectors
         super().__init__(store, {units.table: units, "vectors": vectors}, options)
 
-    def config_identity(self) -> dict[str, Any]:
-        return self.config.identity()
-
     def method_identity(self) -> dict[str, Any]:
         version = {"version": self.type.version} if self.type.version != Flat.version else {}
         return {"index": self.config.type, "library": "faiss", **version}

@@ -13,64 +13,36 @@ from vitalfew.storage.ids import shard_of
 from vitalfew.storage.indexes.units import Units
 from vitalfew.tasks.labellers.base import Label as Verdict
 from vitalfew.tasks.labellers.base import Labelled, Labeller
-from vitalfew.tasks.registry import make, with_options
-from vitalfew.tasks.stage import Progress, ShardResult, Stage
+from vitalfew.tasks.models.ticks import Counted
+from vitalfew.tasks.stage import MethodStage, Progress, ShardResult
 
 
-class Label(Stage):
+class Label(MethodStage):
     """Stage `label` over the hits of a method. A passage with several retrieved units is labelled once."""
 
     name: ClassVar[str] = "label"
     table: ClassVar[str] = "labels"
+    over: ClassVar[str] = "hits"
     section: ClassVar[str] = "label"
     role: ClassVar[str | None] = "labeller"
 
     def __init__(self, store: Path, asked: Artifact, hits: Artifact, passages: Artifact, config: LabelConfig) -> None:
         """`passages`: the load artifact of the index that was searched. Raises UnknownName, ConfigError."""
-        options = with_options(config, "label")
-        self.labeller: Labeller = make(options, "label")
-        super().__init__(store, {"asked": asked, "hits": hits, "passages": passages}, options)
-        self.num_gpus = 1.0 if self.labeller.uses_gpu else 0.0
-        self.workers = self.labeller.workers
+        super().__init__(store, {"asked": asked, "hits": hits, "passages": passages}, config)
 
     config: LabelConfig
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A worker constructs its own labeller: a model is not pickled.
-        return {name: value for name, value in vars(self).items() if name != "labeller"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self.labeller = make(self.config, "label")
-
-    def config_identity(self) -> dict[str, Any]:
-        return self.config.identity()
-
-    def method_identity(self) -> dict[str, Any]:
-        return self.labeller.identity()
-
-    def shards(self) -> list[int]:
-        return [record.shard for record in self.inputs["hits"].completed().shards]
-
-    def total_rows(self) -> int:
-        return self.inputs["hits"].completed().rows["hits"]
+    method: Labeller
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         hits = self.inputs["hits"].read(shard, columns=["question_id", "passage_id"])
         pairs = list(dict.fromkeys(zip(hits["question_id"].to_pylist(), hits["passage_id"].to_pylist(), strict=True)))
         progress(hits.num_rows - len(pairs), 0)
-        tokens = 0
-
-        def tick(rows: int, computed: int) -> None:
-            nonlocal tokens
-            tokens += computed
-            progress(rows, computed)
-
-        verdicts = self.labeller.label(self._labelled(shard, pairs), tick)
+        tick = Counted(progress)
+        verdicts = self.method.label(self._labelled(shard, pairs), tick)
         rows = [_row(*pair, verdict) for pair, verdict in zip(pairs, verdicts, strict=True)]
         notes = {"errors": sum(bool(verdict.error) for verdict in verdicts)}
         table = pa.Table.from_pylist(rows, schemas.LABELS)
-        return ShardResult(hits.num_rows, {self.table: table}, tokens=tokens, notes=notes)
+        return ShardResult(hits.num_rows, {self.table: table}, tokens=tick.tokens, notes=notes)
 
     def _labelled(self, shard: int, pairs: list[tuple[int, int]]) -> list[Labelled]:
         questions = {row["question_id"]: row for row in self.inputs["asked"].read(shard).to_pylist()}

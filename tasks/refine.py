@@ -24,18 +24,20 @@ from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Vector
 from vitalfew.tasks.refiners.extents import Span, inside, parents, windows
 from vitalfew.tasks.registry import kept, with_options
 from vitalfew.tasks.splitters.tokens import count_tokens
-from vitalfew.tasks.stage import Progress, ShardResult, Stage
+from vitalfew.tasks.stage import MethodStage, Progress, ShardResult
 
 MODELS = ("model", "scorer", "encoder")
 """What refiners' identities call their model."""
 HIT = ("question_id", "title", "text", "passage_id", "start", "end")
 
 
-class Refine(Stage):
+class Refine(MethodStage):
     """Stage `refine` over `hits`, by one refiner."""
 
     name: ClassVar[str] = "refine"
     table: ClassVar[str] = "evidence"
+    over: ClassVar[str] = "hits"
+    counts: ClassVar[str] = "asked"
     section: ClassVar[str] = "refine"
     role: ClassVar[str | None] = "refiner"
 
@@ -52,46 +54,14 @@ class Refine(Stage):
         the index's encoder, if the refiner needs vectors. Raises UnknownName, ConfigError,
         EngineUnavailable."""
         options = with_options(config, "refine")
-        self.refiner: Refiner = kept(options, self.name)
-        inputs = {"asked": asked, "hits": hits, **self._read(corpus, options)}
+        needs_sentences = kept(options, self.name).needs_sentences
+        inputs = {"asked": asked, "hits": hits, **_read(corpus, options, needs_sentences)}
         if question_vectors:
             inputs |= {**corpus, "question_vectors": question_vectors}
         super().__init__(store, inputs, options)
-        self.num_gpus = 1.0 if self.refiner.uses_gpu else 0.0
-        self.workers = self.refiner.workers
 
     config: RefineConfig
-
-    def _read(self, corpus: Mapping[str, Artifact], options: RefineConfig) -> dict[str, Artifact]:
-        """What contexts need of the corpus besides the hits. Raises ConfigError."""
-        sentences = options.text == "window" or self.refiner.needs_sentences
-        roles = [*(["passages"] if options.is_wider or sentences else []), *(["sentences"] if sentences else [])]
-        if missing := [role for role in roles if role not in corpus]:
-            raise ConfigError(
-                f"refine.refiner={options.refiner} with refine.text={options.text} needs {missing[0]}, but this "
-                f"index has no {missing[0]}"
-            )
-        return {role: corpus[role] for role in roles}
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A worker constructs its own refiner: a model is not pickled.
-        return {name: value for name, value in vars(self).items() if name != "refiner"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self.refiner = kept(self.config, self.name)
-
-    def config_identity(self) -> dict[str, Any]:
-        return self.config.identity()
-
-    def method_identity(self) -> dict[str, Any]:
-        return self.refiner.identity()
-
-    def shards(self) -> list[int]:
-        return [record.shard for record in self.inputs["hits"].completed().shards]
-
-    def total_rows(self) -> int:
-        return self.inputs["asked"].completed().rows["asked"]
+    method: Refiner
 
     @property
     def _bases(self) -> Path:
@@ -124,11 +94,11 @@ class Refine(Stage):
         places = _places(table, ids)
         gold = dict(zip(ids, map(frozenset, asked["gold_passages"].to_pylist()), strict=True))
         hits = [_hit(row, sentences, gold[row.pop("question_id")]) for row in table.select(HIT).to_pylist()]
-        vectors = self._vectors(shard, table, places) if self.refiner.needs_vectors else None
+        vectors = self._vectors(shard, table, places) if self.method.needs_vectors else None
         hits_of_questions = [hits[place] for place in places]
         with remembering(Memory(self._remembered)) as memory:
             began, cpu = clock(), cpu_clock()
-            refined = self.refiner.refine(asked["text"].to_pylist(), hits_of_questions, vectors, progress)
+            refined = self.method.refine(asked["text"].to_pylist(), hits_of_questions, vectors, progress)
             took, cpu = clock() - began, cpu_clock() - cpu
         took += sum(reading.seconds for reading in memory.recalled.values())
         cpu += sum(reading.cpu_seconds for reading in memory.recalled.values())
@@ -231,6 +201,18 @@ class Refine(Stage):
 
     def _shards(self, passages: NDArray[np.int64]) -> NDArray[np.int64]:
         return shard_of(passages, len(self.inputs["passages"].completed().shards))
+
+
+def _read(corpus: Mapping[str, Artifact], options: RefineConfig, needs_sentences: bool) -> dict[str, Artifact]:
+    """What contexts need of the corpus besides the hits. Raises ConfigError."""
+    sentences = options.text == "window" or needs_sentences
+    roles = [*(["passages"] if options.is_wider or sentences else []), *(["sentences"] if sentences else [])]
+    if missing := [role for role in roles if role not in corpus]:
+        raise ConfigError(
+            f"refine.refiner={options.refiner} with refine.text={options.text} needs {missing[0]}, but this "
+            f"index has no {missing[0]}"
+        )
+    return {role: corpus[role] for role in roles}
 
 
 def _models(method: Mapping[str, Any]) -> set[str]:

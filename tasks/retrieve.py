@@ -19,9 +19,9 @@ from vitalfew.storage.indexes.topk import TopK
 from vitalfew.storage.indexes.units import Units, table_of
 from vitalfew.storage.runs import NamedIndex, find_index
 from vitalfew.tasks.encode import make_encoder
-from vitalfew.tasks.registry import as_recorded, make, with_options
+from vitalfew.tasks.registry import as_recorded, make
 from vitalfew.tasks.retrievers.base import Questions, Retriever
-from vitalfew.tasks.stage import Progress, ShardResult, Stage
+from vitalfew.tasks.stage import MethodStage, Progress, ShardResult
 
 COMPUTING = ("kernels", "precision", "batch_tokens")
 """What an encoder's identity says of how it was computed, by the settings' names."""
@@ -152,11 +152,12 @@ class Searcher:
         return hits
 
 
-class Retrieve(Stage):
+class Retrieve(MethodStage):
     """Stage `retrieve` over `asked`, by one retriever on one index. Questions of a shard are searched together."""
 
     name: ClassVar[str] = "retrieve"
     table: ClassVar[str] = "hits"
+    over: ClassVar[str] = "asked"
     section: ClassVar[str] = "retrieve"
 
     def __init__(
@@ -172,25 +173,16 @@ class Retrieve(Stage):
         whatever its name stands for when the stage works; `corpora`: the store that they lie in, if it is another."""
         self.index = index
         self.corpus = index.located(corpora or store)
-        options = with_options(config, "retrieve")
-        self.retriever: Retriever = make(options, "retrieve")
         inputs = {"asked": asked} | ({"question_vectors": vectors} if vectors else {})
-        super().__init__(store, self.corpus | inputs, options)
+        super().__init__(store, self.corpus | inputs, config)
 
+    make = staticmethod(make)
     config: RetrieveConfig
-
-    def config_identity(self) -> dict[str, Any]:
-        return self.config.identity()
+    method: Retriever
 
     def method_identity(self) -> dict[str, Any]:
-        own = self.retriever.identity() if hasattr(self.retriever, "identity") else {}
-        return {"retriever": self.config.retriever, "version": self.retriever.version, **own}
-
-    def shards(self) -> list[int]:
-        return [record.shard for record in self.inputs["asked"].completed().shards]
-
-    def total_rows(self) -> int:
-        return self.inputs["asked"].completed().rows["asked"]
+        own = self.method.identity() if hasattr(self.method, "identity") else {}
+        return {"retriever": self.config.retriever, "version": self.method.version, **own}
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         searcher = _searcher(self.index.name, tuple(self.corpus.items()))
@@ -199,7 +191,7 @@ class Retrieve(Stage):
         names = [(str(row["question_id"]), row["source_id"]) for row in asked.to_pylist()]
         top = searcher.search(asked["text"].to_pylist(), self.config, vectors, names)
         rows, ranks = np.nonzero(top.rows >= 0)
-        unit, table = self.retriever.unit, table_of(self.retriever.unit)
+        unit, table = self.method.unit, table_of(self.method.unit)
         shards, places = top.shards[rows, ranks], top.rows[rows, ranks]
         columns = ["passage_id", "text", *(["start", "end"] if unit == "sentence" else ["title"])]
         units = searcher.units.take(table, shards, places, columns)

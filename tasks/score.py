@@ -50,6 +50,7 @@ class Score(Stage):
 
     name: ClassVar[str] = "score"
     table: ClassVar[str] = "scores"
+    over: ClassVar[str] = "asked"
     version: ClassVar[str] = "3"  # since 3, a context has the shown part of a sentence, not all of it
     section: ClassVar[str] = "score"
     results: ClassVar[tuple[str, ...]] = (
@@ -75,17 +76,8 @@ class Score(Stage):
 
     config: ScoreConfig
 
-    def config_identity(self) -> dict[str, Any]:
-        return self.config.identity()
-
     def method_identity(self) -> dict[str, Any]:
         return metrics_identity(self.metrics)
-
-    def shards(self) -> list[int]:
-        return [record.shard for record in self.inputs["asked"].completed().shards]
-
-    def total_rows(self) -> int:
-        return self.inputs["asked"].completed().rows["asked"]
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         ids, cases = self._cases(shard)

@@ -10,14 +10,14 @@ from vitalfew.configs.evaluation import SelectConfig
 from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.tasks.metrics.answers import normalise
-from vitalfew.tasks.registry import make, with_options
+from vitalfew.tasks.registry import make
 from vitalfew.tasks.selectors import Chosen, Critiqued, Selector, front
-from vitalfew.tasks.stage import Progress, ShardResult, Stage
+from vitalfew.tasks.stage import MethodStage, Progress, ShardResult
 
 Row = dict[str, Any]
 
 
-class Select(Stage):
+class Select(MethodStage):
     """Stage `select` over `candidates` and their `critiques`, by one selector: at least one answer to a question.
 
     If no candidate of a question could be critiqued, its answer is the first candidate without an error; if there is
@@ -26,27 +26,19 @@ class Select(Stage):
 
     name: ClassVar[str] = "select"
     table: ClassVar[str] = "answers"
+    over: ClassVar[str] = "candidates"
     section: ClassVar[str] = "select"
 
     def __init__(self, store: Path, candidates: Artifact, critiques: Artifact, config: SelectConfig) -> None:
         """Raises UnknownName, ConfigError."""
-        options = with_options(config, "select")
-        self.selector: Selector = make(options, "select")
-        super().__init__(store, {"candidates": candidates, "critiques": critiques}, options)
+        super().__init__(store, {"candidates": candidates, "critiques": critiques}, config)
 
+    make = staticmethod(make)
     config: SelectConfig
-
-    def config_identity(self) -> dict[str, Any]:
-        return self.config.identity()
+    method: Selector
 
     def method_identity(self) -> dict[str, Any]:
-        return {"selector": self.config.selector, "version": self.selector.version}
-
-    def shards(self) -> list[int]:
-        return [record.shard for record in self.inputs["candidates"].completed().shards]
-
-    def total_rows(self) -> int:
-        return self.inputs["candidates"].completed().rows["candidates"]
+        return {"selector": self.config.selector, "version": self.method.version}
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         columns = ["question_id", "candidate", "text", "logprob", "completion_tokens", "error"]
@@ -57,7 +49,7 @@ class Select(Stage):
         for row in candidates:
             questions.setdefault(row["question_id"], []).append(row)
         matrix = critiqued([*questions.values()], judged)
-        chosen, on_front = self.selector.select(matrix), front(matrix)
+        chosen, on_front = self.method.select(matrix), front(matrix)
         rows = [
             {**row, "question_id": question, "strategy": self.config.selector}
             for line, (question, answers) in enumerate(questions.items())

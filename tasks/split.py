@@ -7,7 +7,6 @@ counted in the manifest (`whole`).
 """
 
 from collections.abc import Iterator
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,7 +21,7 @@ from vitalfew.storage.ids import rewritten_id, sentence_id
 from vitalfew.tasks.registry import make, resolve, with_options
 from vitalfew.tasks.splitters.base import RewritingSplitter, Splitter, StoredPassage, TrainedOptions
 from vitalfew.tasks.splitters.tokens import TOKEN
-from vitalfew.tasks.stage import Progress, RowsLost, ShardResult, Stage
+from vitalfew.tasks.stage import MethodStage, Progress, RowsLost, ShardResult, Stage
 
 
 class Split(Stage):
@@ -30,6 +29,7 @@ class Split(Stage):
 
     name: ClassVar[str] = "split"
     table: ClassVar[str] = "sentences"
+    over: ClassVar[str] = "passages"
     section: ClassVar[str] = "split"
     role: ClassVar[str | None] = "splitter"
     config: TrainedOptions
@@ -38,9 +38,6 @@ class Split(Stage):
         """Raises UnknownName, ConfigError."""
         self.method: type[Splitter] = resolve("splitter", config.splitter)
         super().__init__(store, {"passages": passages}, with_options(config, "split"))
-
-    def config_identity(self) -> dict[str, Any]:
-        return self.config.identity()
 
     def method_identity(self) -> dict[str, Any]:
         return {"splitter": self.config.splitter, "version": self.method.version}
@@ -74,15 +71,6 @@ class Split(Stage):
 
     def _passages(self, shard: int) -> Path:
         return self.inputs["passages"].path(shard)
-
-    def _manifest_of_passages(self) -> Manifest:
-        return self.inputs["passages"].completed()
-
-    def shards(self) -> list[int]:
-        return [record.shard for record in self._manifest_of_passages().shards]
-
-    def total_rows(self) -> int:
-        return self._manifest_of_passages().rows["passages"]
 
     def open(self) -> None:
         self.splitter = self._trained()
@@ -126,46 +114,26 @@ def sentences_table(rows: list[tuple[int, int, int, int, int, str]]) -> pa.Table
     return pa.table(dict(zip(schemas.SENTENCES.names, [*arrays, texts, tokens], strict=True))).cast(schemas.SENTENCES)
 
 
-class Rewrite(Stage):
+class Rewrite(MethodStage):
     """Stage `split`, by a splitter that rewrites."""
+
+    method: RewritingSplitter
 
     name: ClassVar[str] = "split"
     table: ClassVar[str] = "sentences"
+    over: ClassVar[str] = "passages"
     section: ClassVar[str] = "split"
     role: ClassVar[str | None] = "splitter"
     config: SplitConfig
 
     def __init__(self, store: Path, passages: Artifact, config: SplitConfig) -> None:
         """Raises ConfigError, EngineUnavailable, InputError."""
-        super().__init__(store, {"passages": passages}, with_options(config, "split"))
-        self.num_gpus = 1.0 if self.rewriter.uses_gpu else 0.0
-        self.workers = self.rewriter.workers
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A worker constructs its own rewriter: a model is not pickled.
-        return {name: value for name, value in vars(self).items() if name != "rewriter"}
-
-    @cached_property
-    def rewriter(self) -> RewritingSplitter:
-        rewriter: RewritingSplitter = make(self.config, "split")
-        return rewriter
-
-    def config_identity(self) -> dict[str, Any]:
-        return self.config.identity()
-
-    def method_identity(self) -> dict[str, Any]:
-        return self.rewriter.identity()
-
-    def shards(self) -> list[int]:
-        return [record.shard for record in self.inputs["passages"].completed().shards]
-
-    def total_rows(self) -> int:
-        return self.inputs["passages"].completed().rows["passages"]
+        super().__init__(store, {"passages": passages}, config)
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         table = self.inputs["passages"].read(shard, columns=["passage_id", "title", "text"])
         passages = [StoredPassage(**row) for row in table.to_pylist()]
-        rewritten = self.rewriter.rewrite(passages, progress)
+        rewritten = self.method.rewrite(passages, progress)
         units = [_distinct(texts) for texts in rewritten.units]
         notes = {"whole": sum(not texts for texts in units), **rewritten.notes}
         rows = [

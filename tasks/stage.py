@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
-from pydantic import BaseModel
 
-from vitalfew.configs.section import Config
+from vitalfew.configs.section import Config, Section
 from vitalfew.storage import files, journals
 from vitalfew.storage.artifacts import PREPARATION, Artifact, File, Manifest, ShardRecord, fingerprint
 from vitalfew.storage.attempts import attempt
@@ -26,9 +25,10 @@ from vitalfew.storage.journals import Journal
 from vitalfew.storage.manifests import PREPARED
 from vitalfew.tasks.identity import compare
 from vitalfew.tasks.models.causal.engines.remote import Unanswered, remembering
+from vitalfew.tasks.models.ticks import Tick
+from vitalfew.tasks.registry import kept, with_options
 
-Progress = Callable[[int, int], None]
-"""Called with how many more rows and tokens are done."""
+Progress = Tick
 
 
 @cache
@@ -64,6 +64,10 @@ class Stage(ABC):
     role: ClassVar[str | None] = None
     """The setting that names the method whose tokens are paid for: encoder, generator. None: it has no model."""
     version: ClassVar[str] = "1"
+    over: ClassVar[str] = ""
+    """The input whose shards are this stage's shards, one for one."""
+    counts: ClassVar[str] = ""
+    """The input whose rows are reported to `Progress`; "": `over`."""
     at_home: ClassVar[bool] = False
     """Its preparation reads the user's own files: where a cluster works, it is done where the command runs."""
     num_gpus: float = 0.0
@@ -71,7 +75,7 @@ class Stage(ABC):
     workers: int | None = None
     """Workers at most; None: as many as there is room for."""
 
-    def __init__(self, store: Path, inputs: Mapping[str, Artifact], config: BaseModel) -> None:
+    def __init__(self, store: Path, inputs: Mapping[str, Artifact], config: Config) -> None:
         self.store = store
         self.inputs = dict(inputs)
         self.config = config
@@ -99,19 +103,21 @@ class Stage(ABC):
 
     def config_identity(self) -> dict[str, Any]:
         """The settings that change the result."""
-        return self.config.model_dump(mode="json")
+        return self.config.identity()
 
     @abstractmethod
     def method_identity(self) -> dict[str, Any]:
         """Name, version and weights of the method that does the work."""
 
-    @abstractmethod
     def shards(self) -> list[int]:
-        """The shard numbers, known once the stage is prepared."""
+        """The shard numbers, known once the stage is prepared: those of the input `over`."""
+        return [record.shard for record in self.inputs[self.over].completed().shards]
 
-    @abstractmethod
     def total_rows(self) -> int:
-        """Rows that all shards together will report to `Progress`, for the estimate of the time left."""
+        """Rows that all shards together will report to `Progress`, for the estimate of the time left: those of the
+        input `counts`."""
+        artifact = self.inputs[self.counts or self.over]
+        return artifact.completed().rows[artifact.table]
 
     @abstractmethod
     def work(self, shard: int, progress: Progress) -> ShardResult:
@@ -274,6 +280,33 @@ class Stage(ABC):
         self.artifact.add_costs(self.name, self.model_name, [*preparation, *manifest.shards])
 
 
+class MethodStage(Stage):
+    """A stage whose work is done by one method of a kind. A worker constructs its own: a model is not pickled."""
+
+    make: Callable[[Section, str], Any] = staticmethod(kept)
+    """How the method is constructed: stages with the same settings share it, with the model that it has loaded."""
+    method: Any
+    config: Section
+
+    def __init__(self, store: Path, inputs: Mapping[str, Artifact], config: Section) -> None:
+        """Raises UnknownName, ConfigError, and what the method's constructor raises."""
+        options = with_options(config, self.section)
+        self.method = self.make(options, self.section)
+        super().__init__(store, inputs, options)
+        self.num_gpus = 1.0 if getattr(self.method, "uses_gpu", False) else 0.0
+        self.workers = getattr(self.method, "workers", self.workers)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "method"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.method = self.make(self.config, self.section)
+
+    def method_identity(self) -> dict[str, Any]:
+        return self.method.identity()
+
+
 class FurtherStage(Stage):
     """A stage that an evaluation has where its settings name it: `stages: {NAME: {…}}`. Its file says all of it.
 
@@ -287,11 +320,6 @@ class FurtherStage(Stage):
     """Tables, `asked` among them where it needs the questions: its `inputs`, by these names."""
     Options: ClassVar[type[Config]] = Config
     """What can be set of it."""
-
-    config: Config
-
-    def config_identity(self) -> dict[str, Any]:
-        return self.config.identity()
 
     def method_identity(self) -> dict[str, Any]:
         return {"class": type(self).__qualname__}

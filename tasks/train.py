@@ -20,8 +20,8 @@ from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.weights import WEIGHTS
 from vitalfew.tasks.collect import unseen_titles
-from vitalfew.tasks.registry import make, with_options
-from vitalfew.tasks.stage import Progress, ShardResult, Stage
+from vitalfew.tasks.registry import make
+from vitalfew.tasks.stage import MethodStage, Progress, ShardResult
 from vitalfew.tasks.trainers.base import State, Tables, Trainer
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -40,7 +40,7 @@ class Position:
     quality: float = 0.0
 
 
-class Train(Stage):
+class Train(MethodStage):
     """Stage `train` over the questions of a load artifact, and the passages of this artifact and of another."""
 
     name: ClassVar[str] = "train"
@@ -51,47 +51,29 @@ class Train(Stage):
 
     def __init__(self, store: Path, questions: Artifact, passages: Artifact | None, config: TrainConfig) -> None:
         """Raises UnknownName, ConfigError, and the trainer's errors about its settings."""
-        self._plan(store, {"questions": questions} | ({"passages": passages} if passages else {}), config)
+        super().__init__(store, {"questions": questions} | ({"passages": passages} if passages else {}), config)
 
-    def _plan(self, store: Path, inputs: Mapping[str, Artifact], config: TrainConfig) -> None:
-        options = with_options(config, self.section)
-        self.trainer: Trainer[Any] = make(options, self.section)
-        Stage.__init__(self, store, inputs, options)
-        self.num_gpus = 1.0 if self.trainer.uses_gpu else 0.0
-
+    make = staticmethod(make)  # a trainer is what it has learnt so far
     config: TrainConfig
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A worker constructs its own trainer: networks are not pickled.
-        return {name: value for name, value in vars(self).items() if name != "trainer"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self.trainer = make(self.config, self.section)
-
-    def config_identity(self) -> dict[str, Any]:
-        return self.config.identity()
-
-    def method_identity(self) -> dict[str, Any]:
-        return self.trainer.identity()
+    method: Trainer[Any]
 
     def shards(self) -> list[int]:
         """One for every pass, and the last for the figures."""
-        return list(range(self.trainer.passes + 1))
+        return list(range(self.method.passes + 1))
 
     def total_rows(self) -> int:
         """The questions, counted once per shard: the rows of a pass are known only when it begins."""
-        return self._questions() * (self.trainer.passes + 1)
+        return self._questions() * (self.method.passes + 1)
 
     def _questions(self) -> int:
         return self.inputs["questions"].completed().rows["questions"]
 
     def pending(self) -> list[int]:
         """All shards from the first one that is missing; all shards from 0 if the checkpoint is gone."""
-        first = next((shard for shard in self.shards() if self.artifact.record(shard) is None), self.trainer.passes + 1)
-        if first <= self.trainer.passes and not self._leads_to(self._position(), first):
+        first = next((shard for shard in self.shards() if self.artifact.record(shard) is None), self.method.passes + 1)
+        if first <= self.method.passes and not self._leads_to(self._position(), first):
             first = 0
-        return list(range(first, self.trainer.passes + 1))
+        return list(range(first, self.method.passes + 1))
 
     @staticmethod
     def _leads_to(position: Position | None, shard: int) -> bool:
@@ -101,7 +83,7 @@ class Train(Stage):
         return position.epoch == shard or (position.epoch == shard - 1 and position.finished)
 
     def open(self) -> None:
-        self.trainer.begin(self._tables())
+        self.method.begin(self._tables())
         if self.pending()[:1] == [0] and not self._leads_to(self._position(), 0):
             files.remove_tree(self.staging)
         if self._position() is None:
@@ -121,7 +103,7 @@ class Train(Stage):
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         position, rows = self._restore()
-        if shard == self.trainer.passes:
+        if shard == self.method.passes:
             return self._measured(position, progress)
         if position.finished and position.epoch == shard - 1:
             position = Position(shard, 0, position.step, False, position.best, position.quality)
@@ -136,12 +118,12 @@ class Train(Stage):
 
     def _learn(self, position: Position, rows: list[dict[str, Any]], share: "_Share") -> None:
         """Finish the rest of a pass; adds to `rows`, those of `training_steps`."""
-        batches = self.trainer.batches(position.epoch)
+        batches = self.method.batches(position.epoch)
         due = self._due(position, len(batches))
         for number, batch in enumerate(batches[:due]):
             tokens = 0
             if number >= position.batch:
-                rows.append(self._step(batch, position, (position.epoch + number / len(batches)) / self.trainer.passes))
+                rows.append(self._step(batch, position, (position.epoch + number / len(batches)) / self.method.passes))
                 tokens = rows[-1]["tokens"]
                 if position.step % self.config.checkpoint_every == 0:
                     self._save(position, rows)
@@ -162,7 +144,7 @@ class Train(Stage):
         began = time.perf_counter()
         if self.config.steps:
             done = max(done, position.step / self.config.steps)
-        step = self.trainer.step(batch, position.step, done)
+        step = self.method.step(batch, position.step, done)
         position.batch, position.step = position.batch + 1, position.step + 1
         return {
             "stage": self.config.trainer,
@@ -180,9 +162,9 @@ class Train(Stage):
     def _choose(self, position: Position, rows: list[dict[str, Any]]) -> None:
         """Store the weights of this pass; they become the best ones if no earlier pass is better."""
         directory = self._pass(position.epoch)
-        for name, content in self.trainer.weights().items():
+        for name, content in self.method.weights().items():
             files.write_bytes(directory / name, content)
-        quality = self.trainer.quality(files.local(directory))
+        quality = self.method.quality(files.local(directory))
         if rows:
             rows[-1]["quality"] = quality
         if position.best < 0 or quality >= position.quality:
@@ -206,7 +188,7 @@ class Train(Stage):
             tokens += read
             progress(0, read)
 
-        finished = self.trainer.finish(files.local(best), tick)
+        finished = self.method.finish(files.local(best), tick)
         contents = {**{path.name: files.read_bytes(path) for path in files.find(best)}, **finished.files}
         written = []
         for name, content in sorted(contents.items()):
@@ -218,7 +200,7 @@ class Train(Stage):
 
     def _save(self, position: Position, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write the checkpoint, and remove the weights of passes that it does not name."""
-        state = self.trainer.state()
+        state = self.method.state()
         notes = {"position": asdict(position), "rows": rows, "trainer": state.notes}
         files.write_tensors(self.staging / CHECKPOINT, state.tensors, notes)
         for directory in files.find(self.staging, "pass-*") if position.finished else ():
@@ -229,7 +211,7 @@ class Train(Stage):
         """Restore the checkpoint; returns its position, and the rows of its pass so far."""
         path = self.staging / CHECKPOINT
         notes = files.read_notes(path)
-        self.trainer.restore(State(files.read_tensors(path), notes["trainer"]))
+        self.method.restore(State(files.read_tensors(path), notes["trainer"]))
         rows = [{**row, "losses": [(name, value) for name, value in row["losses"]]} for row in notes["rows"]]
         return Position(**notes["position"]), rows
 
@@ -248,7 +230,8 @@ class TrainOnExamples(Train):
 
     def __init__(self, store: Path, examples: Artifact, earlier: Artifact | None, config: TrainConfig) -> None:
         """`examples`: of the stage `collect`; `earlier`: a training. Raises as `Train` does."""
-        self._plan(store, {"examples": examples} | ({"weights": earlier} if earlier else {}), config)
+        inputs = {"examples": examples} | ({"weights": earlier} if earlier else {})
+        MethodStage.__init__(self, store, inputs, config)
 
     def _questions(self) -> int:
         return self.inputs["examples"].completed().rows["oreo_examples"]

@@ -165,10 +165,10 @@ def _method_stages(
         retrieve = Retrieve(store, asked, None, index, method.retrieve, corpora)
         refiner = make(method.refine, "refine")
         vectors = None
-        if retrieve.retriever.dense or refiner.needs_vectors:
+        if retrieve.method.dense or refiner.needs_vectors:
             encoding = as_recorded(EncodeConfig.model_validate(index.config["encode"]), "encode").without({"device"})
             vectors = line.add(EncodeQuestions(store, asked, encoding))
-        if retrieve.retriever.dense:
+        if retrieve.method.dense:
             retrieve = Retrieve(store, asked, vectors, index, method.retrieve, corpora)
         hits = line.add(retrieve)
         if method.label:

@@ -88,7 +88,7 @@ def oreo_stages(parameters: TrainOreo) -> list[Stage]:
     ask = Ask(store, asked, parameters.questions)
     retrieve = Retrieve(store, ask.artifact, None, index, parameters.retrieve)
     stages.append(ask)
-    if retrieve.retriever.dense:
+    if retrieve.method.dense:
         encoding = as_recorded(EncodeConfig.model_validate(index.config["encode"]), "encode").without({"device"})
         stages.append(EncodeQuestions(store, ask.artifact, encoding))
         retrieve = Retrieve(store, ask.artifact, stages[-1].artifact, index, parameters.retrieve)

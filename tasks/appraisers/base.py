@@ -1,11 +1,10 @@
 """The contract of an appraiser: how faithful to its hits is a refined context, and how complete? 0 to 10 each."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-Tick = Callable[[int, int], None]
-"""Called with how many more contexts are appraised, and how many tokens were computed for it."""
+from vitalfew.tasks.models.ticks import Tick
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,10 @@ from pydantic import ConfigDict, Field, SerializeAsAny
 
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.probing import AppraiseConfig
-from vitalfew.tasks.appraisers.base import Appraisal, Refined, Tick
+from vitalfew.tasks.appraisers.base import Appraisal, Refined
 from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.models.causal.engines.base import Completion
+from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.registry import make, options_type, with_options
 
 _GIVEN = "Question: {question}\n\nRetrieved passages:\n{hits}\n\nEvidence text:\n{context}\n\n"

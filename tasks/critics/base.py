@@ -6,12 +6,11 @@ A critic knows neither files nor tables. It is made from its `Options`, loads it
 The three scores are Self-RAG's (Asai et al., 2023, arXiv 2310.11511, section 3.1), as probabilities or expectations.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
-Tick = Callable[[int, int], None]
-"""Called with how many more candidates are judged and how many more tokens were computed."""
+from vitalfew.tasks.models.ticks import Tick
 
 
 @dataclass(frozen=True, slots=True)

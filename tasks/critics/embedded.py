@@ -34,7 +34,7 @@ from vitalfew.configs.evaluation import CritiqueConfig
 from vitalfew.configs.options import Batching
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.storage.files import read_json
-from vitalfew.tasks.critics.base import Candidate, CriticUnavailable, Judgement, Tick, no_tick, uncritical
+from vitalfew.tasks.critics.base import Candidate, CriticUnavailable, Judgement, uncritical
 from vitalfew.tasks.critics.calibration import Calibration
 from vitalfew.tasks.critics.evidence import Evidence, Reading, Said, readings, said, support
 from vitalfew.tasks.models.batches import batches
@@ -46,6 +46,7 @@ from vitalfew.tasks.models.readings import Reading as Remembered
 from vitalfew.tasks.models.small.critic import CriticLogits, CriticModel
 from vitalfew.tasks.models.small.tuned import SETTINGS, Weights, read_tokenizer
 from vitalfew.tasks.models.small.windows import MAX_QUESTION, Window, answer_window, encoded, padded, special, windows
+from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.models.weights import shipped
 
 Pair = tuple[str, str]

@@ -19,8 +19,9 @@ from vitalfew.configs.evaluation import CritiqueConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import Batching, Server
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
-from vitalfew.tasks.critics.base import Candidate, Judgement, Tick, no_tick, uncritical
+from vitalfew.tasks.critics.base import Candidate, Judgement, uncritical
 from vitalfew.tasks.models.causal.engines.base import Completion, Engine, Probe
+from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.registry import make_engine
 
 YES_NO = {"Yes": 1.0, "No": 0.0}

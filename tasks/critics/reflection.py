@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from vitalfew.configs.evaluation import CritiqueConfig
-from vitalfew.tasks.critics.base import Candidate, Judgement, Tick, no_tick, uncritical
+from vitalfew.tasks.critics.base import Candidate, Judgement, uncritical
 from vitalfew.tasks.generators.self_rag import RELEVANCE, SUPPORT, UTILITY
+from vitalfew.tasks.models.ticks import Tick, no_tick
 
 NO_TOKENS = (
     "the answer has no probabilities of reflection tokens; use generator self_rag with a model "

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 Vectors = NDArray[np.float32]
 Spans = Sequence[tuple[int, int]]
-Tick = Callable[[int, float], None]
+TextTick = Callable[[int, float], None]
 """Called with the tokens encoded since the last call, and with the share of the texts (0 to 1) that this is."""
 
 
@@ -54,7 +54,7 @@ class Encoder(Protocol):
         `files` holds the checksums; a search compares them with the index's."""
         ...
 
-    def encode(self, texts: Sequence[str], tick: Tick = ...) -> Encoded:
+    def encode(self, texts: Sequence[str], tick: TextTick = ...) -> Encoded:
         """Vectors of passages or sentences."""
         ...
 
@@ -62,7 +62,7 @@ class Encoder(Protocol):
         """Vectors of questions; some models encode these differently."""
         ...
 
-    def encode_late(self, passages: Sequence[str], spans: Sequence[Spans], tick: Tick = ...) -> LateEncoded:
+    def encode_late(self, passages: Sequence[str], spans: Sequence[Spans], tick: TextTick = ...) -> LateEncoded:
         """Vectors of every sentence from its passage's forward pass; `spans`: character ranges that partition a
         passage, or what comes after its title."""
         ...

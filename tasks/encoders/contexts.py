@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from vitalfew.configs.schema import ContextMode, Unit
 from vitalfew.storage.schemas import VECTOR_KINDS
-from vitalfew.tasks.encoders.base import Encoder, Tick, Vectors
+from vitalfew.tasks.encoders.base import Encoder, TextTick, Vectors
 
 LATE_GAIN = 0.75
 """How far the core of mode `late` is moved from its passage, in their difference. Chosen on half of the questions of
@@ -66,7 +66,7 @@ def encode_units(
     passages: Sequence[Sequence[str]],
     mode: ContextMode,
     units: Sequence[Unit],
-    tick: Tick,
+    tick: TextTick,
     known: Mapping[str, Known] | None = None,
     originals: Sequence[str] | None = None,
     leads: Sequence[str] | None = None,
@@ -131,7 +131,7 @@ def _batches(texts: Iterable[str], is_known: NDArray[np.bool_]) -> Iterator[dict
         yield rows
 
 
-def _scaled(tick: Tick, part: float) -> Tick:
+def _scaled(tick: TextTick, part: float) -> TextTick:
     """For a call with a part of the texts."""
     return lambda tokens, share: tick(tokens, share * part)
 
@@ -141,7 +141,7 @@ def _late(
     passages: Sequence[Sequence[str]],
     leads: Sequence[str],
     has_context: NDArray[np.bool_],
-    tick: Tick,
+    tick: TextTick,
     known: Mapping[str, Known],
 ) -> UnitVectors:
     """One pass gives all vectors of a passage, so a passage is encoded if one of its vectors is missing."""

@@ -13,7 +13,7 @@ import torch
 from tokenizers import Encoding
 from torch import Tensor
 
-from vitalfew.tasks.encoders.base import LateEncoded, Spans, Tick
+from vitalfew.tasks.encoders.base import LateEncoded, Spans, TextTick
 from vitalfew.tasks.models.batches import tokenised
 from vitalfew.tasks.models.encoder.tower import Tower
 
@@ -39,7 +39,7 @@ class Sums:
         self.tokens.index_add_(0, of, torch.ones_like(of, dtype=torch.float32))
 
 
-def encode_late(tower: Tower, passages: Sequence[str], spans: Sequence[Spans], tick: Tick) -> LateEncoded:
+def encode_late(tower: Tower, passages: Sequence[str], spans: Sequence[Spans], tick: TextTick) -> LateEncoded:
     """See `Encoder.encode_late`. Only for mean pooling."""
     counts = np.array([len(sentences) for sentences in spans], dtype=np.int64)
     first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

@@ -17,7 +17,7 @@ from pydantic import ConfigDict, Field
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import EncodeConfig
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, Device, KernelName, ModelName, Precision
-from vitalfew.tasks.encoders.base import Encoded, LateEncoded, Spans, Tick
+from vitalfew.tasks.encoders.base import Encoded, LateEncoded, Spans, TextTick
 from vitalfew.tasks.models.batches import cut, tokenised
 from vitalfew.tasks.models.device import choose_device
 from vitalfew.tasks.models.encoder.recipe import Preset, RecipeOptions, read_recipe
@@ -183,13 +183,13 @@ class TransformerEncoder:
             identity["questions"] = questions
         return {**identity, "files": files}
 
-    def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
+    def encode(self, texts: Sequence[str], tick: TextTick = _no_tick) -> Encoded:
         return self._encode(self.passages, self.passages.recipe.passage_prompt, texts, tick)
 
     def encode_questions(self, texts: Sequence[str]) -> Encoded:
         return self._encode(self.questions, self.questions.recipe.question_prompt, texts, _no_tick)
 
-    def _encode(self, tower: "Tower", prompt: str, texts: Sequence[str], tick: Tick) -> Encoded:
+    def _encode(self, tower: "Tower", prompt: str, texts: Sequence[str], tick: TextTick) -> Encoded:
         vectors = np.empty((len(texts), tower.dimension), dtype=np.float32)
         limit = tower.recipe.max_tokens
         tokens = truncated = 0
@@ -204,7 +204,7 @@ class TransformerEncoder:
                 tick(done, share * done / window_tokens)
         return Encoded(vectors, tokens, truncated)
 
-    def encode_late(self, passages: Sequence[str], spans: Sequence[Spans], tick: Tick = _no_tick) -> LateEncoded:
+    def encode_late(self, passages: Sequence[str], spans: Sequence[Spans], tick: TextTick = _no_tick) -> LateEncoded:
         from vitalfew.tasks.encoders.late import encode_late
 
         return encode_late(self.passages, passages, spans, tick)

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from vitalfew.tasks.models.causal.engines.base import Completion, Engine, Tick, no_tick
+from vitalfew.tasks.models.causal.engines.base import Completion, Engine
+from vitalfew.tasks.models.ticks import Tick, no_tick
 
 
 @dataclass(frozen=True, slots=True)

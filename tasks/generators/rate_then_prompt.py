@@ -17,16 +17,9 @@ from vitalfew.configs.section import NOT_IN_FINGERPRINT
 from vitalfew.tasks.generators.base import ByEngine, Prompt, Rating, Stepwise
 from vitalfew.tasks.generators.rating import RatingOptions
 from vitalfew.tasks.models.causal.controls import Controls, Segmenter
-from vitalfew.tasks.models.causal.engines.base import (
-    Completion,
-    EngineUnavailable,
-    LocalOptions,
-    Probe,
-    Tick,
-    failed,
-    no_tick,
-)
+from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, LocalOptions, Probe, failed
 from vitalfew.tasks.models.causal.language_model import LocalModel
+from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.registry import make_engine
 
 

@@ -27,12 +27,13 @@ from vitalfew.configs.options import Batching
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.models.batches import batches
-from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, Tick, failed, no_tick
+from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, failed
 from vitalfew.tasks.models.device import InBatches, require_device
 from vitalfew.tasks.models.files import directory_of
 from vitalfew.tasks.models.small.reader import ReaderModel, span_scores
 from vitalfew.tasks.models.small.tuned import Weights, read_tokenizer
 from vitalfew.tasks.models.small.windows import MAX_QUESTION, Window, encoded, padded, special, windows
+from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.models.weights import shipped
 
 MAX_ANSWER = 30

@@ -22,15 +22,8 @@ from vitalfew.configs.evaluation import CHOOSES_PROMPTS, GenerateConfig
 from vitalfew.configs.options import Batching
 from vitalfew.configs.section import NOT_IN_FINGERPRINT
 from vitalfew.tasks.generators.base import ByEngine, Prompt
-from vitalfew.tasks.models.causal.engines.base import (
-    Completion,
-    Engine,
-    EngineUnavailable,
-    LocalOptions,
-    Probe,
-    Tick,
-    no_tick,
-)
+from vitalfew.tasks.models.causal.engines.base import Completion, Engine, EngineUnavailable, LocalOptions, Probe
+from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.registry import make_engine
 
 RELEVANCE = ("[Relevant]", "[Irrelevant]")

@@ -33,7 +33,7 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.generators import prompts as templates
 from vitalfew.tasks.generators.base import Generator, Prompt, Stepwise
-from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, Tick, no_tick, sampling_seed
+from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, sampling_seed
 from vitalfew.tasks.models.causal.engines.transformers import Transformers, shared
 from vitalfew.tasks.models.causal.halving import in_halves
 from vitalfew.tasks.models.causal.last_token import LastToken
@@ -41,6 +41,7 @@ from vitalfew.tasks.models.causal.projector import placed, read_projector, requi
 from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.models.loading import clock, loading
 from vitalfew.tasks.models.presets import source_of
+from vitalfew.tasks.models.ticks import Tick, no_tick
 
 PLACEHOLDER = "<xRAG>"
 

@@ -7,8 +7,9 @@ a run of whole words.
 from collections.abc import Sequence
 from typing import ClassVar
 
-from vitalfew.tasks.labellers.base import Label, Labelled, ModelFree, Tick
+from vitalfew.tasks.labellers.base import Label, Labelled, ModelFree
 from vitalfew.tasks.metrics.answers import normalise
+from vitalfew.tasks.models.ticks import Tick
 
 
 class AnswerText(ModelFree):

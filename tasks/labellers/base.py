@@ -4,16 +4,14 @@ Sparse RAG (arXiv 2405.16178, section 3) has one model rate a context and anothe
 that asks nobody twice has no critic.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from pydantic import ConfigDict
 
 from vitalfew.configs.evaluation import LabelConfig
-
-Tick = Callable[[int, int], None]
-"""Called with how many more passages are labelled, and how many tokens were computed for it."""
+from vitalfew.tasks.models.ticks import Tick
 
 
 @dataclass(frozen=True, slots=True)

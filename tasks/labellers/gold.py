@@ -9,7 +9,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from vitalfew.tasks.labellers.base import Label, Labelled, ModelFree, Tick
+from vitalfew.tasks.labellers.base import Label, Labelled, ModelFree
+from vitalfew.tasks.models.ticks import Tick
 
 
 class Gold(ModelFree):

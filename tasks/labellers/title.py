@@ -8,8 +8,9 @@ it has none in the corpus (PopQA), it is an article whose title stands in the qu
 from collections.abc import Sequence
 from typing import ClassVar
 
-from vitalfew.tasks.labellers.base import Label, Labelled, ModelFree, Tick
+from vitalfew.tasks.labellers.base import Label, Labelled, ModelFree
 from vitalfew.tasks.metrics.answers import normalise
+from vitalfew.tasks.models.ticks import Tick
 
 
 class Title(ModelFree):

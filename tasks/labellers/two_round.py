@@ -13,8 +13,9 @@ from pydantic import ConfigDict, Field, SerializeAsAny
 
 from vitalfew.configs.evaluation import GenerateConfig, LabelConfig
 from vitalfew.tasks.generators.base import Generator, Prompt
-from vitalfew.tasks.labellers.base import Label, Labelled, Tick
+from vitalfew.tasks.labellers.base import Label, Labelled
 from vitalfew.tasks.models.causal.engines.base import Completion
+from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.registry import make, options_type, with_options
 
 GIVEN = "Question: {question}\nAccepted answers: {answers}\nTitle: {title}\nPassage: {text}\n\n"

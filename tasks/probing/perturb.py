@@ -34,6 +34,8 @@ class Perturb(Stage):
 
     name: ClassVar[str] = "perturb"
     table: ClassVar[str] = "perturbed"
+    over: ClassVar[str] = "hits"
+    counts: ClassVar[str] = "asked"
     section: ClassVar[str] = "perturb"
 
     def __init__(self, store: Path, asked: Artifact, hits: Artifact, config: PerturbConfig) -> None:
@@ -43,12 +45,6 @@ class Perturb(Stage):
 
     def method_identity(self) -> dict[str, Any]:
         return {}
-
-    def shards(self) -> list[int]:
-        return [record.shard for record in self.inputs["hits"].completed().shards]
-
-    def total_rows(self) -> int:
-        return self.inputs["asked"].completed().rows["asked"]
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         asked = self.inputs["asked"].read(shard).to_pylist()

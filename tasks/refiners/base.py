@@ -1,6 +1,6 @@
 """The contract of a refiner: it turns the hits of a batch of questions into the contexts of their prompts."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
@@ -9,14 +9,8 @@ from numpy.typing import NDArray
 
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.tasks.encoders import titles
+from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.refiners.extents import Span
-
-Tick = Callable[[int, int], None]
-"""Called with the questions finished since the last call and the tokens that a model computed for them."""
-
-
-def no_tick(questions: int, tokens: int) -> None:
-    """No progress is reported."""
 
 
 @dataclass(frozen=True, slots=True)

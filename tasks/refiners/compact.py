@@ -29,7 +29,8 @@ from typing import ClassVar
 from pydantic import ConfigDict, Field
 
 from vitalfew.tasks.models.causal.engines.base import Completion
-from vitalfew.tasks.refiners.base import Hit, Refined, Tick, Vectors, Writing, no_tick
+from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.refiners.base import Hit, Refined, Vectors, Writing
 from vitalfew.tasks.refiners.causal import CausalRefiner
 
 FIRST = "1. From the source documents below, write a summary that helps to answer the question."

@@ -11,7 +11,8 @@ from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.options import CausalModel
 from vitalfew.tasks.models.causal.running import Running
 from vitalfew.tasks.models.causal.surprise import Surprise
-from vitalfew.tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
+from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.refiners.base import Hit, Refined, Vectors
 from vitalfew.tasks.refiners.cut import Cut
 from vitalfew.tasks.refiners.model import ModelRefiner
 from vitalfew.tasks.refiners.progress import Counted

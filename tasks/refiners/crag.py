@@ -30,7 +30,8 @@ from pydantic import ConfigDict, Field, model_validator
 
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.options import Scoring
-from vitalfew.tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
+from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.refiners.base import Hit, Refined, Vectors
 from vitalfew.tasks.refiners.model import ModelRefiner
 from vitalfew.tasks.refiners.scorer import Scorer
 from vitalfew.tasks.refiners.sentences import Sentence, contexts, sentences

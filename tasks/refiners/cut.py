@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 from pydantic import ConfigDict
 
 from vitalfew.configs.evaluation import RefineConfig
-from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, no_tick
+from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Vectors
 from vitalfew.tasks.splitters.tokens import count_tokens, count_words, first
 
 

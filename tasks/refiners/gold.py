@@ -12,7 +12,8 @@ from pydantic import ConfigDict
 
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.options import Keeping
-from vitalfew.tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
+from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.refiners.base import Hit, Refined, Vectors
 from vitalfew.tasks.refiners.cut import Cut
 
 

@@ -18,7 +18,8 @@ from pydantic import ConfigDict, Field
 
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.tasks.encoders.minilm import MiniLM
-from vitalfew.tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
+from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.refiners.base import Hit, Refined, Vectors
 from vitalfew.tasks.refiners.cut import Cut
 
 Floats = NDArray[np.float32]

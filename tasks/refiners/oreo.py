@@ -28,7 +28,8 @@ from vitalfew.tasks.models.small.copied import Run
 from vitalfew.tasks.models.small.decoding import Drawn, greedy
 from vitalfew.tasks.models.small.policies import Shape, kind_of, policy_files, read_policy
 from vitalfew.tasks.models.small.policy import Policy, Source, Written
-from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, Writing, no_tick
+from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Vectors, Writing
 from vitalfew.tasks.splitters.tokens import count_tokens, first
 
 TOGETHER = 16

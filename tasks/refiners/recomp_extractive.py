@@ -34,7 +34,8 @@ from vitalfew.tasks.models.encoder.recipe import Preset
 from vitalfew.tasks.models.files import find_model, minilm_directory
 from vitalfew.tasks.models.presets import source_of
 from vitalfew.tasks.models.readings import Reading, Values, remembered, settled
-from vitalfew.tasks.refiners.base import Hit, Refined, Tick, Vectors, no_tick
+from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.refiners.base import Hit, Refined, Vectors
 from vitalfew.tasks.refiners.model import ModelRefiner
 from vitalfew.tasks.refiners.progress import Counted
 from vitalfew.tasks.refiners.sentences import Sentence, contexts, sentences

@@ -17,7 +17,8 @@ from pydantic import ConfigDict
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.options import Rewriting
 from vitalfew.tasks.models.causal.rewriter import Rewriter
-from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Tick, Vectors, Writing, no_tick
+from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Vectors, Writing
 from vitalfew.tasks.refiners.model import ModelRefiner
 from vitalfew.tasks.splitters.tokens import count_tokens, first
 

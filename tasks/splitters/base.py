@@ -4,22 +4,17 @@ A `Splitter` cuts: its sentences partition a passage, character by character. A 
 (propositions): they have no place in the passage, and joined they are not the passage.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from pydantic import Field
 
 from vitalfew.configs.schema import SplitConfig
+from vitalfew.tasks.models.ticks import Tick
 
 Parameters = dict[str, Any]
 """The result of a splitter's training, as plain JSON: stored beside the sentences, it makes the split reproducible."""
-Tick = Callable[[int, int], None]
-"""Called with the passages finished since the last call and the tokens that a model computed for them."""
-
-
-def no_tick(passages: int, tokens: int) -> None:
-    """No progress is reported."""
 
 
 class TrainedOptions(SplitConfig):

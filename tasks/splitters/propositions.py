@@ -23,7 +23,8 @@ from pydantic import ConfigDict
 from vitalfew.configs.options import Rewriting
 from vitalfew.configs.schema import SplitConfig
 from vitalfew.tasks.models.causal.rewriter import Rewriter
-from vitalfew.tasks.splitters.base import Rewritten, StoredPassage, Tick, no_tick
+from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.splitters.base import Rewritten, StoredPassage
 from vitalfew.tasks.splitters.tokens import count_words, first
 
 _BETWEEN = re.compile(r'(?<!\\)"\s*,\s*"')

@@ -21,7 +21,8 @@ from vitalfew.configs.section import NOT_IN_FINGERPRINT, AbsolutePath
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.datasets.files import check_source
 from vitalfew.tasks.models.files import digest
-from vitalfew.tasks.splitters.base import Rewritten, StoredPassage, Tick, no_tick
+from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.splitters.base import Rewritten, StoredPassage
 
 COLUMNS = {"passage_id": "BIGINT", "text": "VARCHAR", "propositions": "VARCHAR[]"}
 ROW = '{"text": "the passage", "propositions": ["a fact", "another"]}'

@@ -7,7 +7,7 @@ was killed goes on from its checkpoint to the same bytes.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -16,11 +16,9 @@ import pyarrow as pa
 from torch import Tensor
 
 from vitalfew.configs.training import TrainConfig
+from vitalfew.tasks.models.ticks import Tick
 
 BatchT = TypeVar("BatchT")
-
-Tick = Callable[[int, int], None]
-"""Called with the number of rows measured since the last call, and the number of tokens read for them."""
 
 
 @dataclass(frozen=True)

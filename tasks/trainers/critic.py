@@ -22,14 +22,15 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from vitalfew.configs.section import ModelName
-from vitalfew.tasks.critics.base import Judgement, no_tick
+from vitalfew.tasks.critics.base import Judgement
 from vitalfew.tasks.critics.calibration import Calibration, Line
 from vitalfew.tasks.critics.embedded import Embedded
 from vitalfew.tasks.metrics.answers import RIGHT
 from vitalfew.tasks.models.small.critic import CriticModel
 from vitalfew.tasks.models.small.tuned import SETTINGS
 from vitalfew.tasks.models.small.windows import Batch
-from vitalfew.tasks.trainers.base import Finished, Tick
+from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.trainers.base import Finished
 from vitalfew.tasks.trainers.bert import WindowOptions
 from vitalfew.tasks.trainers.card import again_section, card_files, data_section
 from vitalfew.tasks.trainers.critic_card import (

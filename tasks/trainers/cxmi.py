@@ -31,8 +31,9 @@ from vitalfew.tasks.models.readings import Memory, remembering
 from vitalfew.tasks.models.small.sentence_filter import FilterModel, Request, SentenceFilter, parts_of
 from vitalfew.tasks.models.small.tuned import SETTINGS
 from vitalfew.tasks.models.small.windows import Batch, Window
+from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.trainers.articles import Material
-from vitalfew.tasks.trainers.base import Finished, Tick
+from vitalfew.tasks.trainers.base import Finished
 from vitalfew.tasks.trainers.bert import WindowOptions
 from vitalfew.tasks.trainers.card import again_section, card_files, data_section
 from vitalfew.tasks.trainers.cxmi_card import Filtering, best_threshold, figures, table

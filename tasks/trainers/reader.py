@@ -25,8 +25,9 @@ from vitalfew.tasks.models.files import digests
 from vitalfew.tasks.models.small.reader import ReaderModel
 from vitalfew.tasks.models.small.tuned import base_directory, read_tokenizer
 from vitalfew.tasks.models.small.windows import Batch
+from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.trainers.articles import Material
-from vitalfew.tasks.trainers.base import Finished, Tick
+from vitalfew.tasks.trainers.base import Finished
 from vitalfew.tasks.trainers.bert import DROPOUT, BertTrainer, WindowOptions
 from vitalfew.tasks.trainers.card import again_section, card_files, data_section
 from vitalfew.tasks.trainers.cloze import clozes

@@ -29,8 +29,9 @@ from vitalfew.tasks.models.causal.engines.base import LocalOptions
 from vitalfew.tasks.models.causal.language_model import LocalModel
 from vitalfew.tasks.models.causal.lora import CausalLora
 from vitalfew.tasks.models.device import require_device
+from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.trainers.articles import split_articles
-from vitalfew.tasks.trainers.base import Finished, State, Step, Tables, Tick
+from vitalfew.tasks.trainers.base import Finished, State, Step, Tables
 from vitalfew.tasks.trainers.card import Split, card_files
 from vitalfew.tasks.trainers.network import NetworkTrainer
 from vitalfew.tasks.trainers.packed import Attention, Packed, pack

@@ -19,7 +19,7 @@ from pydantic import ConfigDict
 from vitalfew.configs.evaluation import CritiqueConfig, GenerateConfig
 from vitalfew.configs.schema import EncodeConfig
 from vitalfew.tasks.critics.base import Candidate, Judgement
-from vitalfew.tasks.encoders.base import Encoded, LateEncoded, Spans, Tick
+from vitalfew.tasks.encoders.base import Encoded, LateEncoded, Spans
 from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineOptions, failed
 
@@ -55,7 +55,7 @@ class HashEncoder:
     def identity(self) -> dict[str, Any]:
         return {"class": type(self).__name__, "version": self.version, "layers": ("words",), "files": {}}
 
-    def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
+    def encode(self, texts: Sequence[str], tick: TextTick = _no_tick) -> Encoded:
         self.encoded += texts
         vectors = np.array([_embed(text) for text in texts], np.float32).reshape(-1, DIMENSION)
         tokens = sum(len(text.split()) for text in texts)
@@ -65,7 +65,7 @@ class HashEncoder:
     def encode_questions(self, texts: Sequence[str]) -> Encoded:
         return self.encode(texts)
 
-    def encode_late(self, passages: Sequence[str], spans: Sequence[Spans], tick: Tick = _no_tick) -> LateEncoded:
+    def encode_late(self, passages: Sequence[str], spans: Sequence[Spans], tick: TextTick = _no_tick) -> LateEncoded:
         core = [_embed(text[start:end]) for text, each in zip(passages, spans, strict=True) for start, end in each]
         wholes = self.encode(passages, tick)
         return LateEncoded(np.array(core), wholes.vectors, wholes.tokens)
@@ -74,7 +74,7 @@ class HashEncoder:
 class NaNEncoder(HashEncoder):
     """Gives numbers that are none."""
 
-    def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
+    def encode(self, texts: Sequence[str], tick: TextTick = _no_tick) -> Encoded:
         encoded = super().encode(texts, tick)
         encoded.vectors[0] = np.nan
         return encoded
@@ -83,7 +83,7 @@ class NaNEncoder(HashEncoder):
 class WideEncoder(HashEncoder):
     """Gives vectors of another dimension than it declares."""
 
-    def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
+    def encode(self, texts: Sequence[str], tick: TextTick = _no_tick) -> Encoded:
         encoded = super().encode(texts, tick)
         return Encoded(np.tile(encoded.vectors, 2), encoded.tokens, 0)
 
@@ -93,7 +93,7 @@ class GpuEncoder(HashEncoder):
 
     uses_gpu = True
 
-    def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
+    def encode(self, texts: Sequence[str], tick: TextTick = _no_tick) -> Encoded:
         with Path(os.environ["VITALFEW_TEST_MARK"]).open("a") as mark:
             print(os.getpid(), os.environ.get("CUDA_VISIBLE_DEVICES"), file=mark)
         return super().encode(texts, tick)
@@ -105,7 +105,7 @@ class MortalEncoder(HashEncoder):
     The file that VITALFEW_TEST_MARK names says that it has happened.
     """
 
-    def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
+    def encode(self, texts: Sequence[str], tick: TextTick = _no_tick) -> Encoded:
         mark = Path(os.environ["VITALFEW_TEST_MARK"])
         if not mark.exists():
             mark.write_text("killed")
@@ -116,7 +116,7 @@ class MortalEncoder(HashEncoder):
 class EndlessEncoder(HashEncoder):
     """Never comes to an end; the file that VITALFEW_TEST_MARK names says that it has begun."""
 
-    def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
+    def encode(self, texts: Sequence[str], tick: TextTick = _no_tick) -> Encoded:
         Path(os.environ["VITALFEW_TEST_MARK"]).write_text("begun")
         while True:
             time.sleep(1)
@@ -126,7 +126,7 @@ class HeldEncoder(HashEncoder):
     """Halts after its first texts while the file that VITALFEW_TEST_HOLD names is there, and writes "held" into that:
     a run can be met in the middle of it, however slow the machine is."""
 
-    def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
+    def encode(self, texts: Sequence[str], tick: TextTick = _no_tick) -> Encoded:
         hold = Path(os.environ.get("VITALFEW_TEST_HOLD") or "/nowhere")
         if len(self.encoded) > 60 and hold.exists():
             hold.write_text("held")
@@ -139,7 +139,7 @@ class HaltedEncoder(HashEncoder):
     """Halts while the folder that VITALFEW_TEST_HALT names is there, and leaves the number of its process in it: a node
     can be killed in the middle of its work."""
 
-    def encode(self, texts: Sequence[str], tick: Tick = _no_tick) -> Encoded:
+    def encode(self, texts: Sequence[str], tick: TextTick = _no_tick) -> Encoded:
         halt = Path(os.environ.get("VITALFEW_TEST_HALT") or "/nowhere")
         if halt.exists():
             (halt / str(os.getpid())).touch()

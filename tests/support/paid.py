@@ -27,8 +27,9 @@ from vitalfew.tasks.generators.openai import OpenAIGenerator
 from vitalfew.tasks.label import Label
 from vitalfew.tasks.labellers.base import Label as Verdict
 from vitalfew.tasks.labellers.base import Labelled
-from vitalfew.tasks.models.causal.engines.base import Completion, Tick, no_tick
+from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.models.causal.engines.openai import OpenAI
+from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.refine import Refine
 from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Vectors
 from vitalfew.tasks.retrieve import Retrieve

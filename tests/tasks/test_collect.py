@@ -18,8 +18,9 @@ from vitalfew.tasks.ask import Ask
 from vitalfew.tasks.collect import Collect
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.generators.base import Generator, Prompt
-from vitalfew.tasks.models.causal.engines.base import Completion, no_tick
+from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.models.small.copied import Run, rendered
+from vitalfew.tasks.models.ticks import no_tick
 from vitalfew.tasks.retrieve import Retrieve
 
 

@@ -20,7 +20,8 @@ from vitalfew.tasks.labellers.base import Labelled
 from vitalfew.tasks.labellers.gold import Gold
 from vitalfew.tasks.labellers.title import Title
 from vitalfew.tasks.labellers.two_round import TwoRound
-from vitalfew.tasks.models.causal.engines.base import Completion, failed, no_tick
+from vitalfew.tasks.models.causal.engines.base import Completion, failed
+from vitalfew.tasks.models.ticks import no_tick
 from vitalfew.tasks.registry import UnknownName, make
 from vitalfew.tasks.retrieve import Retrieve
 

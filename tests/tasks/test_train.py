@@ -192,7 +192,7 @@ def test_progress_is_of_the_steps_that_are_due(place: Path, tmp_path: Path) -> N
     stage = mortal(tmp_path, place, steps=1, clozes=0, epochs=1)
     told: list[int] = []
     stage.run("test", lambda count, tokens: told.append(count) if tokens else None)
-    assert len(stage.trainer.batches(0)) > 1
+    assert len(stage.method.batches(0)) > 1
     assert told[0] == stage.total_rows() // 2  # after the only step, of the first of two shards
 
 

@@ -11,9 +11,10 @@ from typing import Any
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import Rewriting
-from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, Tick, no_tick
+from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable
 from vitalfew.tasks.models.causal.engines.transformers import Transformers
 from vitalfew.tasks.models.causal.language_model import LocalModel
+from vitalfew.tasks.models.ticks import Tick, no_tick
 
 
 class RewritingFailed(ValueError):

@@ -15,14 +15,14 @@ from transformers import DynamicCache
 
 from vitalfew.tasks.models.causal.engines.transformers import all_cores
 from vitalfew.tasks.models.causal.prefill import continues
-from vitalfew.tasks.models.causal.surprise import Surprise, Tick
+from vitalfew.tasks.models.causal.surprise import Surprise, TokenTick
 from vitalfew.tasks.models.readings import finite
 
 
 class Running:
     """Memory: keys and values of the row. `before`: token ids that it begins with, and that are not asked for."""
 
-    def __init__(self, model: Surprise, before: Sequence[int], tick: Tick) -> None:
+    def __init__(self, model: Surprise, before: Sequence[int], tick: TokenTick) -> None:
         self.model, self.tick = model, tick
         self.kept = [*before]
         self.cache: Any = None

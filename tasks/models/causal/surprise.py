@@ -20,7 +20,7 @@ from vitalfew.tasks.models.readings import Reading, finite, remembered, settled
 
 Told = tuple[NDArray[np.int64], NDArray[np.float32]]
 """Of a text's tokens, in order: where each ends in it (code points), and its surprise in nats."""
-Tick = Callable[[int], None]
+TokenTick = Callable[[int], None]
 """Called with how many more tokens were computed."""
 
 
@@ -76,7 +76,7 @@ class Surprise:
         ends = [[end for _, end in offsets] for offsets in encoded["offset_mapping"]]
         return [*zip(encoded["input_ids"], ends, strict=True)]
 
-    def read(self, pairs: Sequence[tuple[str, str]], tick: Tick) -> list[Told]:
+    def read(self, pairs: Sequence[tuple[str, str]], tick: TokenTick) -> list[Told]:
         """For every pair (what stands before it, a text): how much the text's tokens surprise. A pair is read once, and
         remembered across methods, ratios and runs. A text that is too long is read in parts, each after what stands
         before it. Raises EngineUnavailable."""
@@ -93,7 +93,7 @@ class Surprise:
         ends = {text: np.array(own, np.int64) for text, (_, own) in placed.items()}
         return [(ends[text], surprise) for (_, text), surprise in zip(pairs, values, strict=True)]
 
-    def _read(self, rows: Sequence[tuple[Sequence[int], Sequence[int]]], tick: Tick) -> list[Reading]:
+    def _read(self, rows: Sequence[tuple[Sequence[int], Sequence[int]]], tick: TokenTick) -> list[Reading]:
         size = max(1, self.limit // 2)
         parts = [(row, at) for row, (_, ids) in enumerate(rows) for at in range(0, len(ids), size)]
         split = [([*rows[row][0], *rows[row][1][:at]], rows[row][1][at : at + size]) for row, at in parts]
@@ -113,7 +113,7 @@ class Surprise:
         return [] if start is None else [int(start)]
 
     def of(
-        self, rows: Sequence[tuple[Sequence[int], Sequence[int]]], tick: Tick, started: bool = True
+        self, rows: Sequence[tuple[Sequence[int], Sequence[int]]], tick: TokenTick, started: bool = True
     ) -> list[NDArray[np.float32]]:
         """For every row, (what stands before it, its tokens), the surprise of its tokens in nats, float32 (n,). What
         stands before it is cut at its beginning where the model has no room. The very first token of a model without

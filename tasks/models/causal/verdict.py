@@ -6,7 +6,7 @@ body are a group, which is read by itself: what its prompts have in common once,
 left out.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -19,11 +19,10 @@ from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.models.causal.engines.transformers import Transformers, all_cores, shared
 from vitalfew.tasks.models.causal.prefill import shared_tokens
 from vitalfew.tasks.models.readings import Reading, remembered, settled
+from vitalfew.tasks.models.ticks import Tick
 
 Prompt = tuple[str, str, str]
 """Its beginning, its body, which may be cut, and its end."""
-Tick = Callable[[int, int], None]
-"""Called with how many more prompts are read and how many more tokens were computed."""
 
 
 class Verdict:

@@ -19,7 +19,8 @@ from torch import nn
 from vitalfew.configs.options import Batching
 from vitalfew.tasks.models.encoder.recipe import read_config
 from vitalfew.tasks.models.files import find_model
-from vitalfew.tasks.models.small.pairs import CrossEncoder, InFloat32, Pair, Reading, Tick
+from vitalfew.tasks.models.small.pairs import CrossEncoder, InFloat32, Pair, Reading
+from vitalfew.tasks.models.ticks import Tick
 
 SEPARATOR = "[SEP]"
 

@@ -9,7 +9,7 @@ A pair that does not fit is read in parts, each with the whole question, and the
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import exp
@@ -29,11 +29,10 @@ from vitalfew.tasks.models.loading import loading
 from vitalfew.tasks.models.pretrained import pretrained
 from vitalfew.tasks.models.readings import LEAST, Values, finite, remembered
 from vitalfew.tasks.models.readings import Reading as Remembered
+from vitalfew.tasks.models.ticks import Tick
 
 Pair = tuple[str, str]
 """A question and a text."""
-Tick = Callable[[int, int], None]
-"""Called with how many more pairs are read and how many more tokens were computed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ A long text is read in overlapping windows, and a sentence counts by the best of
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -31,11 +31,10 @@ from vitalfew.tasks.models.loading import loading
 from vitalfew.tasks.models.readings import Reading, Values, remembered, settled
 from vitalfew.tasks.models.small.tuned import SETTINGS, TunedEncoder, Weights, read_tokenizer
 from vitalfew.tasks.models.small.windows import MAX_QUESTION, Batch, Window, encoded, padded, special, windows
+from vitalfew.tasks.models.ticks import Tick
 
 Request = tuple[str, ...]
 """A question, and the sentences of a text in their order: the text is what they are joined."""
-Tick = Callable[[int, int], None]
-"""Called with how many more texts are read and how many more tokens were computed."""
 
 THRESHOLD = 0.5
 """Of weights whose training chose none."""

@@ -4,15 +4,12 @@ Oreo (arXiv 2502.13019, section 2.2) has a strong language model write it. What 
 (tasks/trainers/oreo/curation.py), and where the answer is missing the collector is asked again, told the answer.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from vitalfew.tasks.encoders import titles
 from vitalfew.tasks.models.small.copied import Run
-
-Tick = Callable[[int, int], None]
-"""Called with how many more questions are finished, and how many tokens were computed."""
 
 
 @dataclass(frozen=True, slots=True)

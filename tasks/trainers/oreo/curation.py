@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from vitalfew.tasks.metrics.answers import normalise
 from vitalfew.tasks.models.small.copied import Run
+from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.splitters.tokens import count_tokens
-from vitalfew.tasks.trainers.oreo.collector import Case, Collector, Output, Tick
+from vitalfew.tasks.trainers.oreo.collector import Case, Collector, Output
 
 UNKNOWN = "[UNKNOWN]"
 """What a model is asked to write where the chunks do not answer the question."""

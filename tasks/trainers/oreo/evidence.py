@@ -16,8 +16,8 @@ from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.models.small.copied import Run
 from vitalfew.tasks.models.small.decoding import greedy
 from vitalfew.tasks.models.small.policy import Policy, Written
+from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.splitters.tokens import count_tokens
-from vitalfew.tasks.trainers.base import Tick
 from vitalfew.tasks.trainers.oreo.collector import Chunk
 from vitalfew.tasks.trainers.oreo.curation import has_answer, named, words
 

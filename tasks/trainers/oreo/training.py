@@ -33,8 +33,9 @@ from vitalfew.tasks.models.small.policies import (
     read_policy,
 )
 from vitalfew.tasks.models.small.policy import Policy, Source
+from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.registry import make
-from vitalfew.tasks.trainers.base import Finished, State, Tables, Tick
+from vitalfew.tasks.trainers.base import Finished, State, Tables
 from vitalfew.tasks.trainers.card import Split, card_files
 from vitalfew.tasks.trainers.network import NetworkTrainer
 from vitalfew.tasks.trainers.oreo.card import card

@@ -16,7 +16,8 @@ from vitalfew.configs.probing import AppraiseConfig
 from vitalfew.tasks.appraisers.base import Appraisal, Refined
 from vitalfew.tasks.appraisers.judge import Judge, graded
 from vitalfew.tasks.generators.base import Generator, Prompt
-from vitalfew.tasks.models.causal.engines.base import Completion, EngineOptions, failed, no_tick
+from vitalfew.tasks.models.causal.engines.base import Completion, EngineOptions, failed
+from vitalfew.tasks.models.ticks import no_tick
 from vitalfew.tasks.registry import make
 
 

@@ -286,7 +286,7 @@ def test_the_stage_travels_without_its_model(plain: Path, whole: Path) -> None:
     passages = graph(parameters(plain, CORPUS)).stages[0].artifact
     stage = split_stage(plain, passages, SplitConfig(splitter="propositions", model=str(whole)))
     assert isinstance(stage, Rewrite)
-    assert "model" not in vars(stage.rewriter.rewriter.engine)  # type: ignore[attr-defined]
+    assert "model" not in vars(stage.method.rewriter.engine)  # type: ignore[attr-defined]
     again = pickle.loads(pickle.dumps(stage))
     assert "rewriter" not in vars(again)
     assert again.description() == stage.description()

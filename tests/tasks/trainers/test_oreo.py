@@ -92,7 +92,7 @@ def test_an_interrupted_training_comes_to_the_same_bytes(
 def test_it_learns_to_write_its_targets(place: Path, tmp_path: Path) -> None:
     stage = sft(tmp_path, place, dropout=0.0, learning_rate=0.01)
     stage.open()
-    trainer: Any = stage.trainer
+    trainer: Any = stage.method
     losses = [dict(trainer.step(trainer.learnt, number, 0.3).losses)["loss"] for number in range(40)]
     assert losses[-1] < 0.2 * losses[0]
 
@@ -105,9 +105,9 @@ def test_what_cannot_be_trained_is_refused(place: Path, tmp_path: Path) -> None:
     table = stage._tables()
     assert [row.split for row in examples_of(table.examples)].count("learn") == 4
     with pytest.raises(ConfigError, match="no example to learn from"):
-        stage.trainer.begin(type(table)(examples=table.examples.slice(4)))
+        stage.method.begin(type(table)(examples=table.examples.slice(4)))
     with pytest.raises(ConfigError, match="vitalfew train oreo --index"):
-        stage.trainer.begin(type(table)())
+        stage.method.begin(type(table)())
 
 
 def test_the_contrastive_training_ranks_the_policys_own_texts(learnt: TrainOnExamples) -> None:
@@ -182,9 +182,9 @@ def test_a_text_that_the_generator_fails_on_is_dropped_and_counted(
 def test_a_checkpoint_of_other_settings_is_refused(learnt: TrainOnExamples) -> None:
     stage = later(TrainContrastive, learnt, trainer="oreo_contrastive")
     stage.open()
-    tensors = dict(stage.trainer.state().tensors)
+    tensors = dict(stage.method.state().tensors)
     with pytest.raises(OtherSettings, match="from a training with other settings"):
-        stage.trainer.restore(State({**tensors, "begin": tensors["begin"][:1]}, {"curve": []}))
+        stage.method.restore(State({**tensors, "begin": tensors["begin"][:1]}, {"curve": []}))
 
 
 def test_hits_that_are_too_long_are_cut_and_counted(learnt: TrainOnExamples) -> None:

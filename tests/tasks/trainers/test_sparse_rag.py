@@ -106,7 +106,7 @@ def test_a_killed_command_comes_to_the_same_bytes_when_it_is_run_again(
 def test_it_learns_its_questions(settings: dict[str, Any], place: Path, tmp_path: Path) -> None:
     stage = training(tmp_path, place, trainer="sparse_rag", epochs=12, learning_rate=0.01, **settings)
     stage.open()
-    trainer = stage.trainer
+    trainer = stage.method
     losses = [dict(trainer.step(trainer.batches(0)[0], number, 0.5).losses) for number in range(12)]
     assert losses[0].keys() == (
         {"answer", "loss"} if settings.get("ratings") is False else {"rating", "answer", "loss"}
@@ -117,7 +117,7 @@ def test_it_learns_its_questions(settings: dict[str, Any], place: Path, tmp_path
 def test_distractors_are_other_passages_that_were_not_held_out(place: Path, tmp_path: Path) -> None:
     stage = training(tmp_path, place, contexts=3, fewest=3)
     stage.open()
-    trainer = stage.trainer
+    trainer = stage.method
     tokenizer = AutoTokenizer.from_pretrained(place / "base")
     unseen = {*trainer.split.held_out, *trainer.split.choosing}
     for packed in (packed for epoch in range(3) for batch in trainer.batches(epoch) for packed in batch):
@@ -142,13 +142,13 @@ def test_an_example_that_is_too_long_is_left_out(place: Path, tmp_path: Path, ca
     llama(tmp_path / "short", positions=64)
     stage = training(tmp_path, place, base=str(tmp_path / "short"))
     stage.open()
-    assert not stage.trainer.batches(0)
+    assert not stage.method.batches(0)
     assert "longer than the model's 64 positions" in caplog.text
 
 
 def test_the_fingerprint_follows_the_base(place: Path, tmp_path: Path) -> None:
     shutil.copytree(place / "base", tmp_path / "copy")
-    same = training(tmp_path, place, base=str(tmp_path / "copy")).trainer.identity()
-    assert same == training(tmp_path, place).trainer.identity()
+    same = training(tmp_path, place, base=str(tmp_path / "copy")).method.identity()
+    assert same == training(tmp_path, place).method.identity()
     llama(tmp_path / "other", chat=False)
-    assert same != training(tmp_path, place, base=str(tmp_path / "other")).trainer.identity()
+    assert same != training(tmp_path, place, base=str(tmp_path / "other")).method.identity()

@@ -6,7 +6,7 @@ refuses, gives a completion with an `error`. Failures that may pass are raised a
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Annotated, Any, ClassVar
@@ -15,9 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vitalfew.configs.options import Computing
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
-
-Tick = Callable[[int, int], None]
-"""Called with the prompts answered since the last call and the tokens (prompt and completion) computed for them."""
+from vitalfew.tasks.models.ticks import Tick, no_tick
 
 
 class EngineOptions(BaseModel):
@@ -105,10 +103,6 @@ class Completion:
 
 class EngineUnavailable(ValueError):
     """An engine cannot work here; the message says what is missing and how to provide it."""
-
-
-def no_tick(prompts: int, tokens: int) -> None:
-    """No progress is reported."""
 
 
 class Engine(ABC):

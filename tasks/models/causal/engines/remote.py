@@ -23,15 +23,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from vitalfew.configs.options import Server
 from vitalfew.configs.section import NOT_IN_FINGERPRINT
-from vitalfew.tasks.models.causal.engines.base import (
-    Completion,
-    Engine,
-    EngineOptions,
-    EngineUnavailable,
-    Probe,
-    Tick,
-    no_tick,
-)
+from vitalfew.tasks.models.causal.engines.base import Completion, Engine, EngineOptions, EngineUnavailable, Probe
+from vitalfew.tasks.models.ticks import Tick, no_tick
 
 PATIENCE = 100
 """Requests in a row without an answer, after which no more are sent."""

@@ -32,9 +32,7 @@ from vitalfew.tasks.models.causal.engines.base import (
     EngineUnavailable,
     LocalOptions,
     Probe,
-    Tick,
     failed,
-    no_tick,
     sampling_seed,
 )
 from vitalfew.tasks.models.causal.halving import in_halves
@@ -46,6 +44,7 @@ from vitalfew.tasks.models.device import InBatches, require_device
 from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.models.loading import loading
 from vitalfew.tasks.models.pretrained import pretrained
+from vitalfew.tasks.models.ticks import Tick, no_tick
 
 logger = logging.getLogger("vitalfew")
 

@@ -27,15 +27,14 @@ from vitalfew.tasks.models.causal.engines.base import (
     EngineUnavailable,
     LocalOptions,
     Probe,
-    Tick,
     failed,
-    no_tick,
     sampling_seed,
 )
 from vitalfew.tasks.models.causal.halving import in_halves
 from vitalfew.tasks.models.causal.language_model import LocalModel
 from vitalfew.tasks.models.device import choose_device, choose_dtype, require_device
 from vitalfew.tasks.models.loading import loading
+from vitalfew.tasks.models.ticks import Tick, no_tick
 
 logger = logging.getLogger("vitalfew")
 
