@@ -19,3 +19,32 @@ class Counted:
     def __call__(self, rows: int, tokens: int) -> None:
         self.tokens += tokens
         self.tick(rows, tokens)
+
+
+class Watched:
+    """A `Tick` of pairs that reports questions: the same share of them."""
+
+    def __init__(self, tick: Tick, questions: int, pairs: int) -> None:
+        self.tick, self.questions, self.pairs = tick, questions, pairs
+        self.read = self.reported = self.tokens = 0
+
+    def __call__(self, pairs: int, tokens: int) -> None:
+        self.read += pairs
+        self.tokens += tokens
+        share = self.questions * self.read // max(1, self.pairs)
+        self.tick(share - self.reported, tokens)
+        self.reported = share
+
+    def finish(self) -> None:
+        self.tick(self.questions - self.reported, 0)
+
+
+class TokensAlone:
+    """Report and add up tokens; whoever asks the model reports the rows."""
+
+    def __init__(self, tick: Tick) -> None:
+        self.tick, self.tokens = tick, 0
+
+    def __call__(self, tokens: int) -> None:
+        self.tokens += tokens
+        self.tick(0, tokens)

@@ -11,11 +11,10 @@ from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.options import CausalModel
 from vitalfew.tasks.models.causal.running import Running
 from vitalfew.tasks.models.causal.surprise import Surprise
-from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.models.ticks import Tick, TokensAlone, no_tick
 from vitalfew.tasks.refiners.base import Hit, Refined, Vectors
 from vitalfew.tasks.refiners.cut import Cut
 from vitalfew.tasks.refiners.model import ModelRefiner
-from vitalfew.tasks.refiners.progress import Counted
 from vitalfew.tasks.refiners.tokens import (
     Floats,
     Reading,
@@ -90,7 +89,7 @@ class Compressor(ModelRefiner[Surprise]):
 
     @abstractmethod
     def rank(
-        self, questions: Sequence[str], texts: Sequence[str], count: Counted
+        self, questions: Sequence[str], texts: Sequence[str], count: TokensAlone
     ) -> tuple[Sequence[Floats], Sequence[float]]:
         """Of every hit's text, with its question beside it: what its tokens are worth, and its rank, the highest the
         best."""
@@ -116,7 +115,7 @@ class Compressor(ModelRefiner[Surprise]):
     ) -> Refined:
         # A hit of white space has nothing to leave.
         read = [[hit for hit in own[: self.options.top_k] if hit.text.strip()] for own in hits]
-        count = Counted(tick)
+        count = TokensAlone(tick)
         if not any(read):
             tick(len(questions), 0)
             return Refined([[] for _ in questions], notes={"tokens": 0, "left": 0})
@@ -139,7 +138,12 @@ class Compressor(ModelRefiner[Surprise]):
         return Refined(contexts, count.tokens, notes)
 
     def _compressed(
-        self, question: str, parts: Sequence[Reading], shares: Sequence[float], between: Sequence[int], count: Counted
+        self,
+        question: str,
+        parts: Sequence[Reading],
+        shares: Sequence[float],
+        between: Sequence[int],
+        count: TokensAlone,
     ) -> Text:
         """The tokens of a question's hits. A question at a time: a model's cache of it is large. `shares`: what is to
         be left of each hit; `between`: the tokens between two."""
@@ -151,7 +155,7 @@ class Compressor(ModelRefiner[Surprise]):
         return text
 
     def _read(
-        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], count: Counted
+        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], count: TokensAlone
     ) -> tuple[list[list[Reading]], list[list[float]]]:
         """Every question's hits as they are read, and their ranks."""
         pairs = [(question, hit) for question, own in zip(questions, hits, strict=True) for hit in own]

@@ -24,10 +24,9 @@ from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.models.files import directory_of
 from vitalfew.tasks.models.presets import source_of
 from vitalfew.tasks.models.small.sentence_filter import Request, SentenceFilter
-from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.models.ticks import Tick, Watched, no_tick
 from vitalfew.tasks.refiners.base import Hit, Refined, Vectors
 from vitalfew.tasks.refiners.model import ModelRefiner
-from vitalfew.tasks.refiners.progress import Watched
 from vitalfew.tasks.refiners.sentences import Sentence, contexts, sentences
 
 

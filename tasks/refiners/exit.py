@@ -28,10 +28,9 @@ from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.options import Adapted
 from vitalfew.tasks.encoders.titles import MOST_CHARS
 from vitalfew.tasks.models.causal.verdict import Prompt, Verdict
-from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.models.ticks import Tick, Watched, no_tick
 from vitalfew.tasks.refiners.base import Hit, Refined, Vectors
 from vitalfew.tasks.refiners.model import ModelRefiner
-from vitalfew.tasks.refiners.progress import Watched
 from vitalfew.tasks.refiners.sentences import Sentence, contexts, sentences
 
 QUESTION = "Query:\n{}\nFull context:\n"

@@ -26,8 +26,8 @@ from typing import ClassVar
 
 from pydantic import ConfigDict
 
+from vitalfew.tasks.models.ticks import TokensAlone
 from vitalfew.tasks.refiners.compressor import Compressing, Compressor
-from vitalfew.tasks.refiners.progress import Counted
 from vitalfew.tasks.refiners.tokens import Floats
 
 
@@ -41,7 +41,7 @@ class LLMLingua(Compressor):
     version: ClassVar[str] = "2"
 
     def rank(
-        self, questions: Sequence[str], texts: Sequence[str], count: Counted
+        self, questions: Sequence[str], texts: Sequence[str], count: TokensAlone
     ) -> tuple[Sequence[Floats], Sequence[float]]:
         found = [surprise for _, surprise in self.model.read([("", text) for text in texts], count)]
         # The logarithm of the perplexity.

@@ -30,10 +30,9 @@ from vitalfew.tasks.models.readings import settled
 from vitalfew.tasks.models.small.pairs import Reading
 from vitalfew.tasks.models.small.token_classifier import TokenClassifier
 from vitalfew.tasks.models.small.token_classifier import Word as Place
-from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.models.ticks import Tick, Watched, no_tick
 from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Vectors
 from vitalfew.tasks.refiners.model import ModelRefiner
-from vitalfew.tasks.refiners.progress import Watched
 from vitalfew.tasks.splitters.tokens import count_tokens, count_words
 
 NATURAL = 0.33

@@ -26,8 +26,8 @@ from typing import ClassVar
 import numpy as np
 from pydantic import ConfigDict, Field
 
+from vitalfew.tasks.models.ticks import TokensAlone
 from vitalfew.tasks.refiners.compressor import BETWEEN, Compressing, Compressor
-from vitalfew.tasks.refiners.progress import Counted
 from vitalfew.tasks.refiners.tokens import Floats
 
 RESTRICTION = " The text above holds the answer to this question."
@@ -60,7 +60,7 @@ class LongLLMLingua(Compressor):
         self.reorders = options.reorder
 
     def rank(
-        self, questions: Sequence[str], texts: Sequence[str], count: Counted
+        self, questions: Sequence[str], texts: Sequence[str], count: TokensAlone
     ) -> tuple[Sequence[Floats], Sequence[float]]:
         both = [*zip(questions, texts, strict=True)]
         alone = [("", text) for text in texts]

@@ -34,10 +34,9 @@ from vitalfew.tasks.models.encoder.recipe import Preset
 from vitalfew.tasks.models.files import find_model, minilm_directory
 from vitalfew.tasks.models.presets import source_of
 from vitalfew.tasks.models.readings import Reading, Values, remembered, settled
-from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.models.ticks import Tick, TokensAlone, no_tick
 from vitalfew.tasks.refiners.base import Hit, Refined, Vectors
 from vitalfew.tasks.refiners.model import ModelRefiner
-from vitalfew.tasks.refiners.progress import Counted
 from vitalfew.tasks.refiners.sentences import Sentence, contexts, sentences
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ class RecompExtractive(ModelRefiner[Compressor]):
         vectors: Vectors | None = None,
         tick: Tick = no_tick,
     ) -> Refined:
-        count = Counted(tick)
+        count = TokensAlone(tick)
         read = [own[: self.options.top_k] for own in hits]
         cut = [
             [each for number, hit in enumerate(own) for each in sentences(hit, number) if each.text.strip()]
@@ -132,7 +131,7 @@ class RecompExtractive(ModelRefiner[Compressor]):
 
 
 def _vectors(
-    texts: Sequence[str], kind: str, model: Compressor, encode: Callable[[Sequence[str]], Encoded], count: Counted
+    texts: Sequence[str], kind: str, model: Compressor, encode: Callable[[Sequence[str]], Encoded], count: TokensAlone
 ) -> dict[str, Values]:
     """The vector of every text, float32 (d,), computed once; zero where the model gives no numbers."""
     distinct = [*dict.fromkeys(texts)]

@@ -9,8 +9,7 @@ from vitalfew.configs.options import Scoring
 from vitalfew.tasks.critics.embedded import Embedded
 from vitalfew.tasks.models.small.evaluator import cross_encoder
 from vitalfew.tasks.models.small.pairs import CrossEncoder, Pair
-from vitalfew.tasks.models.ticks import Tick
-from vitalfew.tasks.refiners.progress import Watched
+from vitalfew.tasks.models.ticks import Tick, Watched
 
 
 class Scorer:

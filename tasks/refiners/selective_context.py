@@ -27,10 +27,9 @@ from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.options import CausalModel
 from vitalfew.tasks.encoders import titles
 from vitalfew.tasks.models.causal.surprise import Surprise, Told
-from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.models.ticks import Tick, TokensAlone, no_tick
 from vitalfew.tasks.refiners.base import Hit, Refined, Vectors
 from vitalfew.tasks.refiners.model import ModelRefiner
-from vitalfew.tasks.refiners.progress import Counted
 from vitalfew.tasks.refiners.sentences import Sentence, contexts, sentences
 
 _ENGLISH = """
@@ -76,7 +75,7 @@ class SelectiveContext(ModelRefiner[Surprise]):
         vectors: Vectors | None = None,
         tick: Tick = no_tick,
     ) -> Refined:
-        count = Counted(tick)
+        count = TokensAlone(tick)
         read = [own[: self.options.top_k] for own in hits]
         texts = {hit: titles.lead(hit.title) + hit.text for own in read for hit in own}
         distinct = [*dict.fromkeys(texts.values())]

@@ -19,7 +19,7 @@ from pydantic import ConfigDict
 from vitalfew.configs.evaluation import CritiqueConfig, GenerateConfig
 from vitalfew.configs.schema import EncodeConfig
 from vitalfew.tasks.critics.base import Candidate, Judgement
-from vitalfew.tasks.encoders.base import Encoded, LateEncoded, Spans
+from vitalfew.tasks.encoders.base import Encoded, LateEncoded, Spans, TextTick
 from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineOptions, failed
 
