@@ -68,7 +68,3 @@ class CriticUnavailable(ValueError):
 def uncritical(error: str) -> Judgement:
     """The row of a candidate that could not be judged."""
     return Judgement(0.0, 0.0, 0.0, error)
-
-
-def no_tick(candidates: int, tokens: int) -> None:
-    """Nobody watches."""
