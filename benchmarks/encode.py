@@ -34,7 +34,7 @@ from benchmarks.rivals import DEFAULT, PRODUCT, WAYS
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.datasets.base import Passage, Question
 from vitalfew.tasks.datasets.specification import parse_dataset
-from vitalfew.tasks.encoders.minilm import MiniLM
+from vitalfew.tasks.encoders.transformer import MiniLM
 from vitalfew.tasks.models.files import minilm_directory
 
 ROUNDS = 3

@@ -48,11 +48,11 @@ METHODS: dict[str, dict[str, str]] = {
         "ready_propositions": "vitalfew.tasks.splitters.ready_propositions:ReadyPropositions",
     },
     "encoder": {
-        "minilm": "vitalfew.tasks.encoders.minilm:MiniLM",
-        "contriever": "vitalfew.tasks.encoders.contriever:Contriever",
-        "ance": "vitalfew.tasks.encoders.ance:ANCE",
-        "dpr": "vitalfew.tasks.encoders.dpr:DPR",
-        "huggingface": "vitalfew.tasks.encoders.huggingface:HuggingFace",
+        "minilm": "vitalfew.tasks.encoders.transformer:MiniLM",
+        "contriever": "vitalfew.tasks.encoders.transformer:Contriever",
+        "ance": "vitalfew.tasks.encoders.transformer:ANCE",
+        "dpr": "vitalfew.tasks.encoders.transformer:DPR",
+        "huggingface": "vitalfew.tasks.encoders.transformer:HuggingFace",
     },
     "index": {
         "flat": "vitalfew.storage.indexes.types:Flat",

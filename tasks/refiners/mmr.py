@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
 from vitalfew.configs.evaluation import RefineConfig
-from vitalfew.tasks.encoders.minilm import MiniLM
+from vitalfew.tasks.encoders.transformer import MiniLM
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.refiners.base import Hit, Refined, Vectors
 from vitalfew.tasks.refiners.cut import Cut

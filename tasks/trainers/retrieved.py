@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from vitalfew.configs.evaluation import LabelConfig
 from vitalfew.tasks.datasets.base import InputError
-from vitalfew.tasks.encoders.minilm import MiniLM
+from vitalfew.tasks.encoders.transformer import MiniLM
 from vitalfew.tasks.labellers.base import Labelled, Labeller
 from vitalfew.tasks.registry import make, with_options
 from vitalfew.tasks.trainers.articles import contains_answer

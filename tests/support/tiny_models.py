@@ -47,7 +47,7 @@ from transformers import (
     XLMRobertaForTokenClassification,
 )
 
-from vitalfew.tasks.encoders.minilm import MiniLM
+from vitalfew.tasks.encoders.transformer import MiniLM
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
 SPREAD = {"initializer_range": 0.3}  # as initialised for training, every text would have nearly the same vector

@@ -19,7 +19,7 @@ from torch import nn
 from vitalfew.tasks.models.encoder import bert
 from vitalfew.tasks.models.encoder.recipe import Recipe, read_config, read_json
 from vitalfew.tasks.models.files import UnsupportedModel, digests, require_safetensors
-from vitalfew.tasks.models.pretrained import pretrained
+from vitalfew.tasks.models.loading import pretrained
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig

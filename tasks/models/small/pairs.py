@@ -25,8 +25,7 @@ from vitalfew.tasks.models.batches import batches
 from vitalfew.tasks.models.device import InBatches, require_device
 from vitalfew.tasks.models.encoder.recipe import FALLBACK_TOKENS, OFFSET_POSITIONS, read_config, read_json
 from vitalfew.tasks.models.files import UnsupportedModel, digests, find_model, require_safetensors
-from vitalfew.tasks.models.loading import loading
-from vitalfew.tasks.models.pretrained import pretrained
+from vitalfew.tasks.models.loading import loading, pretrained
 from vitalfew.tasks.models.readings import LEAST, Values, finite, remembered
 from vitalfew.tasks.models.readings import Reading as Remembered
 from vitalfew.tasks.models.ticks import Tick

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from vitalfew.configs.options import Batching
 from vitalfew.tasks.models.files import UnsupportedModel
-from vitalfew.tasks.models.pretrained import pretrained
+from vitalfew.tasks.models.loading import pretrained
 from vitalfew.tasks.models.small.pairs import InFloat32, Pair, PairModel
 
 _BLANK = "▁"

@@ -13,7 +13,7 @@ from tests.support.fakes import HashEncoder
 from vitalfew.tasks.encoders import contexts
 from vitalfew.tasks.encoders.base import Encoder
 from vitalfew.tasks.encoders.contexts import encode_units, sharpened
-from vitalfew.tasks.encoders.minilm import MiniLM
+from vitalfew.tasks.encoders.transformer import MiniLM
 
 TEXTS = [
     "A short one.",

@@ -17,10 +17,9 @@ from vitalfew.configs.schema import ContextMode, RetrieveConfig
 from vitalfew.storage import files
 from vitalfew.storage.runs import find_index
 from vitalfew.tasks.encoders.contexts import encode_units
-from vitalfew.tasks.encoders.dpr import DPR
 from vitalfew.tasks.encoders.late import encode_late
-from vitalfew.tasks.encoders.minilm import MiniLM
 from vitalfew.tasks.encoders.titles import MOST_CHARS, SEPARATOR, lead, salts
+from vitalfew.tasks.encoders.transformer import DPR, MiniLM
 from vitalfew.tasks.retrieve import Searcher
 
 OUSE = "It rises in the hills. It runs for 120 km to the sea."

@@ -13,7 +13,7 @@ from tests.support.fakes import HashEncoder
 from tests.support.indexing import sql
 from tests.support.shared import indexed
 from vitalfew.flows.pipelines.experiments import evaluation
-from vitalfew.tasks.encoders.minilm import MiniLM
+from vitalfew.tasks.encoders.transformer import MiniLM
 from vitalfew.tasks.refiners.base import Hit, Vectors
 from vitalfew.tasks.refiners.mmr import Mmr, mmr
 

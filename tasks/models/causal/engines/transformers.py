@@ -42,8 +42,7 @@ from vitalfew.tasks.models.causal.sampling import RowSampler
 from vitalfew.tasks.models.causal.single_row import quicker_rows
 from vitalfew.tasks.models.device import InBatches, require_device
 from vitalfew.tasks.models.files import UnsupportedModel
-from vitalfew.tasks.models.loading import loading
-from vitalfew.tasks.models.pretrained import pretrained
+from vitalfew.tasks.models.loading import loading, pretrained
 from vitalfew.tasks.models.ticks import Tick, no_tick
 
 logger = logging.getLogger("vitalfew")
