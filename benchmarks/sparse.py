@@ -25,13 +25,11 @@ import torch
 from transformers import AutoModelForCausalLM, LlamaConfig
 
 from vitalfew.configs.loading import ConfigError
-from vitalfew.tasks.models.causal.blocks import BlockModel, Read, Row
+from vitalfew.tasks.models.causal.blocks import BlockModel, Read, Row, roomy_cache
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable, LocalOptions
-from vitalfew.tasks.models.causal.engines.transformers import all_cores
-from vitalfew.tasks.models.causal.kv_cache import roomy_cache
+from vitalfew.tasks.models.causal.engines.transformers import all_cores, quicker_rows
 from vitalfew.tasks.models.causal.language_model import LocalModel
 from vitalfew.tasks.models.causal.sampling import RowSampler
-from vitalfew.tasks.models.causal.single_row import quicker_rows
 from vitalfew.tasks.models.device import choose_device, choose_dtype
 
 KEPT_IN = Path("build/bench_sparse.json")

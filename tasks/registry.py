@@ -132,7 +132,7 @@ METHODS: dict[str, dict[str, str]] = {
         "sparse_rag": "vitalfew.tasks.trainers.sparse_rag:SparseRagTrainer",
         "oreo_sft": "vitalfew.tasks.trainers.oreo.sft:OreoSft",
         "oreo_contrastive": "vitalfew.tasks.trainers.oreo.contrastive:OreoContrastive",
-        "oreo_ppo": "vitalfew.tasks.trainers.oreo.reinforcement:OreoPpo",
+        "oreo_ppo": "vitalfew.tasks.trainers.oreo.ppo:OreoPpo",
     },
     "metric": {
         "accuracy": "vitalfew.tasks.metrics.answers:Accuracy",

@@ -43,7 +43,7 @@ from vitalfew.tasks.models.files import directory_of
 from vitalfew.tasks.models.loading import loading
 from vitalfew.tasks.models.readings import LEAST, finite, remembered
 from vitalfew.tasks.models.readings import Reading as Remembered
-from vitalfew.tasks.models.small.critic import CriticLogits, CriticModel
+from vitalfew.tasks.models.small.reader import CriticLogits, CriticModel
 from vitalfew.tasks.models.small.tuned import SETTINGS, Weights, read_tokenizer
 from vitalfew.tasks.models.small.windows import MAX_QUESTION, Window, answer_window, encoded, padded, special, windows
 from vitalfew.tasks.models.ticks import Tick, no_tick

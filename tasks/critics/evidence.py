@@ -13,8 +13,7 @@ import torch
 from tokenizers import Encoding
 
 from vitalfew.tasks.metrics.answers import agree, normalise
-from vitalfew.tasks.models.small.critic import CriticLogits
-from vitalfew.tasks.models.small.reader import span_scores
+from vitalfew.tasks.models.small.reader import CriticLogits, span_scores
 from vitalfew.tasks.models.small.windows import Window
 
 LONGEST = 30

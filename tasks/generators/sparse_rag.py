@@ -28,12 +28,11 @@ from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.tasks.generators.base import Generator, Prompt, Rating, Stepwise
 from vitalfew.tasks.generators.rating import RatingOptions
 from vitalfew.tasks.models.batches import batches
-from vitalfew.tasks.models.causal.blocks import BlockModel, Read, Row, Written, require_blocks, window
+from vitalfew.tasks.models.causal.blocks import BlockModel, Read, Row, Written, require_blocks, roomy_cache, window
 from vitalfew.tasks.models.causal.controls import Controls, Segmenter, Segments
 from vitalfew.tasks.models.causal.engines.base import Completion, failed, sampling_seed
 from vitalfew.tasks.models.causal.engines.transformers import Transformers, all_cores, shared
 from vitalfew.tasks.models.causal.halving import in_halves
-from vitalfew.tasks.models.causal.kv_cache import roomy_cache
 from vitalfew.tasks.models.causal.sampling import RowSampler
 from vitalfew.tasks.models.ticks import Tick, no_tick
 

@@ -1,9 +1,9 @@
 """`xrag`: each context is one token of the prompt, projected from its vector, and a frozen model answers (xRAG: Cheng
 et al. 2024, arXiv 2405.13792, section 3).
 
-A retrieval encoder makes a vector of a context, a projector a token of the vector (causal/projector.py), and that
+A retrieval encoder makes a vector of a context, a projector a token of the vector (causal/vectors.py), and that
 stands in the prompt where the placeholder `<xRAG>` stood. The vector is as in the authors' program (github.com/
-Hannibal046/xRAG): the state of the last token, which ends the text (models/encoder/last_token.py), not scaled to length
+Hannibal046/xRAG): the state of the last token, which ends the text (causal/vectors.py), not scaled to length
 1, of the context's first 180 tokens, without an instruction.
 
 Deviations. The paper passes one context on (refine.top_k=1); several are several placeholders, as in the program. The
@@ -36,8 +36,7 @@ from vitalfew.tasks.generators.base import Generator, Prompt, Stepwise
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, sampling_seed
 from vitalfew.tasks.models.causal.engines.transformers import Transformers, shared
 from vitalfew.tasks.models.causal.halving import in_halves
-from vitalfew.tasks.models.causal.last_token import LastToken
-from vitalfew.tasks.models.causal.projector import placed, read_projector, require_projector
+from vitalfew.tasks.models.causal.vectors import LastToken, placed, read_projector, require_projector
 from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.models.loading import clock, loading
 from vitalfew.tasks.models.presets import source_of

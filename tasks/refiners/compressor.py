@@ -9,8 +9,7 @@ from pydantic import Field
 
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.options import CausalModel
-from vitalfew.tasks.models.causal.running import Running
-from vitalfew.tasks.models.causal.surprise import Surprise
+from vitalfew.tasks.models.causal.surprise import Running, Surprise
 from vitalfew.tasks.models.ticks import Tick, TokensAlone, no_tick
 from vitalfew.tasks.refiners.base import Hit, Refined, Vectors
 from vitalfew.tasks.refiners.cut import Cut

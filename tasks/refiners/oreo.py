@@ -25,9 +25,8 @@ from vitalfew.tasks.models.loading import loading
 from vitalfew.tasks.models.presets import source_of
 from vitalfew.tasks.models.readings import Reading, remembered
 from vitalfew.tasks.models.small.copied import Run
-from vitalfew.tasks.models.small.decoding import Drawn, greedy
 from vitalfew.tasks.models.small.policies import Shape, kind_of, policy_files, read_policy
-from vitalfew.tasks.models.small.policy import Policy, Source, Written
+from vitalfew.tasks.models.small.policy import Drawn, Policy, Source, Written, greedy
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Vectors, Writing
 from vitalfew.tasks.splitters.tokens import count_tokens, first

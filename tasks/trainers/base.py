@@ -6,6 +6,7 @@ another, keeps its checkpoints, and writes the finished weights. Any network fit
 was killed goes on from its checkpoint to the same bytes.
 """
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ import pyarrow as pa
 from torch import Tensor
 
 from vitalfew.configs.training import TrainConfig
+from vitalfew.tasks.models.device import OnDevice, precision_of
 from vitalfew.tasks.models.ticks import Tick
 
 BatchT = TypeVar("BatchT")
@@ -125,3 +127,20 @@ class Trainer(ABC, Generic[BatchT]):
     @abstractmethod
     def finish(self, directory: Path, tick: Tick) -> Finished:
         """Measure the best weights, which lie in a directory, on the held-out part, and describe them."""
+
+
+class NetworkTrainer(OnDevice, Trainer[BatchT]):
+    """A subclass trains one network."""
+
+    def __init__(self, options: Any) -> None:
+        Trainer.__init__(self, options)
+        OnDevice.__init__(self, options)
+        self.precision = precision_of(self.dtype)
+        self.threads = options.threads or os.cpu_count() or 1
+
+    @abstractmethod
+    def begins_from(self) -> dict[str, Any]:
+        """Checksums of the weights that the training starts from."""
+
+    def identity(self) -> dict[str, Any]:
+        return {**super().identity(), "begins_from": self.begins_from()}

@@ -1,29 +1,31 @@
-"""The training that reader and critic share: a BERT with low-rank updates reads windows of a question and a context.
+"""The training that reader, critic and sentence filter share: a BERT with low-rank updates reads windows of a question
+and a context.
 
 The questions come from articles. Some articles are held out altogether, for the figures; some decide which pass gave
 the best weights; the network learns from the others. Some of the question's tokens are masked, so that the network
-relies on no single token.
+relies on no single token. The critic and the filter begin with a reader's weights (`FromReader`).
 """
 
 import random
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import torch
 from pydantic import Field
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.training import ArticleOptions
+from vitalfew.tasks.generators.reader import Reader
 from vitalfew.tasks.models.batches import batches
 from vitalfew.tasks.models.device import require_device
-from vitalfew.tasks.models.small.tuned import TunedEncoder, weight_files
+from vitalfew.tasks.models.small.tuned import TunedEncoder, read_tokenizer, weight_files
 from vitalfew.tasks.models.small.windows import QUESTION, Batch, Window, padded, special
 from vitalfew.tasks.trainers.articles import read_material, records_of, split_articles
-from vitalfew.tasks.trainers.base import State, Step, Tables
-from vitalfew.tasks.trainers.card import Split
-from vitalfew.tasks.trainers.network import NetworkTrainer
+from vitalfew.tasks.trainers.base import NetworkTrainer, State, Step, Tables
+from vitalfew.tasks.trainers.card import HELD_OUT, Split
 from vitalfew.tasks.trainers.updates import Updates
 
 DROPOUT = 0.1
@@ -134,3 +136,41 @@ def shuffled_batches(rows: Sequence[RowT], budget: int, draw: random.Random) -> 
     steps = [[mixed[number] for number in numbers] for numbers in alike]
     draw.shuffle(steps)
     return steps
+
+
+class FromReader(BertTrainer[ModelT, RowT]):
+    """The articles that it holds out must have been held out from the reader too. Its options name the `reader`."""
+
+    called: ClassVar[str]
+    """What it trains, for messages."""
+
+    def __init__(self, options: Any) -> None:
+        super().__init__(options)
+        self.reader = Reader(Reader.Options(model=options.reader, device=options.device, precision=options.precision))
+        self.base = self.reader.weights.name
+
+    def begins_from(self) -> dict[str, Any]:
+        return self.reader.weights.digests()
+
+    def _unseen(self) -> list[str]:
+        """Titles of the articles that the reader was not trained on, by its own list."""
+        file = self.reader.directory / HELD_OUT
+        return file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+
+    def check(self) -> None:
+        """Raises ConfigError if the reader may have learnt from an article that is held out here."""
+        if seen := sorted(set(self.split.held_out) - set(self._unseen())):
+            raise ConfigError(
+                f"the reader in {self.reader.directory} may have learnt from {seen[0]!r}, which {self.called} "
+                f"holds out: its {HELD_OUT} does not list this title. Train a reader on the same data, with "
+                "the same held_out and seed, and use --set reader=DIR"
+            )
+
+    def prepared(self, network: type[ModelT]) -> tuple[ModelT, dict[str, Tensor]]:
+        """The network over the reader's encoder, prepared for training, and the reader's updates."""
+        weights = self.reader.weights
+        self.tokenizer = read_tokenizer(weights.base)
+        begin = weights.tensors()
+        model = network(weights.base, self.dtype, DROPOUT)
+        model.prepare_for_training(next(len(tensor[0]) for name, tensor in begin.items() if name.endswith(".b")))
+        return model, begin

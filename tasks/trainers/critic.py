@@ -26,12 +26,12 @@ from vitalfew.tasks.critics.base import Judgement
 from vitalfew.tasks.critics.calibration import Calibration, Line
 from vitalfew.tasks.critics.embedded import Embedded
 from vitalfew.tasks.metrics.answers import RIGHT
-from vitalfew.tasks.models.small.critic import CriticModel
+from vitalfew.tasks.models.small.reader import CriticModel
 from vitalfew.tasks.models.small.tuned import SETTINGS
 from vitalfew.tasks.models.small.windows import Batch
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.trainers.base import Finished
-from vitalfew.tasks.trainers.bert import WindowOptions
+from vitalfew.tasks.trainers.bert import FromReader, WindowOptions
 from vitalfew.tasks.trainers.card import again_section, card_files, data_section
 from vitalfew.tasks.trainers.critic_card import (
     CANDIDATES,
@@ -52,10 +52,9 @@ from vitalfew.tasks.trainers.discrimination import (
     columns,
     discrimination,
 )
-from vitalfew.tasks.trainers.from_reader import FromReader
+from vitalfew.tasks.trainers.examples import span_loss
 from vitalfew.tasks.trainers.judgements import JudgementSampler, LabelledCandidate, Lesson, lessons
 from vitalfew.tasks.trainers.quality import sample
-from vitalfew.tasks.trainers.spans import span_loss
 
 logger = logging.getLogger("vitalfew")
 

@@ -34,13 +34,12 @@ from vitalfew.tasks.models.small.windows import Batch, Window
 from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.trainers.articles import Material
 from vitalfew.tasks.trainers.base import Finished
-from vitalfew.tasks.trainers.bert import WindowOptions
+from vitalfew.tasks.trainers.bert import FromReader, WindowOptions
 from vitalfew.tasks.trainers.card import again_section, card_files, data_section
 from vitalfew.tasks.trainers.cxmi_card import Filtering, best_threshold, figures, table
 from vitalfew.tasks.trainers.cxmi_labels import CausalLikelihood, Judged, ReaderLikelihood, Scorer, judged
-from vitalfew.tasks.trainers.from_reader import FromReader
+from vitalfew.tasks.trainers.examples import marginal
 from vitalfew.tasks.trainers.quality import sample
-from vitalfew.tasks.trainers.spans import marginal
 
 logger = logging.getLogger("vitalfew")
 

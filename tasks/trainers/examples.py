@@ -1,17 +1,29 @@
-"""Training examples from questions: a question with a context that has its answer, or with a distractor.
+"""Training examples from questions: a question with a context that has its answer, or with a distractor; as windows.
 
 A context is a run of sentences, as retrieval returns them: one sentence (ParetoRAG), a whole passage, or something in
 between. Distractors are drawn from the answer's own passage, from its article, and from the passages that BM25
 retrieves for the question anywhere else; no distractor contains the text of an answer.
+
+`clozes` generates questions from any text, for training before the real questions, of which there are few: noisy clozes
+(Lewis et al., 2019, "Unsupervised Question Answering by Cloze Translation", arXiv 1906.04980, sections 2.1-2.3.2). A
+name or a number is removed from a sentence, a question word for its kind is put in front, and some of the other words
+are dropped. Deviations: names and numbers are recognised by their spelling, not by a tagger, and the words keep their
+order.
 """
 
 import logging
 import random
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import bm25s
+import torch
+from tokenizers import Encoding, Tokenizer
+from torch import Tensor
 
+from vitalfew.tasks.models.small.windows import Window, encoded, windows
 from vitalfew.tasks.retrievers.words import words
 from vitalfew.tasks.trainers.articles import Asked, CharSpan, Material, Text, contains_answer
 
@@ -123,3 +135,106 @@ def _distractors(material: Material, asked: Asked, numbers: Sequence[int]) -> li
     """The passages without the answer, at most `HARD`."""
     texts = material.passages
     return [number for number in numbers if not contains_answer(texts[number].text, asked.answers)][:HARD]
+
+
+NAME = r"[A-Z][\w’'-]*(?:(?: (?:of|the|de|and|von|van))* [A-Z][\w’'-]*)*"
+NUMBER = r"\d[\d,.]*\d|\d"
+CANDIDATE = re.compile(rf"(?<![\w-])(?:{NAME}|{NUMBER})(?![\w-])")
+YEAR = re.compile(r"1\d{3}|20\d{2}")
+DROPPED = 0.3
+"""Share of the words that are left out of a question."""
+REACH = 10
+"""The maximal number of words on either side of the answer that go into a question."""
+
+
+def clozes(material: Material, per_passage: int, seed: int) -> list[Asked]:
+    """`per_passage` questions on every passage, or fewer if the passage has fewer names and numbers."""
+    draw = random.Random(seed)
+    return [
+        asked
+        for number in sorted(material.passages)
+        for asked in _of_passage(number, material.passages[number], per_passage, draw)
+    ]
+
+
+def _of_passage(number: int, text: Text, count: int, draw: random.Random) -> Iterator[Asked]:
+    gaps = [
+        (start, end, match.span())
+        for start, end in text.sentences
+        for match in CANDIDATE.finditer(text.text, start, end)
+        # The first word of a sentence has a capital, name or not.
+        if match.start() > start or " " in match.group()
+    ]
+    for start, end, (first, last) in draw.sample(gaps, min(count, len(gaps))):
+        answer = text.text[first:last]
+        left, right = text.text[start:first].split()[-REACH:], text.text[last:end].split()[:REACH]
+        kept = [word for word in left + right if draw.random() >= DROPPED]
+        if kept:
+            yield Asked(f"{_question_word(answer, draw)} {' '.join(kept)}?", (answer,), number, ((first, last),))
+
+
+def _question_word(answer: str, draw: random.Random) -> str:
+    if YEAR.fullmatch(answer):
+        return draw.choice(("when", "what year", "in what year"))
+    if answer[0].isdigit():
+        return draw.choice(("how many", "what", "how much"))
+    return draw.choice(("who", "what", "where", "which"))
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A window, and the positions of the first and last tokens of its answers; empty if it has no answer."""
+
+    window: Window
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+
+
+class Marked(Protocol):
+    """What has answers at places: `Labelled`, for one."""
+
+    @property
+    def starts(self) -> tuple[int, ...]: ...
+
+    @property
+    def ends(self) -> tuple[int, ...]: ...
+
+
+def labelled(tokenizer: Tokenizer, examples: Iterable[Example]) -> list[Labelled]:
+    """The windows of examples, with the positions of their answers."""
+    examples = list(examples)
+    encodings = encoded(tokenizer, [text for example in examples for text in (example.question, example.context)])
+    rows = []
+    for example in examples:
+        context = encodings[example.context]
+        spans = [tokens for span in example.spans if (tokens := token_span(context, span))]
+        for window in windows(tokenizer, encodings[example.question], context):
+            inside = [(first, last) for first, last in spans if window.start <= first and last < window.stop]
+            starts = sorted({window.position(first) for first, _ in inside})
+            ends = sorted({window.position(last) for _, last in inside})
+            rows.append(Labelled(window, tuple(starts), tuple(ends)))
+    return rows
+
+
+def token_span(context: Encoding, span: CharSpan) -> tuple[int, int] | None:
+    """The first and last token of a character range."""
+    first, last = context.char_to_token(span[0]), context.char_to_token(span[1] - 1)
+    return None if first is None or last is None else (first, last)
+
+
+def span_loss(start: Tensor, end: Tensor, rows: Sequence[Marked]) -> Tensor:
+    """Minus the log-likelihood of the gold starts and ends, halved, summed over the rows that have an answer."""
+    known = [number for number, row in enumerate(rows) if row.starts]
+    loss = torch.zeros((), device=start.device)
+    for logits, gold in ((start, [rows[n].starts for n in known]), (end, [rows[n].ends for n in known])):
+        if known:
+            loss = loss - marginal(logits[known], gold).sum() / 2
+    return loss
+
+
+def marginal(logits: Tensor, gold: Sequence[tuple[int, ...]]) -> Tensor:
+    """The log of the summed probability of a row's gold positions: float32 (n, longest) → (n,)."""
+    right = torch.zeros(logits.shape, dtype=torch.bool, device=logits.device)
+    for row, positions in enumerate(gold):
+        right[row, list(positions)] = True
+    return logits.log_softmax(-1).masked_fill(~right, -torch.inf).logsumexp(-1)

@@ -18,9 +18,7 @@ from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.metrics.answers import is_right
 from vitalfew.tasks.models.small.windows import MAX_QUESTION, Window, answer_window, encoded
 from vitalfew.tasks.trainers.articles import Asked, Material, contains_answer
-from vitalfew.tasks.trainers.cloze import CANDIDATE
-from vitalfew.tasks.trainers.examples import Example, Sampler
-from vitalfew.tasks.trainers.spans import labelled
+from vitalfew.tasks.trainers.examples import CANDIDATE, Example, Sampler, labelled
 
 READ_RIGHT = 0.5
 """Share of the answers to a context with the right one that are the reader's; the others are the gold answer."""

@@ -30,10 +30,8 @@ from vitalfew.tasks.trainers.articles import Material
 from vitalfew.tasks.trainers.base import Finished
 from vitalfew.tasks.trainers.bert import DROPOUT, BertTrainer, WindowOptions
 from vitalfew.tasks.trainers.card import again_section, card_files, data_section
-from vitalfew.tasks.trainers.cloze import clozes
-from vitalfew.tasks.trainers.examples import Sampler
+from vitalfew.tasks.trainers.examples import Labelled, Sampler, clozes, labelled, span_loss
 from vitalfew.tasks.trainers.quality import Quality, measure, sample
-from vitalfew.tasks.trainers.spans import Labelled, labelled, span_loss
 
 logger = logging.getLogger("vitalfew")
 

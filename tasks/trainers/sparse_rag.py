@@ -1,44 +1,99 @@
 """`sparse_rag`: questions with retrieved passages → LoRA weights that make a causal model rate and answer.
 
 Sparse RAG (arXiv 2405.16178, section 3) tunes a model on a mixture of two tasks: to say whether a context is of use,
-and to answer from contexts that do not see one another. Here a question is one pass that has both
-(tasks/trainers/packed.py); the loss is the mean cross entropy of its ratings plus that of its answer. Without ratings
-the same trainer tunes the baselines, as in the paper: PCW's adapter (attention block) and RAG's (full).
+and to answer from contexts that do not see one another. Here a question is one pass that has both (retrieved.py); the
+loss is the mean cross entropy of its ratings plus that of its answer. Without ratings the same trainer tunes the
+baselines, as in the paper: PCW's adapter (attention block) and RAG's (full).
 
 Ours, where the paper says nothing: the wording of the controls, the number of contexts of an example, the schedule, and
-that the contexts are relevant ones and distractors in random order (tasks/trainers/retrieved.py). The pass with the
-least loss on the articles that choose is the best one.
+that the contexts are relevant ones and distractors in random order. The pass with the least loss on the articles that
+choose is the best one.
 """
 
 import logging
 import random
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from pydantic import ConfigDict, Field
+from sklearn.metrics import f1_score, roc_auc_score
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.section import ModelName
 from vitalfew.configs.training import ArticleOptions
+from vitalfew.tasks.models.causal.adapters import CausalLora
 from vitalfew.tasks.models.causal.controls import Controls, Segmenter
 from vitalfew.tasks.models.causal.engines.base import LocalOptions
 from vitalfew.tasks.models.causal.language_model import LocalModel
-from vitalfew.tasks.models.causal.lora import CausalLora
 from vitalfew.tasks.models.device import require_device
 from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.trainers.articles import split_articles
-from vitalfew.tasks.trainers.base import Finished, State, Step, Tables
+from vitalfew.tasks.trainers.base import Finished, NetworkTrainer, State, Step, Tables
 from vitalfew.tasks.trainers.card import Split, card_files
-from vitalfew.tasks.trainers.network import NetworkTrainer
-from vitalfew.tasks.trainers.packed import Attention, Packed, pack
-from vitalfew.tasks.trainers.ratings import Rated, Ratings, measured
-from vitalfew.tasks.trainers.retrieved import Example, Question, Retrieved
+from vitalfew.tasks.trainers.retrieved import Attention, Example, Packed, Question, Retrieved, pack
 from vitalfew.tasks.trainers.sparse_card import card
 from vitalfew.tasks.trainers.updates import OptimizerName, Updates
+
+
+@dataclass(frozen=True, slots=True)
+class Ratings:
+    """Of one question: the probability of "yes" of each context and whether it should be; losses in nats, the answer's
+    per token; `exact`: whether the most probable tokens are the answer, so that greedy decoding writes it."""
+
+    scores: list[float]
+    relevant: list[bool]
+    rating_loss: float | None
+    answer_loss: float
+    exact: bool
+
+    @classmethod
+    def of(cls, packed: Packed, logits: Tensor, yes: int) -> "Ratings":
+        """`logits`: at the places of the ratings, then of the answer, (places, vocabulary)."""
+        wanted = torch.tensor([token for _, token in (*packed.ratings, *packed.answer)], device=logits.device)
+        rated = len(packed.ratings)
+        return cls(
+            torch.softmax(logits[:rated], dim=1)[:, yes].tolist(),
+            [token == yes for _, token in packed.ratings],
+            cross_entropy(logits[:rated], wanted[:rated]).item() if rated else None,
+            cross_entropy(logits[rated:], wanted[rated:]).item(),
+            bool((logits[rated:].argmax(1) == wanted[rated:]).all()),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Rated:
+    """Means over questions. `auc`: area under the ROC curve of all contexts' ratings; `f1`: of those above 0.5. Both,
+    and `rating_loss`, are None without ratings, and AUC where all contexts have one label. `exact` in percent."""
+
+    questions: int
+    contexts: int
+    auc: float | None
+    f1: float | None
+    rating_loss: float | None
+    answer_loss: float
+    exact: float
+
+
+def measured(found: Sequence[Ratings], contexts: int) -> Rated:
+    scores = [score for each in found for score in each.scores]
+    truth = [relevant for each in found for relevant in each.relevant]
+    losses = [each.rating_loss for each in found if each.rating_loss is not None]
+    return Rated(
+        len(found),
+        contexts,
+        round(float(roc_auc_score(truth, scores)), 4) if len(set(truth)) == 2 else None,
+        round(float(f1_score(truth, [score > 0.5 for score in scores], zero_division=0.0)), 4) if truth else None,
+        round(float(np.mean(losses)), 4) if losses else None,
+        round(float(np.mean([each.answer_loss for each in found])), 4),
+        round(100 * float(np.mean([each.exact for each in found])), 2),
+    )
+
 
 logger = logging.getLogger("vitalfew")
 

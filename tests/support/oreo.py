@@ -22,7 +22,7 @@ from vitalfew.tasks.models.small.copied import Run
 from vitalfew.tasks.models.small.reader import ReaderModel
 from vitalfew.tasks.stage import Progress, ShardResult, Stage
 from vitalfew.tasks.trainers.oreo.contrastive import OreoContrastive
-from vitalfew.tasks.trainers.oreo.reinforcement import OreoPpo
+from vitalfew.tasks.trainers.oreo.ppo import OreoPpo
 from vitalfew.tasks.trainers.oreo.sft import OreoSft
 
 SMALL: dict[str, Any] = {

@@ -60,6 +60,6 @@ def words(limit: int = 1000, broken: str = "") -> Iterator[list[tuple[list[str],
         patched.setattr(Surprise, "of", of)
         patched.setattr(Surprise, "limit", property(lambda self: limit))
         patched.setattr(
-            "vitalfew.tasks.models.causal.running.continues", lambda model: False
+            "vitalfew.tasks.models.causal.surprise.continues", lambda model: False
         )  # what it reads on, it reads anew
         yield rows_read

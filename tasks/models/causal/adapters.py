@@ -1,4 +1,4 @@
-"""A LoRA adapter for a causal model: PEFT reads it and merges it into the loaded weights.
+"""LoRA adapters of causal models: PEFT reads one and merges it into the loaded weights, and trains new ones.
 
 LoRA (Hu et al. 2021, arXiv 2106.09685): W + (alpha / r) B A. The presets (configs/models.yaml) are those of RetRobust
 (Yoran et al. 2023, arXiv 2310.01558): adapters of Llama 2 13B that were trained to answer from good contexts and to
@@ -8,16 +8,91 @@ one hop do ("So the final answer is:").
 
 Only safetensors are read, as for any model here: a pickle can run code. The published adapters and their base were not
 available during development: tests use a tiny Llama.
+
+In training (`CausalLora`) the frozen weights are in the precision of the matrix products, the updates in float32. Every
+forward pass has a mask of its own, of four dimensions: without one, transformers reads positions that are not
+consecutive as several texts in one row. On a CPU, where PyTorch's fused attention is slow in bf16 with a backward pass,
+and a mask over the whole row costs as much as what it hides, a token's attention is computed for the segments that it
+sees alone. transformers calls that attention by its name, `SEGMENTED`; models that choose their attention in the usual
+way (ALL_ATTENTION_FUNCTIONS) can be run with it.
 """
 
 import importlib.util
 import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+import torch
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+
+from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.models.files import UnsupportedModel, digest, find_model
 from vitalfew.tasks.models.presets import source_of
+
+SEGMENTED = "vitalfew_segmented"
+
+Span = tuple[int, int]
+Layout = Sequence[tuple[Span, Sequence[Span]]]
+"""Of every segment, in the row's order, its first token and one past its last, and the spans of the segments that it
+sees besides itself. Within itself a segment is causal."""
+
+_layout: ContextVar[Layout] = ContextVar("layout")
+
+
+@contextmanager
+def laid_out(layout: Layout) -> Iterator[None]:
+    """In this context a forward pass of one row has this layout."""
+    token = _layout.set(layout)
+    try:
+        yield
+    finally:
+        _layout.reset(token)
+
+
+def layout_mask(layout: Layout) -> Tensor:
+    """bool (tokens, tokens): whether the token of a row sees that of a column."""
+    mask = torch.zeros(layout[-1][0][1], layout[-1][0][1], dtype=torch.bool)
+    for (start, end), seen in layout:
+        for first, last in seen:
+            mask[start:end, first:last] = True
+        mask[start:end, start:end] = torch.ones(end - start, end - start, dtype=torch.bool).tril()
+    return mask
+
+
+def attention(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, scaling: float | None = None, **given: Any
+) -> tuple[Tensor, None]:
+    """query (1, heads, tokens, size), key and value (1, key heads, tokens, size) → (1, tokens, heads, size)."""
+    groups, size = key.shape[1], query.shape[3]
+    scaled = query[0] * (size**-0.5 if scaling is None else scaling)
+    heads = scaled.view(groups, -1, *scaled.shape[1:])
+    states = [_segment(heads, key[0], value[0], span, seen) for span, seen in _layout.get()]
+    return torch.cat(states, 1).transpose(0, 1).contiguous()[None], None
+
+
+def _segment(heads: Tensor, key: Tensor, value: Tensor, span: Span, seen: Sequence[Span]) -> Tensor:
+    """The states of one segment (heads, tokens, size). `heads`: (key heads, heads of each, tokens, size)."""
+    spans = [*seen, span]
+    keys, values = (torch.cat([part[:, start:end] for start, end in spans], 1) for part in (key, value))
+    asked = heads[:, :, span[0] : span[1]]
+    groups, shared, length, size = asked.shape
+    scores = (asked.reshape(groups, shared * length, size) @ keys.transpose(1, 2)).view(groups, shared, length, -1)
+    ahead = torch.ones(length, scores.shape[3], dtype=torch.bool).triu(scores.shape[3] - length + 1)
+    weights = scores.masked_fill(ahead, float("-inf")).softmax(-1)
+    return (weights.view(groups, shared * length, -1) @ values).view(groups * shared, length, size)
+
+
+def register() -> None:
+    """Make it known to transformers."""
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    ALL_ATTENTION_FUNCTIONS.register(SEGMENTED, attention)
+
 
 SETTINGS, WEIGHTS, PICKLE = "adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"
 MISSING = "a LoRA adapter needs the library peft, which is not installed here: pip install 'vitalfew[adapters]'"
@@ -102,3 +177,89 @@ def _read(folder: Path, setting: str) -> dict[str, Any]:
         f"save_file({{k: v.clone() for k, v in weights.items()}}, '{WEIGHTS}')\" "
         f"and then --set {setting}=/path/to/the/copy"
     )
+
+
+class CausalLora:
+    """`base`: the model's directory; `targets`: the ends of the names of the layers that are updated, or "all-linear".
+
+    Raises EngineUnavailable without PEFT, ConfigError if the model has no such layers.
+    """
+
+    def __init__(
+        self,
+        base: Path,
+        device: torch.device,
+        dtype: torch.dtype,
+        rank: int,
+        alpha: int,
+        dropout: float,
+        targets: Sequence[str],
+    ) -> None:
+        if importlib.util.find_spec("peft") is None:
+            raise EngineUnavailable(MISSING)
+        from peft import LoraConfig, get_peft_model
+        from transformers import AutoModelForCausalLM
+
+        self.device, self.dtype = device, dtype
+        register()
+        attention = SEGMENTED if device.type == "cpu" else "sdpa"
+        model = AutoModelForCausalLM.from_pretrained(
+            base, dtype=dtype, use_safetensors=True, local_files_only=True, attn_implementation=attention
+        )
+        names: Any = "all-linear" if "all-linear" in targets else list(targets)
+        lora = LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=dropout, target_modules=names, task_type="CAUSAL_LM")
+        try:
+            self.model: Any = get_peft_model(model, lora).to(device)
+        except ValueError as error:
+            raise ConfigError(f"targets: {base} has no layers with these names ({error})") from None
+
+    def trained(self) -> dict[str, nn.Parameter]:
+        """The low-rank updates, by name."""
+        return {name: weight for name, weight in self.model.named_parameters() if weight.requires_grad}
+
+    def logits(self, ids: Sequence[int], positions: Sequence[int], layout: Layout, places: Sequence[int]) -> Tensor:
+        """Logits of the tokens at `places`, float32 (places, vocabulary)."""
+        from peft.helpers import disable_input_dtype_casting
+
+        mask = layout_mask(layout)
+        hidden = torch.zeros(mask.shape, dtype=self.dtype).masked_fill_(~mask, torch.finfo(self.dtype).min)
+        half = torch.autocast(self.device.type, dtype=self.dtype, enabled=self.dtype != torch.float32)
+        # Autocast alone casts what the updates read: PEFT would cast it to their float32 first.
+        with half, disable_input_dtype_casting(self.model), laid_out(layout):
+            out = self.model(
+                input_ids=torch.tensor([ids], device=self.device),
+                position_ids=torch.tensor([positions], device=self.device),
+                attention_mask=hidden[None, None].to(self.device),
+                use_cache=False,
+                logits_to_keep=torch.tensor(places, device=self.device),
+            )
+        logits: Tensor = out.logits[0].float()
+        return logits
+
+    def files(self, base: str) -> dict[str, bytes]:
+        """The adapter's files as PEFT names them, in bf16; `base`: the name of the model that they are for."""
+        from peft import get_peft_model_state_dict
+
+        state: Mapping[str, Tensor] = get_peft_model_state_dict(self.model, save_embedding_layers=False)
+        tensors = {name: weight.detach().to(torch.bfloat16).contiguous().cpu() for name, weight in state.items()}
+        settings = {**self.model.peft_config["default"].to_dict(), "inference_mode": True}
+        settings["base_model_name_or_path"] = base
+        settings["target_modules"] = sorted(settings["target_modules"])
+        text = json.dumps(settings, indent=1, sort_keys=True, default=str)
+        return {SETTINGS: f"{text}\n".encode(), WEIGHTS: save(tensors, {"format": "pt"})}
+
+    @contextmanager
+    def weights_of(self, directory: Path) -> Iterator[None]:
+        """In this context the model has the updates that lie in a directory, afterwards its own again."""
+        from peft import set_peft_model_state_dict
+
+        own = {name: weight.detach().clone() for name, weight in self.trained().items()}
+        set_peft_model_state_dict(self.model, load_file(directory / WEIGHTS))
+        self.model.eval()
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            with torch.no_grad():
+                for name, weight in self.trained().items():
+                    weight.copy_(own[name])

@@ -20,8 +20,7 @@ from transformers import DynamicCache
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from vitalfew.tasks.models.batches import batches
-from vitalfew.tasks.models.causal.blocks import obstacle, window
-from vitalfew.tasks.models.causal.kv_cache import gapped_cache
+from vitalfew.tasks.models.causal.blocks import gapped_cache, obstacle, window
 from vitalfew.tasks.models.causal.sampling import RowSampler
 
 PACKED = "vitalfew_packed"

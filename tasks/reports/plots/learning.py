@@ -1,6 +1,6 @@
 """What reinforcement learns, step by step: the mean reward of a training's texts, and how far they went (Oreo).
 
-Of the table `training_steps`, whose losses have `reward` and `kl` (trainers/oreo/reinforcement.py). A line through the
+Of the table `training_steps`, whose losses have `reward` and `kl` (trainers/oreo/ppo.py). A line through the
 means of a twentieth of the steps shows what single steps, of few questions each, hide.
 """
 

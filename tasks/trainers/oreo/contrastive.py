@@ -1,13 +1,18 @@
 """`oreo_contrastive`: Oreo's contrastive multitask learning: better texts nearer to what was read.
 
-Equation 2 of arXiv 2502.13019 (trainers/oreo/contrast.py), plus α times the fine-tuning's loss. The candidates of a
-question are the policy's own beams, the gold text, and gold texts of other questions of the step; at most 12, ranked by
-ROUGE-L with the gold text. E is not specified; ours, after CoNT: the mean of ReLU(Linear(state)) over what was read or
-written, one layer for both. It is trained with the rest, and not kept. The encoder is frozen, ours: a CPU has no time
-for it. Beams are made in the step that learns from them, by the weights of that step.
+Equation 2 of arXiv 2502.13019 (`pairwise_loss`), plus α times the fine-tuning's loss. Every pair of candidates of a
+question is compared: the one that is more like the gold evidence text should be nearer to what is read, by a margin
+that grows with the distance of their ranks. Pairs whose scores differ by no more than `TIE` are left out, as in CoNT
+(An et al. 2022, arXiv 2205.14690), which the paper follows.
+
+The candidates of a question are the policy's own beams, the gold text, and gold texts of other questions of the step;
+at most 12, ranked by ROUGE-L with the gold text. E is not specified; ours, after CoNT: the mean of ReLU(Linear(state))
+over what was read or written, one layer for both. It is trained with the rest, and not kept. The encoder is frozen,
+ours: a CPU has no time for it. Beams are made in the step that learns from them, by the weights of that step.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -15,12 +20,48 @@ from pydantic import ConfigDict, Field
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
-from vitalfew.tasks.models.small.decoding import beams
+from vitalfew.tasks.models.small.policy import beams
 from vitalfew.tasks.trainers.base import Step
-from vitalfew.tasks.trainers.oreo.contrast import pairwise_loss, ranked, rouge_l
 from vitalfew.tasks.trainers.oreo.evidence import Example
 from vitalfew.tasks.trainers.oreo.training import Material, OreoOptions, OreoTrainer
 from vitalfew.tasks.trainers.updates import Updates
+
+TIE = 0.01
+
+
+def pairwise_loss(similarity: Tensor, scores: Sequence[float], margin: float) -> Tensor:
+    """Σ max{0, cos(−) − cos(+) + η (rank(−) − rank(+))} over the pairs of a question's candidates.
+
+    `similarity`: cosines of the candidates with what is read, float32 (n,); `scores`: the higher the better; their
+    ranks, from 1, follow from them; `margin`: η.
+    """
+    ranks = torch.tensor(ranked(scores), device=similarity.device, dtype=similarity.dtype)
+    values = torch.tensor(scores, device=similarity.device, dtype=similarity.dtype)
+    better = values[:, None] - values[None, :] > TIE
+    gaps = similarity[None, :] - similarity[:, None] + margin * (ranks[None, :] - ranks[:, None])
+    return gaps.clamp(min=0)[better].sum()
+
+
+def ranked(scores: Sequence[float]) -> list[int]:
+    """Places from 1, best first; of equals the earlier one is better."""
+    order = sorted(range(len(scores)), key=lambda place: (-scores[place], place))
+    ranks = [0] * len(scores)
+    for rank, place in enumerate(order, 1):
+        ranks[place] = rank
+    return ranks
+
+
+@cache
+def _scorer() -> Any:
+    from rouge_score.rouge_scorer import RougeScorer
+    from rouge_score.tokenizers import DefaultTokenizer
+
+    return RougeScorer(["rougeL"], tokenizer=DefaultTokenizer(use_stemmer=False))
+
+
+def rouge_l(text: str, gold: str) -> float:
+    """ROUGE-L of a text, F-measure, 0 to 1."""
+    return float(_scorer().score(gold, text)["rougeL"].fmeasure)
 
 
 class Candidate(NamedTuple):

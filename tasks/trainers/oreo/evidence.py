@@ -14,8 +14,7 @@ from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.metrics.answers import F1, is_right, normalise
 from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.models.small.copied import Run
-from vitalfew.tasks.models.small.decoding import greedy
-from vitalfew.tasks.models.small.policy import Policy, Written
+from vitalfew.tasks.models.small.policy import Policy, Written, greedy
 from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.splitters.tokens import count_tokens
 from vitalfew.tasks.trainers.oreo.collector import Chunk

@@ -1,14 +1,34 @@
-"""Proximal policy optimisation on sequences of actions (Schulman et al. 2017, arXiv 1707.06347), as Oreo uses it.
+"""`oreo_ppo`: Oreo's reinforcement learning: texts from which the generator answers better become more likely.
 
-Where Oreo (arXiv 2502.13019, section 2.5) is at fault or silent: advantages take V(s of the next step), as generalised
-advantage estimation has it (arXiv 1506.02438), where the print has V of the step before; equation 4 multiplies the
-reward by log p ≤ 0, so that a better answer is punished: it is here as `eq4`, and `softmax` is what is meant.
+Proximal policy optimisation on sequences of actions (Schulman et al. 2017, arXiv 1707.06347), as section 2.5 of arXiv
+2502.13019 has it. Where that is at fault or silent: advantages take V(s of the next step), as generalised advantage
+estimation has it (arXiv 1506.02438), where the print has V of the step before; equation 4 multiplies the reward by
+log p ≤ 0, so that a better answer is punished: it is here as `eq4`, and `softmax` is what is meant.
+
+An episode is a sampled text; its reward is how well the generator's answer from it agrees with the gold answers,
+ROUGE-1 over SQuAD's words. δ adapts to a target KL per text. A step samples a text for each question of a batch and
+learns from them several times. "The policy reads the earlier text" in the paper: ours reads the chunks, as at
+inference. The encoder is frozen, as in the contrastive training, and without dropout, so that ratios are 1 at first.
+Value: one linear layer on the decoder's states, with a learning rate of its own, which learns alone at first (ours): as
+long as it says 0 everywhere, the end of a text, after which nothing comes, looks worse than any other word, and texts
+grow.
 """
 
-from typing import Literal, NamedTuple
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
-from torch import Tensor
+from pydantic import ConfigDict, Field
+from torch import Tensor, nn
+
+from vitalfew.tasks.models.causal.engines.base import Completion
+from vitalfew.tasks.models.small.policies import for_training
+from vitalfew.tasks.models.small.policy import Drawn, Sampling, sample
+from vitalfew.tasks.trainers.base import State, Step
+from vitalfew.tasks.trainers.oreo.evidence import Example, answer_f1, answers
+from vitalfew.tasks.trainers.oreo.training import OreoOptions, OreoTrainer
+from vitalfew.tasks.trainers.updates import Updates
 
 Weighting = Literal["softmax", "terminal", "eq4"]
 
@@ -80,3 +100,191 @@ def losses(
 def adapted(delta: float, kl: float, target: float) -> float:
     """δ after a step whose KL per text was `kl` (Ziegler et al. 2019, arXiv 1909.08593, section 2.2)."""
     return delta * (1 + 0.1 * max(-0.2, min(0.2, kl / target - 1)))
+
+
+VALUE = "value."
+"""Before the names of the value's weights."""
+MOST_FAILED = 0.1
+"""Of a batch's episodes: if the generator fails on more, the training stops."""
+
+
+class GeneratorFails(ValueError):
+    """The generator fails on too many texts: what is learnt would not be what it needs."""
+
+
+class Episodes(NamedTuple):
+    """What a step learns from: the memory and actions of its texts, and of their steps the log-probabilities, rewards'
+    advantages and returns."""
+
+    memory: Any
+    actions: list[list[int]]
+    old: Tensor
+    mask: Tensor
+    advantage: Tensor
+    returns: Tensor
+
+
+class OreoPpo(OreoTrainer):
+    """Oreo's third training: PPO with the generator's answers as the reward."""
+
+    class Options(OreoOptions):
+        model_config = ConfigDict(extra="forbid")
+
+        epochs: int = Field(1, ge=1, description="Passes over the questions.")
+        learning_rate: float = Field(2e-6, gt=0, description="Peak learning rate, after a linear rise; it then falls.")
+        checkpoint_every: int = Field(
+            1, ge=1, description="Steps between checkpoints; a killed run loses at most as many."
+        )
+        dropout: float = Field(
+            0.0, ge=0, le=0, description="Dropout, always 0: the sampled and the learnt probabilities must agree."
+        )
+        max_new_tokens: int = Field(128, ge=1, description="Maximum number of actions per text.")
+        weighting: Weighting = Field(
+            "softmax",
+            description="Share of the reward per step: softmax, terminal, or eq4 (the paper's equation 4 to the "
+            "letter).",
+        )
+        clip: float = Field(0.2, gt=0, description="Clipping range of the probability ratio (ε).")
+        gamma: float = Field(0.95, ge=0, le=1, description="Discount of rewards (γ).")
+        lam: float = Field(0.95, ge=0, le=1, description="Parameter λ of generalised advantage estimation.")
+        value_weight: float = Field(0.5, ge=0, description="Weight of the value loss (β).")
+        value_rate: float = Field(0.005, gt=0, description="Peak learning rate of the value layer, which starts at 0.")
+        value_steps: int = Field(10, ge=0, description="Number of first steps in which only the value layer learns.")
+        delta: float = Field(0.01, ge=0, description="Initial weight of the KL penalty (δ).")
+        target_kl: float = Field(0.2, gt=0, description="Target KL per text, to which δ adapts (nats).")
+        updates: int = Field(4, ge=1, description="Number of updates per batch.")
+        gradient_norm: float = Field(0.5, gt=0, description="Maximum norm of the gradient.")
+        top_k: int = Field(4, ge=1, description="Maximum number of actions to sample from.")
+        top_p: float = Field(
+            0.95, gt=0, le=1, description="Probability mass to sample from: the fewest actions that reach it."
+        )
+
+    version: ClassVar[str] = "4"
+
+    def prepare(self) -> None:
+        options = self.options
+        self.model.freeze()
+        self.reference = for_training(options.policy, self.origin, self.shape).eval().requires_grad_(False)
+        self.value = nn.Linear(self.model.width, 1).to(self.device)
+        nn.init.zeros_(self.value.weight)
+        nn.init.zeros_(self.value.bias)
+        own = {f"{VALUE}{name}": parameter for name, parameter in self.value.named_parameters()}
+        self.updates = Updates(self.model.decoder(), options.learning_rate, clip=options.gradient_norm)
+        self.values = Updates(own, options.value_rate)
+        self.delta = options.delta
+
+    def state(self) -> State:
+        tensors = {**self.updates.tensors(), **self.values.tensors()}
+        return State(tensors, {"curve": self.curve, "delta": self.delta})
+
+    def restore(self, state: State) -> None:
+        own = {name: tensor for name, tensor in state.tensors.items() if name.startswith(VALUE)}
+        others = {name: tensor for name, tensor in state.tensors.items() if name not in own}
+        super().restore(State(others, state.notes))
+        self.values.restore(own)
+        self.delta = float(state.notes["delta"])
+
+    def step(self, batch: Sequence[Example], number: int, done: float) -> Step:
+        """Raises GeneratorFails."""
+        self.model.eval()
+        sources = self.model.read([row.question for row in batch], [row.texts for row in batch])
+        with torch.no_grad():
+            with self.model.held():
+                memory = self.model.encode(sources)
+            drawn = self._sampled(memory, batch, number)
+            texts = [self.model.write(source, one.actions).text for source, one in zip(sources, drawn, strict=True)]
+            replies = self._replies(batch, texts)
+            kept = [row for row, reply in enumerate(replies) if not reply.error]
+            episodes, figures, records = self._episodes(memory.of(kept), kept, batch, drawn, texts, replies, number)
+        for update in range(self.options.updates):
+            found, rate = self._update(episodes, done, number >= self.options.value_steps)
+            self.finite(found.policy.item() + found.value.item(), number, batch)
+            if not update:
+                figures |= {"first_ratio": found.ratio, "first_clipped": found.clipped}
+        figures |= {"policy": found.policy.item(), "value": found.value.item(), "clipped": found.clipped}
+        self.delta = adapted(self.delta, figures["kl"], self.options.target_kl) if self.delta else 0.0
+        tokens = sum(source.tokens for source in sources)
+        losses = {**figures, "delta": self.delta, "failed": float(len(batch) - len(kept))}
+        return Step(len(kept), tokens, rate, losses, {"rollouts": records})
+
+    def _sampled(self, memory: Any, batch: Sequence[Example], number: int) -> list[Drawn]:
+        """A text of each question, by seed, step and question."""
+        options = self.options
+        seeds = [seed_of(options.seed, number, row.question_id) for row in batch]
+        return sample(self.model, memory, seeds, options.max_new_tokens, Sampling(options.top_k, options.top_p))
+
+    def _replies(self, batch: Sequence[Example], texts: Sequence[str]) -> list[Completion]:
+        replies = answers(self.generator, [(row.question, text) for row, text in zip(batch, texts, strict=True)])
+        torch.set_num_threads(self.threads)
+        failed = [reply.error for reply in replies if reply.error]
+        if len(failed) > MOST_FAILED * len(batch):
+            raise GeneratorFails(
+                f"the generator failed on {len(failed)} of {len(batch)} texts, more than {MOST_FAILED:.0%}: {failed[0]}"
+            )
+        return replies
+
+    def _episodes(
+        self,
+        memory: Any,
+        kept: Sequence[int],
+        batch: Sequence[Example],
+        drawn: Sequence[Drawn],
+        texts: Sequence[str],
+        replies: Sequence[Completion],
+        number: int,
+    ) -> tuple[Episodes, dict[str, float], list[Mapping[str, Any]]]:
+        options, actions = self.options, [drawn[row].actions for row in kept]
+        old, mask, states = self.model.log_probabilities(memory, actions)
+        first, _, _ = self.reference.log_probabilities(memory, actions)
+        kl = (old - first).masked_fill(~mask, 0.0)
+        scores = [answer_f1(replies[row].text, batch[row].answers) for row in kept]
+        rouge = torch.tensor(scores, device=self.device)
+        ended = torch.tensor([float(own[-1] == self.model.end) for own in actions], device=self.device)
+        reward = rewards(rouge, ended, old, kl, mask, self.delta, options.weighting)
+        values = self._values(states, mask)
+        advantage, returns = advantages(reward, values, mask, options.gamma, options.lam)
+        episodes = Episodes(memory, actions, old, mask, normalised(advantage, mask), returns)
+        whole = (rouge * ended - self.delta * kl.sum(1)).tolist()
+        figures = {
+            "reward": rouge.mul(ended).mean().item(),
+            "kl": kl.sum(1).mean().item(),
+            "actions": mask.sum(1).float().mean().item(),
+            "ended": ended.mean().item(),
+        }
+        records: list[Mapping[str, Any]] = [
+            {
+                "step": number + 1,
+                "question_id": batch[row].question_id,
+                "text": texts[row],
+                "answer": replies[row].text,
+                "rouge": scores[place],
+                "kl": float(kl[place].sum()),
+                "reward": whole[place],
+                "tokens": len(actions[place]),
+                "ended": bool(ended[place]),
+            }
+            for place, row in enumerate(kept)
+        ]
+        return episodes, figures, records
+
+    def _values(self, states: Tensor, mask: Tensor) -> Tensor:
+        values: Tensor = self.value(states)[..., 0]
+        return values.masked_fill(~mask, 0.0)
+
+    def _update(self, episodes: Episodes, done: float, both: bool) -> tuple[Losses, float]:
+        """Learn once from the episodes, value and policy (`both`) or the value alone; the losses and the policy's
+        learning rate."""
+        logprobs, mask, states = self.model.log_probabilities(episodes.memory, episodes.actions)
+        values = self._values(states if both else states.detach(), mask)
+        clip = self.options.clip
+        found = losses(logprobs, episodes.old, episodes.advantage, values, episodes.returns, mask, clip)
+        loss = self.options.value_weight * found.value + (found.policy if both else 0.0)
+        loss.backward()
+        self.values.descend(done)
+        return found, self.updates.descend(done) if both else 0.0
+
+
+def seed_of(seed: int, step: int, question_id: int) -> int:
+    """A seed for the text of a question in a step, 63 bits."""
+    digest = hashlib.blake2b(f"{seed}/{step}/{question_id}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1

@@ -35,9 +35,8 @@ from vitalfew.tasks.models.small.policies import (
 from vitalfew.tasks.models.small.policy import Policy, Source
 from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.registry import make
-from vitalfew.tasks.trainers.base import Finished, State, Tables
+from vitalfew.tasks.trainers.base import Finished, NetworkTrainer, State, Tables
 from vitalfew.tasks.trainers.card import Split, card_files
-from vitalfew.tasks.trainers.network import NetworkTrainer
 from vitalfew.tasks.trainers.oreo.card import card
 from vitalfew.tasks.trainers.oreo.evidence import Example, Quality, examples, measure, some_of, sorted_batches
 from vitalfew.tasks.trainers.updates import Updates

@@ -13,7 +13,7 @@ NO_STORE = {
     "storage/files/": "the seam",
     "tasks/datasets/": "sources: the user's own files",
     "tasks/models/": "models: directories of weights on this machine",
-    "tasks/trainers/from_reader.py": "the titles that lie beside a reader's weights",
+    "tasks/trainers/bert.py": "the titles that lie beside a reader's weights",
     "tasks/generators/prompts.py": "prompts: templates of the package and of the user",
     "tasks/splitters/ready_propositions.py": "the user's file of propositions",
     "tasks/reports/significance.py": "the user's table of scores",

@@ -21,8 +21,7 @@ from vitalfew.tasks.critics.evidence import Said, agreement, readings, said, sup
 from vitalfew.tasks.generators.reader import Reader
 from vitalfew.tasks.metrics.answers import is_right, normalise
 from vitalfew.tasks.models.files import UnsupportedModel
-from vitalfew.tasks.models.small.critic import CriticModel
-from vitalfew.tasks.models.small.reader import ReaderModel
+from vitalfew.tasks.models.small.reader import CriticModel, ReaderModel
 from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
 from vitalfew.tasks.models.small.windows import (
     ANSWER,

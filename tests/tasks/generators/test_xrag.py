@@ -22,7 +22,7 @@ from vitalfew.tasks.generators.prompts import render, source
 from vitalfew.tasks.generators.transformers import TransformersGenerator
 from vitalfew.tasks.generators.xrag import XRag
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
-from vitalfew.tasks.models.causal.projector import NAMES
+from vitalfew.tasks.models.causal.vectors import NAMES
 from vitalfew.tasks.registry import make
 
 QUESTION = "Who founded the mill?"

@@ -14,7 +14,7 @@ from tests.support.tiny_models import bert
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.models.small.copied import Run
 from vitalfew.tasks.models.small.copier import Copier
-from vitalfew.tasks.models.small.decoding import Sampling, beams, greedy, sample
+from vitalfew.tasks.models.small.policy import Sampling, beams, greedy, sample
 
 TEXTS = ["Velmar: The mill was built in 1742, by Ada.", "A river runs here", "Kessin lies (far) away.", "U.S. mills"]
 texts_of = st.lists(st.sampled_from(TEXTS), min_size=1, max_size=4, unique=True)

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support import tiny_models
 from vitalfew.configs.options import Batching
-from vitalfew.tasks.models.causal.running import Running
-from vitalfew.tasks.models.causal.surprise import Surprise
+from vitalfew.tasks.models.causal.surprise import Running, Surprise
 
 COMPUTING: dict[str, Any] = {"device": "cpu", "precision": "fp32"}
 PARTS = st.lists(st.tuples(st.lists(st.integers(5, 90), min_size=1, max_size=12), st.integers(0, 12)), max_size=5)

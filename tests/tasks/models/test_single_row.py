@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from vitalfew.tasks.models.causal.single_row import SingleRow, quicker_rows
+from vitalfew.tasks.models.causal.engines.transformers import SingleRow, quicker_rows
 
 WIDTH = st.integers(1, 96)
 

@@ -23,7 +23,7 @@ from vitalfew.tasks.refiners.oreo import Oreo
 from vitalfew.tasks.train import TrainContrastive, TrainOnExamples, TrainPpo, TrainSft
 from vitalfew.tasks.trainers.base import State
 from vitalfew.tasks.trainers.oreo.evidence import examples as examples_of
-from vitalfew.tasks.trainers.oreo.reinforcement import GeneratorFails
+from vitalfew.tasks.trainers.oreo.ppo import GeneratorFails
 from vitalfew.tasks.trainers.oreo.training import Diverged
 from vitalfew.tasks.trainers.updates import OtherSettings
 
@@ -170,7 +170,7 @@ def test_a_generator_that_fails_stops_the_reinforcement(learnt: TrainOnExamples)
 def test_a_text_that_the_generator_fails_on_is_dropped_and_counted(
     learnt: TrainOnExamples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vitalfew.tasks.trainers.oreo.reinforcement.MOST_FAILED", 0.5)
+    monkeypatch.setattr("vitalfew.tasks.trainers.oreo.ppo.MOST_FAILED", 0.5)
     generator = {"generator": "tests.support.oreo:Fallible"}
     stage = later(TrainPpo, learnt, **{**PPO, "trainer": "oreo_ppo", "epochs": 1, "generator": generator})
     stage.run("test")

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.tiny_models import llama
+from vitalfew.tasks.models.causal.adapters import CausalLora
 from vitalfew.tasks.models.causal.controls import Controls, Segmenter
-from vitalfew.tasks.models.causal.lora import CausalLora
-from vitalfew.tasks.trainers.packed import Attention, Packed, pack
+from vitalfew.tasks.trainers.retrieved import Attention, Packed, pack
 
 WORDS = st.lists(st.sampled_from(["river", "mill", "hills", "sea", "founded"]), min_size=1, max_size=12).map(" ".join)
 CONTROLS = Controls(assess_control="\nuse?", generate_control="\nsay:", yes=".", no="?")

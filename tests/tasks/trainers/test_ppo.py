@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vitalfew.tasks.trainers.oreo import ppo
-from vitalfew.tasks.trainers.oreo.contrast import TIE, pairwise_loss, ranked
+from vitalfew.tasks.trainers.oreo.contrastive import TIE, pairwise_loss, ranked
 
 unit = st.floats(-1, 1, width=32)
 LENIENT = settings(deadline=None, max_examples=40)
