@@ -30,8 +30,7 @@ from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.tasks.generators.reader import embedded
-from vitalfew.tasks.reports.question_scores import read_question_scores
-from vitalfew.tasks.reports.runs import read_manifest
+from vitalfew.tasks.reports.runs import read_manifest, read_question_scores
 from vitalfew.tasks.reports.statistics.paired import paired_bootstrap
 
 BUILD = Path("build/bench/titles")

@@ -27,10 +27,10 @@ from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.tasks.generators.reader import embedded
 from vitalfew.tasks.metrics.conditions import COLUMNS
-from vitalfew.tasks.reports.conditions import among
 from vitalfew.tasks.reports.contents import Among, MethodResult
+from vitalfew.tasks.reports.differences import among
 from vitalfew.tasks.reports.methods import Results, method_results
-from vitalfew.tasks.reports.question_scores import QuestionScores
+from vitalfew.tasks.reports.runs import QuestionScores
 from vitalfew.tasks.reports.shown.columns import figure, signed
 
 NAME, OURS, BASELINE = "paretorag/when", "ParetoRAG", "naive RAG, equal tokens"

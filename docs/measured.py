@@ -20,9 +20,8 @@ from vitalfew.tasks.report import read_report
 from vitalfew.tasks.reports.contents import BestAlpha, Report
 from vitalfew.tasks.reports.papers import beside
 from vitalfew.tasks.reports.runs import find_run
-from vitalfew.tasks.reports.shown.choices import choices
 from vitalfew.tasks.reports.shown.columns import quality_metric
-from vitalfew.tasks.reports.shown.notes import asked
+from vitalfew.tasks.reports.shown.notes import asked, choices
 
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "docs" / "results" / "papers.json"

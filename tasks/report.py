@@ -9,14 +9,12 @@ from vitalfew.configs.paper import paper_of
 from vitalfew.storage import files
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.ask import HASHED
-from vitalfew.tasks.reports.conditions import among
 from vitalfew.tasks.reports.contents import Asked, Report
-from vitalfew.tasks.reports.costs import paid
-from vitalfew.tasks.reports.counterparts import counterparts
-from vitalfew.tasks.reports.critiques import critic_results
-from vitalfew.tasks.reports.examples import choice, context_map
-from vitalfew.tasks.reports.indexes import index_results, models
+from vitalfew.tasks.reports.costs import index_results, models, paid
+from vitalfew.tasks.reports.critiques import choice, context_map, critic_results
+from vitalfew.tasks.reports.differences import among
 from vitalfew.tasks.reports.methods import method_results
+from vitalfew.tasks.reports.papers import counterparts
 from vitalfew.tasks.reports.plots.drawing import Plot
 from vitalfew.tasks.reports.plots.list import drawn
 from vitalfew.tasks.reports.runs import read_manifest, run_of

@@ -150,6 +150,6 @@ def _compare(store: Path, experiment: str) -> None:
 
 
 def _plot(written: "Written") -> None:
-    from vitalfew.tasks.reports.shown.bars import bars
+    from vitalfew.tasks.reports.shown.terminal import bars
 
     out.print(bars(written.report, out.width))

@@ -98,7 +98,7 @@ def report(
 def show_report(written: "Written") -> None:
     """Print the table of an evaluation, and where its page, its figures and its rows are."""
     from vitalfew.storage import files
-    from vitalfew.tasks.reports.shown.queries import queries
+    from vitalfew.tasks.reports.shown.page import queries
     from vitalfew.tasks.reports.shown.terminal import terminal_report
 
     out.print(terminal_report(written.report, out.width))

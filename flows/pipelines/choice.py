@@ -27,8 +27,8 @@ from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.metrics.base import GOLD_ANSWERS, GOLD_PASSAGES, SUPPORTING_FACTS, Column
 from vitalfew.tasks.metrics.tables import make_metrics
 from vitalfew.tasks.reports.methods import groups
+from vitalfew.tasks.reports.runs import Recorded, read_summaries
 from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
-from vitalfew.tasks.reports.summaries import Recorded, read_summaries
 from vitalfew.tasks.stage import Stage
 
 AS_THEY_ARE = "or ask all questions with the current settings: --set choose=null"

@@ -1,4 +1,6 @@
-"""Answers against gold answers: accuracy, exact match and token F1; the best over a question's gold answers.
+"""Answers against gold answers: accuracy, exact match, token F1, ROUGE, choices and sets of answers.
+
+Answers against gold answers: accuracy, exact match and token F1; the best over a question's gold answers.
 
 Texts are compared as SQuAD's evaluation script does (Rajpurkar et al., 2016, arXiv 1606.05250, section 6.1; F1 of empty
 texts as in its version for SQuAD 2.0): lower case, ASCII punctuation dropped, the articles a, an and the dropped, white
@@ -8,17 +10,66 @@ Deviation: a gold answer of which that leaves nothing ("A", "The", "-") is compa
 punctuation, as is the output; SQuAD's script gives an empty output full marks for it.
 
 A question without gold answers, or whose generator failed, is left out. An empty answer is wrong.
+
+Multiple choice and claims: which of the options an output names, and whether that is the right one.
+
+An output is read as a person would mark it: by the label that it begins with ("B", "**(B)**", "B: wind", "B is right"),
+else the one label that it calls the answer ("I think the answer is B."), else the option whose words it contains; where
+it contains several, the longest of those that hold the others ("sea water" before "water"), and where several are left,
+none. The options are the lines "A: its text" below a question's first one, as the
+dataset `arc` writes them; a question without such lines is a claim, its options the verdicts of `pubhealth`. "not true"
+and "untrue" are false. A gold answer is an option's text, or its label alone.
+
+A question without gold answers, or one of whose options none is a gold answer, is left out.
+
+Sets of answers, scored honestly: what a set gets right, what one member would, and what any set of its size would.
+
+PFE-Self-RAG (J. Mahani Math. Res. 15(2), 2026) counts a set as right if any member is. That is `set_any`; a larger set
+can only gain by it, so it is not the accuracy of an answer. Beside it stand, for the same question:
+
+- `set_drawn`: the share of the set's members that are right, which is the accuracy to expect of one drawn from it;
+- `random_set_any`: what `set_any` is to be expected of a random set of the same size, of the same candidates: without
+  a right member are C(n − r, m) of the C(n, m) sets, n candidates of which r are right, m the set's size;
+- `first_random_any`: the same of the set's first answer and random others, as many as the set has: a plain random set
+  knows nothing of the critic, this one takes its best answer from it and leaves out what it says of the others;
+- `oracle`: whether any candidate is right, the most that a choice can reach.
+
+Candidates with an error are no part of the n: no selector takes them. Right is what the metric `score.right_by` gives
+1. A question without gold answers, or whose answer is an error, is left out. One answer is a set of one.
+
+ROUGE-L and ROUGE-LSum of an answer, by Google's `rouge-score`; F-measures, the best over the gold answers.
+
+Lin, "ROUGE: A Package for Automatic Evaluation of Summaries", 2004, section 3. Words are the package's: lower-case runs
+of a–z and 0–9, not stemmed (the default of the package and of Hugging Face's `evaluate`). A gold answer in another
+script has no such word and no answer could match it, so it is passed over, and a question with no other is left out.
+
+ROUGE-LSum compares sentence with sentence and wants every one on its own line. They are split with Punkt's rules and
+this project's English abbreviations alone: nothing is trained, so a text has the same score in every corpus.
 """
 
 import re
 import string
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from math import comb
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from vitalfew.tasks.metrics.base import ANSWER, GOLD_ANSWERS, Case, Column, MetricOptions, PerQuestion, Values, judged
+from vitalfew.tasks.metrics.base import (
+    ANSWER,
+    GOLD_ANSWERS,
+    Answer,
+    Case,
+    Column,
+    Metric,
+    MetricOptions,
+    PerQuestion,
+    Values,
+    judged,
+)
 
 JUDGED = (ANSWER, GOLD_ANSWERS)
 """What every metric of an answer's correctness needs."""
@@ -139,3 +190,206 @@ def is_right(answer: str, golds: Iterable[str]) -> bool:
 def agree(one: str, other: str) -> bool:
     """Whether two answers, normalised, have a token F1 of at least `RIGHT`."""
     return F1(F1.Options()).match(one, one, other) >= RIGHT
+
+
+VERDICTS = ("true", "false", "mixture", "unproven")
+_OPTION = re.compile(r"^([A-Z]|\d{1,2}): (.+)$", re.MULTILINE)
+_AFTER = r"\s*(?:[)(\],;!*\"”]|[.:,](?!\d)|-+\s|[–—]|\n|$)| is (?:the )?(?:correct|right|best|answer)\b"
+_LABEL = rf"([A-Z]|\d{{1,2}})(?={_AFTER})"
+_FIRST = re.compile(r"^\W*(?:(?:the )?(?:correct |best )?(?:answer|option)(?: is)?\W+)?" + _LABEL, re.IGNORECASE)
+_STATED = re.compile(r"\banswer(?: is)?\W+(?:option )?" + _LABEL, re.IGNORECASE)
+_NEGATED = re.compile(r"\b(?:not true|isn'?t true|untrue|incorrect)\b", re.IGNORECASE)
+
+
+class Choice(PerQuestion):
+    """1 if the option or verdict that an answer names is the right one, else 0 (ARC, PubHealth)."""
+
+    version = "2"  # since 2, also "the answer is B" anywhere, and gold answers that are labels
+
+    def columns(self) -> tuple[Column]:
+        return (Column("choice", "choice", needs=JUDGED),)
+
+    def score(self, cases: Sequence[Case]) -> Values:
+        return {"choice": [self._right(case) for case in cases]}
+
+    def _right(self, case: Case) -> float | None:
+        output = judged(case)
+        if output is None:
+            return None
+        choices = options(case.question)
+        right = gold_labels(case.answers, choices)
+        return float(chosen(output, choices) in right) if right else None
+
+
+def gold_labels(answers: Sequence[str], choices: Mapping[str, str]) -> set[str]:
+    """The labels of the options that gold answers are, by their texts, or else by their labels."""
+    right = {label for label, text in choices.items() if any(one == gold for one, gold in _pairs(text, answers))}
+    return right or {*choices} & {answer.strip() for answer in answers}
+
+
+def _pairs(text: str, answers: Sequence[str]) -> list[tuple[str, str]]:
+    return [comparable(text, answer) for answer in answers]
+
+
+def options(question: str) -> dict[str, str]:
+    """Label → text of a question's options; of a claim, the verdicts by themselves."""
+    lines = {label: text.strip() for label, text in _OPTION.findall(question)}
+    return lines or {verdict: verdict for verdict in VERDICTS}
+
+
+def chosen(output: str, choices: Mapping[str, str]) -> str | None:
+    """The label of the option that an output names; None where it names none, or more than one."""
+    if label := _label(output.strip(), choices):
+        return label
+    text = f" {normalise(_NEGATED.sub('false', output))} "
+    words = {label: f" {normalise(option)} " for label, option in choices.items()}
+    named = [label for label, option in words.items() if option.strip() and option in text]
+    widest = [label for label in named if all(words[other] in words[label] for other in named)]
+    return widest[0] if len(widest) == 1 else None
+
+
+def _label(output: str, choices: Mapping[str, str]) -> str | None:
+    first = _FIRST.match(output)
+    if first and first[1].upper() in choices:
+        return first[1].upper()
+    stated = {label.upper() for label in _STATED.findall(output)} & {*choices}
+    return stated.pop() if len(stated) == 1 else None
+
+
+RIGHT_BY: dict[str, type[Metric]] = {"accuracy": Accuracy, "exact_match": ExactMatch, "choice": Choice}
+_SET = (
+    Column("set_any", "set any", needs=JUDGED),
+    Column("set_drawn", "set drawn", needs=JUDGED),
+    Column("random_set_any", "random set any", needs=JUDGED),
+    Column("first_random_any", "first random any", needs=JUDGED),
+    Column("oracle", "oracle", needs=JUDGED),
+)
+_SIZES = (
+    Column("set_size", "set size", "answers", "neither", (ANSWER,)),
+    Column("set_distinct", "set distinct", "answers", "neither", (ANSWER,)),
+    Column("set_right", "set right", "answers", "neither", JUDGED),
+)
+
+
+class RightOptions(Accuracy.Options):
+    """What metrics of sets have in common; max_words is that of `accuracy`."""
+
+    right_by: Literal["accuracy", "exact_match", "choice"] = Field(
+        "accuracy", description="Metric that decides if an answer of the set is right."
+    )
+
+
+class AnswerSet(PerQuestion):
+    """Chance of a right answer: in the set, drawn from it, in a random set of its size, among all candidates."""
+
+    version = "2"  # since 2, with version 2 of what decides if an answer is right
+
+    Options = RightOptions
+
+    def columns(self) -> tuple[Column, ...]:
+        return _SET
+
+    def score(self, cases: Sequence[Case]) -> Values:
+        rows = [self._case(*judgement) for judgement in rights(self.options, cases)]
+        return {column.name: [row[place] if row else None for row in rows] for place, column in enumerate(_SET)}
+
+    def _case(self, selected: list[bool], candidates: list[bool]) -> tuple[float, ...] | None:
+        if not selected:
+            return None
+        size, every, right = len(selected), len(candidates), sum(candidates)
+        by_chance = any_right(size, every, right)
+        with_first = 1.0 if selected[0] else any_right(size - 1, every - 1, right)
+        return float(any(selected)), sum(selected) / size, by_chance, with_first, float(right > 0)
+
+
+class SetSize(PerQuestion):
+    """Number of answers in the set, of different answers, and of right answers."""
+
+    version = "2"  # since 2, with version 2 of what decides if an answer is right
+
+    Options = RightOptions
+
+    def columns(self) -> tuple[Column, ...]:
+        return _SIZES
+
+    def score(self, cases: Sequence[Case]) -> Values:
+        sizes: list[tuple[float | None, ...]] = []
+        for case, (selected, _) in zip(cases, rights(self.options, cases), strict=True):
+            answers = [normalise(answer.text) for answer in case.selected if not answer.error]
+            right = float(sum(selected)) if selected else None
+            sizes.append((float(len(answers)), float(len(set(answers))), right) if answers else (None, None, None))
+        return {column.name: [row[place] for row in sizes] for place, column in enumerate(_SIZES)}
+
+
+def any_right(size: int, every: int, right: int) -> float:
+    """The probability that a random set of `size` of `every` candidates holds one of the `right`."""
+    return 1 - comb(every - right, size) / comb(every, size)
+
+
+def rights(options: RightOptions, cases: Sequence[Case]) -> list[tuple[list[bool], list[bool]]]:
+    """For every case, which selected answers and which candidates are right; those with an error have no place, and a
+    case that cannot be judged has two empty lists."""
+    metric: Metric = RIGHT_BY[options.right_by](options)
+    (column,) = metric.columns()
+    sides = [(_good(case, case.selected), _good(case, case.candidates)) for case in cases]
+    single = [
+        replace(case, answer=answer)
+        for case, both in zip(cases, sides, strict=True)
+        for side in both
+        for answer in side
+    ]
+    values = iter(metric.score(single)[column.name])
+    return [([next(values) == 1 for _ in one], [next(values) == 1 for _ in other]) for one, other in sides]
+
+
+def _good(case: Case, answers: Sequence[Answer]) -> list[Answer]:
+    return [] if judged(case) is None else [answer for answer in answers if not answer.error]
+
+
+_COLUMNS = {
+    "rougeL": Column("rouge_l", "ROUGE-L", needs=JUDGED),
+    "rougeLsum": Column("rouge_lsum", "ROUGE-LSum", needs=JUDGED),
+}
+"""By what `rouge-score` calls it."""
+
+
+class Rouge(PerQuestion):
+    """ROUGE-L and ROUGE-LSum (F-measure, 0 to 1; the best over the gold answers)."""
+
+    def __init__(self, options: MetricOptions) -> None:
+        from vitalfew.tasks.splitters.nltk_punkt import untrained
+
+        super().__init__(options)
+        self.splitter = untrained()
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        from rouge_score.tokenizers import DefaultTokenizer
+
+        return DefaultTokenizer(use_stemmer=False)
+
+    @cached_property
+    def _scorer(self) -> Any:
+        from rouge_score.rouge_scorer import RougeScorer
+
+        return RougeScorer(list(_COLUMNS), tokenizer=self._tokenizer)
+
+    def columns(self) -> list[Column]:
+        return [*_COLUMNS.values()]
+
+    def score(self, cases: Sequence[Case]) -> Values:
+        scores = [self._scores(case) for case in cases]
+        return {column.name: [values.get(kind) for values in scores] for kind, column in _COLUMNS.items()}
+
+    def _scores(self, case: Case) -> dict[str, float]:
+        """By kind; empty without ground."""
+        output = judged(case)
+        gold = [self._lines(answer) for answer in case.answers if self._tokenizer.tokenize(answer)]
+        if output is None or not gold:
+            return {}
+        best = self._scorer.score_multi(gold, self._lines(output))
+        return {kind: float(best[kind].fmeasure) for kind in _COLUMNS}
+
+    def _lines(self, text: str) -> str:
+        """Every sentence on its own line."""
+        return "\n".join(text[start:end].strip() for start, end in self.splitter.split(text))

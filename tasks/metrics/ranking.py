@@ -1,4 +1,6 @@
-"""Gold passages among the hits: recall@k, reciprocal rank and nDCG@k, by `ir-measures` (which computes with trec_eval).
+"""Rankings against gold passages and gold answers: recall@k, reciprocal rank, nDCG@k, rank of the first answer.
+
+Gold passages among the hits: recall@k, reciprocal rank and nDCG@k, by `ir-measures` (which computes with trec_eval).
 
 A gold passage is relevant (1), every other one is not (0). Ranks count units, whatever they are: a passage has the rank
 of its first unit; a further sentence of it takes a place and gains nothing, so several sentences of one passage count
@@ -6,15 +8,46 @@ once. The ideal ranking of nDCG has all gold passages, as far as k reaches, at t
 
 A question without gold passages, or without retrieval, is left out. One that has no hit has 0; a k beyond the last hit
 adds nothing: recall@30 of ten hits is their recall@10.
+
+Units that contain a gold answer: answer recall@k, and how far down the prompt the first one is.
+
+A unit is correct when a gold answer's tokens stand in its text in a row, as in DPR's top-k retrieval accuracy
+(Karpukhin et al., 2020, arXiv 2004.04906, section 5.1): tokens are runs of letters and digits, and every other sign by
+itself, in lower case and one Unicode form. Articles and punctuation count, unlike in answers: gold answers are quoted
+from passages, and "1990" has to match in "1990–95".
+
+A question without gold answers, or without retrieval, is left out. One that has no hit counts as a miss.
+
+**First rank.** ParetoRAG's figure 5 draws where the first correct unit stands in the list that fits 400 words, in
+percent of that list: 100 · r / n, and −1 where none has the answer. Here the list is the prompt's contexts, whatever
+budget an experiment sets, and a miss has no rank: it counts in `first_rank_missing` alone. The paper's percentage goes
+by a unit's lower edge, so that the first of 5 passages stands at 20 % and the first of 17 sentences at 6 %: shorter
+units win before anything is retrieved. `first_rank_middle` goes by its middle, 100 · (r − 1/2) / n: a passage whose
+sentences stand in its place, the answer in any of them, has the same mean. So it is this column that says which method
+is better; the paper's has no better direction.
 """
 
-from collections.abc import Sequence
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import ir_measures
 from ir_measures import RR, R, nDCG
 
-from vitalfew.tasks.metrics.base import GOLD_PASSAGES, HITS, Case, Column, PerQuestion, RankedUnit, RankOptions, Values
+from vitalfew.tasks.metrics.base import (
+    CONTEXTS,
+    GOLD_ANSWERS,
+    GOLD_PASSAGES,
+    HITS,
+    SCALE,
+    Case,
+    Column,
+    PerQuestion,
+    RankedUnit,
+    RankOptions,
+    Values,
+)
 
 
 class _OfGoldPassages(PerQuestion):
@@ -75,3 +108,79 @@ class NDCG(_OfGoldPassages):
 
     def measures(self) -> list[tuple[str, str, Any]]:
         return [(f"ndcg@{k}", f"nDCG@{k}", nDCG @ k) for k in dict.fromkeys(self.options.k)]
+
+
+LIST = "% of contexts"
+_TOKENS = re.compile(r"\w+|[^\w\s]")
+
+
+def _tokens(text: str) -> str:
+    """Its tokens between blanks: a run of them is a substring."""
+    return f" {' '.join(_TOKENS.findall(unicodedata.normalize('NFC', text).lower()))} "
+
+
+def first_correct(answers: Sequence[str], texts: Iterable[str]) -> int:
+    """The rank of the first text that contains a gold answer, from 1; 0: none does."""
+    gold = [tokens for answer in answers if (tokens := _tokens(answer)).strip()]
+    for rank, text in enumerate(map(_tokens, texts), 1):
+        if any(answer in text for answer in gold):
+            return rank
+    return 0
+
+
+class AnswerRecall(PerQuestion):
+    """1 if one of the first k units contains a gold answer, else 0. Its mean is DPR's top-k retrieval accuracy."""
+
+    Options = RankOptions
+
+    def columns(self) -> list[Column]:
+        needs = (HITS, GOLD_ANSWERS)
+        return [
+            Column(f"answer_recall@{k}", f"answer recall@{k}", needs=needs, detail=True)
+            for k in dict.fromkeys(self.options.k)
+        ]
+
+    def score(self, cases: Sequence[Case]) -> Values:
+        ranks = [
+            first_correct(case.answers, (hit.text for hit in case.hits))
+            if case.answers and case.hits is not None
+            else None
+            for case in cases
+        ]
+        return {
+            f"answer_recall@{k}": [None if rank is None else float(0 < rank <= k) for rank in ranks]
+            for k in self.options.k
+        }
+
+
+class FirstRank(PerQuestion):
+    """Position of the first context with a gold answer, in percent of the prompt's contexts (ParetoRAG, figure 5).
+
+    `first_rank` takes the context's lower edge, as in the paper, `first_rank_middle` its middle. `first_rank_missing`
+    is 1 if no context has an answer. The mean of a rank leaves such questions out: read it beside this rate.
+    """
+
+    version = "2"  # since 2, of the prompt's contexts and without misses; it was of the index, and a miss was −1
+
+    def columns(self) -> tuple[Column, ...]:
+        needs = (CONTEXTS, GOLD_ANSWERS)
+        return (
+            Column("first_rank", "first rank", LIST, "neither", needs),
+            Column("first_rank_middle", "middle of first rank", LIST, "lower", needs),
+            Column("first_rank_missing", "first rank missing", SCALE, "lower", needs),
+        )
+
+    def score(self, cases: Sequence[Case]) -> Values:
+        places = [_place(case) for case in cases]
+        return {
+            "first_rank": [100 * rank / units if rank else None for rank, units in places],
+            "first_rank_middle": [100 * (rank - 0.5) / units if rank else None for rank, units in places],
+            "first_rank_missing": [None if rank is None else float(not rank) for rank, _ in places],
+        }
+
+
+def _place(case: Case) -> tuple[int | None, int]:
+    """The first correct context's rank (0: none, None: no ground), and how many contexts there are."""
+    if not case.answers or case.contexts is None:
+        return None, 0
+    return first_correct(case.answers, (context.text for context in case.contexts)), len(case.contexts)

@@ -23,7 +23,7 @@ import pyarrow as pa
 from vitalfew.configs.probing import PerturbConfig
 from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact
-from vitalfew.tasks.metrics.correct_units import first_correct
+from vitalfew.tasks.metrics.ranking import first_correct
 from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
 Row = dict[str, Any]

@@ -16,12 +16,18 @@ from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.metrics.base import Column
 from vitalfew.tasks.reports.methods import Group, groups
-from vitalfew.tasks.reports.primary import primary_metric
-from vitalfew.tasks.reports.question_scores import QuestionScores, read_question_scores
-from vitalfew.tasks.reports.runs import NoReport, find_run, read_manifest
+from vitalfew.tasks.reports.runs import (
+    NoReport,
+    QuestionScores,
+    columns_of,
+    find_run,
+    read_manifest,
+    read_question_scores,
+    read_summaries,
+)
+from vitalfew.tasks.reports.shown.columns import primary_metric
 from vitalfew.tasks.reports.shown.tables import csv_bytes
 from vitalfew.tasks.reports.statistics.paired import Difference, corrected, paired_bootstrap
-from vitalfew.tasks.reports.summaries import columns_of, read_summaries
 
 ALL = "all"
 

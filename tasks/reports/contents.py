@@ -12,10 +12,10 @@ from typing import Any
 from vitalfew.configs.chosen import Chosen
 from vitalfew.configs.paper import Ours, Paper
 from vitalfew.tasks.metrics.base import Column
+from vitalfew.tasks.reports.runs import undeclared
 from vitalfew.tasks.reports.shown.text import one_line
 from vitalfew.tasks.reports.statistics.bootstrap import Interval
 from vitalfew.tasks.reports.statistics.paired import Difference
-from vitalfew.tasks.reports.summaries import undeclared
 
 STAGE_SECONDS = Column("stage_seconds", "seconds, all stages", "s", "lower")
 STAGE_USD = Column("stage_usd", "USD, all stages", "USD", "lower")

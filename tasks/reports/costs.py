@@ -1,18 +1,25 @@
-"""What the stages of an evaluation took, as the ledger has it: the account that `vitalfew costs` shows, too.
+"""Costs of the stages and indexes of an evaluation, from the ledger.
+
+What the stages of an evaluation took, as the ledger has it: the account that `vitalfew costs` shows, too.
 
 It holds what every run paid, for shards that were lost and done again as well. A stage that several methods share was
 paid once: what the methods took, each shared stage once, is what the run and earlier runs paid together.
+
+What is in the indexes that an evaluation searched, and what they took, read from the store.
+
+An index is known by the artifacts that the run's hits were found in: its name may stand for others by now.
 """
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vitalfew.storage.artifacts import Artifact
+from vitalfew.configs.evaluation import Method
+from vitalfew.configs.schema import EncodeConfig
+from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.costs import read_ledger
-from vitalfew.storage.manifests import Manifest
 from vitalfew.storage.runs import Run
-from vitalfew.tasks.reports.contents import Paid, StageCost
+from vitalfew.tasks.reports.contents import IndexResult, Paid, StageCost
 from vitalfew.tasks.reports.runs import read_manifest
 
 
@@ -83,3 +90,79 @@ def paid(store: Path, run: Run) -> Paid:
         earlier_cpu_seconds=sum(row["cpu_seconds"] for row in earlier),
         earlier_stages=tuple(dict.fromkeys(row["stage"] for row in earlier)),
     )
+
+
+SHOWN = ("encoder", "context", "units", "text")
+OF_QUESTIONS = ("asked", "question_vectors")
+"""What a method's hits were found by, and not in."""
+
+
+def index_results(store: Path, run: Run, methods: Sequence[Method]) -> tuple[IndexResult, ...]:
+    """Of every index that a method searches. Raises NoReport where a part of one was removed since."""
+    searching = [method for method in methods if method.retrieve]
+    used: dict[str, list[str]] = {}
+    for method in searching:
+        used.setdefault(str(method.index), []).append(method.name)
+    return tuple(_result(store, name, _searched(store, run, by[0]), tuple(by)) for name, by in used.items())
+
+
+def context_mode(store: Path, run: Run, method: Method) -> str | None:
+    """How the context vectors were made that a method weighs its sentences by; None where it weighs none. The paper of
+    ParetoRAG has `exact` alone, so that a reader has to know."""
+    retrieve = method.retrieve
+    if not retrieve or retrieve.retriever != "core_context" or getattr(retrieve, "alpha", 0.0) == 1.0:
+        return None
+    return EncodeConfig.recorded(_searched(store, run, method.name)["vectors"].config).context
+
+
+def models(store: Path, run: Run, methods: Sequence[Method]) -> tuple[str, ...]:
+    """The encoders and generators that took part, every one once."""
+    searching = [method for method in methods if method.retrieve]
+    encoders = [_searched(store, run, method.name)["vectors"].config for method in searching]
+    named = [_named("encoder", settings["encoder"], settings.get("model")) for settings in encoders]
+    generators = [method.generate for method in methods if method.generate]
+    named += [_named("generator", section.generator, getattr(section, "model", None)) for section in generators]
+    return tuple(dict.fromkeys(named))
+
+
+def _named(role: str, name: str, model: str | None) -> str:
+    return f"{role} {name}{f' ({Path(model).name or model})' if model else ''}"
+
+
+def _searched(store: Path, run: Run, method: str) -> dict[str, Manifest]:
+    """The manifests of the index that a method's hits were found in, by role."""
+    inputs = read_manifest(store, run.methods[method]["hits"]).inputs
+    return {role: read_manifest(store, name) for role, name in inputs.items() if role not in OF_QUESTIONS}
+
+
+def _result(store: Path, name: str, manifests: dict[str, Manifest], used_by: tuple[str, ...]) -> IndexResult:
+    paid = [row for manifest in manifests.values() for row in ledger_of(store, manifest)]
+    return IndexResult(
+        name=name,
+        settings=_settings(manifests),
+        passages=_rows(manifests, "passages"),
+        sentences=_rows(manifests, "sentences"),
+        tokens=sum(row["tokens"] for row in paid),
+        wall_seconds=sum(row["wall_seconds"] for row in paid),
+        cpu_seconds=sum(row["cpu_seconds"] for row in paid),
+        usd=sum(row["usd"] for row in paid),
+        peak_memory_bytes=max(row["peak_memory_bytes"] for row in paid),
+        disk_bytes=sum(file.bytes for manifest in manifests.values() for file in manifest.files()),
+        copied=sum(record.notes.get("reused", 0) for record in manifests["vectors"].shards),
+        used_by=used_by,
+    )
+
+
+def _rows(manifests: dict[str, Manifest], table: str) -> int:
+    return manifests[table].rows[table] if table in manifests else 0
+
+
+def _settings(manifests: dict[str, Manifest]) -> str:
+    splitter = [f"splitter={manifests['sentences'].config['splitter']}"] if "sentences" in manifests else []
+    recorded = EncodeConfig.recorded(manifests["vectors"].config)
+    encoding = [f"{key}={_text(getattr(recorded, key))}" for key in SHOWN]
+    return ", ".join([*splitter, *encoding, f"type={manifests['faiss'].config['type']}"])
+
+
+def _text(value: Any) -> str:
+    return " and ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

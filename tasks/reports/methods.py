@@ -17,14 +17,11 @@ from vitalfew.storage.runs import Run
 from vitalfew.tasks.metrics.base import Column
 from vitalfew.tasks.models.causal.engines.base import EngineOptions
 from vitalfew.tasks.reports.contents import BestAlpha, MethodResult, Pair, StageCost, Summary
-from vitalfew.tasks.reports.costs import stage_costs
+from vitalfew.tasks.reports.costs import context_mode, stage_costs
 from vitalfew.tasks.reports.differences import best_alphas, differences, opponents, pairs
-from vitalfew.tasks.reports.indexes import context_mode
-from vitalfew.tasks.reports.primary import primary_metric
-from vitalfew.tasks.reports.question_scores import QuestionScores, read_question_scores
-from vitalfew.tasks.reports.runs import read_manifest
+from vitalfew.tasks.reports.runs import QuestionScores, read_manifest, read_question_scores, read_summaries
+from vitalfew.tasks.reports.shown.columns import primary_metric
 from vitalfew.tasks.reports.statistics.bootstrap import mean_interval
-from vitalfew.tasks.reports.summaries import read_summaries
 
 FIRST_ERRORS = 3
 RANK, MISSING = "first_rank", "first_rank_missing"

@@ -1,13 +1,31 @@
-"""Paper and ours: what a paper prints beside what a run came to, with the claim's verdict and every deviation."""
+"""Paper and ours: what a paper prints beside what a run came to, with the claim's verdict and every deviation.
 
+Paper and ours: what a paper prints beside what a run came to, with the claim's verdict and every deviation.
+
+Our counterparts of a paper's figures, with intervals: values, differences and ratios over the same questions.
+
+What a run says of a claim: it holds, does not hold, or is open, and then how many questions would settle it.
+
+A claim "at least V" with a margin m is one of non-inferiority (Piaggio et al., Reporting of Noninferiority and
+Equivalence Randomized Trials, JAMA 308(24), 2012): it holds where the whole interval lies above V − m, and does not
+where it lies below. Without a margin two equal methods are never told apart: "no worse" stays open however many
+questions are asked.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
 
 from vitalfew.configs.paper import Figure, Ours, Paper, Repeated
 from vitalfew.tasks.reports.contents import Report, Summary
+from vitalfew.tasks.reports.runs import QuestionScores
 from vitalfew.tasks.reports.shown.columns import SMALL_UNITS, figure
 from vitalfew.tasks.reports.shown.notes import asked
-from vitalfew.tasks.reports.statistics.bootstrap import Interval
-from vitalfew.tasks.reports.verdicts import verdict
+from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS, Interval, mean_interval, ratio_interval
+from vitalfew.tasks.reports.statistics.paired import paired_bootstrap, questions_needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +112,60 @@ def _text(row: Figure, value: float | None, unit: str) -> str:
     if row.ours.over:
         return f"{value:.2f} ×"
     return f"{value:+.3f}" if row.ours.minus and unit not in SMALL_UNITS else figure(value, unit)
+
+
+def counterparts(wanted: Iterable[Ours], scores: Mapping[str, QuestionScores]) -> dict[Ours, Interval]:
+    """Of those that are of single questions. What the costs say is one measurement, MAUVE is of all answers together:
+    neither has an interval. `scores`: by method."""
+    return {ours: found for ours in wanted if (found := _counterpart(ours, scores)) is not None}
+
+
+def _counterpart(ours: Ours, scores: Mapping[str, QuestionScores]) -> Interval | None:
+    sides = [scores.get(name) for name in (ours.method, ours.minus or ours.over) if name]
+    if not sides or any(side is None or ours.metric not in side.values for side in sides):
+        return None
+    ids = next(side.ids for side in sides if side)
+    values, *others = (side.of(ours.metric, ids) for side in sides if side)
+    if ours.over:
+        return ratio_interval(values, others[0])
+    if ours.minus:
+        [difference] = paired_bootstrap(others[0], values[np.newaxis])
+        return Interval(difference.mean_difference, difference.low, difference.high, difference.questions)
+    return mean_interval(values[np.newaxis])[0]
+
+
+HOLDS, FAILS, OPEN = "holds", "does not hold", "open"
+_HALF = 1.959964
+"""Half the width of a 95 % interval, in standard errors."""
+_FINE = 100
+"""What lies nearer to a line than such a part of its interval is on it: no number of questions is worth telling."""
+
+
+def verdict(claim: Literal["at_least", "at_most"], goal: float, margin: float, ours: Interval) -> str:
+    """`goal`, `margin`: in the unit of ours. Where ours is one measurement and has no interval, `ours.questions` is 0,
+    and its value decides."""
+    sign = 1 if claim == "at_least" else -1
+    if ours.mean is None:
+        return ""
+    if ours.low is None or ours.high is None:
+        if ours.questions:
+            return f"{OPEN}: at least {MIN_QUESTIONS} questions are needed"
+        return HOLDS if sign * ours.mean >= sign * goal - margin else FAILS
+    worst, best = sorted((sign * ours.low, sign * ours.high))
+    if worst >= sign * goal - margin:
+        return f"{HOLDS}, superior" if margin and worst > sign * goal else HOLDS
+    if best < sign * goal - margin:
+        return FAILS
+    return f"{OPEN}: {_settled(ours, goal - sign * margin)}"
+
+
+def _settled(ours: Interval, line: float) -> str:
+    """How many questions tell such a value from the line, if it stays what it is; rounded up to two digits."""
+    mean, low, high = (value or 0.0 for value in (ours.mean, ours.low, ours.high))
+    sd = (high - low) / (2 * _HALF) * math.sqrt(ours.questions)
+    far = abs(mean - line) * _FINE > high - low
+    needed = questions_needed(sd, mean - line) if far else None
+    if needed is None:
+        return "our value is on the line"
+    unit = 10 ** max(0, len(str(needed)) - 2)
+    return f"about {math.ceil(needed / unit) * unit:,} questions would settle it"

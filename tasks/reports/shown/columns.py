@@ -1,10 +1,16 @@
-"""How metrics are shown: which by default, in what order, with how many digits. What they are, they say themselves."""
+"""How metrics are shown: which by default, in what order, with how many digits. What they are, they say themselves.
+
+How metrics are shown: which by default, in what order, with how many digits. What they are, they say themselves.
+
+The metric that an experiment is about: its headline's, and that of the tests which are corrected by themselves.
+
+The Pareto front of two quantities: what cannot be had better in one without being worse in the other.
+"""
 
 from collections.abc import Sequence
 
-from vitalfew.tasks.metrics.base import ANSWER, GOLD_ANSWERS, GOLD_PASSAGES, SUPPORTING_FACTS, Column
+from vitalfew.tasks.metrics.base import ANSWER, CONTEXTS, GOLD_ANSWERS, GOLD_PASSAGES, HITS, SUPPORTING_FACTS, Column
 from vitalfew.tasks.reports.contents import Report
-from vitalfew.tasks.reports.primary import primary_metric
 from vitalfew.tasks.reports.statistics.paired import Difference
 
 DIFFERENCE_HEADS = ("metric", "difference", "95 % interval", "p", "p (Holm)", "effect", "questions", "higher", "lower")
@@ -127,3 +133,40 @@ def signed(value: float | None) -> str:
 
 def _p(p: float | None) -> str:
     return "–" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+USUAL = "accuracy"
+
+
+def primary_metric(scored: Sequence[Column], wanted: str | None = None) -> str | None:
+    """`wanted`, else accuracy, else the first metric of answers; where there is none, of contexts, then of hits; then
+    any other. Of several k the last. None where the metric has no value.
+
+    `scored`: what has a value, in the order of `score.metrics`. Costs and details are chosen by name alone.
+    """
+    if wanted:
+        return wanted if any(column.name == wanted for column in scored) else None
+    better_high = [column for column in scored if column.direction in ("higher", None) and not column.detail]
+    if not better_high or any(column.name == USUAL for column in better_high):
+        return USUAL if better_high else None
+    family = min(better_high, key=_stage).name.partition("@")[0]
+    return [column.name for column in better_high if column.name.partition("@")[0] == family][-1]
+
+
+def _stage(column: Column) -> int:
+    """How far from the end of the dataflow the metric looks."""
+    needs = (ANSWER, CONTEXTS, HITS)
+    return next((place for place, need in enumerate(needs) if need in column.needs), len(needs))
+
+
+def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
+    """Positions of the points (cost, quality) that no other point dominates, by rising cost.
+
+    A point dominates another that is no better in either and worse in one; of equal points none dominates.
+    """
+    front: list[int] = []
+    for position in sorted(range(len(points)), key=lambda place: (points[place][0], -points[place][1], place)):
+        # By rising cost, a point has to beat the best quality so far, or be that very point again.
+        if not front or points[position][1] > points[front[-1]][1] or points[position] == points[front[-1]]:
+            front.append(position)
+    return front

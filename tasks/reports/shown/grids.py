@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from vitalfew.tasks.reports.contents import Report
 from vitalfew.tasks.reports.papers import HEADS, beside
-from vitalfew.tasks.reports.shown.choices import halves, values
 from vitalfew.tasks.reports.shown.columns import (
     DIFFERENCE_HEADS,
     LEVEL,
@@ -16,6 +15,7 @@ from vitalfew.tasks.reports.shown.columns import (
     signed,
     significant,
 )
+from vitalfew.tasks.reports.shown.notes import halves, values
 from vitalfew.tasks.reports.shown.tables import setting_text
 from vitalfew.tasks.reports.shown.text import one_line
 

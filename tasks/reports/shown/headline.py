@@ -1,8 +1,7 @@
 """What an evaluation comes to, a sentence per method: how good it is, how sure that is, and at what price."""
 
 from vitalfew.tasks.reports.contents import MethodResult, Report
-from vitalfew.tasks.reports.plots.front import pareto_front
-from vitalfew.tasks.reports.shown.columns import LEVEL, figure, price_metric, quality_metric, signed
+from vitalfew.tasks.reports.shown.columns import LEVEL, figure, pareto_front, price_metric, quality_metric, signed
 from vitalfew.tasks.reports.shown.text import shortened
 from vitalfew.tasks.reports.statistics.paired import Difference
 

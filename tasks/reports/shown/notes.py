@@ -1,15 +1,28 @@
-"""What the figures do not say of themselves: what could not be scored and why, errors, what the run paid."""
+"""Sentences below the tables: choices, gaps, errors, sets of answers, critics, statistics, and what the run paid.
+
+What the figures do not say of themselves: what could not be scored and why, errors, what the run paid.
+
+What sets of answers gain, and how much of it any set of their size would.
+
+A set counts as right if any member is, so it gains by its size alone: a random set of the same size, drawn from the
+same candidates, tells how much.
+
+How much a critic leaves to choose, and how far off its probabilities are, in sentences.
+
+What was chosen from what, by which metric, on how many questions.
+"""
 
 from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from vitalfew.tasks.reports.contents import BestAlpha, MethodResult, Paid, Report
-from vitalfew.tasks.reports.shown.answer_sets import gains
-from vitalfew.tasks.reports.shown.choices import choices, halves
-from vitalfew.tasks.reports.shown.columns import quality_metric, significant
-from vitalfew.tasks.reports.shown.critics import critics
+from vitalfew.configs.chosen import Chosen, Tried
+from vitalfew.tasks.reports.contents import BestAlpha, CriticResult, MethodResult, Paid, Report
+from vitalfew.tasks.reports.shown.columns import figure, quality_metric, significant
+from vitalfew.tasks.reports.shown.tables import setting_text
 from vitalfew.tasks.reports.shown.text import listed, one_line, shortened
 from vitalfew.tasks.reports.statistics.bootstrap import ENOUGH, MIN_QUESTIONS
-from vitalfew.tasks.reports.statistics.power import questions_needed, visible_difference
+from vitalfew.tasks.reports.statistics.paired import questions_needed, visible_difference
 
 _ERROR_LENGTH = 160
 _NAME_LENGTH = 60
@@ -176,3 +189,112 @@ def _paid(what: str, paid: Paid) -> str:
 
 def _sum(usd: float, cpu_seconds: float) -> str:
     return f"{significant(usd)} USD for {significant(cpu_seconds)} CPU s"
+
+
+ANY, DRAWN, SIZE = "set_any", "set_drawn", "set_size"
+CONTROLS = {
+    "random_set_any": "a random set of the same size",
+    "first_random_any": "its first answer with random others",
+}
+_NAME = 60
+
+
+def gains(report: Report) -> list[str]:
+    """A sentence for every method that gives several answers, against its baseline."""
+    pairs = [(own, report.methods[own.against]) for own in report.methods if own.against is not None]
+    return [line for method, baseline in pairs if (line := _gain(report, method, baseline))]
+
+
+def _gain(report: Report, method: MethodResult, against: MethodResult) -> str:
+    baseline = shortened(against.label, _NAME)
+    single = report.measures(against).get(ANY)
+    one = single.value if single else None
+    values = {metric: summary.value for metric, summary in report.measures(method).items()}
+    any_right, drawn, size = (values.get(metric) for metric in (ANY, DRAWN, SIZE))
+    controls = [(name, value) for metric, name in CONTROLS.items() if (value := values.get(metric)) is not None]
+    if one is None or any_right is None or drawn is None or size is None or size <= 1:
+        return ""
+    sentence = (
+        f"{shortened(method.label, _NAME)}: {size:.2f} answers per question. Share of questions answered right by any "
+        f"of them: {figure(any_right)}, by one drawn from them: {figure(drawn)}, "
+        + ", ".join(f"by any of {name}: {figure(value)}" for name, value in controls)
+    )
+    gain = any_right - one
+    if gain <= 0:
+        return f"{sentence}. No gain over {baseline} ({figure(one)})."
+    shares = [f"{name} {_share(value - one, gain)}" for name, value in controls]
+    return f"{sentence}. The gain over {baseline} ({figure(one)}) is {gain:.3f}; {' and '.join(shares)}."
+
+
+def _share(part: float, gain: float) -> str:
+    return f"gets {part / gain:.0%} of it" if part > 0 else "gets none of it"
+
+
+_SHOWN = 3
+
+
+def critics(report: Report) -> list[str]:
+    """A sentence or two for every set of critiqued candidates."""
+    return [_line(critic) for critic in report.critics if critic.front is not None]
+
+
+def _line(critic: CriticResult) -> str:
+    correlation = "unknown" if critic.correlation is None else f"{critic.correlation:.2f}"
+    methods = listed([*map(one_line, critic.methods)], _SHOWN)
+    line = (
+        f"Critic {one_line(critic.critic)} ({methods}): {critic.front:.2f} of {critic.candidates:.1f} candidates per "
+        f"question are on the Pareto front; the rank correlation of F1 and F2 within a question is {correlation}."
+    )
+    if not critic.errors:
+        return line
+    errors = ", ".join(
+        f"{aspect.upper()} {error:.3f} ({candidates:,})" for aspect, (error, candidates) in critic.errors.items()
+    )
+    return (
+        f"{line} Expected calibration error by gold data, with the number of candidates (ISSUP: relevant contexts with "
+        f"the answer): "
+        f"{errors}."
+    )
+
+
+def halves(questions: int, hashed: int) -> str:
+    """What decided in which half a question is. `hashed`: so many of the questions by a hash."""
+    if not hashed:
+        return "halves of the data set"
+    part = "" if hashed == questions else f"{hashed:,} of them "
+    return f"{part}halved by a hash of the question's id"
+
+
+def choices(report: Report) -> list[str]:
+    """Sentences on the choice, a line per method; none where nothing was chosen."""
+    return [*_lines(report.chosen)] if report.chosen else []
+
+
+def _lines(chosen: Chosen) -> Iterator[str]:
+    yield (
+        f"Chosen by {chosen.heading} on {chosen.questions:,} development questions "
+        f"({halves(chosen.questions, chosen.hashed)}), which no figure here uses. A tie goes to the value listed first:"
+    )
+    for method, tried in by_method(chosen).items():
+        taken = next(option for option in tried if option.taken)
+        all_tried = ", ".join(f"{_bare(option.values)} → {figure(option.figure, chosen.unit)}" for option in tried)
+        yield f"{one_line(method)}: {values(taken.values)} (tried: {all_tried})"
+
+
+def by_method(chosen: Chosen) -> dict[str, list[Tried]]:
+    """What was tried of every method."""
+    methods: dict[str, list[Tried]] = {}
+    for tried in chosen.tried:
+        methods.setdefault(tried.method, []).append(tried)
+    return methods
+
+
+def _bare(settings: Mapping[str, Any]) -> str:
+    """The values alone."""
+    texts = [one_line(setting_text(value)) for value in settings.values()]
+    return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
+
+
+def values(settings: Mapping[str, Any]) -> str:
+    """Settings with their values, as `--set` takes them."""
+    return one_line(" ".join(f"{key}={setting_text(value)}" for key, value in settings.items()))

@@ -1,10 +1,17 @@
-"""The report as one HTML file that needs nothing else: tables, plots, settings, costs, and how to ask with SQL."""
+"""The report as one HTML file that needs nothing else: tables, plots, settings, costs, and how to ask with SQL.
 
-from collections.abc import Sequence
+The report as one HTML file that needs nothing else: tables, plots, settings, costs, and how to ask with SQL.
+
+How to ask the store for a report's figures, and for what is behind them, with SQL.
+"""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
 
-from vitalfew.tasks.reports.contents import Report
+from vitalfew.tasks.reports.contents import MethodResult, Report
 from vitalfew.tasks.reports.papers import conditions
 from vitalfew.tasks.reports.plots.drawing import Plot
 from vitalfew.tasks.reports.plots.list import drawn
@@ -12,8 +19,7 @@ from vitalfew.tasks.reports.shown import grids
 from vitalfew.tasks.reports.shown.columns import chosen_columns
 from vitalfew.tasks.reports.shown.headline import headline
 from vitalfew.tasks.reports.shown.notes import asked, paid, statistics, warnings
-from vitalfew.tasks.reports.shown.queries import queries
-from vitalfew.tasks.reports.shown.text import one_line
+from vitalfew.tasks.reports.shown.text import one_line, printable, shortened
 
 _TEMPLATE = Path(__file__).with_name("page.html.jinja")
 
@@ -55,3 +61,68 @@ def page(report: Report, columns: Sequence[str] | None = None, plots: Sequence[P
 
 def _moment(report: Report) -> str:
     return f"{report.when.astimezone(UTC) if report.when.tzinfo else report.when:%Y-%m-%d %H:%M} UTC"
+
+
+_LIMIT = "LIMIT 20"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """`about`: what it asks; `command`: for a shell."""
+
+    about: str
+    command: str
+
+
+def queries(report: Report) -> list[Query]:
+    """Examples on the last method (against the baseline) and on the run; without a method's fingerprints on all."""
+    at = "" if report.store == "store" else f" --store {shlex.quote(printable(report.store))}"
+    asked = [*_answers(report), ("Cost of this run, by stage", _paid(report.run_id))]
+    return [Query(about, f"vitalfew sql {_argument(sql)}{at}") for about, sql in asked]
+
+
+def _answers(report: Report) -> Iterator[tuple[str, str]]:
+    method = report.methods[-1] if report.methods else None
+    baseline = report.methods[method.against or 0] if method else None
+    of = f" of {shortened(method.label, 60)}" if method and method.fingerprints else " of every evaluation in the store"
+    yield f"Figures{of}", f"SELECT metric, value, questions, left_out FROM summaries{_where('summaries', method)}"
+    # One question may stand in several datasets of the store: hence DISTINCT.
+    yield (
+        f"Questions and their scores{of}",
+        "SELECT DISTINCT text, metric, value FROM scores JOIN questions USING (question_id)"
+        f"{_where('scores', method)} ORDER BY text, metric {_LIMIT}",
+    )
+    yield (
+        f"Answers with their tokens and errors{of}",
+        "SELECT DISTINCT questions.text AS question, answers, candidates.text AS answer, prompt_tokens, seconds, error "
+        f"FROM candidates JOIN questions USING (question_id){_where('candidates', method)} {_LIMIT}",
+    )
+    if baseline and method and {"scores"} <= baseline.fingerprints.keys() & method.fingerprints.keys():
+        yield (
+            f"Questions that {shortened(method.label, 60)} answers better than the baseline",
+            "SELECT DISTINCT text, metric, old.value AS baseline, new.value FROM scores AS old "
+            "JOIN scores AS new USING (question_id, metric) JOIN questions USING (question_id) "
+            f"WHERE metric IN ('accuracy', 'f1') AND old.fingerprint = {_quoted(baseline.fingerprints['scores'])} "
+            f"AND new.fingerprint = {_quoted(method.fingerprints['scores'])} AND new.value > old.value {_LIMIT}",
+        )
+
+
+def _paid(run_id: str) -> str:
+    return (
+        "SELECT stage, sum(rows) AS rows, sum(tokens) AS tokens, sum(cpu_seconds) AS cpu_seconds, sum(usd) AS usd "
+        f"FROM costs WHERE run_id = {_quoted(run_id)} GROUP BY stage ORDER BY usd DESC"
+    )
+
+
+def _where(table: str, method: MethodResult | None) -> str:
+    fingerprint = method.fingerprints.get(table) if method else None
+    return f" WHERE {table}.fingerprint = {_quoted(fingerprint)}" if fingerprint else ""
+
+
+def _argument(sql: str) -> str:
+    """For a shell: in double quotes, as SQL has single ones of its own, where these mean nothing else."""
+    return shlex.quote(sql) if set(sql) & set('"$`\\!') else f'"{sql}"'
+
+
+def _quoted(text: str) -> str:
+    return "'" + printable(text).replace("'", "''") + "'"

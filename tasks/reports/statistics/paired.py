@@ -1,4 +1,6 @@
-"""Differences of methods to a baseline on the same questions: interval, test, correction and effect size.
+"""Differences of methods to a baseline on the same questions: interval, test, correction, effect size and power.
+
+Differences of methods to a baseline on the same questions: interval, test, correction and effect size.
 
 - Interval: paired bootstrap over questions (Koehn, Statistical Significance Tests for Machine Translation Evaluation,
   EMNLP 2004), on the differences; see bootstrap.py.
@@ -14,13 +16,21 @@
 - Correction: Holm (A Simple Sequentially Rejective Multiple Test Procedure, 1979).
 
 Interval and p come from different distributions: near the edge one may exclude 0 where the other does not.
+
+How many questions show a difference of a given size (Cohen, Statistical Power Analysis, 1988, chapter 2).
+
+For a two-sided paired test of a mean difference, by the normal approximation: n = ((z_confidence + z_power) · sd / d)².
+With fewer than about 30 questions Student's t asks for two or three more. The standard deviation is that of the
+paired differences, as measured in a run (`Difference.sd`), not that of one method's values.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
 from vitalfew.tasks.reports.statistics.bootstrap import (
     MIN_QUESTIONS,
@@ -173,3 +183,29 @@ def _signs(resamples: int, questions: int, seed: int) -> Iterator[NDArray[np.flo
     for rows in blocks(resamples, questions):
         heads = generator.integers(0, 2, (rows, questions), dtype=np.int8)
         yield 1.0 - 2.0 * heads.astype(np.float64)
+
+
+def questions_needed(
+    sd_of_differences: float, difference: float, power: float = 0.8, confidence: float = 0.95
+) -> int | None:
+    """Questions that show a true mean difference so large with this probability; None where the difference is 0."""
+    factor = _factor(sd_of_differences, power, confidence)
+    if not difference:
+        return None
+    return max(1, math.ceil((factor * sd_of_differences / difference) ** 2))
+
+
+def visible_difference(
+    sd_of_differences: float, questions: int, power: float = 0.8, confidence: float = 0.95
+) -> float | None:
+    """The smallest true mean difference that so many questions show with this probability; None without questions."""
+    factor = _factor(sd_of_differences, power, confidence)
+    return factor * sd_of_differences / math.sqrt(questions) if questions > 0 else None
+
+
+def _factor(sd: float, power: float, confidence: float) -> float:
+    if not 0 < power < 1 or not 0 < confidence < 1:
+        raise ValueError(f"power and confidence must be between 0 and 1, got {power} and {confidence}")
+    if not sd >= 0:
+        raise ValueError(f"a standard deviation cannot be {sd}")
+    return float(special.ndtri((1 + confidence) / 2) + special.ndtri(power))

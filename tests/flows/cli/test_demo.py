@@ -15,7 +15,7 @@ from vitalfew.flows.cli import demo as demo_command
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.experiments import find
 from vitalfew.storage.runs import read_runs
-from vitalfew.tasks.reports.shown.bars import bar
+from vitalfew.tasks.reports.shown.terminal import bar
 
 TOWNS = ("Velmar", "Ostrad", "Quill", "Brem", "Tassin", "Lorn", "Pevek", "Ister", "Murn", "Galt", "Sorrel", "Wick")
 TESTED = 4

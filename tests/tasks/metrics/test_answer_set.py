@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vitalfew.tasks.datasets.base import Span
-from vitalfew.tasks.metrics.answer_set import AnswerSet, SetSize
+from vitalfew.tasks.metrics.answers import AnswerSet, Choice, SetSize
 from vitalfew.tasks.metrics.base import Answer, Case, Context
-from vitalfew.tasks.metrics.choice import Choice
-from vitalfew.tasks.metrics.context_recall import ContextRecall
+from vitalfew.tasks.metrics.contexts import ContextRecall
 
 STEM = "What moves a sail?\nA: water\nB: wind\nC: sea water\nD: the wind and the tide"
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from vitalfew.configs.evaluation import ScoreConfig
 from vitalfew.tasks.generators.base import Rating
-from vitalfew.tasks.metrics.assessment import auc
 from vitalfew.tasks.metrics.base import Answer, Case, Context
+from vitalfew.tasks.metrics.labels import auc
 from vitalfew.tasks.registry import make
 
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from vitalfew.tasks.metrics.answers import Accuracy, ExactMatch
+from vitalfew.tasks.metrics.answers import Accuracy, Choice, ExactMatch, chosen, options
 from vitalfew.tasks.metrics.base import Answer, Case
-from vitalfew.tasks.metrics.choice import Choice, chosen, options
 
 QUESTION = "What moves a sailing boat?\nA: wind\nB: water\nC: sea water\nD: a motor"
 NUMBERED = "How far is it?\n1: a mile\n2: two miles\n3: 3,000 km"

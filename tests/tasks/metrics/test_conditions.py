@@ -11,7 +11,7 @@ from vitalfew.configs.evaluation import ScoreConfig
 from vitalfew.tasks.datasets.base import Span
 from vitalfew.tasks.metrics.base import Case, RankedUnit
 from vitalfew.tasks.registry import make
-from vitalfew.tasks.reports.conditions import GROUPS, grouped
+from vitalfew.tasks.reports.differences import GROUPS, grouped
 
 
 def conditions(case: Case) -> dict[str, float | None]:

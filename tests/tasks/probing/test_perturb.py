@@ -16,7 +16,7 @@ from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.runs import find_index
 from vitalfew.tasks.ask import Ask
-from vitalfew.tasks.metrics.correct_units import first_correct
+from vitalfew.tasks.metrics.ranking import first_correct
 from vitalfew.tasks.probing.perturb import Perturb
 from vitalfew.tasks.retrieve import Retrieve
 

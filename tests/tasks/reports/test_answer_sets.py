@@ -2,8 +2,7 @@
 
 from tests.support.reports import report, summaries
 from vitalfew.tasks.reports.contents import MethodResult
-from vitalfew.tasks.reports.shown.answer_sets import gains
-from vitalfew.tasks.reports.shown.notes import notes
+from vitalfew.tasks.reports.shown.notes import gains, notes
 
 
 def method(name: str, found: float, by_chance: float, size: float) -> MethodResult:

@@ -18,10 +18,9 @@ from vitalfew.tasks.refiners.base import Vectors
 from vitalfew.tasks.refiners.mmr import mmr
 from vitalfew.tasks.report import read_report, write_report
 from vitalfew.tasks.reports.contents import ContextMap, MethodResult, Report
-from vitalfew.tasks.reports.examples import choice, context_map
-from vitalfew.tasks.reports.plots.candidates import candidates_in_the_plane
-from vitalfew.tasks.reports.plots.contexts import contexts_in_two_dimensions, embedded
-from vitalfew.tasks.reports.plots.refiners import quality_by_refiner
+from vitalfew.tasks.reports.critiques import choice, context_map
+from vitalfew.tasks.reports.plots.questions import candidates_in_the_plane, contexts_in_two_dimensions, embedded
+from vitalfew.tasks.reports.plots.sweeps import quality_by_refiner
 
 SETTINGS = {
     "index": "test",

@@ -12,8 +12,8 @@ from tests.support.reports import RIVALS, one, rivals, three
 from tests.support.shared import indexed
 from vitalfew.storage.costs import charge
 from vitalfew.tasks.report import read_report, write_report
-from vitalfew.tasks.reports.plots.budgets import quality_by_budget
-from vitalfew.tasks.reports.plots.spending import spent_by_method
+from vitalfew.tasks.reports.plots.cost import spent_by_method
+from vitalfew.tasks.reports.plots.quality import quality_by_budget
 from vitalfew.tasks.reports.shown import grids
 from vitalfew.tasks.reports.shown.page import page
 

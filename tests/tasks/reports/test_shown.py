@@ -29,27 +29,26 @@ from tests.support import reports
 from vitalfew.storage.catalog import database as catalog
 from vitalfew.tasks.reports.contents import MethodResult, Report, Summary
 from vitalfew.tasks.reports.families import families
-from vitalfew.tasks.reports.plots.alpha import panels, recall_by_alpha
 from vitalfew.tasks.reports.plots.cost import cost_by_stage
 from vitalfew.tasks.reports.plots.drawing import axes_grid, data_uri, ground
-from vitalfew.tasks.reports.plots.front import pareto_front
 from vitalfew.tasks.reports.plots.labels import label_points
 from vitalfew.tasks.reports.plots.quality import quality_by_price
+from vitalfew.tasks.reports.plots.sweeps import panels, recall_by_alpha
+from vitalfew.tasks.reports.runs import undeclared
 from vitalfew.tasks.reports.shown.columns import (
     best,
     default_columns,
     figure,
+    pareto_front,
     price_metric,
     quality_metric,
     significant,
 )
 from vitalfew.tasks.reports.shown.markdown import markdown_report
 from vitalfew.tasks.reports.shown.notes import paid, warnings
-from vitalfew.tasks.reports.shown.page import page
-from vitalfew.tasks.reports.shown.queries import queries
+from vitalfew.tasks.reports.shown.page import page, queries
 from vitalfew.tasks.reports.shown.tables import LONG, csv_bytes, long_table, wide_table
 from vitalfew.tasks.reports.shown.terminal import terminal_report
-from vitalfew.tasks.reports.summaries import undeclared
 
 every = pytest.mark.parametrize("make", reports.ALL, ids=lambda make: make.__name__)
 VOID = {"meta", "br", "hr", "img", "link", "input"}

@@ -5,10 +5,10 @@ from typing import Any
 
 from tests.support.reports import costs, one, report, summaries
 from vitalfew.tasks.reports.contents import MethodResult, Report
-from vitalfew.tasks.reports.plots.decoding import decoding_speed
-from vitalfew.tasks.reports.plots.latency import latency_split
+from vitalfew.tasks.reports.plots.cost import latency_split
 from vitalfew.tasks.reports.plots.list import drawn
-from vitalfew.tasks.reports.plots.thresholds import by_threshold
+from vitalfew.tasks.reports.plots.quality import decoding_speed
+from vitalfew.tasks.reports.plots.sweeps import by_threshold
 
 
 def sparse(name: str, threshold: float | None, kept: float, **more: Any) -> MethodResult:

@@ -11,10 +11,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
+from vitalfew.tasks.reports.papers import verdict
 from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS, Interval, mean_interval, ratio_interval
-from vitalfew.tasks.reports.statistics.paired import Difference, corrected, holm, paired_bootstrap
-from vitalfew.tasks.reports.statistics.power import questions_needed, visible_difference
-from vitalfew.tasks.reports.verdicts import verdict
+from vitalfew.tasks.reports.statistics.paired import (
+    Difference,
+    corrected,
+    holm,
+    paired_bootstrap,
+    questions_needed,
+    visible_difference,
+)
 
 Table = tuple[NDArray[np.float64], NDArray[np.float64]]
 FEW = 200  # resamples, where the property does not depend on how many

@@ -7,7 +7,7 @@ from tests.support.indexing import index
 from tests.support.reports import three
 from vitalfew.flows.pipelines.experiments import evaluation, find
 from vitalfew.tasks.report import read_report
-from vitalfew.tasks.reports.plots.conditions import where_it_pays
+from vitalfew.tasks.reports.plots.differences import where_it_pays
 from vitalfew.tasks.reports.plots.list import drawn
 
 

@@ -1,0 +1,343 @@
+"""Contexts of the prompt: supporting facts, gold passages and answers in them, and how faithful they are.
+
+Supporting facts in the prompt: precision, recall, F1 and exact match, and those joint with the answer (HotpotQA).
+
+HotpotQA's evaluation (Yang et al., 2018, arXiv 1809.09600, section 5.2) holds the set of predicted sentences against
+the set of supporting facts; joint precision and recall are the products of the answer's and the facts' own, joint exact
+match asks for both. Here the predicted sentences are those of the prompt's contexts: nobody chose among them, so that
+this measures what retrieval and refining pass on, not what a model would name as its evidence.
+
+The splitter and the data set may cut a passage differently, and a budget may cut a sentence. So two rules stand in for
+equal sentence numbers, and come to the same where all cuts agree:
+
+- a fact is **found** when more than half its characters stand in the contexts, in one sentence or in several;
+- a sentence is **of a fact** when it shares more than half of the shorter of the two with a fact that is found: a part
+  of a fact counts with the other parts, a sentence that holds a fact and more counts, two words that a budget has left
+  of a fact do not.
+
+True positives are the facts found, false positives the sentences of no fact, misses the facts not found. A sentence
+counts once however often it is repeated.
+
+A question without supporting facts, without contexts, or with a context of unknown origin (a summary, a proposition, or
+a whole passage of which only propositions are known) is left out. One whose contexts are none has 0.
+
+Useful information: the share of the prompt's sentences that are supporting facts (ParetoRAG, table 2, appendix B).
+
+Which sentences those are is said in `supporting_facts`. Its `sp_precision` counts facts where this counts sentences:
+the two are the same number where the splitter cuts passages as the data set does.
+
+`useful_information_bound` is what an oracle would get from as many sentences: the supporting facts over the sentences,
+at most 1. HotpotQA's questions have 2 to 3 facts, so that no method can reach more than that share of a long evidence.
+The table's 20.79 to 28.82 % at about 450 tokens are above that bound: 450 tokens are some 19 sentences. They fit the
+share of the facts that was found, `sp_recall`; the experiment shows both readings.
+
+A question without supporting facts, without evidence, or with a context of unknown origin is left out.
+
+The gold passages among those that the contexts come from: what is left of recall after refining.
+
+`passage_recall` counts hits; a refiner that keeps some of them changes what the prompt has, and that is counted here.
+A question without gold passages, without contexts to speak of, or with a context whose origin is not known (it was
+rewritten, or the index holds no sentences) is left out. One whose contexts are none has 0.
+
+Whether a refiner keeps the answer: of the questions whose hits hold an accepted answer, those whose contexts do.
+
+A hit holds it in its text or its title, as a prompt shows them; in a row of tokens, as `answer_recall` looks for it. A
+text that was put together of parts holds it only where the parts have it whole. What a refiner was given counts where
+that is not what was retrieved (perturb).
+
+Whether what a refiner passes on stands in what it was given: the share of its words that do.
+
+Beside Oreo's faithfulness, which a language model judges (arXiv 2502.13019, section 4.5), a count that nobody can argue
+with: a word is grounded that stands in a hit or its title, whatever the case, and names and numbers are counted apart.
+By spelling, a name is a word with a capital that begins no sentence, a number has a digit. A context that only cuts,
+orders and joins has 1; one that says something else of the same words has it, too. Contexts that reach beyond their
+hits (refine.text=window, passage) count as ungrounded there. Without words, or without names, a question is left out.
+
+What an appraiser gave the contexts, from 0 to 10: faithfulness and completeness (Oreo, arXiv 2502.13019, figure 7).
+
+A question whose contexts could not be appraised is left out: what came of it stands in `appraisals`, with its error.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from vitalfew.tasks.metrics.ranking import first_correct
+
+from vitalfew.tasks.datasets.base import Span
+from vitalfew.tasks.metrics.answers import JUDGED, comparable
+from vitalfew.tasks.metrics.base import (
+    APPRAISALS,
+    CONTEXTS,
+    GOLD_ANSWERS,
+    GOLD_PASSAGES,
+    HITS,
+    SUPPORTING_FACTS,
+    Case,
+    Column,
+    PerQuestion,
+    Values,
+    judged,
+)
+
+NEEDS = (CONTEXTS, SUPPORTING_FACTS)
+_CLOSED = {"yes", "no", "noanswer"}
+
+
+class Support(NamedTuple):
+    """How many facts a question has, how many of them were found, how many sentences its contexts have, and how many
+    of those are of a fact that was found."""
+
+    facts: int
+    found: int
+    sentences: int
+    useful: int
+
+    def ratios(self) -> tuple[float, float]:
+        """Precision and recall."""
+        given = self.found + self.sentences - self.useful
+        return self.found / given if given else 0.0, self.found / self.facts
+
+    def exact(self) -> bool:
+        """Every fact and nothing else."""
+        return self.found == self.facts and self.useful == self.sentences
+
+
+def support(case: Case) -> Support | None:
+    """None without ground."""
+    if not case.supporting_facts or case.contexts is None or not all(context.spans for context in case.contexts):
+        return None
+    spans = {span for context in case.contexts for span in context.spans}
+    sentences = [span for span in spans if not any(_within(span, other) for other in spans - {span})]
+    facts = set(case.supporting_facts)
+    found = [fact for fact in facts if _is_found(fact, sentences)]
+    useful = sum(any(_is_of(sentence, fact) for fact in found) for sentence in sentences)
+    return Support(len(facts), len(found), len(sentences), useful)
+
+
+def _within(span: Span, other: Span) -> bool:
+    return span.passage_id == other.passage_id and other.start <= span.start and span.end <= other.end
+
+
+def _shared(one: Span, other: Span) -> range:
+    """The places of the characters that both have."""
+    if one.passage_id != other.passage_id:
+        return range(0)
+    return range(max(one.start, other.start), min(one.end, other.end))
+
+
+def _is_found(fact: Span, sentences: Sequence[Span]) -> bool:
+    return 2 * len({place for sentence in sentences for place in _shared(sentence, fact)}) > fact.end - fact.start
+
+
+def _is_of(sentence: Span, fact: Span) -> bool:
+    shorter = min(sentence.end - sentence.start, fact.end - fact.start)
+    return 2 * len(_shared(sentence, fact)) > shorter
+
+
+def harmonic(precision: float, recall: float) -> float:
+    """F1; 0 where both are 0."""
+    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+
+class SupportingFacts(PerQuestion):
+    """Precision, recall, F1 and exact match of the prompt's sentences against the supporting facts (HotpotQA)."""
+
+    def columns(self) -> tuple[Column, ...]:
+        return (
+            Column("sp_precision", "facts precision", needs=NEEDS),
+            Column("sp_recall", "facts recall", needs=NEEDS),
+            Column("sp_f1", "facts F1", needs=NEEDS),
+            Column("sp_em", "facts exact match", needs=NEEDS, detail=True),
+        )
+
+    def score(self, cases: Sequence[Case]) -> Values:
+        rows = [_facts(case) for case in cases]
+        return {
+            column.name: [row[place] if row else None for row in rows] for place, column in enumerate(self.columns())
+        }
+
+
+def _facts(case: Case) -> tuple[float, ...] | None:
+    known = support(case)
+    if known is None:
+        return None
+    precision, recall = known.ratios()
+    return precision, recall, harmonic(precision, recall), float(known.exact())
+
+
+class Joint(PerQuestion):
+    """Exact match and F1 of answer and supporting facts together (HotpotQA): precisions and recalls are multiplied.
+
+    The score is the best over a question's gold answers. As in HotpotQA's evaluation, an answer of "yes", "no" or
+    "noanswer" is right as a whole or not at all.
+    """
+
+    version = "2"  # since 2, an empty output never equals a gold answer of articles or punctuation
+
+    def columns(self) -> tuple[Column, ...]:
+        needs = (*JUDGED, *NEEDS)
+        return Column("joint_em", "joint exact match", needs=needs), Column("joint_f1", "joint F1", needs=needs)
+
+    def score(self, cases: Sequence[Case]) -> Values:
+        pairs = [_joint(case) for case in cases]
+        return {"joint_em": [pair and pair[0] for pair in pairs], "joint_f1": [pair and pair[1] for pair in pairs]}
+
+
+def _joint(case: Case) -> tuple[float, float] | None:
+    output, known = judged(case), support(case)
+    if output is None or known is None:
+        return None
+    texts = [comparable(output, gold) for gold in case.answers]
+    of_facts = known.ratios()
+    pairs = [_words(*both) for both in texts]
+    best = max(harmonic(precision * of_facts[0], recall * of_facts[1]) for precision, recall in pairs)
+    return float(known.exact() and any(answer == gold for answer, gold in texts)), best
+
+
+def _words(answer: str, gold: str) -> tuple[float, float]:
+    """Precision and recall of the words of an answer, repetitions counted; both `comparable`."""
+    given, due = answer.split(), gold.split()
+    if answer == gold:
+        return 1.0, 1.0
+    if not given or not due or _CLOSED & {answer, gold}:
+        return 0.0, 0.0
+    common = (Counter(given) & Counter(due)).total()
+    return common / len(given), common / len(due)
+
+
+class UsefulInformation(PerQuestion):
+    """Share of the evidence's sentences that are supporting facts, 0 to 1."""
+
+    version = "2"  # since 2, what a budget has cut off a fact does not count as shown
+
+    def columns(self) -> tuple[Column, Column]:
+        return (
+            Column("useful_information", "useful information", needs=NEEDS),
+            Column("useful_information_bound", "useful information bound", needs=NEEDS, detail=True),
+        )
+
+    def score(self, cases: Sequence[Case]) -> Values:
+        pairs = [_share_useful_information(case) for case in cases]
+        return {
+            "useful_information": [pair and pair[0] for pair in pairs],
+            "useful_information_bound": [pair and pair[1] for pair in pairs],
+        }
+
+
+def _share_useful_information(case: Case) -> tuple[float, float] | None:
+    """The share that it is and the largest that it could be; None without ground."""
+    known = support(case)
+    if known is None or not known.sentences:
+        return None
+    return known.useful / known.sentences, max(known.useful, min(known.facts, known.sentences)) / known.sentences
+
+
+class ContextRecall(PerQuestion):
+    """Share of the gold passages that a context of the prompt comes from."""
+
+    def columns(self) -> tuple[Column]:
+        return (Column("context_recall", "context recall", needs=(CONTEXTS, GOLD_PASSAGES)),)
+
+    def score(self, cases: Sequence[Case]) -> Values:
+        return {"context_recall": [_recall(case) for case in cases]}
+
+
+def _recall(case: Case) -> float | None:
+    if not case.gold_passages or case.contexts is None or not all(context.spans for context in case.contexts):
+        return None
+    sources = {span.passage_id for context in case.contexts for span in context.spans}
+    return sum(passage in sources for passage in case.gold_passages) / len(case.gold_passages)
+
+
+class AnswerKept(PerQuestion):
+    """1 if the contexts still hold an accepted answer that the hits hold, else 0."""
+
+    def columns(self) -> tuple[Column]:
+        return (Column("answer_kept", "answer kept", needs=(CONTEXTS, HITS, GOLD_ANSWERS)),)
+
+    def score(self, cases: Sequence[Case]) -> Values:
+        return {"answer_kept": [_kept(case) for case in cases]}
+
+
+def _kept(case: Case) -> float | None:
+    """None where no hit holds an answer."""
+    given = case.hits if case.given is None else case.given
+    if case.contexts is None or given is None:
+        return None
+    if not first_correct(case.answers, (text for hit in given for text in (hit.title, hit.text))):
+        return None
+    return float(first_correct(case.answers, (context.text for context in case.contexts)) > 0)
+
+
+_WORD = re.compile(r"\w+")
+_OPENS = re.compile(r"(?:\A|[.!?:;\n])[^\w.!?]*\Z")
+"""What stands before a word that begins a sentence."""
+
+
+class Grounding(PerQuestion):
+    """Share of the contexts' words, and of their names and numbers, that are in the hits; needs no model."""
+
+    def columns(self) -> tuple[Column, ...]:
+        needs = (CONTEXTS, HITS)
+        return (
+            Column("grounding", "grounding", needs=needs),
+            Column("grounded_names", "grounded names and numbers", needs=needs),
+        )
+
+    def score(self, cases: Sequence[Case]) -> Values:
+        shares = [_shares(case) for case in cases]
+        return {
+            "grounding": [words for words, _ in shares],
+            "grounded_names": [names for _, names in shares],
+        }
+
+
+def _shares(case: Case) -> tuple[float | None, float | None]:
+    if case.contexts is None or case.hits is None:
+        return None, None
+    given = case.hits if case.given is None else case.given
+    source = {word.lower() for hit in given for word in _WORD.findall(_plain(f"{hit.title} {hit.text}"))}
+    words: list[bool] = []
+    names: list[bool] = []
+    for context in case.contexts:
+        text = _plain(context.text)
+        for match in _WORD.finditer(text):
+            grounded = match[0].lower() in source
+            words.append(grounded)
+            if any(sign.isdigit() for sign in match[0]) or (match[0][0].isupper() and not _begins(text, match.start())):
+                names.append(grounded)
+    return _share_grounding(words), _share_grounding(names)
+
+
+def _begins(text: str, place: int) -> bool:
+    """Whether the word at this place begins a sentence."""
+    return bool(_OPENS.search(text[max(0, place - 8) : place])) if place else True
+
+
+def _plain(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
+
+
+def _share_grounding(grounded: Sequence[bool]) -> float | None:
+    return sum(grounded) / len(grounded) if grounded else None
+
+
+_GRADES = "0 to 10"
+
+
+class AppraisalMetric(PerQuestion):
+    """Faithfulness of the contexts to their hits, and completeness, from 0 to 10, as an appraiser grades them."""
+
+    def columns(self) -> tuple[Column, ...]:
+        needs = (APPRAISALS,)
+        return (
+            Column("faithfulness", "faithfulness", _GRADES, needs=needs),
+            Column("completeness", "completeness", _GRADES, needs=needs),
+        )
+
+    def score(self, cases: Sequence[Case]) -> Values:
+        given = [case.appraisal or (None, None) for case in cases]
+        return {"faithfulness": [one for one, _ in given], "completeness": [other for _, other in given]}

@@ -1,0 +1,167 @@
+"""Plots of single questions: ranks of the first correct context, candidates, contexts.
+
+How far down the prompt the first correct context stands, over the questions (ParetoRAG, figure 5).
+
+A question's candidates as the critic sees them, and what the methods take of them.
+
+A question's hits on a map, and what a refiner that chooses by vectors keeps of them.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from vitalfew.tasks.reports.contents import ContextMap, MethodResult, Report
+from vitalfew.tasks.reports.plots.drawing import (
+    COLOURS,
+    INK,
+    LABEL,
+    LINES,
+    MARKERS,
+    QUESTION,
+    Plot,
+    axes_grid,
+    ground,
+    legend,
+    svg,
+)
+from vitalfew.tasks.reports.shown.text import one_line, shortened
+
+
+def rank_distribution(report: Report) -> Plot | None:
+    """The share of questions whose first correct context stands within the first x percent of them, a line per
+    method; None unless `first_rank` was scored. Of methods with the same ranks one is drawn."""
+    drawn = {method.ranks: method for method in reversed(report.methods) if method.ranks}
+    methods = [method for method in report.methods if method in drawn.values()]
+    if not methods or all(rank == inf for method in methods for rank in method.ranks):
+        return None
+    title = "Rank of the first correct context"
+    with ground("ranks"):
+        drawing, (axes,) = axes_grid(1, 1, (7.0, 4.2))
+        handles = []
+        for kind, method in enumerate(methods):
+            percents, shares = steps(method.ranks)
+            looks = {"color": COLOURS[kind % len(COLOURS)], "ls": LINES[kind % len(LINES)], "lw": 1.4}
+            handles += axes.step(percents, shares, where="post", **looks)
+        axes.set_xlim(0, 100)
+        axes.set_ylim(0, 1)
+        axes.set_xlabel("rank in percent of the prompt's contexts")
+        axes.set_ylabel("share of questions")
+        legend(drawing, handles, [method.label for method in methods])
+        element = svg(drawing, "ranks", title, " ".join(map(_in_words, methods)))
+    caption = (
+        "Share of questions with a gold answer in a context of this rank or a better one. Where a line ends below 1, "
+        "no context answers the remaining questions."
+    )
+    return Plot(title, caption, element)
+
+
+def steps(ranks: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Distinct ranks, ascending to 100 (inf: missing, left out), and the share of all that are no larger."""
+    ordered = sorted(ranks)
+    distinct = sorted({*ordered, 100.0} - {inf})
+    return distinct, [bisect_right(ordered, rank) / len(ordered) for rank in distinct]
+
+
+def _in_words(method: MethodResult) -> str:
+    known = sorted(rank for rank in method.ranks if rank != inf)
+    share = len(known) / len(method.ranks)
+    middle = f", half of these within {known[len(known) // 2]:.3g} %" if known else ""
+    return f"{method.label}: present for {share:.3f} of {len(method.ranks):,} questions{middle}."
+
+
+_NAME = 40
+
+
+def candidates_in_the_plane(report: Report) -> Plot | None:
+    """A question's candidates by F1 and F2, their Pareto front, the ideal point and what each method takes."""
+    choice = report.choice
+    if choice is None:
+        return None
+    title = "Candidates of one question"
+    with ground("candidates"):
+        drawing, (axes,) = axes_grid(1, 1, (6.4, 5.6))
+        front = sorted(point for point, on in zip(choice.points, choice.on_front, strict=True) if on)
+        axes.plot(*zip(*front, strict=True), color=INK, lw=1, ls="--", zorder=1)
+        axes.scatter(*zip(*choice.points, strict=True), s=26, color=INK, zorder=3, clip_on=False)
+        axes.scatter([1], [1], marker="*", s=140, color=COLOURS[1], zorder=3, clip_on=False)
+        for number, ((x, y), candidate) in enumerate(zip(choice.points, choice.candidates, strict=True)):
+            axes.annotate(str(candidate), (x, y), (6, 6 + 9 * _before(choice.points, number)), **LABEL)
+        axes.annotate("ideal", (1, 1), (-8, 4), ha="right", **LABEL)
+        handles = [_rings(axes, report, number, name) for number, name in enumerate(choice.chosen)]
+        axes.set_xlim(-0.03, 1.03)
+        axes.set_ylim(-0.03, 1.03)
+        axes.set_xlabel("F1: harmonic mean of ISUSE and ISSUP")
+        axes.set_ylabel("F2: ISREL")
+        legend(drawing, handles, [shortened(one_line(name), _NAME) for name in choice.chosen])
+        takes = "; ".join(f"{one_line(name)} takes {', '.join(map(str, of))}" for name, of in choice.chosen.items())
+        element = svg(drawing, "candidates", title, f"{len(choice.points)} candidates. {takes}.")
+    asked = shortened(one_line(choice.question), QUESTION)
+    caption = (
+        f"“{asked}” Every dot is a numbered candidate, the dashed line is the Pareto front, and a mark around a dot is "
+        "a method's answer. Among the first questions, this is the one on which the methods differ most."
+    )
+    return Plot(title, caption, element)
+
+
+def _before(points: Sequence[tuple[float, float]], number: int) -> int:
+    """How many earlier candidates lie on the same spot, whose labels are below."""
+    return sum(np.hypot(x - points[number][0], y - points[number][1]) < 0.02 for x, y in points[:number])
+
+
+def _rings(axes: Any, report: Report, number: int, name: str) -> Any:
+    """Marks around the answers of a method, larger than those of the methods before."""
+    choice = report.choice
+    assert choice is not None
+    places = [choice.candidates.index(candidate) for candidate in choice.chosen[name] if candidate in choice.candidates]
+    xy = np.array([choice.points[place] for place in places]).reshape(-1, 2)
+    looks = {"facecolors": "none", "edgecolors": COLOURS[number % len(COLOURS)], "linewidths": 1.4}
+    marker = MARKERS[number % len(MARKERS)]
+    return axes.scatter(xy[:, 0], xy[:, 1], s=90 + 80 * number, marker=marker, zorder=2, clip_on=False, **looks)
+
+
+_SEED = 100
+
+
+def contexts_in_two_dimensions(report: Report) -> Plot | None:
+    """A question and its hits by t-SNE on the index's vectors, what the refiner keeps ringed and numbered."""
+    shown = report.context_map
+    if shown is None or len(shown.documents) < 3:
+        return None
+    places = embedded(shown)
+    refiner = one_line(shown.refiner)
+    title = f"Contexts that {refiner} keeps"
+    with ground("contexts"):
+        drawing, (axes,) = axes_grid(1, 1, (6.0, 5.0))
+        documents, query = places[:-1], places[-1]
+        axes.scatter(*documents.T, s=26, color=INK, zorder=3)
+        axes.scatter(*query[:, None], s=140, marker="*", color=COLOURS[1], zorder=3)
+        axes.annotate("question", query, (8, 4), **LABEL)
+        kept = [*shown.kept]
+        axes.scatter(*documents[kept].T, s=150, facecolors="none", edgecolors=COLOURS[0], linewidths=1.6, zorder=2)
+        for rank, place in enumerate(documents, 1):
+            axes.annotate(str(rank), place, (8, 4), **LABEL)
+        axes.margins(0.12)
+        axes.set_xticks([])
+        axes.set_yticks([])
+        ranks = ", ".join(str(place + 1) for place in kept)
+        element = svg(drawing, "contexts", title, f"{len(documents)} hits; {refiner} keeps, in this order, {ranks}.")
+    asked = shortened(one_line(shown.question), QUESTION)
+    caption = (
+        f"“{asked}” The question and its hits, numbered by rank, on a t-SNE map of the index's vectors. {refiner} "
+        f"keeps the ringed hits ({ranks}). Distances on such a map are only a hint."
+    )
+    return Plot(title, caption, element)
+
+
+def embedded(shown: ContextMap) -> Any:
+    """t-SNE (van der Maaten & Hinton, JMLR 2008) by scikit-learn, cosine: float (documents and the question, 2)."""
+    from sklearn.manifold import TSNE
+
+    vectors = np.array([*shown.documents, shown.query], np.float64)
+    perplexity = min(5.0, (len(vectors) - 1) / 2)
+    tsne = TSNE(2, perplexity=perplexity, metric="cosine", init="random", random_state=_SEED, n_jobs=1)
+    return tsne.fit_transform(vectors)
