@@ -64,8 +64,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from vitalfew.tasks.metrics.ranking import first_correct
-
 from vitalfew.tasks.datasets.base import Span
 from vitalfew.tasks.metrics.answers import JUDGED, comparable
 from vitalfew.tasks.metrics.base import (
@@ -81,6 +79,7 @@ from vitalfew.tasks.metrics.base import (
     Values,
     judged,
 )
+from vitalfew.tasks.metrics.ranking import first_correct
 
 NEEDS = (CONTEXTS, SUPPORTING_FACTS)
 _CLOSED = {"yes", "no", "noanswer"}
