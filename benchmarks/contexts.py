@@ -32,7 +32,7 @@ from vitalfew.configs.schema import IndexCorpus
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage.artifacts import Artifact
-from vitalfew.storage.indexes.vectors import Outline, ShardVectors, pooled
+from vitalfew.storage.indexes.units import Outline, ShardVectors, pooled
 from vitalfew.storage.runs import find_index
 from vitalfew.tasks.encoders import contexts
 from vitalfew.tasks.models.encoder.tower import unit_rows

@@ -31,7 +31,7 @@ from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.files import records
-from vitalfew.storage.processes import Family
+from vitalfew.storage.usage import Family
 from vitalfew.tasks.stage import Stage
 
 ENCODER = "benchmarks.growth_encoder:Small"

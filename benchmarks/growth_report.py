@@ -9,8 +9,8 @@ from benchmarks.growth_counts import AROUND, BY_SHARD, CHECK, REQUESTS
 from benchmarks.growth_fit import Lists, Power, Rates, exponent, full, per_passage, power
 from vitalfew.configs.schema import IndexConfig, LoadConfig
 from vitalfew.storage.costs import read_prices
-from vitalfew.storage.indexes.faiss_types import EFFORTS, Recipe
 from vitalfew.storage.indexes.recall import PROBES
+from vitalfew.storage.indexes.types import EFFORTS, Recipe
 from vitalfew.tasks.datasets.sizes import Size, shard_count
 from vitalfew.tasks.registry import make
 

@@ -29,11 +29,10 @@ import faiss
 import numpy as np
 
 from vitalfew.configs.schema import IndexConfig
-from vitalfew.storage.indexes import faiss_shards
+from vitalfew.storage.indexes import TopK, faiss_shards, merged
 from vitalfew.storage.indexes.faiss_shards import Shard
-from vitalfew.storage.indexes.faiss_types import Recipe, efforts
 from vitalfew.storage.indexes.recall import Recall, chosen
-from vitalfew.storage.indexes.topk import TopK, merged
+from vitalfew.storage.indexes.types import Recipe, efforts
 from vitalfew.tasks.registry import make
 
 DIMENSION = 384

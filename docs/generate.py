@@ -31,7 +31,7 @@ from vitalfew.flows.cli.descriptions import Description, Setting, described, sec
 from vitalfew.flows.cli.main import app
 from vitalfew.storage.catalog.database import without_rows
 from vitalfew.storage.catalog.macros import MACROS
-from vitalfew.storage.catalog.tables import documented, rows
+from vitalfew.storage.catalog.views import documented, rows
 from vitalfew.tasks.registry import METHODS
 
 DOCS = Path(__file__).parent
@@ -239,7 +239,7 @@ PAGES = {
     ),
     "tables": Page(
         "Tables",
-        "storage/schemas/ and storage/catalog/tables.py",
+        "storage/schemas.py and storage/catalog/views.py",
         "Tables for `vitalfew sql`, and for any DuckDB that opens `store/catalog.duckdb`. Types are DuckDB's. "
         "[Macros](macros.md) answer the most frequent questions.",
         _tables_page,

@@ -11,7 +11,7 @@ from prefect.artifacts import create_image_artifact, create_markdown_artifact, c
 from vitalfew.flows.pipelines.run import Outcome
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
-from vitalfew.storage.quotes import find
+from vitalfew.storage.costs import find_quote
 from vitalfew.tasks.report import Written
 from vitalfew.tasks.reports.costs import ledger_of
 from vitalfew.tasks.reports.plots.drawing import data_uri
@@ -59,7 +59,7 @@ def show_costs(store: Path, outcome: Outcome, methods: Mapping[str, Sequence[str
 
 def _costs(store: Path, manifest: Manifest, there: bool) -> dict[str, Any]:
     paid = ledger_of(store, manifest)
-    quote = None if there else find(store, manifest.artifact.split("/")[1])
+    quote = None if there else find_quote(store, manifest.artifact.split("/")[1])
     return {
         "made by": "an earlier run" if there else "this run",
         "rows": sum(manifest.rows.values()),

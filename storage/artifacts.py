@@ -3,9 +3,13 @@
 A shard's tables are written first, each under a temporary name, then its done-marker (`done/<shard>.json`) with row
 counts and checksums, and the manifest last of all. So whatever instant a run is killed at, what carries a marker is
 whole, and the next run redoes the rest only.
+
+Files of a finished artifact may be used elsewhere: the weights of a training are copied to a directory of their own
+(`export_weights`), and rows are taken over by another artifact (`whole_bases`).
 """
 
 import json
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass
@@ -17,7 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from vitalfew.storage import attempts, files
+from vitalfew.storage import files
 from vitalfew.storage.costs import write_ledger
 from vitalfew.storage.files import DamagedRecord, Status
 from vitalfew.storage.manifests import (
@@ -32,6 +36,7 @@ from vitalfew.storage.manifests import (
     seen_together,
     write_manifest,
 )
+from vitalfew.storage.names import attempt_path, is_attempt, plain_path
 
 
 def fingerprint(**parts: Any) -> str:
@@ -63,7 +68,7 @@ class Artifact:
 
     def new_path(self, shard: int, table: str | None = None, suffix: str = "parquet") -> Path:
         """Where a shard of one of the artifact's tables is written."""
-        return attempts.new(self._plain(shard, table, suffix))
+        return attempt_path(self._plain(shard, table, suffix))
 
     def _plain(self, shard: int, table: str | None, suffix: str) -> Path:
         return self.store / (table or self.table) / self.fingerprint / f"{shard:05d}.{suffix}"
@@ -219,7 +224,7 @@ class Artifact:
         recorded = {self.store / file.path for file in manifest.files()}
         folders = sorted({path.parent for path in recorded})
         there = (path for folder in folders for path in files.statuses(folder))
-        return [path for path in there if attempts.is_attempt(path.name) and path not in recorded]
+        return [path for path in there if is_attempt(path.name) and path not in recorded]
 
     def manifest(self) -> Manifest | None:
         """The manifest, or None where the artifact is not complete (any more: see `damage`)."""
@@ -265,7 +270,65 @@ def _recorded_place(artifact: Artifact, shard: int, plain: Path) -> Path:
         placed = manifest.placed
     else:
         record = known_record(artifact.marker(shard))
-        placed = {attempts.plain(file.path): file.path for file in record.files} if record else {}
+        placed = {plain_path(file.path): file.path for file in record.files} if record else {}
     if name not in placed:
         raise FileNotFoundError(f"{plain} does not exist")
     return artifact.store / placed[name]
+
+
+WEIGHTS = "weights"
+"""The directory within the artifact, and what its files go by in the manifest."""
+FIGURES = "figures.json"
+
+
+def weights_folder(artifact: Path) -> Path:
+    """Where the weights lie in a training's artifact; of a store in a bucket, what a setting can name its model by."""
+    return artifact / WEIGHTS
+
+
+def weight_files(artifact: Artifact) -> list[File]:
+    """Weights, card and figures. Raises FileNotFoundError where the training is not complete."""
+    return [file for file in artifact.completed().files() if file.table == WEIGHTS]
+
+
+def training_figures(artifact: Artifact) -> list[dict[str, Any]]:
+    """What a finished training measured on what was held out, a row each. Raises FileNotFoundError."""
+    rows: list[dict[str, Any]] = files.read_json(weights_folder(artifact.directory) / FIGURES)["figures"]
+    return rows
+
+
+def export_weights(artifact: Artifact, directory: Path) -> None:
+    """Copy the weights with their card to a directory; files of those names are replaced."""
+    for file in weight_files(artifact):
+        source = artifact.store / file.path
+        files.write_bytes(directory / source.name, files.read_bytes(source))
+
+
+logger = logging.getLogger("vitalfew")
+
+_damaged: set[Path] = set()
+"""Files that this process has warned about."""
+
+
+def write_bases(path: Path, bases: Iterable[File]) -> None:
+    """Note the files that rows are taken over from. Raises NotWritten."""
+    files.write_json(path, [asdict(file) for file in bases])
+
+
+def read_bases(path: Path) -> list[File]:
+    """Raises FileNotFoundError, DamagedRecord."""
+    return [File(**file) for file in files.read_json(path)]
+
+
+def whole_bases(store: Path, bases: Sequence[File]) -> Iterator[Path]:
+    """Where these files lie on this machine, without those that are gone and those that are damaged, of which a warning
+    tells."""
+    for file in bases:
+        try:
+            yield file.checked(store)
+        except FileNotFoundError:
+            continue
+        except files.Damaged as error:
+            if (path := store / file.path) not in _damaged:
+                logger.warning("nothing is taken over from a damaged file: %s", error)
+            _damaged.add(path)

@@ -1,4 +1,4 @@
-"""The ledger: what a shard of work took, and what that costs."""
+"""The ledger: what a shard of work took and what that costs; and quotes, what a stage was expected to take."""
 
 import socket
 import time
@@ -16,9 +16,9 @@ import pyarrow as pa
 import yaml
 from pydantic import ConfigDict
 
-from vitalfew.storage import files, nvml, schemas
+from vitalfew.storage import files, schemas
 from vitalfew.storage.names import STRICT, Moment
-from vitalfew.storage.processes import Family
+from vitalfew.storage.usage import Family, gpu_joules
 
 PRICES = Path(__file__).parent.parent / "configs" / "prices.yaml"
 
@@ -79,7 +79,7 @@ class Meter:
         family.reset_peak_memory()
         self.cost.node = _node.get() or socket.gethostname()
         self.cost.started = datetime.now(UTC).isoformat()
-        self._joules = nvml.joules() if self._num_gpus else None
+        self._joules = gpu_joules() if self._num_gpus else None
         self._own, self._cpu = time.process_time(), family.cpu_seconds()
         self._wall = time.perf_counter()
         return self
@@ -92,7 +92,7 @@ class Meter:
         # A process that left the family took what it had taken before with it.
         cost.cpu_seconds = max(family.cpu_seconds() - self._cpu, time.process_time() - self._own)
         cost.gpu_seconds = cost.wall_seconds * self._num_gpus
-        if self._joules is not None and (joules := nvml.joules()) is not None:
+        if self._joules is not None and (joules := gpu_joules()) is not None:
             cost.gpu_joules = (joules - self._joules) * min(1.0, self._num_gpus)  # others may share the GPU
         cost.peak_memory_bytes = family.peak_memory()
         cost.usd = charge(cost.cpu_seconds, cost.gpu_seconds, cost.tokens, self._model)
@@ -165,3 +165,44 @@ def _price_lists() -> list[Prices]:
     if not lists or any(type(each.dated) is not date for each in lists):
         raise ValueError(f"{PRICES}: every list of prices needs `dated: YYYY-MM-DD`")
     return sorted(lists, key=lambda each: each.dated)
+
+
+@dataclass(frozen=True)
+class Quote:
+    """One stage's quote. Units as in `schemas.QUOTES`; `fingerprint` is that of the artifact it is for."""
+
+    fingerprint: str
+    stage: str
+    runner: str
+    workers: int
+    rows: int
+    tokens: int
+    wall_seconds: float
+    cpu_seconds: float
+    gpu_seconds: float
+    peak_memory_bytes: int
+    disk_bytes: int
+    usd: float
+
+
+def save_quotes(store: Path, quotes: list[Quote]) -> None:
+    """Keep quotes, each in the place of an earlier one for the same artifact."""
+    now = datetime.now(UTC)
+    for quote in quotes:
+        row = {**vars(quote), "quoted": now}
+        del row["fingerprint"]
+        files.write_table(_quote_path(store, quote.fingerprint), pa.Table.from_pylist([row], schemas.QUOTES))
+
+
+def find_quote(store: Path, fingerprint: str) -> Quote | None:
+    """The quote for an artifact, if one was asked for."""
+    path = _quote_path(store, fingerprint)
+    if not files.exists(path):
+        return None
+    (row,) = files.read_table(path).to_pylist()
+    del row["quoted"]
+    return Quote(fingerprint=fingerprint, **row)
+
+
+def _quote_path(store: Path, fingerprint: str) -> Path:
+    return store / "quotes" / fingerprint / "00000.parquet"

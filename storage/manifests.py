@@ -14,10 +14,9 @@ from pydantic import ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
 from vitalfew.storage import files
-from vitalfew.storage.attempts import plain
 from vitalfew.storage.costs import Cost
 from vitalfew.storage.files import DamagedRecord, Status
-from vitalfew.storage.names import STRICT, ArtifactName, FilePath, Moment, RunId, Table, Word, validated
+from vitalfew.storage.names import STRICT, ArtifactName, FilePath, Moment, RunId, Table, Word, plain_path, validated
 
 PREPARATION = -1
 """The shard number of what a stage does once, before its shards."""
@@ -156,7 +155,7 @@ class Manifest:
     @cached_property
     def placed(self) -> dict[str, str]:
         """The path of every file by its plain path: in a bucket it says which attempt wrote it."""
-        return {plain(file.path): file.path for file in self.files()}
+        return {plain_path(file.path): file.path for file in self.files()}
 
     def note(self, name: str) -> int:
         """The sum of a note over all shards."""

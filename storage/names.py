@@ -2,12 +2,26 @@
 
 A store may be somebody else's, so its records are input like any other. What they name becomes a path, a word of SQL or
 a line on a terminal; a record with another name than these is damaged.
+
+The name of a shard's file also says who wrote it, where several may without knowing of each other. In a directory an
+artifact's lock keeps its writers apart, and a shard's file is `00007.parquet`. In a bucket a lease can be lost without
+its holder's knowledge, and a worker that was given up may work still. There the name has the attempt that wrote it,
+`00007.by-<run>-<attempt>.parquet`: nobody replaces another's file, and the done-marker, which is written once, says
+whose counts.
 """
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime
+from pathlib import Path
+from secrets import token_hex
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, ConfigDict, StringConstraints, TypeAdapter, ValidationError
+
+from vitalfew.storage import files
 
 _FINGERPRINT = r"[0-9a-f]{16}"
 _TABLE = r"[A-Za-z][A-Za-z0-9_]{0,63}"
@@ -16,7 +30,7 @@ _PART = r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}"
 Table = Annotated[str, StringConstraints(pattern=rf"^{_TABLE}$")]
 ArtifactName = Annotated[str, StringConstraints(pattern=rf"^{_TABLE}/{_FINGERPRINT}$")]
 FilePath = Annotated[str, StringConstraints(pattern=rf"^{_TABLE}/{_FINGERPRINT}(/{_PART})+$", max_length=1024)]
-"""The path of a shard's file below its store. It stays one without the attempt in its name (storage/attempts.py)."""
+"""The path of a shard's file below its store. It stays one without the attempt in its name."""
 RunId = Annotated[str, StringConstraints(pattern=rf"^{_PART}$")]
 IndexName = RunId
 Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]*$", max_length=200)]
@@ -46,3 +60,44 @@ def validated(kind: TypeAdapter[Any], value: Any) -> Any:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise ValueError(f"{place}: {first['msg']}, got {first['input']!r:.80}") from None
+
+
+_ATTEMPT = re.compile(r"\.by-[\w-]+(?=\.)")
+_current: ContextVar[str] = ContextVar("attempt", default=f"unknown-{token_hex(6)}")
+
+
+@contextmanager
+def attempt(run_id: str) -> Iterator[None]:
+    """Within the block, what is written is an attempt's of this run."""
+    token = _current.set(f"{re.sub(r'[^0-9A-Za-z_-]', '-', run_id)}-{token_hex(2)}")
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def attempt_path(plain: Path) -> Path:
+    """Where this attempt writes a file of a shard, by its plain path."""
+    if not files.names_attempts(plain):
+        return plain
+    shard, _, suffix = plain.name.partition(".")
+    return plain.with_name(f"{shard}.by-{_current.get()}.{suffix}")
+
+
+def copied_path(path: str, content: str) -> str:
+    """What a shard's file is called that is copied to where names are written once; other files keep their name.
+
+    `content`: a hash of all of the artifact's files, so that another copy of the same has the same names.
+    """
+    folder, _, name = path.rpartition("/")
+    shard, _, suffix = name.partition(".")
+    return f"{folder}/{shard}.by-copy-{content}.{suffix}" if shard.isdigit() else path
+
+
+def plain_path(path: str) -> str:
+    """The path of a shard's file, whoever wrote it."""
+    return _ATTEMPT.sub("", path)
+
+
+def is_attempt(name: str) -> bool:
+    return _ATTEMPT.search(name) is not None

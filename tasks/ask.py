@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from vitalfew.configs.evaluation import Half, Questions
 from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import Artifact
-from vitalfew.storage.catalog.conditions import changing
+from vitalfew.storage.catalog.database import changing
 from vitalfew.storage.ids import shard_of
 from vitalfew.storage.manifests import File
 from vitalfew.tasks.datasets.base import InputError

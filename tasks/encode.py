@@ -1,7 +1,7 @@
 """encode: `sentences` (or `passages`) → `vectors`, a shard at a time.
 
 A shard of vectors holds, in this order, a `core` row per sentence in the order of its sentences shard, a `context`
-row per sentence that has one, and a `passage` row per passage, so that `ShardVectors` (storage/indexes/vectors.py)
+row per sentence that has one, and a `passage` row per passage, so that `ShardVectors` (storage/indexes/units.py)
 reads them without looking up an id. Only context mode `exact` has context rows: in `passage` and `late` the passage's
 row is the context, in `pooled` it is computed from the cores.
 

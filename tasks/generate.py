@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from vitalfew.configs.evaluation import CHOOSES_PROMPTS, GenerateConfig
 from vitalfew.configs.section import NOT_IN_FINGERPRINT
-from vitalfew.storage import files, reuse, schemas
-from vitalfew.storage.artifacts import Artifact, fingerprint
+from vitalfew.storage import files, schemas
+from vitalfew.storage.artifacts import Artifact, fingerprint, read_bases, whole_bases, write_bases
 from vitalfew.storage.ids import content_id
 from vitalfew.storage.manifests import File, Manifest
 from vitalfew.tasks.generators import prompts
@@ -79,7 +79,7 @@ class Generate(MethodStage):
 
     def prepare(self, progress: Progress) -> None:
         """Choose the artifacts whose answers are reused, once: a run that resumes after a kill reuses the same."""
-        reuse.write_bases(self._bases, self.answers_in(self.earlier(ratings=True)))
+        write_bases(self._bases, self.answers_in(self.earlier(ratings=True)))
 
     def earlier(self, ratings: bool = False) -> list[Manifest]:
         """The finished artifacts of this stage's store whose answers are those that it would get itself; or, with
@@ -110,7 +110,7 @@ class Generate(MethodStage):
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         due, computed = self.due(shard)
-        bases = reuse.read_bases(self.prepared_file(self._bases))
+        bases = read_bases(self.prepared_file(self._bases))
         due = self._with_ratings(due, bases)
         ids = [candidate.key for candidate in due]
         known = self.known(ids, bases)
@@ -240,7 +240,7 @@ class Generate(MethodStage):
 
     def _asked(self, query: str, ids: Sequence[int], bases: Sequence[File]) -> list[dict[str, Any]]:
         """The rows of a query on the candidates `answered`, of these files, and the ids that are `due`."""
-        if not (paths := [*reuse.whole(self.store, bases)]):
+        if not (paths := [*whole_bases(self.store, bases)]):
             return []
         with duckdb.connect() as connection:
             connection.register("due", pa.table({"id": pa.array(ids, pa.int64())}))

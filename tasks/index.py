@@ -19,13 +19,11 @@ import pyarrow.compute as pc
 from vitalfew.configs.schema import IndexConfig, Unit
 from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import Artifact, Manifest, ShardRecord
-from vitalfew.storage.indexes import faiss_shards
+from vitalfew.storage.indexes import Vectors, faiss_shards
 from vitalfew.storage.indexes.faiss_shards import Shard
-from vitalfew.storage.indexes.faiss_types import Recipe, Vectors
 from vitalfew.storage.indexes.recall import PROBES, Answers, Exact, Probes, Recall, chosen, neighbours
-from vitalfew.storage.indexes.types import Flat
-from vitalfew.storage.indexes.units import table_of
-from vitalfew.storage.indexes.vectors import ShardVectors
+from vitalfew.storage.indexes.types import Flat, Recipe
+from vitalfew.storage.indexes.units import ShardVectors, table_of
 from vitalfew.tasks.registry import make, with_options
 from vitalfew.tasks.retrievers.core_context import CoreContext
 from vitalfew.tasks.stage import Progress, ShardResult, Stage

@@ -18,7 +18,7 @@ import pyarrow as pa
 from vitalfew.configs.schema import BM25Config, Unit
 from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact, File, Manifest
-from vitalfew.storage.indexes import bm25_shards, vocabulary
+from vitalfew.storage.indexes import bm25_shards
 from vitalfew.storage.indexes.bm25_shards import Corpus
 from vitalfew.tasks.encoders import titles
 from vitalfew.tasks.retrievers.words import VERSION, words
@@ -135,7 +135,7 @@ class BM25(Stage):
     def prepare(self, progress: Progress) -> None:
         counts = [file.checked(self.store) for file in self._counts().files() if file.table == "terms"]
         for unit in self.texts.tables:
-            vocabulary.merge(counts, unit, self.vocabulary(unit))
+            bm25_shards.merge_terms(counts, unit, self.vocabulary(unit))
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         rows_in, written = 0, []
@@ -149,7 +149,7 @@ class BM25(Stage):
     def _build(self, shard: int, unit: Unit, units: list[list[str]]) -> list[File]:
         counts = self._counts()
         corpus = Corpus(counts.note(f"{unit}_units"), counts.note(f"{unit}_words"), self.config.k1, self.config.b)
-        documents = vocabulary.documents(
+        documents = bm25_shards.term_documents(
             self.prepared_file(self.vocabulary(unit)), {word for text in units for word in text}
         )
         paths = bm25_shards.build(bm25_shards.new_stem(self.artifact, shard, unit), corpus, units, documents)

@@ -19,8 +19,7 @@ from vitalfew.configs.schema import LoadConfig
 from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.files import DamagedRecord
-from vitalfew.storage.ids import content_id, passage_id
-from vitalfew.storage.sources import SourceChanged, file_digest, file_key
+from vitalfew.storage.ids import SourceChanged, content_id, file_digest, file_key, passage_id
 from vitalfew.storage.staging import Place, Staging, is_spread
 from vitalfew.tasks.datasets.base import Dataset, InputError, Passage, Question, Record, Reject
 from vitalfew.tasks.datasets.limits import MOST_DETAIL, checked

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.loading import ConfigError
-from vitalfew.storage import files, reuse, schemas
-from vitalfew.storage.artifacts import Artifact, fingerprint
+from vitalfew.storage import files, schemas
+from vitalfew.storage.artifacts import Artifact, fingerprint, read_bases, whole_bases, write_bases
 from vitalfew.storage.ids import shard_of
 from vitalfew.storage.indexes.units import Units
 from vitalfew.storage.manifests import File
@@ -72,7 +72,7 @@ class Refine(MethodStage):
 
     def prepare(self, progress: Progress) -> None:
         """Choose the artifacts whose readings are reused, once: a run that resumes after a kill reuses the same."""
-        reuse.write_bases(self._bases, self._earlier())
+        write_bases(self._bases, self._earlier())
 
     def _earlier(self) -> list[File]:
         """The files in which the finished artifacts of the store have readings of a model that this refiner has."""
@@ -118,8 +118,8 @@ class Refine(MethodStage):
 
     def _remembered(self, keys: Sequence[int]) -> dict[int, Reading]:
         """The readings that earlier artifacts have, by their ids."""
-        bases = reuse.read_bases(self.prepared_file(self._bases))
-        if not (paths := [*reuse.whole(self.store, bases)]):
+        bases = read_bases(self.prepared_file(self._bases))
+        if not (paths := [*whole_bases(self.store, bases)]):
             return {}
         with duckdb.connect() as connection:
             connection.register("due", pa.table({"id": pa.array(keys, pa.int64())}))

@@ -13,9 +13,8 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import RetrieveConfig, Unit
 from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact
-from vitalfew.storage.indexes.faiss_types import Vectors
+from vitalfew.storage.indexes import TopK, Vectors
 from vitalfew.storage.indexes.opened import IndexMismatch, OpenedIndex
-from vitalfew.storage.indexes.topk import TopK
 from vitalfew.storage.indexes.units import Units, table_of
 from vitalfew.storage.runs import NamedIndex, find_index
 from vitalfew.tasks.encode import make_encoder

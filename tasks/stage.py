@@ -19,10 +19,10 @@ import pyarrow as pa
 from vitalfew.configs.section import Config, Section
 from vitalfew.storage import files, journals
 from vitalfew.storage.artifacts import PREPARATION, Artifact, File, Manifest, ShardRecord, fingerprint
-from vitalfew.storage.attempts import attempt
 from vitalfew.storage.costs import Meter
 from vitalfew.storage.journals import Journal
 from vitalfew.storage.manifests import PREPARED
+from vitalfew.storage.names import attempt
 from vitalfew.tasks.identity import compare
 from vitalfew.tasks.models.causal.engines.remote import Unanswered, remembering
 from vitalfew.tasks.models.ticks import Tick

@@ -17,8 +17,7 @@ import pyarrow as pa
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.training import TrainConfig
 from vitalfew.storage import files, schemas
-from vitalfew.storage.artifacts import Artifact
-from vitalfew.storage.weights import WEIGHTS
+from vitalfew.storage.artifacts import WEIGHTS, Artifact
 from vitalfew.tasks.collect import unseen_titles
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.stage import MethodStage, Progress, ShardResult

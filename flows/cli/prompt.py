@@ -20,7 +20,7 @@ from vitalfew.flows.cli import show
 from vitalfew.flows.cli.terminal import err, out
 from vitalfew.storage.catalog.database import QueryError, limited, without_rows
 from vitalfew.storage.catalog.macros import MACROS
-from vitalfew.storage.catalog.tables import ROWS, columns
+from vitalfew.storage.catalog.views import ROWS, columns
 from vitalfew.tasks.reports.shown.text import printable
 
 MOST_ROWS = 1000

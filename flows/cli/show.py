@@ -59,10 +59,10 @@ def indexed(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
 def _quoted_and_actual(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
     """Print the ledger's rows of this run's new artifacts, if any of them was quoted."""
     from vitalfew.storage.catalog.database import query
-    from vitalfew.storage.quotes import find
+    from vitalfew.storage.costs import find_quote
 
     fingerprints = [manifest.artifact.split("/")[1] for manifest in outcome.new()]
-    if not any(find(parameters.store, fingerprint) for fingerprint in fingerprints):
+    if not any(find_quote(parameters.store, fingerprint) for fingerprint in fingerprints):
         return
     measures = ("rows", "tokens", "wall_seconds", "cpu_seconds", "peak_memory_bytes", "disk_bytes", "usd")
     columns = ", ".join(f"quoted_{name}, {name}" for name in measures)

@@ -30,7 +30,7 @@ def tables(
     """
     with explained_errors():
         from vitalfew.storage.catalog.macros import MACROS
-        from vitalfew.storage.catalog.tables import ROWS
+        from vitalfew.storage.catalog.views import ROWS
 
         every = [*(ROWS if everything else []), *([macro.name for macro in MACROS] if macros else [])]
         document(store, [*(names or []), *every])
@@ -41,7 +41,7 @@ def document(store: Path, names: list[str]) -> None:
     from vitalfew.storage import files
     from vitalfew.storage.catalog.database import connect, without_rows
     from vitalfew.storage.catalog.macros import MACROS
-    from vitalfew.storage.catalog.tables import rows
+    from vitalfew.storage.catalog.views import rows
 
     known = {macro.name: macro for macro in MACROS}
     there = files.is_folder(store)
@@ -75,7 +75,7 @@ def _overview(connection: "DuckDBPyConnection", listed: dict[str, str], store: P
 
 
 def _table(connection: "DuckDBPyConnection", name: str, row: str, there: bool) -> None:
-    from vitalfew.storage.catalog.tables import documented
+    from vitalfew.storage.catalog.views import documented
 
     count = f", {_rows(connection, name)} rows" if there else ""
     out.print(f"[b]{name}[/]: a row is {row}{count}")

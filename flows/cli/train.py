@@ -78,8 +78,8 @@ def train(
     """
     prepare(verbose)
     with explained_errors():
+        from vitalfew.storage.artifacts import weights_folder
         from vitalfew.storage.files import is_in_bucket
-        from vitalfew.storage.weights import weights_folder
         from vitalfew.tasks.registry import resolve
 
         form = _form(recipe, datasets or [], index, passages or [], directory, store, assignments or [], workers)

@@ -7,9 +7,8 @@ from vitalfew.configs.schema import EncodeConfig, LoadConfig
 from vitalfew.configs.training import TrainModel, TrainOreo
 from vitalfew.flows.pipelines.run import Execute, Outcome, Plan
 from vitalfew.storage import files
-from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.artifacts import Artifact, export_weights, training_figures
 from vitalfew.storage.runs import Run, find_index
-from vitalfew.storage.weights import export, figures
 from vitalfew.tasks.ask import Ask
 from vitalfew.tasks.collect import Collect
 from vitalfew.tasks.encode import EncodeQuestions
@@ -48,14 +47,14 @@ class TrainingPlan(Plan):
     def save(self, run: Run) -> None:
         artifact, out = self.stages[-1].artifact, self.parameters.out
         if out:
-            export(artifact, out)
+            export_weights(artifact, out)
         if plot := learning_plot(_steps(artifact)):
             for folder in filter(None, (self.parameters.store / "reports" / run.run_id, out)):
                 files.write_bytes(folder / PLOT, plot.encode())
 
     def run(self, execute: Execute) -> Trained:
         outcome = super().run(execute)
-        return Trained(outcome.run, outcome.manifests, outcome.reused, figures(self.stages[-1].artifact))
+        return Trained(outcome.run, outcome.manifests, outcome.reused, training_figures(self.stages[-1].artifact))
 
 
 def _steps(artifact: Artifact) -> list[dict[str, Any]]:

@@ -1,9 +1,12 @@
-"""The catalog's tables, views, macros and their comments, from a store's manifests and records of runs."""
+"""The catalog's tables, views, macros and their comments, from a store's manifests and records of runs.
+
+The comments say in words what a table, a view and a column are: `vitalfew tables` shows them as well.
+"""
 
 import json
 import logging
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import duckdb
@@ -11,9 +14,126 @@ import pyarrow as pa
 
 from vitalfew.storage import files, runs, schemas
 from vitalfew.storage.artifacts import Artifact, Manifest, complete_artifacts, fingerprint
-from vitalfew.storage.catalog import tables
 from vitalfew.storage.catalog.macros import MACROS
 from vitalfew.storage.manifests import PREPARED
+
+ROWS = {
+    **schemas.ROWS,
+    "artifacts": "a complete artifact",
+    "ledger": "the quoted and actual cost of an artifact",
+    "ratings": "a generator's rating of how useful a context is for the question",
+    "compression": "the compression of the hits by a method's refiner, over the questions of a run",
+}
+
+_EVERY = {
+    "fingerprint": "the artifact that holds the row",
+    "run_id": "the run that completed that artifact",
+}
+
+_WITHOUT = {"runs": ("fingerprint", "run_id"), "methods": ("fingerprint", "run_id"), "quotes": ("run_id",)}
+"""Which of these a table has not, or has as its own."""
+
+_ARTIFACTS = {
+    "fingerprint": ("the artifact", ""),
+    "table_name": ("its first table", ""),
+    "stage": ("stage that wrote it", ""),
+    "run_id": ("run that completed it", ""),
+    "completed": ("time of completion", ""),
+    "bytes": ("size of all its files", "bytes"),
+}
+
+_RATINGS = {
+    "question_id": ("the question", ""),
+    "candidate": ("number of the answer in `candidates`", ""),
+    "rank": ("rank of the context in `evidence`", ""),
+    "score": ("rating by the generator, 0 to 1", ""),
+    "kept": ("true if the answer was written from it", ""),
+    "tokens": ("length, as the model counts it", "tokens"),
+    "rating_id": ("content id of model, controls, question and context; the same context is rated once", ""),
+    "reused": ("true if an earlier run had answered this prompt", ""),
+    "error": ("reason if there is no answer, else empty", ""),
+    **{name: (about, "") for name, about in _EVERY.items()},
+}
+
+_COMPRESSION = {
+    "experiment": ("experiment of the run", ""),
+    "method": ("the method", ""),
+    "questions": ("number of questions whose hits were refined", ""),
+    "input_tokens": ("mean length of a question's hits", "words"),
+    "output_tokens": ("mean length of a question's contexts", "words"),
+    "share": ("length of all contexts divided by the length of all hits, 0 to 1", ""),
+    "seconds": ("mean time of the refiner for a question", "seconds"),
+    "cut": ("number of questions for which the model that wrote the contexts read only part of the hits", ""),
+    "unfinished": ("number of questions for which that model stopped at its length limit", ""),
+    "fingerprint": (_EVERY["fingerprint"], ""),
+    "run_id": ("run of the method", ""),
+}
+
+_VIEWS = {"artifacts": _ARTIFACTS, "ratings": _RATINGS, "compression": _COMPRESSION}
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnInfo:
+    """What a column means. `unit`: empty where it has none."""
+
+    about: str
+    unit: str = ""
+
+    @property
+    def comment(self) -> str:
+        return f"{self.about} ({self.unit})" if self.unit else self.about
+
+
+def rows(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    """What a row is, of every table and view of a catalog: those among them that only its store knows."""
+    views = connection.sql("SELECT view_name, comment FROM duckdb_views() WHERE NOT internal ORDER BY 1").fetchall()
+    return ROWS | {name: (comment or "").removeprefix("a row is ") for name, comment in views if name not in ROWS}
+
+
+def documented(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, ColumnInfo]:
+    """The columns of a table or view of a catalog; one that only its store knows has units in its comments."""
+    if table in ROWS:
+        return columns(table)
+    listed = connection.sql(
+        f"SELECT column_name, coalesce(comment, '') FROM duckdb_columns() WHERE table_name = '{table}'"
+    ).fetchall()
+    return {name: ColumnInfo(comment) for name, comment in listed}
+
+
+def columns(table: str) -> dict[str, ColumnInfo]:
+    """The columns of a table or view of the catalog, by name. Raises KeyError where there is no such table."""
+    if table in _VIEWS:
+        return {name: ColumnInfo(*column) for name, column in _VIEWS[table].items()}
+    if table == "ledger":
+        return _ledger()
+    return described(schemas.TABLES[table], table)
+
+
+def described(schema: pa.Schema, table: str = "") -> dict[str, ColumnInfo]:
+    """The columns of a table as its schema describes them, and those that the catalog adds."""
+    own = {field.name: _column(field) for field in schema}
+    added = (name for name in _EVERY if name not in own and name not in _WITHOUT.get(table, ()))
+    return own | {name: ColumnInfo(_EVERY[name]) for name in added}
+
+
+def _ledger() -> dict[str, ColumnInfo]:
+    quoted = columns("quotes")
+    measures = {name: quoted[name] for name in quoted if quoted[name].unit} | {"workers": quoted["workers"]}
+    expected = {
+        f"quoted_{name}": ColumnInfo(f"quoted: {column.about}", column.unit) for name, column in measures.items()
+    }
+    true = {
+        name: ColumnInfo(f"actual: {column.about}", column.unit)
+        for name, column in measures.items()
+        if name != "workers"
+    }
+    return {"stage": quoted["stage"], **expected, **true, "fingerprint": ColumnInfo("the artifact")}
+
+
+def _column(field: pa.Field) -> ColumnInfo:
+    metadata = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
+    return ColumnInfo(metadata.get("about", ""), metadata.get("unit", ""))
+
 
 logger = logging.getLogger("vitalfew")
 
@@ -67,8 +187,8 @@ FROM methods JOIN refinements USING (fingerprint) GROUP BY ALL
 VIEWS = (LEDGER, RATINGS, COMPRESSION)
 
 LAYOUT = fingerprint(
-    columns={table: {name: column.comment for name, column in tables.columns(table).items()} for table in tables.ROWS},
-    rows=tables.ROWS,
+    columns={table: {name: column.comment for name, column in columns(table).items()} for table in ROWS},
+    rows=ROWS,
     views=VIEWS,
     macros=[asdict(macro) for macro in MACROS],
 )
@@ -99,7 +219,7 @@ def _fill(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
         for file in manifest.files():
             if file.table == PREPARED:
                 continue
-            if file.table in paths or (file.path.endswith(".parquet") and file.table not in tables.ROWS):
+            if file.table in paths or (file.path.endswith(".parquet") and file.table not in ROWS):
                 paths.setdefault(file.table, []).append(str(root / file.path))
         last = max(manifest.shards, key=lambda record: record.cost.started)
         size = sum(file.bytes for file in manifest.files())
@@ -142,10 +262,10 @@ def fault_of(artifact: Artifact, manifest: Manifest) -> str | None:
 def _write_comments(connection: duckdb.DuckDBPyConnection) -> None:
     """What every table, column and macro is, for whatever opens the catalog."""
     stored = {name for (name,) in connection.sql("SELECT table_name FROM duckdb_tables()").fetchall()}
-    for table, row in tables.ROWS.items():
+    for table, row in ROWS.items():
         kind = "TABLE" if table in stored else "VIEW"
         connection.execute(f"COMMENT ON {kind} {table} IS {quoted(f'a row is {row}')}")
-        for name, column in tables.columns(table).items():
+        for name, column in columns(table).items():
             connection.execute(f"COMMENT ON COLUMN {table}.{_name(name)} IS {quoted(column.comment)}")
     for macro in MACROS:
         connection.execute(f"COMMENT ON MACRO TABLE {macro.name} IS {quoted(macro.about)}")
@@ -162,7 +282,7 @@ def _write_further(connection: duckdb.DuckDBPyConnection, table: str, paths: lis
     row = (schema.metadata or {}).get(b"row", b"not described").decode(errors="replace")
     connection.execute(f"CREATE VIEW {_name(table)} AS {_select(table, paths)}")
     connection.execute(f"COMMENT ON VIEW {_name(table)} IS {quoted(f'a row is {row}')}")
-    for name, column in tables.described(schema).items():
+    for name, column in described(schema).items():
         place = f"{_name(table)}.{_name(name)}"
         connection.execute(f"COMMENT ON COLUMN {place} IS {quoted(column.comment)}")
 

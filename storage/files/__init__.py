@@ -7,7 +7,17 @@ A library that opens or maps files by itself (FAISS, DuckDB, bm25s) gets its pat
 A store is a directory of this machine (`directory`) or a prefix of a bucket (`objects`); `places` tells them apart.
 """
 
-from vitalfew.storage.files.arrays import map_array, read_array, read_arrays, write_array, write_arrays, write_rows
+from vitalfew.storage.files.arrays import (
+    map_array,
+    read_array,
+    read_arrays,
+    read_notes,
+    read_tensors,
+    write_array,
+    write_arrays,
+    write_rows,
+    write_tensors,
+)
 from vitalfew.storage.files.checksums import (
     Damaged,
     checked,
@@ -22,7 +32,6 @@ from vitalfew.storage.files.checksums import (
 )
 from vitalfew.storage.files.directory import Status, user_cache
 from vitalfew.storage.files.errors import BucketError, CacheFull, LeaseLost, NotWritten
-from vitalfew.storage.files.lines import Lines, append_line, read_lines, remove_lines
 from vitalfew.storage.files.places import (
     absolute,
     as_written,
@@ -57,9 +66,19 @@ from vitalfew.storage.files.places import (
     variables_of_buckets,
     version,
 )
-from vitalfew.storage.files.private import make_private_folder, move_private, open_private, write_private
 from vitalfew.storage.files.processes import has_ended, is_in_sight, this_process
-from vitalfew.storage.files.records import DamagedRecord, Record, read_json, read_record, write_json, write_json_once
+from vitalfew.storage.files.records import (
+    DamagedRecord,
+    Lines,
+    Record,
+    append_line,
+    read_json,
+    read_lines,
+    read_record,
+    remove_lines,
+    write_json,
+    write_json_once,
+)
 from vitalfew.storage.files.tables import (
     OpenTable,
     open_table,
@@ -71,8 +90,16 @@ from vitalfew.storage.files.tables import (
     write_arrow,
     write_table,
 )
-from vitalfew.storage.files.tensors import read_notes, read_tensors, write_tensors
-from vitalfew.storage.files.writing import flush, write_atomically, write_bytes, write_text
+from vitalfew.storage.files.writing import (
+    flush,
+    make_private_folder,
+    move_private,
+    open_private,
+    write_atomically,
+    write_bytes,
+    write_private,
+    write_text,
+)
 
 __all__ = [
     "BucketError",

@@ -1,11 +1,12 @@
-"""Arrays as files: `.npy` for one, `.npz` for several by name. Nothing is pickled."""
+"""Arrays as files: `.npy` for one, `.npz` for several by name; and tensors (safetensors). Nothing is pickled."""
 
+import json
 import math
 import os
 from collections.abc import Iterable, Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
@@ -14,7 +15,11 @@ from numpy.typing import NDArray
 
 from vitalfew.storage.files.checksums import damage_named
 from vitalfew.storage.files.places import local
+from vitalfew.storage.files.records import DamagedRecord
 from vitalfew.storage.files.writing import write_atomically
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _UNREADABLE = (Exception,)
 """What NumPy raises for bytes that it does not understand: a header is a Python literal, and an `.npz` a zip file."""
@@ -127,3 +132,34 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
             # As a bytearray, which an array can be written to.
             arrays = {entry.filename: bytearray(archive.read(entry)) for entry in entries}
             return {name.removesuffix(".npy"): _array(array, len(array)) for name, array in arrays.items()}
+
+
+_NOTES = "notes"
+
+
+def write_tensors(path: Path, tensors: "Mapping[str, Tensor]", notes: Any) -> None:
+    """`notes`: as JSON has them. Raises NotWritten."""
+    from safetensors.torch import save_file
+
+    whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    write_atomically(path, lambda temporary: save_file(whole, temporary, {_NOTES: json.dumps(notes)}))
+
+
+def read_tensors(path: Path) -> "dict[str, Tensor]":
+    """By name, on the CPU. Raises FileNotFoundError, Damaged."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    with damage_named(path, SafetensorError):
+        return load_file(local(path))
+
+
+def read_notes(path: Path) -> Any:
+    """What `write_tensors` was told of them. Raises FileNotFoundError, and DamagedRecord."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(local(path), "pt") as file:
+            return json.loads(file.metadata()[_NOTES])
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise DamagedRecord(f"{path} is damaged: {error}") from error

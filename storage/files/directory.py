@@ -9,8 +9,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
-from vitalfew.storage.files.leftovers import left_behind, remove_leftovers
 from vitalfew.storage.files.locks import confirm_lock, is_locked, locked
+from vitalfew.storage.files.processes import left_behind, remove_leftovers
 
 __all__ = ["confirm_lock", "is_locked", "left_behind", "locked", "remove_leftovers"]
 

@@ -1,18 +1,19 @@
-"""Files that are either whole or absent, and what to do where one cannot be written."""
+"""Files that are either whole or absent, what to do where one cannot be written, and files for their owner alone."""
 
 import errno
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from rich.filesize import decimal
 
-from vitalfew.storage.files.directory import free_bytes
+from vitalfew.storage.files.directory import free_bytes, remove_tree
 from vitalfew.storage.files.errors import NotWritten
-from vitalfew.storage.files.leftovers import temporary_name
 from vitalfew.storage.files.places import is_in_bucket, medium
+from vitalfew.storage.files.processes import temporary_name
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -112,3 +113,50 @@ def _cause(error: Exception) -> int | None:
     if isinstance(error, OSError) and error.errno in known:
         return error.errno
     return next((number for number in known if os.strerror(number) in str(error)), None)
+
+
+def make_private_folder(path: Path) -> None:
+    """Make it, or close one that is there to other users. Raises OSError, as where it is another user's."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.chmod(0o700)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that nobody else can read at any moment. Raises NotWritten."""
+
+    def write(temporary: Path) -> None:
+        with open_private(temporary) as file:
+            file.write(text.encode())
+
+    write_atomically(path, write)
+
+
+def open_private(path: Path) -> IO[bytes]:
+    """A new or emptied file, for writing."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.fchmod(descriptor, 0o600)  # of one that was there
+    return os.fdopen(descriptor, "wb")
+
+
+def move_private(source: Path, target: Path) -> None:
+    """Move a folder, closed to other users first; `target` is whole or absent, and to another disk it is copied.
+
+    Raises OSError, as where `target` has something in it.
+    """
+    for folder, _, names in os.walk(source):
+        os.chmod(folder, 0o700)
+        for path in (Path(folder, name) for name in names):
+            if not path.is_symlink():
+                path.chmod(0o600)
+    make_private_folder(target.parent)
+    try:
+        os.rename(source, target)
+        return
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+    temporary = temporary_name(target)
+    remove_tree(temporary)
+    shutil.copytree(source, temporary, symlinks=True)
+    os.rename(temporary, target)
+    shutil.rmtree(source)

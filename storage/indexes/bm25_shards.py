@@ -6,24 +6,28 @@ and the shards together score exactly as one index of everything does.
 
 A shard is four arrays, memory-mapped: those of a `bm25s` index (a sparse matrix, terms by units: `data`, `indices`,
 `indptr`), and `terms`, the sorted ids of its terms, whose places are the matrix's columns.
+
+The corpus's terms, and in how many of its units they stand, are merged from the shards' `terms` in bounded memory.
 """
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from vitalfew.configs.schema import Unit
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.ids import content_id
-from vitalfew.storage.indexes.topk import NOTHING, TopK, merged
+from vitalfew.storage.indexes import NOTHING, TopK, merged
 
 if TYPE_CHECKING:
     import bm25s
@@ -185,3 +189,38 @@ def _padded(shard: int, scores: NDArray[np.float32], rows: NDArray[np.int64], k:
     places = np.pad(rows, (0, missing), constant_values=NOTHING)[None]
     best = np.pad(scores, (0, missing), constant_values=-np.inf)[None]
     return TopK(np.full_like(places, NOTHING), best, np.where(places >= 0, shard, NOTHING), places)
+
+
+MEMORY = "512MB"
+
+
+def merge_terms(paths: Sequence[Path], unit: str, vocabulary: Path) -> None:
+    """Write one unit's `term, documents`, by term, over all shards; what does not fit into memory is spilled."""
+    sources = ", ".join(_quoted(files.local(path)) for path in paths)
+    rows = f"SELECT term, sum(documents)::BIGINT AS documents FROM read_parquet([{sources}]) WHERE unit = '{unit}'"
+
+    def write(temporary: Path) -> None:
+        with _connected(temporary.parent) as connection:
+            target = f"{_quoted(temporary)} (FORMAT parquet, COMPRESSION zstd)"
+            connection.execute(f"COPY ({rows} GROUP BY term ORDER BY term) TO {target}")
+
+    files.write_atomically(vocabulary, write)
+
+
+def term_documents(vocabulary: Path, terms: Iterable[str]) -> dict[str, int]:
+    """In how many units of the corpus these terms stand."""
+    wanted = pa.table({"term": pa.array(sorted(terms), pa.string())})
+    path = files.local(vocabulary)
+    with _connected(path.parent) as connection:
+        connection.register("wanted", wanted)
+        rows = f"SELECT term, documents FROM wanted JOIN read_parquet({_quoted(path)}) USING (term)"
+        return dict(connection.execute(rows).fetchall())
+
+
+def _connected(folder: Path) -> duckdb.DuckDBPyConnection:
+    """One thread, so that the same rows give the same bytes."""
+    return duckdb.connect(config={"memory_limit": MEMORY, "threads": 1, "temp_directory": str(folder / "spill")})
+
+
+def _quoted(path: Path) -> str:
+    return "'" + str(path).replace("'", "''") + "'"

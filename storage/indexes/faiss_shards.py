@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalfew.storage import files
-from vitalfew.storage.indexes import faiss_trial
-from vitalfew.storage.indexes.faiss_types import Vectors, one_thread
-from vitalfew.storage.indexes.topk import NOTHING, TopK, best_first, merged
+from vitalfew.storage.indexes import NOTHING, TopK, Vectors, best_first, faiss_trial, merged
+from vitalfew.storage.indexes.types import one_thread
 
 Rows = NDArray[np.int64]
 _KIND = f"faiss-{faiss.__version__}"

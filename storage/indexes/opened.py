@@ -8,10 +8,8 @@ import numpy as np
 from vitalfew.configs.schema import EncodeConfig, IndexConfig, Layout, Unit
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact
-from vitalfew.storage.indexes import bm25_shards, faiss_shards
+from vitalfew.storage.indexes import NOTHING, TopK, Vectors, bm25_shards, faiss_shards
 from vitalfew.storage.indexes.bm25_shards import array_path
-from vitalfew.storage.indexes.faiss_types import Vectors
-from vitalfew.storage.indexes.topk import NOTHING, TopK
 from vitalfew.storage.indexes.units import Units, table_of
 from vitalfew.storage.manifests import Manifest
 

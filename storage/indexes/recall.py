@@ -23,10 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from vitalfew.storage import files, schemas
-from vitalfew.storage.indexes import faiss_shards
+from vitalfew.storage.indexes import NOTHING, TopK, Vectors, faiss_shards, merged
 from vitalfew.storage.indexes.faiss_shards import Shard
-from vitalfew.storage.indexes.faiss_types import Vectors, efforts, one_thread
-from vitalfew.storage.indexes.topk import NOTHING, TopK, merged
+from vitalfew.storage.indexes.types import efforts, one_thread
 
 PROBES = 200
 K = 10

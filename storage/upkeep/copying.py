@@ -12,11 +12,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from vitalfew.storage import attempts, files, runs
+from vitalfew.storage import files, runs
 from vitalfew.storage.artifacts import Artifact, Manifest, ShardRecord, complete_artifacts, fingerprint
 from vitalfew.storage.catalog import database as catalog
 from vitalfew.storage.costs import read_ledger, write_ledger
 from vitalfew.storage.manifests import File, read_manifest, write_manifest
+from vitalfew.storage.names import copied_path, is_attempt, plain_path
 from vitalfew.storage.runs import IndexNotFound
 
 
@@ -121,15 +122,15 @@ def _copy_artifact(artifact: Artifact, manifest: Manifest, other: Artifact, prog
 
 def _named(path: str, target: Path, content: str) -> str:
     """What a file is called in the target."""
-    plain = attempts.plain(path)
+    plain = plain_path(path)
     if not files.names_attempts(target):
         return plain
-    return path if attempts.is_attempt(path) else attempts.of_copy(plain, content)
+    return path if is_attempt(path) else copied_path(plain, content)
 
 
 def _copy_file(source: Path, target: Path, file: File, copy: File, progress: Callable[[int], Any]) -> File:
     """Copy a file unless it is there, whole. Raises Damaged, FileNotFoundError."""
-    written_once = attempts.is_attempt(copy.path)
+    written_once = is_attempt(copy.path)
     if copy.misfit(target) if written_once else copy.corruption(target):
         files.copy(source / file.path, target / copy.path, file.checksum)
     progress(file.bytes)

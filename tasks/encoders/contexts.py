@@ -5,7 +5,7 @@ A sentence's score is alpha * core.q + (1 - alpha) * context.q, with `core` its 
 - `exact`: the passage's other sentences, joined and encoded together, as in the paper;
 - `passage`: the passage's own vector, which naive retrieval needs anyway (a deviation: it includes the sentence);
 - `pooled`: the mean of the core vectors of the passage's sentences, by their lengths (a deviation: so does this). It
-  needs no encoding, so it is computed where vectors are laid out (storage/indexes/vectors.py);
+  needs no encoding, so it is computed where vectors are laid out (storage/indexes/units.py);
 - `late`: the passage's own vector too, where core and passage are means over the token states of one forward pass over
   the passage (a deviation: they influence one another). What the sentence has in common with its passage is then in
   its core already, and the core is moved away from it (`sharpened`).

@@ -25,7 +25,7 @@ from pydantic import Field
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
-from vitalfew.storage.indexes.faiss_types import one_thread
+from vitalfew.storage.indexes.types import one_thread
 from vitalfew.tasks.encoders.transformer import HuggingFace, MiniLM, TransformerEncoder
 from vitalfew.tasks.metrics.answers import JUDGED
 from vitalfew.tasks.metrics.base import Case, Column, MetricOptions, Summary, Values, judged

@@ -11,8 +11,7 @@ from typing import Any, ClassVar, Protocol
 from pydantic import Field
 
 from vitalfew.configs.schema import Layout, RetrieveConfig, Unit
-from vitalfew.storage.indexes.faiss_types import Vectors
-from vitalfew.storage.indexes.topk import TopK
+from vitalfew.storage.indexes import TopK, Vectors
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import ClassVar
 from pydantic import ConfigDict, Field
 
 from vitalfew.configs.schema import RetrieveConfig, Unit
-from vitalfew.storage.indexes.topk import TopK
+from vitalfew.storage.indexes import TopK
 from vitalfew.tasks.retrievers.base import Index, Questions
 from vitalfew.tasks.retrievers.words import words
 

@@ -6,9 +6,8 @@ import numpy as np
 from pydantic import ConfigDict, Field
 
 from vitalfew.configs.schema import Layout, Unit
-from vitalfew.storage.indexes.faiss_types import Vectors
+from vitalfew.storage.indexes import TopK, Vectors
 from vitalfew.storage.indexes.opened import IndexMismatch
-from vitalfew.storage.indexes.topk import TopK
 from vitalfew.tasks.retrievers.base import DenseOptions, Index, Questions
 
 

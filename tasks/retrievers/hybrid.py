@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from pydantic import ConfigDict
 
-from vitalfew.storage.indexes.topk import NOTHING, TopK
+from vitalfew.storage.indexes import NOTHING, TopK
 from vitalfew.tasks.retrievers.base import Index, Questions, Retriever
 from vitalfew.tasks.retrievers.bm25 import BM25
 from vitalfew.tasks.retrievers.core_context import CoreContext

@@ -5,7 +5,7 @@ from typing import ClassVar
 from pydantic import ConfigDict
 
 from vitalfew.configs.schema import Unit
-from vitalfew.storage.indexes.topk import TopK
+from vitalfew.storage.indexes import TopK
 from vitalfew.tasks.retrievers.base import DenseOptions, Index, Questions
 
 

@@ -23,7 +23,7 @@ from vitalfew.configs.schema import RetrieveConfig, Unit
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, AbsolutePath
 from vitalfew.storage import files
 from vitalfew.storage.ids import passage_id
-from vitalfew.storage.indexes.topk import NOTHING, TopK
+from vitalfew.storage.indexes import NOTHING, TopK
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.datasets.delimited import lines_of
 from vitalfew.tasks.datasets.files import RowError, check_source, id_of, list_of, object_of, open_source, text_of

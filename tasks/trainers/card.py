@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from vitalfew.configs.training import TrainConfig
-from vitalfew.storage.weights import FIGURES
+from vitalfew.storage.artifacts import FIGURES
 from vitalfew.tasks.trainers.articles import Material
 
 CARD, HELD_OUT, RECIPE = "README.md", "held_out.txt", "recipe.yaml"

@@ -19,8 +19,7 @@ from tests.support.shared import indexed
 from vitalfew.configs.paths import store_place
 from vitalfew.flows.cli.main import app
 from vitalfew.storage import files
-from vitalfew.storage.attempts import plain
-from vitalfew.storage.names import ArtifactName, FilePath
+from vitalfew.storage.names import ArtifactName, FilePath, plain_path
 
 CORPUS = "synthetic:passages=24,questions=4,seed=3"
 SETTINGS = {"bm25": {"enabled": True}, "index": {"type": "sq8"}}
@@ -84,7 +83,7 @@ def test_a_path_in_a_record_stays_below_its_artifact(pieces: list[str]) -> None:
         TypeAdapter(FilePath).validate_python(path)
     except ValidationError:
         return
-    for name in (path, plain(path)):
+    for name in (path, plain_path(path)):
         assert ".." not in PurePosixPath(name).parts
         assert name == str(PurePosixPath(name))
         assert PurePosixPath(name).is_relative_to("passages/0123456789abcdef")

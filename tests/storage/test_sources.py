@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.damage import flip
-from vitalfew.storage import sources
+from vitalfew.storage import ids
 from vitalfew.storage.files import checksum, checksums
-from vitalfew.storage.sources import SMALL, SourceChanged, file_digest, file_key
+from vitalfew.storage.ids import SMALL, SourceChanged, file_digest, file_key
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_digest_is_that_of_the_content_and_follows_it(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
-    monkeypatch.setattr(sources, "SMALL", limit)
+    monkeypatch.setattr(ids, "SMALL", limit)
     path = tmp_path / "a.txt"
     for content in ("one", "another"):
         path.write_text(content)

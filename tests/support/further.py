@@ -7,7 +7,7 @@ from pydantic import Field
 
 from vitalfew.configs.section import Config
 from vitalfew.storage import schemas
-from vitalfew.storage.schemas.fields import column, described
+from vitalfew.storage.schemas import column, described
 from vitalfew.tasks.stage import FurtherStage, Progress, ShardResult
 
 

@@ -17,9 +17,9 @@ from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.run import Outcome, run_serially
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact
-from vitalfew.storage.attempts import plain
 from vitalfew.storage.catalog import database, views
 from vitalfew.storage.manifests import File
+from vitalfew.storage.names import plain_path
 from vitalfew.storage.upkeep.inventory import artifacts
 
 SYNTHETIC = "synthetic:passages=60,questions=10,seed=3"
@@ -74,7 +74,7 @@ def objects_contents(store: Path) -> dict[str, str]:
     what is not complete; by their plain paths, and by their bytes as they are now."""
     recorded = [file for artifact in artifacts(store) for file in _recorded(artifact)]
     kept = [file for file in recorded if _is_of_result(file.path)]
-    return {plain(file.path): _digest(files.read_bytes(store / file.path)) for file in kept}
+    return {plain_path(file.path): _digest(files.read_bytes(store / file.path)) for file in kept}
 
 
 def _recorded(artifact: Artifact) -> list[File]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.support.tiny_models import bert
 from tests.support.towns import towns
 from tests.support.training import train_stage
-from vitalfew.storage.weights import export
+from vitalfew.storage.artifacts import export_weights
 
 
 def hardly_learnt(folder: Path) -> None:
@@ -14,4 +14,4 @@ def hardly_learnt(folder: Path) -> None:
     given = {"trainer": "reader", "base": str(bert(folder / "base", 256)), "epochs": 1, "rank": 16}
     stage = train_stage(folder / "store", towns(folder / "towns.json"), **given)
     stage.run("test")
-    export(stage.artifact, folder / "reader")
+    export_weights(stage.artifact, folder / "reader")

@@ -15,10 +15,9 @@ from tests.support.indexing import index, reused, sql, table
 from tests.support.shared import indexed
 from vitalfew.configs.schema import RetrieveConfig
 from vitalfew.flows.cli.main import app
-from vitalfew.storage.indexes import bm25_shards
+from vitalfew.storage.indexes import TopK, bm25_shards
 from vitalfew.storage.indexes.bm25_shards import Corpus, Shard
 from vitalfew.storage.indexes.opened import IndexMismatch
-from vitalfew.storage.indexes.topk import TopK
 from vitalfew.tasks.retrieve import Searcher
 from vitalfew.tasks.retrievers.hybrid import fused
 from vitalfew.tasks.retrievers.words import words

@@ -11,9 +11,8 @@ from tests.support.tiny_models import bert
 from tests.support.towns import towns
 from tests.support.training import Interrupted, kill, train_stage
 from vitalfew.configs.loading import ConfigError
-from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.artifacts import Artifact, export_weights, training_figures
 from vitalfew.storage.upkeep.verify import verify
-from vitalfew.storage.weights import export, figures
 from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
 from vitalfew.tasks.registry import UnknownName
 from vitalfew.tasks.train import CHECKPOINT, Train
@@ -67,7 +66,7 @@ def test_a_shard_is_a_pass_and_the_last_has_the_weights(whole: Train) -> None:
     assert manifest.rows == {"training_steps": len(steps(whole.artifact)), "weights": 0}
     assert not whole.staging.exists()
     assert not list(verify([whole.artifact], lambda read: None))
-    assert [row["contexts"] for row in figures(whole.artifact)] == [1, 10]
+    assert [row["contexts"] for row in training_figures(whole.artifact)] == [1, 10]
 
 
 def test_steps_have_a_row_each(whole: Train) -> None:
@@ -209,10 +208,10 @@ NO_ARTICLES = {"held_out": None, "choosing": None, "batch_tokens": None}
 
 
 def test_export_copies_the_finished_weights(whole: Train, tmp_path: Path) -> None:
-    export(whole.artifact, tmp_path / "out")
+    export_weights(whole.artifact, tmp_path / "out")
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == contents(whole.artifact)
     with pytest.raises(FileNotFoundError, match="not complete"):
-        export(Artifact(tmp_path, "training_steps", "0" * 16), tmp_path / "out")
+        export_weights(Artifact(tmp_path, "training_steps", "0" * 16), tmp_path / "out")
 
 
 def test_what_no_trainer_has_is_refused(place: Path, tmp_path: Path) -> None:

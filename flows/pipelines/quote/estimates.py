@@ -15,10 +15,9 @@ from vitalfew.flows.pipelines.quote.history import Speed, answer_length
 from vitalfew.flows.pipelines.quote.questions import FIRST, Sample, Trial
 from vitalfew.flows.pipelines.quote.quote import RAY_WORKER
 from vitalfew.storage import journals
-from vitalfew.storage.costs import Cost, charge
+from vitalfew.storage.costs import Cost, Quote, charge
 from vitalfew.storage.journals import Entry
 from vitalfew.storage.manifests import Manifest
-from vitalfew.storage.quotes import Quote
 from vitalfew.tasks.generate import Due, Generate
 from vitalfew.tasks.stage import Stage
 

@@ -18,7 +18,7 @@ from vitalfew.flows.pipelines.quote.estimates import Estimates
 from vitalfew.flows.pipelines.quote.history import Assumption, speeds
 from vitalfew.flows.pipelines.quote.questions import Told, try_questions, unfinished
 from vitalfew.flows.pipelines.quote.quote import START_RAY, START_STAGE
-from vitalfew.storage.quotes import Quote, save
+from vitalfew.storage.costs import Quote, save_quotes
 from vitalfew.tasks.critique import Critique
 from vitalfew.tasks.generate import Generate
 from vitalfew.tasks.stage import Stage
@@ -123,7 +123,7 @@ def _methods(plan: EvaluationPlan, estimates: Estimates) -> Iterator[MethodQuote
                 row, quote = _with(row, estimates, stage)
                 quotes.append(quote)
             counted.add(stage.artifact.name)
-        save(plan.store, quotes)
+        save_quotes(plan.store, quotes)
         yield row
 
 

@@ -12,8 +12,8 @@ import duckdb
 import pyarrow as pa
 
 from vitalfew.configs.loading import ConfigError
-from vitalfew.storage import files, reuse
-from vitalfew.storage.artifacts import Artifact, fingerprint
+from vitalfew.storage import files
+from vitalfew.storage.artifacts import Artifact, fingerprint, whole_bases
 from vitalfew.storage.manifests import File, Manifest
 from vitalfew.tasks.generate import Generate
 from vitalfew.tasks.generators import prompts
@@ -91,7 +91,7 @@ def _kind(store: Path, manifest: Manifest) -> tuple[Any, ...]:
 
 
 def _length(store: Path, answers: Sequence[File]) -> tuple[float, int] | None:
-    if not (paths := [*reuse.whole(store, answers)]):
+    if not (paths := [*whole_bases(store, answers)]):
         return None
     with duckdb.connect() as connection:
         rows = connection.from_parquet([str(files.local(path)) for path in paths]).filter("error = ''")

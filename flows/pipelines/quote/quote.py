@@ -22,8 +22,7 @@ from vitalfew.configs.schema import IndexCorpus
 from vitalfew.flows.pipelines.quote.survey import Survey, survey
 from vitalfew.flows.pipelines.quote.trial import Sample, Trials, try_stages
 from vitalfew.storage import files
-from vitalfew.storage.costs import charge
-from vitalfew.storage.quotes import Quote, find, save
+from vitalfew.storage.costs import Quote, charge, find_quote, save_quotes
 from vitalfew.tasks.datasets.base import InputError, Passage
 from vitalfew.tasks.datasets.sizes import Size, shard_count, size_of
 from vitalfew.tasks.encode import Encode
@@ -154,7 +153,7 @@ def quote(plan: Quotable) -> Quoted:
     known = _share_known(plan.stages, surveyed)
     quotes = [_quote(stage, samples[stage.name], surveyed, parameters, workers, known) for stage in plan.stages]
     quotes = [quote if quote.stage in missing else _nothing(quote) for quote in quotes]
-    save(plan.store, [quote for quote in quotes if quote.stage in missing])
+    save_quotes(plan.store, [quote for quote in quotes if quote.stage in missing])
     text = sum(len(passage.text.encode()) + len(passage.title.encode()) for _, passage in surveyed.sample)
     staging = surveyed.records * (text / len(surveyed.sample) + STAGED_ROW)
     return Quoted(
@@ -180,7 +179,7 @@ def check_room(plan: Quotable) -> None:
     if free > AMPLE * (sources + records * RECORD):
         return
     missing = plan.missing()
-    quotes = [find(plan.store, stage.artifact.fingerprint) for stage in missing]
+    quotes = [find_quote(plan.store, stage.artifact.fingerprint) for stage in missing]
     if all(quotes):
         due = sum(quote.disk_bytes for quote in quotes if quote)
         done = sum(file.bytes for stage in missing for record in stage.artifact.records() for file in record.files)

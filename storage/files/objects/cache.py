@@ -20,8 +20,8 @@ from typing import IO, Any
 
 from vitalfew.storage.files.directory import tree_bytes, user_cache
 from vitalfew.storage.files.errors import CacheFull
-from vitalfew.storage.files.leftovers import is_leftover, temporary_name
 from vitalfew.storage.files.locks import locked
+from vitalfew.storage.files.processes import is_leftover, temporary_name
 
 USUAL_GB = 20.0
 RECENT_SECONDS = 600.0

@@ -19,7 +19,7 @@ from tests.support.indexing import index, sql
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.schema import LoadConfig
 from vitalfew.flows.cli.main import app
-from vitalfew.storage import costs, files, nvml, schemas
+from vitalfew.storage import costs, files, schemas, usage
 from vitalfew.storage.costs import Cost, Meter, charge, read_prices, working_alone, working_on
 from vitalfew.storage.files import write_table
 from vitalfew.storage.manifests import read_marker
@@ -187,9 +187,9 @@ class Gpu:
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setitem(sys.modules, "pynvml", Gpu())
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    nvml._device.cache_clear()
+    usage._gpu.cache_clear()
     yield
-    nvml._device.cache_clear()
+    usage._gpu.cache_clear()
 
 
 @pytest.mark.usefixtures("gpu")
@@ -205,14 +205,14 @@ def test_energy_is_charged_by_share() -> None:
 @pytest.mark.usefixtures("gpu")
 def test_no_gpu_no_energy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert nvml.joules() is None
+    assert usage.gpu_joules() is None
 
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)  # type: ignore[arg-type]  # as if it were not installed
-    nvml._device.cache_clear()
-    assert nvml.joules() is None
-    nvml._device.cache_clear()
+    usage._gpu.cache_clear()
+    assert usage.gpu_joules() is None
+    usage._gpu.cache_clear()
 
 
 def test_what_the_stand_in_has_the_library_has() -> None:

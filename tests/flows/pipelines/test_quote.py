@@ -18,7 +18,7 @@ from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.quote import quote as planning
 from vitalfew.flows.pipelines.quote.quote import DoesNotFit, Line, Quoted, quote
 from vitalfew.flows.pipelines.quote.survey import ID_RANGE, BottomK, survey
-from vitalfew.storage.quotes import find
+from vitalfew.storage.costs import find_quote
 from vitalfew.tasks.datasets.specification import parse_dataset
 
 CORPUS = "synthetic:passages=400,questions=20,seed=3"
@@ -110,7 +110,7 @@ def test_a_plan_knows_what_the_store_holds(planned: tuple[Path, Quoted]) -> None
         made = quote(graph(given))
     assert made.known == pytest.approx(400 / 450, abs=0.06)
     encode = made.stages[2]
-    assert encode.tokens < 0.25 * find(store, encode.fingerprint).rows * 20
+    assert encode.tokens < 0.25 * find_quote(store, encode.fingerprint).rows * 20
 
 
 @pytest.mark.parametrize("distinct", [1, 2])

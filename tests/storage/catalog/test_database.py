@@ -32,7 +32,7 @@ from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage.catalog import database
 from vitalfew.storage.catalog.database import CATALOG, build, connect, query, without_rows
 from vitalfew.storage.catalog.macros import MACROS
-from vitalfew.storage.catalog.tables import ROWS, columns
+from vitalfew.storage.catalog.views import ROWS, columns
 from vitalfew.storage.files import read_json
 
 TRIAL: dict[str, Any] = {

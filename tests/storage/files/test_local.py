@@ -16,7 +16,7 @@ import pytest
 
 from vitalfew.storage import files
 from vitalfew.storage.files import DamagedRecord, NotWritten
-from vitalfew.storage.files.leftovers import is_leftover
+from vitalfew.storage.files.processes import is_leftover
 from vitalfew.storage.files.tables import ROW_GROUP
 
 PYTHON = [sys.executable, "-c"]

@@ -34,7 +34,7 @@ ALLOWED = {
     "flows/server/service.py": {"self.log(name).read_text"},  # the output of Prefect's processes
     "storage/costs.py": {"PRICES.read_text"},  # configs/prices.yaml
     "storage/indexes/faiss_trial.py": {"os.open", "path.stat", "faiss.read_index"},  # local files
-    "storage/processes.py": {  # Linux's /proc
+    "storage/usage.py": {  # Linux's /proc
         "(_PROC / number / 'clear_refs').write_text", "(_PROC / number / 'status').read_text",
         "(_PROC / 'self' / 'task').glob", "file.read_text",
     },

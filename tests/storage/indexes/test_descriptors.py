@@ -13,7 +13,7 @@ from tests.storage.indexes.test_faiss_types import built, clustered
 from tests.support.indexing import index
 from vitalfew.configs.schema import IndexType, RetrieveConfig
 from vitalfew.storage.indexes.faiss_shards import Shard, search
-from vitalfew.storage.indexes.faiss_types import efforts
+from vitalfew.storage.indexes.types import efforts
 from vitalfew.storage.indexes.units import OPEN_FILES
 from vitalfew.tasks.retrieve import Searcher
 

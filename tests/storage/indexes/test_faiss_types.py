@@ -20,8 +20,8 @@ from vitalfew.storage.artifacts import Artifact, ShardRecord
 from vitalfew.storage.files import checksum
 from vitalfew.storage.indexes import faiss_shards
 from vitalfew.storage.indexes.faiss_shards import Shard, search
-from vitalfew.storage.indexes.faiss_types import Recipe, efforts
 from vitalfew.storage.indexes.recall import Recall, chosen
+from vitalfew.storage.indexes.types import Recipe, efforts
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.retrieve import Searcher
 

@@ -18,7 +18,7 @@ from vitalfew.configs.schema import IndexConfig, IndexType
 from vitalfew.storage import files
 from vitalfew.storage.indexes import faiss_shards, faiss_trial
 from vitalfew.storage.indexes.faiss_shards import Shard
-from vitalfew.storage.indexes.faiss_types import Recipe
+from vitalfew.storage.indexes.types import Recipe
 from vitalfew.storage.manifests import read_manifest, write_manifest
 from vitalfew.tasks.registry import make
 

@@ -12,7 +12,7 @@ from vitalfew.configs.schema import IndexConfig
 from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.costs import Cost
-from vitalfew.storage.indexes.faiss_types import Recipe
+from vitalfew.storage.indexes.types import Recipe
 from vitalfew.storage.manifests import Manifest, ShardRecord
 from vitalfew.tasks.index import Index
 from vitalfew.tasks.registry import make

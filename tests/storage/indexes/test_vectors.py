@@ -12,7 +12,7 @@ from tests.support.evaluating import copied
 from tests.support.indexing import index, table
 from tests.support.shared import indexed
 from vitalfew.configs.schema import RetrieveConfig
-from vitalfew.storage.indexes.vectors import pooled
+from vitalfew.storage.indexes.units import pooled
 from vitalfew.tasks.retrieve import Searcher
 
 SIZES = st.lists(st.integers(1, 5), min_size=1, max_size=6)

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from tests.support.material import squad_dev
 from tests.support.tiny_models import bert
 from tests.support.training import write_weights
-from vitalfew.storage.weights import FIGURES
+from vitalfew.storage.artifacts import FIGURES
 from vitalfew.tasks.critics.base import Candidate, CriticUnavailable, Judgement
 from vitalfew.tasks.critics.embedded import Embedded, embedded
 from vitalfew.tasks.critics.evidence import Said, agreement, readings, said, support

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from tests.support.material import squad_dev
 from tests.support.tiny_models import bert
 from tests.support.training import write_weights
-from vitalfew.storage.weights import FIGURES
+from vitalfew.storage.artifacts import FIGURES
 from vitalfew.tasks.generators.base import Prompt
 from vitalfew.tasks.generators.reader import Reader, best_spans, embedded
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable

@@ -11,7 +11,7 @@ from tests.support.shared import shared
 from tests.support.towns import towns
 from tests.support.training import Interrupted, opened, train_stage, write_weights
 from vitalfew.configs.loading import ConfigError
-from vitalfew.storage.weights import FIGURES
+from vitalfew.storage.artifacts import FIGURES
 from vitalfew.tasks.critics.base import Candidate, Judgement
 from vitalfew.tasks.critics.embedded import Embedded
 from vitalfew.tasks.datasets.specification import parse_dataset

@@ -14,7 +14,7 @@ from tests.support.shared import shared
 from tests.support.training import Interrupted, opened, train_stage, write_weights
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import Batching
-from vitalfew.storage.weights import FIGURES
+from vitalfew.storage.artifacts import FIGURES
 from vitalfew.tasks.generators.likelihood import Told
 from vitalfew.tasks.generators.reader import Reader
 from vitalfew.tasks.models.small.sentence_filter import SentenceFilter, parts_of

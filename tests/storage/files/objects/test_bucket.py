@@ -16,7 +16,7 @@ import pytest
 from tests.support.faulty import FaultyProxy
 from vitalfew.storage import files
 from vitalfew.storage.files import BucketError, Damaged, DamagedRecord, directory, places
-from vitalfew.storage.files.objects import appended, bucket, client
+from vitalfew.storage.files.objects import bucket, client
 
 TABLE = pa.table({"id": [1, 2, 3], "text": ["ä", "b", ""]})
 ARTIFACT = Path("passages") / "0123456789abcdef"
@@ -169,7 +169,7 @@ def test_appended_lines_of_many_at_once(store: Path, proxy: FaultyProxy) -> None
         [*pool.map(lambda number: files.append_line(path, number), range(40))]
     proxy.clear()
     assert sorted(files.read_lines(path).values) == [*range(40)]
-    appended._tails.clear()  # as another process has it
+    bucket._tails.clear()  # as another process has it
     files.append_line(path, 40)
     assert files.read_lines(path).values.count(40) == 1
     assert len(files.read_lines(path).values) == 41
@@ -202,7 +202,7 @@ def test_what_was_appended_before_a_kill_is_found(
     with ThreadPoolExecutor(64) as pool:
         [*pool.map(append, range(64))]
     proxy.clear()
-    appended._tails.clear()  # as another process has it
+    bucket._tails.clear()  # as another process has it
     assert {*returned} <= {*files.read_lines(path).values}
     files.append_line(path, 64)
     assert 64 in files.read_lines(path).values

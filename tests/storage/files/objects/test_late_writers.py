@@ -15,10 +15,10 @@ from tests.support.indexing import contents, index, objects_contents, reused
 from tests.support.object_store import everything_in
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact, ShardRecord, complete_artifacts
-from vitalfew.storage.attempts import attempt
 from vitalfew.storage.costs import Cost
 from vitalfew.storage.files import LeaseLost
 from vitalfew.storage.files.objects import client, leases
+from vitalfew.storage.names import attempt
 from vitalfew.storage.runs import read_runs
 
 ROWS = pa.table({"passage_id": [1, 2], "text": ["one", "two"]})

@@ -1,14 +1,17 @@
-"""What a worker takes: its process, and the processes that it and they have started.
+"""What a worker takes: time and memory of its process and of those that it and they have started, and a GPU's energy.
 
 An engine may compute in processes of its own, which stay between shards (vLLM's EngineCore). A process that was left to
 itself (its parent ended before it) is no longer found, nor is a server that this worker did not start.
 """
 
+import os
 import resource
 import sys
 import time
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -62,3 +65,34 @@ def _has_children() -> bool:
     except OSError:  # a thread has ended
         return True
     return any(lists) or not lists  # no lists: not Linux
+
+
+def gpu_joules() -> float | None:
+    """Energy that the first visible GPU has taken since its driver was loaded (joules); None where NVIDIA's management
+    library (NVML, the extra `nvml`) cannot tell."""
+    device = _gpu()
+    if device is None:
+        return None
+    import pynvml
+
+    try:
+        return pynvml.nvmlDeviceGetTotalEnergyConsumption(device) / 1000  # it counts millijoules
+    except pynvml.NVMLError:  # GPUs before Volta do not count it
+        return None
+
+
+@cache
+def _gpu() -> Any:
+    """The GPU that CUDA_VISIBLE_DEVICES names first, by number or UUID; None without NVML or a GPU."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        if visible.isdigit():
+            return pynvml.nvmlDeviceGetHandleByIndex(int(visible))
+        return pynvml.nvmlDeviceGetHandleByUUID(visible)
+    except ImportError:
+        return None
+    except pynvml.NVMLError:
+        return None

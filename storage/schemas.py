@@ -1,0 +1,629 @@
+"""The tables: their Arrow schemas, with the meaning and unit of every column as field metadata."""
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+TABLES: dict[str, pa.Schema] = {}
+"""Every table of the catalog."""
+ROWS: dict[str, str] = {}
+"""What a row of each is, in words."""
+
+
+def table(name: str, row: str, columns: Iterable[pa.Field]) -> pa.Schema:
+    """Declare a table of the catalog. `row`: what a row is, "a unit that was retrieved for a question"."""
+    TABLES[name], ROWS[name] = pa.schema(columns), row
+    return TABLES[name]
+
+
+def column(name: str, kind: pa.DataType, about: str, nullable: bool = False, unit: str = "") -> pa.Field:
+    return pa.field(name, kind, nullable, {"about": about, "unit": unit})
+
+
+def described(row: str, *columns: pa.Field) -> pa.Schema:
+    """The schema of a table that its files describe themselves; `row`: what a row is, "a sentence of an answer"."""
+    return pa.schema(columns, {"row": row})
+
+
+def list_of(kind: pa.DataType) -> pa.DataType:
+    return pa.list_(pa.field("element", kind, nullable=False))
+
+
+SPAN = pa.struct(
+    [
+        pa.field("passage_id", pa.int64(), nullable=False),
+        pa.field("start", pa.int32(), nullable=False),
+        pa.field("end", pa.int32(), nullable=False),
+    ]
+)
+
+
+# The tables of a corpus and its index.
+
+PASSAGES = table(
+    "passages",
+    "a passage of a corpus",
+    [
+        column("passage_id", pa.int64(), "content id of the text"),
+        column("source", pa.string(), "dataset it was first seen in, FORMAT:FILE"),
+        column("source_id", pa.string(), "id in the source"),
+        column("title", pa.string(), "title in the source; may be empty"),
+        column("text", pa.string(), "the passage"),
+    ],
+)
+
+SENTENCES = table(
+    "sentences",
+    "a core sentence of a passage, or a proposition",
+    [
+        column(
+            "sentence_id",
+            pa.int64(),
+            "content id of passage and span; for a rewritten sentence, of passage, units and position",
+        ),
+        column("passage_id", pa.int64(), "passage it belongs to"),
+        column("position", pa.int32(), "position in the passage, from 0"),
+        column("start", pa.int32(), "offset of the first character in the passage", unit="code points"),
+        column(
+            "end",
+            pa.int32(),
+            "offset after the last character; equal to start if rewritten, because the passage does not contain it",
+            unit="code points",
+        ),
+        column(
+            "text",
+            pa.string(),
+            "core sentence with the white space after it; joined, the sentences give the passage, unless rewritten",
+        ),
+        column("tokens", pa.int32(), "number of words and punctuation marks, independent of the model", unit="words"),
+    ],
+)
+
+QUESTIONS = table(
+    "questions",
+    "a question of a data set",
+    [
+        column("question_id", pa.int64(), "content id of question, answers and gold passages"),
+        column("source", pa.string(), "dataset it was first seen in, FORMAT:FILE"),
+        column("source_id", pa.string(), "id in the source"),
+        column("text", pa.string(), "the question"),
+        column("answers", list_of(pa.string()), "gold answers, any of which is correct"),
+        column("gold_passages", list_of(pa.int64()), "ids of the passages that contain the answer"),
+        column("supporting_facts", list_of(SPAN), "spans that support the answer (passage id, code points)"),
+    ],
+)
+
+REJECTS = table(
+    "rejects",
+    "an input row that was not used",
+    [
+        column("stage", pa.string(), "stage that rejected the row"),
+        column("source", pa.string(), "dataset, FORMAT:FILE"),
+        column("offset", pa.int64(), "line or record number in the source, from 1; for a question, its question_id"),
+        column("reason", pa.string(), "machine-readable reason"),
+        column("detail", pa.string(), "reason in words"),
+    ],
+)
+
+VECTOR_KINDS = ("core", "context", "passage")
+
+
+def vectors(dimension: int) -> pa.Schema:
+    """The schema of `vectors` for one encoder: float32 lists of fixed size `dimension`."""
+    return pa.schema(
+        [
+            column("id", pa.int64(), "sentence_id (core, context) or passage_id (passage)"),
+            column("kind", pa.dictionary(pa.int8(), pa.string()), "core, context or passage"),
+            column("vector", pa.list_(pa.field("element", pa.float32(), nullable=False), dimension), "embedding"),
+        ]
+    )
+
+
+def question_vectors(dimension: int) -> pa.Schema:
+    """The schema of `question_vectors` for one encoder."""
+    return pa.schema(
+        [
+            column("question_id", pa.int64(), "the question"),
+            column("vector", pa.list_(pa.field("element", pa.float32(), nullable=False), dimension), "embedding"),
+        ]
+    )
+
+
+# Their width is the encoder's: 1 stands for "some".
+table("vectors", "the vector of a sentence, of its context or of a passage", vectors(1))
+table("question_vectors", "the vector of a question", question_vectors(1))
+
+NEIGHBOURS = table(
+    "neighbours",
+    "a neighbour of a sample query in a shard of an index",
+    [
+        column("unit", pa.string(), "sentence or passage"),
+        column(
+            "effort",
+            pa.int32(),
+            "search effort: -1 for exact search, nprobe of an ivf index, ef_search of hnsw, else 0",
+        ),
+        column("probe", pa.int32(), "number of the sample query"),
+        column("id", pa.int64(), "id of a near unit in this shard; -1 if there are no more"),
+        column("score", pa.float32(), "inner product with the query, as the index computes it"),
+    ],
+)
+
+INDEX_QUALITY = table(
+    "index_quality",
+    "recall and size of an index at one search effort",
+    [
+        column("unit", pa.string(), "sentence or passage"),
+        column("type", pa.string(), "index.type"),
+        column("vectors", pa.int64(), "number of vectors in the index"),
+        column("bytes_per_vector", pa.float64(), "size of the index files per vector, including ids", unit="bytes"),
+        column("effort", pa.int32(), "search effort: nprobe of an ivf index, ef_search of hnsw, else 0"),
+        column("recall_at_10", pa.float64(), "share of the exact top 10 that the index returns at this effort"),
+        column("standard_error", pa.float64(), "standard error of recall_at_10, over the probes"),
+        column("probes", pa.int32(), "number of sample queries it was measured on; 0 if exact by definition"),
+        column("chosen", pa.bool_(), "true if a search uses this effort by default"),
+    ],
+)
+
+TERMS = table(
+    "terms",
+    "a term of BM25 in a shard",
+    [
+        column("unit", pa.string(), "sentence or passage"),
+        column("term", pa.string(), "a word as BM25 counts it: lower case, stemmed"),
+        column("documents", pa.int32(), "number of units in this shard that contain the term"),
+        column("occurrences", pa.int32(), "number of occurrences in this shard"),
+    ],
+)
+
+
+# The tables of an evaluation: `asked` is the choice of questions; the others have rows of one method of answering.
+
+ASKED = table("asked", "a question that an evaluation asks", QUESTIONS)
+
+HITS = table(
+    "hits",
+    "a unit retrieved for a question",
+    [
+        column("question_id", pa.int64(), "the question"),
+        column("rank", pa.int32(), "rank, from 1"),
+        column("unit", pa.string(), "sentence or passage"),
+        column("unit_id", pa.int64(), "sentence_id or passage_id"),
+        column("passage_id", pa.int64(), "passage that the unit is or belongs to"),
+        column("start", pa.int32(), "offset of the first character in the passage", unit="code points"),
+        column(
+            "end",
+            pa.int32(),
+            "offset after the last character; equal to start if rewritten, because the passage does not contain it",
+            unit="code points",
+        ),
+        column("score", pa.float32(), "score from the retriever"),
+        column("title", pa.string(), "title of the passage"),
+        column("text", pa.string(), "the unit's text"),
+    ],
+)
+
+PERTURBED = table(
+    "perturbed",
+    "a hit as given to a refiner, after noise was added or the order was changed",
+    [*HITS, column("noise", pa.bool_(), "true if it was retrieved for another question")],
+)
+
+EVIDENCE = table(
+    "evidence",
+    "a context of a question's prompt",
+    [
+        column("question_id", pa.int64(), "the question"),
+        column("rank", pa.int32(), "position in the prompt, from 1"),
+        column("text", pa.string(), "context as shown in the prompt"),
+        column("tokens", pa.int32(), "number of words and punctuation marks, independent of the model", unit="words"),
+        column("origin", list_of(SPAN), "spans it comes from (passage id, code points); empty if it was rewritten"),
+    ],
+)
+
+REFINEMENTS = table(
+    "refinements",
+    "the length and time of a refiner's work on a question",
+    [
+        column("question_id", pa.int64(), "the question"),
+        column(
+            "input_tokens",
+            pa.int32(),
+            "number of words and punctuation marks in all its hits, as shown in a prompt",
+            unit="words",
+        ),
+        column(
+            "output_tokens",
+            pa.int32(),
+            "number of words and punctuation marks in the contexts made from them",
+            unit="words",
+        ),
+        column(
+            "seconds",
+            pa.float64(),
+            "share of the batch's time in proportion to the input, including the original time of reused readings and "
+            "excluding the loading of a model",
+            unit="seconds",
+        ),
+        column("cpu_seconds", pa.float64(), "the same for CPU time; NULL from an older version", True, "seconds"),
+        column("cut", pa.bool_(), "true if the model that wrote the contexts read only part of the hits"),
+        column(
+            "finish_reason", pa.string(), "stop or length, from the model that wrote the contexts; empty without one"
+        ),
+    ],
+)
+
+READINGS = table(
+    "readings",
+    "the output of a refiner's model for a text, independent of how much of the text is kept",
+    [
+        column("reading_id", pa.int64(), "content id of the model and its input; the same input is read once"),
+        column(
+            "reading",
+            list_of(pa.float32()),
+            "surprisal (nats) of every token or probability of every sentence, depending on the model",
+        ),
+        column("tokens", pa.int32(), "tokens computed for it", unit="tokens"),
+        column("seconds", pa.float64(), "share of the time of the texts read together", unit="seconds"),
+        column("cpu_seconds", pa.float64(), "the same for CPU time", unit="seconds"),
+    ],
+)
+
+_APPRAISED = {
+    "faithfulness": "faithfulness of the contexts to the hits, 0 to 10; NULL after an error",
+    "completeness": "share of the hits' information on the answer that they keep, 0 to 10; NULL after an error",
+}
+APPRAISALS = table(
+    "appraisals",
+    "an appraiser's grades of a question's contexts",
+    [
+        column("question_id", pa.int64(), "the question"),
+        *(column(name, pa.float64(), about, nullable=True) for name, about in _APPRAISED.items()),
+        column("explanation", pa.string(), "reasons for the grades, one or more lines for every grade"),
+        column("error", pa.string(), "reason if there is no appraisal, else empty"),
+    ],
+)
+
+PROBABILITY = pa.struct([pa.field("token", pa.string(), False), pa.field("probability", pa.float64(), False)])
+
+RATING = pa.struct(
+    [
+        pa.field("rank", pa.int32(), False),
+        pa.field("score", pa.float64(), False),
+        pa.field("kept", pa.bool_(), False),
+        pa.field("tokens", pa.int32(), False),
+        pa.field("rating_id", pa.int64(), False),
+    ]
+)
+
+_STEPS = {
+    "init": "time until the model starts, including tokenization and excluding loading",
+    "prefill": "time until the model gives the first token; NULL if reused ratings replaced part of it",
+    "copy": "time to copy the kept contexts' keys and values into one cache",
+    "decode": "time for all tokens after the first",
+}
+CANDIDATES = table(
+    "candidates",
+    "a generated answer",
+    [
+        column("question_id", pa.int64(), "the question"),
+        column("candidate", pa.int32(), "number of the answer, from 0"),
+        column("contexts", list_of(pa.int32()), "ranks in `evidence` of the contexts in its prompt"),
+        column("prompt_id", pa.int64(), "content id of model, prompt and parameters; the same prompt is answered once"),
+        column("text", pa.string(), "the answer"),
+        column("prompt_tokens", pa.int32(), "tokens of the prompt, as the model counts them", unit="tokens"),
+        column("completion_tokens", pa.int32(), "tokens of the answer, as the model counts them", unit="tokens"),
+        column("logprob", pa.float64(), "natural logarithm of the answer's probability", True, "nats"),
+        column("seconds", pa.float64(), "time taken by the model", unit="seconds"),
+        column("finish_reason", pa.string(), "stop, length or error"),
+        column("error", pa.string(), "reason if there is no answer, else empty"),
+        column(
+            "probabilities",
+            list_of(PROBABILITY),
+            "probabilities of the reflection tokens that the generator self_rag reads",
+        ),
+        column("reused", pa.bool_(), "true if an earlier run had answered this prompt"),
+        column("ratings", list_of(RATING), "generator's ratings of the prompt's contexts; see the view `ratings`"),
+        column(
+            "prefill_tokens",
+            pa.int32(),
+            "tokens read before the first token was written, counted every time they were read; NULL if unknown",
+            True,
+            "tokens",
+        ),
+        column(
+            "kv_tokens",
+            pa.int32(),
+            "tokens in the cache that the answer was written from: question and kept contexts; NULL if unknown",
+            True,
+            "tokens",
+        ),
+        *(column(f"{step}_seconds", pa.float64(), about, True, "seconds") for step, about in _STEPS.items()),
+    ],
+)
+
+_JUDGED = {
+    "isrel": "ISREL: usefulness of the context for the question, 0 to 1; NULL after an error",
+    "issup": "ISSUP: support of the context for the answer, 0 to 1; NULL after an error",
+    "isuse": "ISUSE: usefulness of the answer, 0 to 1; NULL after an error",
+    "utility_f1": "harmonic mean of ISUSE and ISSUP",
+    "geometric_mean": "cube root of ISREL * ISSUP * ISUSE",
+}
+CRITIQUES = table(
+    "critiques",
+    "a critic's scores for a candidate",
+    [
+        column("question_id", pa.int64(), "the question"),
+        column("candidate", pa.int32(), "number of the answer in `candidates`"),
+        *(column(name, pa.float64(), about, nullable=True) for name, about in _JUDGED.items()),
+        column("error", pa.string(), "reason if there is no critique, else empty"),
+    ],
+)
+
+ANSWERS = table(
+    "answers",
+    "an answer chosen from the candidates",
+    [
+        column("question_id", pa.int64(), "the question"),
+        column("strategy", pa.string(), "selector that chose the answer"),
+        column("rank", pa.int32(), "rank among the answers to the question, from 1"),
+        column("candidate", pa.int32(), "number of the answer in `candidates`"),
+        column("text", pa.string(), "the answer"),
+        column("score", pa.float64(), "score from the selector; NULL if chosen without a critique", nullable=True),
+        column("on_front", pa.bool_(), "true if no other candidate dominates it in utility_f1 and ISREL"),
+        column("error", pa.string(), "reason if there is no answer, else empty"),
+    ],
+)
+
+SCORES = table(
+    "scores",
+    "the value of one metric for one question",
+    [
+        column("question_id", pa.int64(), "the question"),
+        column("metric", pa.string(), "name of the metric, with its k if it has one"),
+        column("value", pa.float64(), "value for this question"),
+    ],
+)
+
+SUMMARIES = table(
+    "summaries",
+    "the value of one metric over all questions",
+    [
+        column("metric", pa.string(), "name of the metric, with its k if it has one"),
+        column(
+            "value",
+            pa.float64(),
+            "mean over the questions it applies to, or one value for all of them; NULL if it applies to none",
+            nullable=True,
+        ),
+        column("questions", pa.int32(), "number of questions it applies to"),
+        column("left_out", pa.int32(), "number of questions left out because it does not apply to them"),
+        column("heading", pa.string(), "display name of the metric"),
+        column("unit", pa.string(), "unit of its values"),
+        column("direction", pa.string(), "better values: higher, lower or neither; NULL from an older version"),
+        column("needs", list_of(pa.string()), "data that a question must have, else it is left out"),
+        column("detail", pa.bool_(), "true if reports show it only when they show every metric"),
+    ],
+)
+
+
+# The tables of Oreo's training.
+
+GOLD_CONTEXTS = table(
+    "gold_contexts",
+    "a collector's attempt at the evidence text of a question",
+    [
+        column("question_id", pa.int64(), "the question"),
+        column(
+            "attempt",
+            pa.int32(),
+            "number of the attempt: 0 without the answer; from 1, the collector was given the answer",
+        ),
+        column("text", pa.string(), "evidence text, or empty if there is none"),
+        column("verdict", pa.string(), "kept, or the reason for dropping it"),
+        column("collector", pa.string(), "collector that wrote it"),
+        column("tokens", pa.int64(), "tokens that a model computed for it, including prompts", unit="tokens"),
+        column("seconds", pa.float64(), "time taken", unit="seconds"),
+        column("error", pa.string(), "reason if a model gave no text, else empty"),
+    ],
+)
+
+CHUNK = pa.struct(
+    [
+        pa.field("passage_id", pa.int64(), nullable=False),
+        pa.field("title", pa.string(), nullable=False),
+        pa.field("text", pa.string(), nullable=False),
+    ]
+)
+
+COPIED = pa.struct(
+    [
+        pa.field("chunk", pa.int32(), nullable=False),
+        pa.field("start", pa.int32(), nullable=False),
+        pa.field("end", pa.int32(), nullable=False),
+    ]
+)
+
+OREO_EXAMPLES = table(
+    "oreo_examples",
+    "a question with the evidence text that Oreo learns to write",
+    [
+        column("question_id", pa.int64(), "the question"),
+        column("question", pa.string(), "text of the question"),
+        column("answers", list_of(pa.string()), "gold answers, any of which is correct"),
+        column("chunks", list_of(CHUNK), "retrieved chunks, best first; the title is empty if none is shown"),
+        column("target", pa.string(), "the evidence text"),
+        column(
+            "copied",
+            list_of(COPIED),
+            "spans of the chunks, as shown, that make up the target (chunk from 0, code points); empty if the target "
+            "is not copied from the chunks",
+        ),
+        column("attempt", pa.int32(), "attempt in `gold_contexts` that was kept"),
+        column("split", pa.string(), "learn, choose or held_out, decided by the article of its first gold passage"),
+    ],
+)
+
+OREO_CANDIDATES = table(
+    "oreo_candidates",
+    "a text that Oreo's contrastive training compared with others",
+    [
+        column("question_id", pa.int64(), "the question"),
+        column("epoch", pa.int32(), "pass over the training data, from 1"),
+        column("rank", pa.int32(), "rank among the candidates by ROUGE-L, from 1"),
+        column(
+            "kind", pa.string(), "beam (written by the policy), gold (the target) or batch (another question's target)"
+        ),
+        column("text", pa.string(), "the text"),
+        column("rouge", pa.float64(), "ROUGE-L with the question's target"),
+        column(
+            "logprob",
+            pa.float64(),
+            "natural logarithm of its probability; NULL for another question's target",
+            True,
+            "nats",
+        ),
+    ],
+)
+
+ROLLOUTS = table(
+    "rollouts",
+    "a text that Oreo's reinforcement learning sampled",
+    [
+        column("step", pa.int32(), "step of the training, from 1"),
+        column("question_id", pa.int64(), "the question"),
+        column("text", pa.string(), "the text"),
+        column("answer", pa.string(), "generator's answer from the text"),
+        column("rouge", pa.float64(), "agreement of that answer with the gold answers, 0 to 1"),
+        column("kl", pa.float64(), "log-probability minus the log-probability under the initial policy", False, "nats"),
+        column("reward", pa.float64(), "rouge if the text ended by itself, else 0, minus the penalty on kl"),
+        column("tokens", pa.int32(), "number of actions in the text", unit="tokens"),
+        column("ended", pa.bool_(), "true if the text ended by itself, not at the limit"),
+    ],
+)
+
+
+# The tables of runs and what they cost, which outlive the artifacts.
+
+COSTS = table(
+    "costs",
+    "the cost of one shard of one stage",
+    [
+        column("stage", pa.string(), "stage"),
+        column("shard", pa.int32(), "shard number; -1 for the work before the first shard"),
+        column("run_id", pa.string(), "run that did the work and is charged for it"),
+        column(
+            "model",
+            pa.string(),
+            "model that did the work: punkt, minilm, openai:NAME; NULL for a stage without one",
+            True,
+        ),
+        column("started", pa.timestamp("us", "UTC"), "start of the work"),
+        column("rows", pa.int64(), "rows written to the stage's first table", unit="rows"),
+        column("tokens", pa.int64(), "model tokens computed, without padding", unit="tokens"),
+        column("wall_seconds", pa.float64(), "elapsed time", unit="seconds"),
+        column("cpu_seconds", pa.float64(), "CPU time of the worker and of the processes it started", unit="seconds"),
+        column("gpu_seconds", pa.float64(), "time a GPU was held", unit="seconds"),
+        column(
+            "gpu_joules", pa.float64(), "energy of the GPU share, measured by NVML; NULL without NVML", True, "joules"
+        ),
+        column(
+            "peak_memory_bytes",
+            pa.int64(),
+            "peak resident memory of the worker and of the processes it started",
+            unit="bytes",
+        ),
+        column("usd", pa.float64(), "cost at the prices in configs/prices.yaml", unit="USD"),
+        column("node", pa.string(), "machine that did the work, HOST/NODE in a cluster; NULL if not recorded", True),
+    ],
+)
+
+QUOTES = table(
+    "quotes",
+    "the expected cost of a stage",
+    [
+        column("stage", pa.string(), "stage"),
+        column("quoted", pa.timestamp("us", "UTC"), "time of the quote"),
+        column("runner", pa.string(), "ray or serial"),
+        column("workers", pa.int32(), "number of parallel workers that the quote assumes"),
+        column("rows", pa.int64(), "rows of the stage's first table", unit="rows"),
+        column("tokens", pa.int64(), "model tokens to compute, without padding", unit="tokens"),
+        column("wall_seconds", pa.float64(), "elapsed time of the stage, with all workers in parallel", unit="seconds"),
+        column("cpu_seconds", pa.float64(), "CPU time of all workers", unit="seconds"),
+        column("gpu_seconds", pa.float64(), "time GPUs are held", unit="seconds"),
+        column("peak_memory_bytes", pa.int64(), "peak resident memory of a worker", unit="bytes"),
+        column("disk_bytes", pa.int64(), "size of the files that stay on disk", unit="bytes"),
+        column("usd", pa.float64(), "cost at the prices in configs/prices.yaml", unit="USD"),
+    ],
+)
+
+RUNS = table(
+    "runs",
+    "a run of a flow",
+    [
+        column("run_id", pa.string(), "the run"),
+        column("flow", pa.string(), "flow that ran"),
+        column("name", pa.string(), "name of its index or experiment"),
+        column(
+            "state",
+            pa.string(),
+            "running, completed, failed, cancelled, interrupted (its process is gone) or unreadable",
+        ),
+        column("started", pa.timestamp("us", "UTC"), "start time"),
+        column("ended", pa.timestamp("us", "UTC"), "end time", nullable=True),
+        column("config", pa.string(), "parameters, JSON"),
+        column("fingerprints", list_of(pa.string()), "artifacts that it writes or uses, TABLE/FINGERPRINT"),
+        column("error", pa.string(), "reason if it failed, else empty"),
+    ],
+)
+
+METHODS = table(
+    "methods",
+    "the artifact that holds a method's rows in one table of a run",
+    [
+        column("run_id", pa.string(), "run of the evaluation"),
+        column("experiment", pa.string(), "its experiment"),
+        column("method", pa.string(), "name of the method in the experiment"),
+        column("table_name", pa.string(), "table that holds the rows"),
+        column("fingerprint", pa.string(), "artifact in that table; join on the column `fingerprint` of the table"),
+    ],
+)
+
+
+# The tables of training: labels to learn from, and its steps.
+
+LABELS = table(
+    "labels",
+    "a judgement of a passage's relevance to a question",
+    [
+        column("question_id", pa.int64(), "the question"),
+        column("passage_id", pa.int64(), "passage retrieved for the question"),
+        column("rater", pa.float64(), "first judgement: 1 if relevant, 0 if not; NULL after an error", True),
+        column("critic", pa.float64(), "second judgement, which checks the first; NULL if there was none", True),
+        column(
+            "label", pa.float64(), "second judgement, or the first if there is no second; NULL after an error", True
+        ),
+        column("error", pa.string(), "reason if there is no label, else empty"),
+    ],
+)
+
+TRAINING_STEPS = table(
+    "training_steps",
+    "a training step",
+    [
+        column("stage", pa.string(), "trainer that took the step"),
+        column("step", pa.int32(), "number of the step in the whole training, from 1"),
+        column("epoch", pa.int32(), "pass over the training data, from 1"),
+        column("rows", pa.int32(), "number of examples in the step", unit="rows"),
+        column("tokens", pa.int64(), "number of tokens in the step, without padding", unit="tokens"),
+        column("seconds", pa.float64(), "elapsed time of the step", unit="seconds"),
+        column("lr", pa.float64(), "learning rate"),
+        column("losses", pa.map_(pa.string(), pa.field("value", pa.float64(), False)), "losses and rates by name"),
+        column(
+            "quality",
+            pa.float64(),
+            "quality of the weights on the data for choosing an epoch, at the last step of an epoch, else NULL",
+            nullable=True,
+        ),
+    ],
+)
