@@ -155,7 +155,7 @@ def read_tensors(path: Path) -> "dict[str, Tensor]":
 
 
 def read_notes(path: Path) -> Any:
-    """What `write_tensors` was told of them. Raises FileNotFoundError, and DamagedRecord."""
+    """Read the notes that `write_tensors` was given. Raises FileNotFoundError, and DamagedRecord."""
     from safetensors import SafetensorError, safe_open
 
     try:
