@@ -1,6 +1,6 @@
 """The catalog: one DuckDB view per table over every complete artifact of a store, for SQL without a server.
 
-`changing` checks whether an SQL condition chooses the same questions whenever it is asked, as the fingerprint of its text
+`changing` checks if an SQL condition chooses the same questions whenever it is asked, as the fingerprint of its text
 promises. DuckDB says of its functions which depend on their arguments alone. The others (random numbers, the clock,
 identifiers, settings), macros that call them, samples, and tables other than the questions' would choose differently
 another time.
