@@ -21,7 +21,7 @@ from vitalfew.storage.manifests import File
 from vitalfew.tasks.models.loading import clock, cpu_clock
 from vitalfew.tasks.models.readings import Memory, Reading, remembering
 from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Vectors, Writing
-from vitalfew.tasks.refiners.extents import Span, inside, parents, windows
+from vitalfew.tasks.refiners.sentences import Span, inside, parents, windows
 from vitalfew.tasks.registry import kept, with_options
 from vitalfew.tasks.splitters.tokens import count_tokens
 from vitalfew.tasks.stage import MethodStage, Progress, ShardResult

@@ -1,16 +1,21 @@
 """The contract of a refiner: it turns the hits of a batch of questions into the contexts of their prompts."""
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from itertools import chain
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ConfigDict
 
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.tasks.encoders import titles
-from vitalfew.tasks.models.ticks import Tick
-from vitalfew.tasks.refiners.extents import Span
+from vitalfew.tasks.models.ticks import Tick, Watched, no_tick
+
+Span = tuple[int, int]
+"""A half-open range of characters in a passage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,11 @@ class Hit:
     def label(self, options: RefineConfig) -> str:
         """What a prompt shows before the text: its passage's title, if the settings say so and it has one."""
         return titles.lead(self.title) if options.shows_titles else ""
+
+    @property
+    def titled(self) -> str:
+        """The text with its passage's title before it, as models read it that always read titles."""
+        return titles.lead(self.title) + self.text
 
     def shown(self, options: RefineConfig) -> str:
         """What a prompt shows of it where it is passed on whole."""
@@ -74,36 +84,90 @@ class Refined:
     writings: Sequence[Writing] = ()
 
 
-class Refiner(Protocol):
-    """A class with `Options`, a RefineConfig with the refiner's own settings; the constructor takes an instance.
+class Refiner(ABC):
+    """The base of refiners. `Options`: a RefineConfig with the refiner's own settings.
 
-    `version`: raise it when the same hits would give different contexts; `needs_vectors`: whether `refine` needs the
-    vectors of the index; `needs_sentences`: whether it needs the sentences of the hits. The first `refine` loads the
-    model, not the constructor; the model then stays loaded.
+    The first `refine` loads the model, not the constructor; the model then stays loaded.
     """
 
-    version: ClassVar[str]
-    uses_gpu: bool
-    workers: int | None
+    class Options(RefineConfig):
+        model_config = ConfigDict(extra="forbid")
+
+    version: ClassVar[str] = "1"
+    """Raise it when the same hits would give different contexts."""
+    recorded: ClassVar[str] = ""
+    """The name of the class in its identity, if the class had another name when that was first recorded."""
+    uses_gpu: bool = False
+    workers: int | None = None
     """Instances that a machine runs at once: None, one for every core; 1 for a model that uses all cores itself."""
-    needs_vectors: bool
-    needs_sentences: bool
+    needs_vectors: bool = False
+    """`refine` needs the vectors of the index."""
+    needs_sentences: bool = False
+    """`refine` needs the sentences of the hits."""
+    cut: "Refiner | None" = None
+    """The refiner that limits the hits that this one passes on, if it does not limit them itself."""
 
     def __init__(self, options: Any) -> None:
         """`options`: an instance of its `Options`."""
-        ...
+        self.options = options
 
     def identity(self) -> dict[str, Any]:
         """Everything that its contexts depend on besides the options in the fingerprint: its model and the model's
         settings. Known without loading the model."""
-        ...
+        cut = {"cut": self.cut.identity()} if self.cut else {}
+        return {"class": self.recorded or type(self).__name__, "version": self.version, **cut}
 
+    @abstractmethod
     def refine(
         self,
         questions: Sequence[str],
         hits: Sequence[Sequence[Hit]],
         vectors: Vectors | None = None,
-        tick: Tick = ...,
+        tick: Tick = no_tick,
     ) -> Refined:
         """The contexts of every question from its hits, best first."""
-        ...
+
+
+class Model(Protocol):
+    """The model of a refiner; its constructor loads no weights."""
+
+    uses_gpu: bool
+    workers: int | None
+
+    def identity(self) -> dict[str, Any]: ...
+
+
+ModelT = TypeVar("ModelT", bound=Model)
+
+
+class ModelRefiner(Refiner, Generic[ModelT]):
+    """Base of refiners that one model serves. A subclass makes the model, and says in `refine` what it is asked."""
+
+    role: ClassVar[str] = "model"
+    """The key of the model in the identity."""
+
+    def __init__(self, options: Any, model: ModelT) -> None:
+        super().__init__(options)
+        self.model = model
+        self.uses_gpu, self.workers = model.uses_gpu, model.workers
+
+    def identity(self) -> dict[str, Any]:
+        return {**super().identity(), self.role: self.model.identity()}
+
+
+RequestT = TypeVar("RequestT", bound=Hashable)
+AnswerT = TypeVar("AnswerT")
+
+
+def answered(
+    requests: Sequence[Sequence[RequestT]],
+    read: Callable[[Sequence[RequestT], Tick], Sequence[AnswerT]],
+    tick: Tick,
+) -> tuple[dict[RequestT, AnswerT], int]:
+    """The answers of a model to the requests of every question, and the tokens that were computed. Equal requests are
+    read once."""
+    distinct = [*dict.fromkeys(chain(*requests))]
+    watched = Watched(tick, len(requests), len(distinct))
+    answers = read(distinct, watched)
+    watched.finish()
+    return dict(zip(distinct, answers, strict=True)), watched.tokens

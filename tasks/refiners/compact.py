@@ -26,12 +26,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.refiners.base import Hit, Refined, Vectors, Writing
-from vitalfew.tasks.refiners.causal import CausalRefiner
+from vitalfew.tasks.refiners.rewriting import CausalRefiner
 
 FIRST = "1. From the source documents below, write a summary that helps to answer the question."
 FURTHER = (
@@ -99,18 +99,14 @@ class Compact(CausalRefiner):
     """A causal model summarises the hits segment by segment, until its summary answers the question (CompAct)."""
 
     class Options(CausalRefiner.Options):
-        model_config = ConfigDict(extra="forbid")
-
         segment: int = Field(5, ge=1, description="Hits that the model reads per round.")
         rounds: int = Field(6, ge=1, description="Maximum number of rounds per question; further hits are not read.")
 
     example: ClassVar[tuple[str, ...]] = ("refine.model=compact-7b",)
     name: ClassVar[str] = "compact"
-    version: ClassVar[str] = "1"
     presets: ClassVar[Mapping[str, str]] = {"compact-7b": "cwyoon99/CompAct-7b"}
     max_new_tokens: ClassVar[int] = 500
     max_input_tokens: ClassVar[int] = 4096
-    options: Options
 
     def frame(self, question: str, documents: str) -> str:
         """Of the first round."""

@@ -14,28 +14,26 @@ settings say.
 """
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Annotated, ClassVar
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.options import Batching
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.models.files import directory_of
 from vitalfew.tasks.models.presets import source_of
 from vitalfew.tasks.models.small.sentence_filter import Request, SentenceFilter
-from vitalfew.tasks.models.ticks import Tick, Watched, no_tick
-from vitalfew.tasks.refiners.base import Hit, Refined, Vectors
-from vitalfew.tasks.refiners.model import ModelRefiner
-from vitalfew.tasks.refiners.sentences import Sentence, contexts, sentences
+from vitalfew.tasks.models.ticks import Tick
+from vitalfew.tasks.refiners.base import Hit, Refiner, answered
+from vitalfew.tasks.refiners.sentences import Scored, Sentence, SentenceRefiner, ranked, sentences
 
 
-class Cxmi(ModelRefiner[SentenceFilter]):
+class Cxmi(SentenceRefiner[SentenceFilter]):
     """A small classifier keeps the sentences of the hits that make an answer likelier (FilCo)."""
 
-    class Options(Batching, RefineConfig):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(Batching, Refiner.Options):
         model: Annotated[ModelName, NOT_IN_FINGERPRINT] = Field(
             "cxmi",
             description="Sentence filter: cxmi for the bundled weights, or a directory that `vitalfew train cxmi "
@@ -50,54 +48,28 @@ class Cxmi(ModelRefiner[SentenceFilter]):
         )
 
     example: ClassVar[tuple[str, ...]] = ("refine.max_words=100",)
-    version: ClassVar[str] = "1"
-    needs_sentences = True
-    options: Options
+    counted: ClassVar[tuple[str, ...]] = ("sentences", "passed")
 
     def __init__(self, options: Options) -> None:
         """Raises FileNotFoundError, UnsupportedModel."""
         super().__init__(options, SentenceFilter(directory_of(source_of("pruner", options.model)), options, "refine"))
+        self.natural = self.model.threshold
 
-    @property
-    def threshold(self) -> float:
-        """Of this refiner, by its settings and its weights."""
-        if self.options.threshold is not None:
-            return self.options.threshold
-        return 0.0 if self.options.has_budget else self.model.threshold
+    def units(self, hits: Sequence[Hit]) -> list[Sentence]:
+        """The model reads a hit with all of its sentences, blank ones too."""
+        return [sentence for number, hit in enumerate(hits) for sentence in sentences(hit, number)]
 
-    def refine(
-        self,
-        questions: Sequence[str],
-        hits: Sequence[Sequence[Hit]],
-        vectors: Vectors | None = None,
-        tick: Tick = no_tick,
-    ) -> Refined:
-        read = [own[: self.options.top_k] for own in hits]
-        cut = [[sentences(hit, number) for number, hit in enumerate(own)] for own in read]
+    def scores(
+        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], units: Sequence[Sequence[Sentence]], tick: Tick
+    ) -> tuple[list[list[float]], int]:
         requests: list[list[Request]] = [
-            [(question, *(each.text for each in of_hit)) for of_hit in of_own]
-            for question, of_own in zip(questions, cut, strict=True)
+            [(question, *(each.text for each in of_hit)) for _, of_hit in groupby(own, attrgetter("hit"))]
+            for question, own in zip(questions, units, strict=True)
         ]
-        distinct = [*dict.fromkeys(request for own in requests for request in own)]
-        watched = Watched(tick, len(questions), len(distinct))
-        known = dict(zip(distinct, self.model.read(distinct, watched), strict=True))
-        watched.finish()
-        made, passed = [], 0
-        for own, of_own, asked in zip(read, cut, requests, strict=True):
-            scored = [
-                (float(value), each)
-                for of_hit, request in zip(of_own, asked, strict=True)
-                for each, value in zip(of_hit, known[request], strict=True)
-                if each.text.strip()
-            ]
-            kept = self._kept(scored)
-            passed += len(kept)
-            made.append(contexts(own, kept, self.options))
-        notes = {"sentences": sum(len(of_hit) for own in cut for of_hit in own), "passed": passed}
-        return Refined(made, watched.tokens, notes)
+        known, tokens = answered(requests, self.model.read, tick)
+        return [[float(value) for request in own for value in known[request]] for own in requests], tokens
 
-    def _kept(self, scored: Sequence[tuple[float, Sentence]]) -> list[Sentence]:
-        """The sentences that pass, the most probable first; of equals the first."""
-        order = sorted(scored, key=lambda each: -each[0])
-        passing = [each for value, each in order if value >= self.threshold]
-        return passing or [each for _, each in order[:1]]
+    def kept(self, scored: Sequence[Scored]) -> list[Sentence]:
+        """The sentences that pass, and the best in any case."""
+        candidates = [(score, sentence) for score, sentence in scored if sentence.text.strip()]
+        return super().kept(candidates) or [sentence for _, sentence in ranked(candidates)[:1]]

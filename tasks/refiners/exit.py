@@ -19,31 +19,25 @@ a tiny Gemma. Any causal model can be asked.
 """
 
 from collections.abc import Sequence
-from operator import itemgetter
 from typing import ClassVar
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.options import Adapted
 from vitalfew.tasks.encoders.titles import MOST_CHARS
 from vitalfew.tasks.models.causal.verdict import Prompt, Verdict
-from vitalfew.tasks.models.ticks import Tick, Watched, no_tick
-from vitalfew.tasks.refiners.base import Hit, Refined, Vectors
-from vitalfew.tasks.refiners.model import ModelRefiner
-from vitalfew.tasks.refiners.sentences import Sentence, contexts, sentences
+from vitalfew.tasks.models.ticks import Tick
+from vitalfew.tasks.refiners.base import Hit, Refiner, answered
+from vitalfew.tasks.refiners.sentences import Sentence, SentenceRefiner
 
 QUESTION = "Query:\n{}\nFull context:\n"
 SENTENCE = '\nSentence:\n{}\nIs this sentence useful in answering the query? Answer only "Yes" or "No".'
-THRESHOLD = 0.5
 
 
-class Exit(ModelRefiner[Verdict]):
+class Exit(SentenceRefiner[Verdict]):
     """A causal model reads a whole hit and keeps the sentences that it judges useful (EXIT)."""
 
-    class Options(Adapted, RefineConfig):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(Adapted, Refiner.Options):
         threshold: float | None = Field(
             None,
             ge=0,
@@ -55,53 +49,21 @@ class Exit(ModelRefiner[Verdict]):
         no: str = Field("No", min_length=1, description="Answer for any other sentence: one token of the model.")
 
     example: ClassVar[tuple[str, ...]] = ("refine.model=smollm2",)
-    version: ClassVar[str] = "1"
-    needs_sentences = True
-    options: Options
+    natural = 0.5
 
     def __init__(self, options: Options) -> None:
         """Raises ConfigError, EngineUnavailable."""
         super().__init__(options, Verdict(options, "refine", options.yes, options.no))
 
-    def refine(
-        self,
-        questions: Sequence[str],
-        hits: Sequence[Sequence[Hit]],
-        vectors: Vectors | None = None,
-        tick: Tick = no_tick,
-    ) -> Refined:
-        read = [own[: self.options.top_k] for own in hits]
-        cut = [
-            [each for number, hit in enumerate(own) for each in sentences(hit, number) if each.text.strip()]
-            for own in read
-        ]
+    def scores(
+        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], units: Sequence[Sequence[Sentence]], tick: Tick
+    ) -> tuple[list[list[float]], int]:
         prompts = [
             [_prompt(question, own[each.hit], each.text) for each in of_own]
-            for question, own, of_own in zip(questions, read, cut, strict=True)
+            for question, own, of_own in zip(questions, hits, units, strict=True)
         ]
-        distinct = [*dict.fromkeys(prompt for own in prompts for prompt in own)]
-        watched = Watched(tick, len(questions), len(distinct))
-        scores = dict(zip(distinct, self.model.read(distinct, watched), strict=True))
-        watched.finish()
-        kept = [
-            self._kept([(scores[prompt], each) for prompt, each in zip(asked, of_own, strict=True)])
-            for asked, of_own in zip(prompts, cut, strict=True)
-        ]
-        made = [contexts(own, of_own, self.options) for own, of_own in zip(read, kept, strict=True)]
-        notes = {"sentences": sum(map(len, cut)), "passed": sum(map(len, kept))}
-        return Refined(made, watched.tokens, notes | {"empty": sum(not each for each in made)})
-
-    def _kept(self, scored: Sequence[tuple[float, Sentence]]) -> list[Sentence]:
-        """Those that reach the threshold, the best first."""
-        passing = [pair for pair in scored if pair[0] >= self._threshold]
-        return [sentence for _, sentence in sorted(passing, key=itemgetter(0), reverse=True)]
-
-    @property
-    def _threshold(self) -> float:
-        options = self.options
-        if options.threshold is not None:
-            return options.threshold
-        return 0.0 if options.has_budget else THRESHOLD
+        known, tokens = answered(prompts, self.model.read, tick)
+        return [[known[prompt] for prompt in own] for own in prompts], tokens
 
 
 def _prompt(question: str, hit: Hit, sentence: str) -> Prompt:

@@ -21,38 +21,33 @@ from operator import attrgetter
 from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.options import Batching
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.models.readings import settled
 from vitalfew.tasks.models.small.pairs import Reading
-from vitalfew.tasks.models.small.token_classifier import TokenClassifier
-from vitalfew.tasks.models.small.token_classifier import Word as Place
-from vitalfew.tasks.models.ticks import Tick, Watched, no_tick
-from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Vectors
-from vitalfew.tasks.refiners.model import ModelRefiner
+from vitalfew.tasks.models.small.token_classifier import TokenClassifier, Word
+from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.refiners.base import Evidence, Hit, ModelRefiner, Refined, Refiner, Vectors, answered
 from vitalfew.tasks.splitters.tokens import count_tokens, count_words
 
 NATURAL = 0.33
 """The rate where neither it nor a budget is named."""
 
 
-class Word(NamedTuple):
+class ScoredWord(NamedTuple):
     """`hit`: the number of its hit, in whose text `place` is; `keep`: its probability."""
 
     hit: int
-    place: Place
+    place: Word
     keep: float
 
 
 class LLMLingua2(ModelRefiner[TokenClassifier]):
     """A token classifier keeps a share of the hits' words, those most worth keeping (LLMLingua-2)."""
 
-    class Options(Batching, RefineConfig):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(Batching, Refiner.Options):
         model: Annotated[ModelName, NOT_IN_FINGERPRINT] = Field(
             "microsoft/llmlingua-2-xlm-roberta-large-meetingbank",
             description="Token classifier with two labels: a Hugging Face name or a directory.",
@@ -66,7 +61,6 @@ class LLMLingua2(ModelRefiner[TokenClassifier]):
         )
 
     version: ClassVar[str] = "2"
-    options: Options
 
     def __init__(self, options: Options) -> None:
         """Raises FileNotFoundError, UnsupportedModel."""
@@ -80,22 +74,20 @@ class LLMLingua2(ModelRefiner[TokenClassifier]):
         tick: Tick = no_tick,
     ) -> Refined:
         read = [own[: self.options.top_k] for own in hits]
-        distinct = [*dict.fromkeys(hit.text for own in read for hit in own)]
-        watched = Watched(tick, len(questions), len(distinct))
-        readings = self.model.read([("", text) for text in distinct], watched) if distinct else []
-        watched.finish()
-        words = dict(zip(distinct, map(_words, self.model.words(distinct), readings), strict=True))
+        known, tokens = answered([[("", hit.text) for hit in own] for own in read], self.model.read, tick)
+        texts = [text for _, text in known]
+        words = dict(zip(texts, map(_words, self.model.words(texts), known.values()), strict=True))
         made = []
         notes = {"words": 0, "left": 0}
         for own in read:
-            all_words = [Word(number, *word) for number, hit in enumerate(own) for word in words[hit.text]]
+            all_words = [ScoredWord(number, *word) for number, hit in enumerate(own) for word in words[hit.text]]
             kept = self._within_budget(own, self._share(sorted(all_words, key=attrgetter("keep"), reverse=True)))
             made.append(self._contexts(own, kept))
             notes["words"] += len(all_words)
             notes["left"] += len(kept)
-        return Refined(made, watched.tokens, notes)
+        return Refined(made, tokens, notes)
 
-    def _share(self, words: Sequence[Word]) -> Sequence[Word]:
+    def _share(self, words: Sequence[ScoredWord]) -> Sequence[ScoredWord]:
         """Of words in descending order those that stay, whatever the budget."""
         rate = self.options.rate
         if rate is None:
@@ -103,7 +95,7 @@ class LLMLingua2(ModelRefiner[TokenClassifier]):
         tokens = np.cumsum([word.place.tokens for word in words])
         return words[: max(1, int((tokens <= round(rate * tokens[-1])).sum()))] if words else ()
 
-    def _within_budget(self, hits: Sequence[Hit], words: Sequence[Word]) -> Sequence[Word]:
+    def _within_budget(self, hits: Sequence[Hit], words: Sequence[ScoredWord]) -> Sequence[ScoredWord]:
         """The first of them, as many as the budgets take."""
         most_words, most_tokens = self.options.max_words, self.options.max_tokens
 
@@ -115,14 +107,14 @@ class LLMLingua2(ModelRefiner[TokenClassifier]):
 
         return words[: bisect_left(range(len(words)), True, key=exceeds)]
 
-    def _contexts(self, hits: Sequence[Hit], words: Sequence[Word]) -> list[Evidence]:
+    def _contexts(self, hits: Sequence[Hit], words: Sequence[ScoredWord]) -> list[Evidence]:
         """What is left of each hit, in the order of the hits."""
-        left: dict[int, list[Place]] = {}
+        left: dict[int, list[Word]] = {}
         for word in sorted(words):
             left.setdefault(word.hit, []).append(word.place)
         return [self._context(hits[number], places) for number, places in left.items()]
 
-    def _context(self, hit: Hit, places: Sequence[Place]) -> Evidence:
+    def _context(self, hit: Hit, places: Sequence[Word]) -> Evidence:
         """One hit's words in their order. Its origin: their places, those of neighbours as one."""
         text, spans = "", list[tuple[int, int]]()
         for start, end, _ in places:
@@ -139,7 +131,7 @@ class LLMLingua2(ModelRefiner[TokenClassifier]):
         return Evidence(shown, count_tokens(shown), tuple(origin) if hit.start < hit.end else ())
 
 
-def _words(places: Sequence[Place], reading: Reading) -> list[tuple[Place, float]]:
+def _words(places: Sequence[Word], reading: Reading) -> list[tuple[Word, float]]:
     """The words of a text with their probabilities. One of which the model knows nothing is dropped first."""
     starts, ends, keep = np.reshape(reading.tokens, (-1, 3)).T
     keep = settled(keep.astype(np.float32))

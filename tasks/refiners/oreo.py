@@ -13,9 +13,8 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import Batching
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
@@ -28,7 +27,7 @@ from vitalfew.tasks.models.small.copied import Run
 from vitalfew.tasks.models.small.policies import Shape, kind_of, policy_files, read_policy
 from vitalfew.tasks.models.small.policy import Drawn, Policy, Source, Written, greedy
 from vitalfew.tasks.models.ticks import Tick, no_tick
-from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Vectors, Writing
+from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Vectors, Writing
 from vitalfew.tasks.splitters.tokens import count_tokens, first
 
 TOGETHER = 16
@@ -39,12 +38,10 @@ OF_A_COPIER = 2
 0.612 of them, two 0.641, three 0.635; five passages 0.618 (docs/results/oreo.md)."""
 
 
-class Oreo(InBatches):
+class Oreo(InBatches, Refiner):
     """A small trained model writes an evidence text from the hits, which replaces them (Oreo)."""
 
-    class Options(Batching, RefineConfig):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(Batching, Refiner.Options):
         model: Annotated[ModelName, NOT_IN_FINGERPRINT] = Field(
             "oreo",
             description="Policy: oreo for the bundled copier, or a directory that `vitalfew train oreo --out` wrote.",
@@ -63,9 +60,6 @@ class Oreo(InBatches):
 
     version: ClassVar[str] = "3"  # since 3, a budget cuts the origin too
     cpu_tokens: ClassVar[int] = 4096
-    needs_vectors = False
-    needs_sentences = False
-    workers: int | None = None
 
     def __init__(self, options: Options) -> None:
         """Raises ConfigError, FileNotFoundError, UnsupportedModel."""

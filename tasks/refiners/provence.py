@@ -14,28 +14,24 @@ with a tiny model of its architecture, and never with it (tasks/models/small/pro
 """
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.options import Batching
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.encoders import titles
 from vitalfew.tasks.models.small import provence
 from vitalfew.tasks.models.small.pairs import Pair, Reading
-from vitalfew.tasks.models.ticks import Tick, Watched, no_tick
-from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Vectors
-from vitalfew.tasks.refiners.model import ModelRefiner
+from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.refiners.base import Evidence, Hit, ModelRefiner, Refined, Refiner, Vectors, answered
 from vitalfew.tasks.refiners.sentences import Sentence, contexts, sentences
 
 
 class Provence(ModelRefiner[provence.Provence]):
     """A DeBERTa with a pruning head says which sentences of a passage to keep, and ranks the passages (Provence)."""
 
-    class Options(Batching, RefineConfig):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(Batching, Refiner.Options):
         model: Annotated[ModelName, NOT_IN_FINGERPRINT] = Field(
             provence.PUBLISHED, description="Checkpoint of Provence: a Hugging Face name or a directory."
         )
@@ -45,9 +41,7 @@ class Provence(ModelRefiner[provence.Provence]):
         share: float = Field(0.5, ge=0, lt=1, description="Share of kept tokens above which a sentence is kept.")
         reorder: bool = Field(True, description="Sort the passages by the model's scores.")
 
-    version: ClassVar[str] = "1"
     needs_sentences = True
-    options: Options
 
     def __init__(self, options: Options) -> None:
         """Raises FileNotFoundError, UnsupportedModel."""
@@ -60,13 +54,10 @@ class Provence(ModelRefiner[provence.Provence]):
         vectors: Vectors | None = None,
         tick: Tick = no_tick,
     ) -> Refined:
-        pairs = [[(question, _read(hit)) for hit in own] for question, own in zip(questions, hits, strict=True)]
-        distinct = [*dict.fromkeys(pair for own in pairs for pair in own)]
-        watched = Watched(tick, len(questions), len(distinct))
-        readings = dict(zip(distinct, self.model.read(distinct, watched), strict=True))
-        watched.finish()
+        pairs = [[(question, hit.titled) for hit in own] for question, own in zip(questions, hits, strict=True)]
+        readings, tokens = answered(pairs, self.model.read, tick)
         made = [self._pruned(own, of_own, readings) for own, of_own in zip(hits, pairs, strict=True)]
-        return Refined(made, watched.tokens, {"empty": sum(not each for each in made)})
+        return Refined(made, tokens, {"empty": sum(not each for each in made)})
 
     def _pruned(self, hits: Sequence[Hit], pairs: Sequence[Pair], readings: dict[Pair, Reading]) -> list[Evidence]:
         order = list(range(len(hits)))
@@ -88,8 +79,3 @@ class Provence(ModelRefiner[provence.Provence]):
         end = start + len(sentence.text.rstrip())  # a token may begin with the blank before its word
         own = [keep for first, last, keep in reading.tokens if first < end and last > start]
         return bool(own) and sum(keep > self.options.threshold for keep in own) > self.options.share * len(own)
-
-
-def _read(hit: Hit) -> str:
-    """What the model reads of a passage, its title before it."""
-    return titles.lead(hit.title) + hit.text

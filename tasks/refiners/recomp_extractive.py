@@ -18,14 +18,12 @@ development: tests use tiny models of their architecture.
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import chain
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.options import Batching
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.encoders.base import Encoded
@@ -34,10 +32,9 @@ from vitalfew.tasks.models.encoder.recipe import Preset
 from vitalfew.tasks.models.files import find_model, minilm_directory
 from vitalfew.tasks.models.presets import source_of
 from vitalfew.tasks.models.readings import Reading, Values, remembered, settled
-from vitalfew.tasks.models.ticks import Tick, TokensAlone, no_tick
-from vitalfew.tasks.refiners.base import Hit, Refined, Vectors
-from vitalfew.tasks.refiners.model import ModelRefiner
-from vitalfew.tasks.refiners.sentences import Sentence, contexts, sentences
+from vitalfew.tasks.models.ticks import Tick, TokensAlone
+from vitalfew.tasks.refiners.base import Hit, Refiner
+from vitalfew.tasks.refiners.sentences import Scored, Sentence, SentenceRefiner, ranked, shown
 
 if TYPE_CHECKING:
     from vitalfew.tasks.models.encoder.checkpoint import Checkpoint
@@ -60,12 +57,10 @@ class Compressor(TransformerEncoder):
         return self._checkpoint(self.model_directory(), SETTING)
 
 
-class RecompExtractive(ModelRefiner[Compressor]):
+class RecompExtractive(SentenceRefiner[Compressor]):
     """A dual encoder keeps the sentences of the hits whose vectors are nearest to the question's (RECOMP)."""
 
-    class Options(Batching, RefineConfig):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(Batching, Refiner.Options):
         model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
             None,
             description="Encoder of questions and sentences: recomp-extractive-nq, recomp-extractive-tqa, "
@@ -79,10 +74,8 @@ class RecompExtractive(ModelRefiner[Compressor]):
         )
 
     example: ClassVar[tuple[str, ...]] = ("refine.sentences=2",)
-    version: ClassVar[str] = "1"
     role: ClassVar[str] = "encoder"
-    needs_sentences = True
-    options: Options
+    counted: ClassVar[tuple[str, ...]] = ("sentences", "kept", "empty")
 
     def __init__(self, options: Options) -> None:
         """Raises FileNotFoundError, UnsupportedModel."""
@@ -90,44 +83,32 @@ class RecompExtractive(ModelRefiner[Compressor]):
         super().__init__(options, Compressor(Compressor.Options(**computing)))
         _ = self.model.checkpoint  # what is missing is told before anything is encoded
 
-    def refine(
-        self,
-        questions: Sequence[str],
-        hits: Sequence[Sequence[Hit]],
-        vectors: Vectors | None = None,
-        tick: Tick = no_tick,
-    ) -> Refined:
+    def scores(
+        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], units: Sequence[Sequence[Sentence]], tick: Tick
+    ) -> tuple[list[list[float]], int]:
         count = TokensAlone(tick)
-        read = [own[: self.options.top_k] for own in hits]
-        cut = [
-            [each for number, hit in enumerate(own) for each in sentences(hit, number) if each.text.strip()]
-            for own in read
-        ]
-        shown = [
-            [own[each.hit].label(self.options) + each.text.strip() for each in of_own]
-            for own, of_own in zip(read, cut, strict=True)
-        ]
-        asked = [question for question, own in zip(questions, shown, strict=True) if own]
+        texts = [shown(own, parts, self.options) for own, parts in zip(hits, units, strict=True)]
+        asked = [question for question, own in zip(questions, texts, strict=True) if own]
         of_questions = _vectors(asked, "question", self.model, self.model.encode_questions, count)
-        of_sentences = _vectors([*chain(*shown)], "sentence", self.model, self.model.encode, count)
-        made, kept = [], 0
-        for question, own, of_own, texts in zip(questions, read, cut, shown, strict=True):
-            best = self._best(of_questions.get(question), [of_sentences[text] for text in texts], of_own)
-            made.append(contexts(own, best, self.options))
-            kept += len(best)
-            tick(1, 0)
-        notes = {"sentences": sum(map(len, cut)), "kept": kept, "empty": sum(not each for each in made)}
-        return Refined(made, count.tokens, notes)
+        of_sentences = _vectors([*chain(*texts)], "sentence", self.model, self.model.encode, count)
+        tick(len(questions), 0)
+        found = [
+            _scores(of_questions[question], [of_sentences[text] for text in own]) if own else []
+            for question, own in zip(questions, texts, strict=True)
+        ]
+        return found, count.tokens
 
-    def _best(self, question: Values | None, vectors: Sequence[Values], of_them: Sequence[Sentence]) -> list[Sentence]:
+    def kept(self, scored: Sequence[Scored]) -> list[Sentence]:
         """The sentences that are kept, the nearest first."""
-        if question is None:
-            return []
-        scores = np.stack(vectors).astype(np.float64) @ question.astype(np.float64)
-        scores[[not vector.any() for vector in vectors]] = -np.inf  # the model gave no numbers for it
-        order = sorted(zip(scores.tolist(), of_them, strict=True), key=itemgetter(0), reverse=True)
-        natural = len(order) if self.options.has_budget else 1
-        return [sentence for _, sentence in order[: self.options.sentences or natural]]
+        natural = len(scored) if self.options.has_budget else 1
+        return [sentence for _, sentence in ranked(scored)[: self.options.sentences or natural]]
+
+
+def _scores(question: Values, vectors: Sequence[Values]) -> list[float]:
+    """The inner products of a question with its sentences."""
+    scores = np.stack(vectors).astype(np.float64) @ question.astype(np.float64)
+    scores[[not vector.any() for vector in vectors]] = -np.inf  # the model gave no numbers for it
+    return [*scores.tolist()]
 
 
 def _vectors(

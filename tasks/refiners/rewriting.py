@@ -1,42 +1,78 @@
-"""The base of refiners with a language model that writes one context from a question's hits.
+"""Refiners with a language model that writes one context from a question's hits: their base, `recomp`, `refiner_7b`.
 
-A kind of model is a subclass (`seq2seq`, `causal`); a refiner states the presets of its model, its limits, and its
-input (`frame`). New lines join the hits, best first, each with its title where refine.text and refine.titles say so;
-hits without text are left out. If the input is too long for the model, the end of the joined hits is cut at the end of
-a word, and the rest of the input stays whole. max_words and max_tokens limit what the model wrote. If that is nothing,
-or there was nothing to read, no context is passed on, and the question is answered without contexts.
+New lines join the hits, best first, each with its title where refine.text and refine.titles say so; hits without text
+are left out. If the input is too long for the model, the end of the joined hits is cut at the end of a word, and the
+rest of the input stays whole. max_words and max_tokens limit what the model wrote. If that is nothing, or there was
+nothing to read, no context is passed on, and the question is answered without contexts. A causal model gets the input
+as one message of a user, in its chat template if it has one. A LoRA adapter is merged into the model
+(tasks/models/causal/adapters.py).
+
+`recomp`: an abstractive compressor writes a summary of the hits for the question, or nothing where they do not help
+(RECOMP, Xu et al. 2023, arXiv 2310.04408, section 3.2): T5-large, trained on summaries by GPT-3.5 that raise a language
+model's score; an empty summary means that the question is answered without contexts ("selective augmentation"). Input,
+limits (1024 tokens read, 512 written) and the presets' names are those of the authors' script
+`train_hf_summarization_model.py` and README (github.com/carriex/recomp); they compress the best 5 passages
+(refine.top_k=5), ParetoRAG's table 1 ten. Its appendix E.1 calls the third hotpotqa_abstractive_compressor; the
+authors' README has the name below. Their code does not show how they join passages and titles; here a new line joins
+them. In their script the tokenizer cuts a long input at its end, including the word "Summary:"; here the passages are
+cut and that word stays.
+
+`refiner_7b`: a causal model copies what answers the question out of the hits, in numbered sections (Refiner, Li et al.
+2024, arXiv 2406.11357): Llama-2-7b-chat with an adapter that was trained on what larger models agree to extract. It
+reads all documents at once and writes, word for word, what has to do with the question, in sections of related content:
+a section has a number and a title ("1."), under it the documents that it is of ("1.1.") with what is copied from each.
+That text is the context, in one piece, numbers and titles included.
+
+The authors' repository was not at hand. Input (documents after [MONITOR] in Llama 2's system part, then the question;
+the model's chat template adds the instruction's marks, with blanks) and the form of the output are written from memory;
+compare them with the card of al1231/Refiner-7B before figures of that checkpoint are believed. How the documents are
+joined (here by new lines), 512 new tokens, and the limit of input, which is what Llama 2 has room for, are our own.
+
+The output is read line by line. A line is a heading if its number follows the one before it, so that "3.5 million …" is
+content. Empty lines, headings with nothing behind or under their number, and what a model says again (the same heading
+with the same lines) are dropped, and the numbers counted anew. Whether what was "copied" stands in the hits is not
+checked, and a context has no origin.
+
+The published checkpoints (for `refiner_7b` refine.model=llama-2-7b-chat, refine.adapter=refiner-7b) were not available
+during development: tests use tiny models of their architectures.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+import re
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from pydantic import ConfigDict
+from pydantic import Field
 
-from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.options import Rewriting
+from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.models.causal.rewriter import Rewriter
 from vitalfew.tasks.models.ticks import Tick, no_tick
-from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Vectors, Writing
-from vitalfew.tasks.refiners.model import ModelRefiner
+from vitalfew.tasks.refiners.base import Evidence, Hit, ModelRefiner, Refined, Refiner, Vectors, Writing
 from vitalfew.tasks.splitters.tokens import count_tokens, first
 
+Number = tuple[int, ...]
+Entry = tuple[Number, str, tuple[str, ...]]
+"""The number of a heading (none: empty), its text without the number, and the lines under it."""
 
-class RewritingRefiner(ModelRefiner[Rewriter], ABC):
-    """Base of refiners that rewrite: one context, or none, for every question."""
+_HEADING = re.compile(r"#*\s*(\d{1,2}(?:\.\d{1,2})+|\d{1,2}(?:\.\d{1,2})*(?=\.))\.?(?:\s+(.*))?")
 
-    class Options(Rewriting, RefineConfig):
-        model_config = ConfigDict(extra="forbid")
+
+class RewritingRefiner(ModelRefiner[Rewriter]):
+    """Base of refiners that rewrite: one context, or none, for every question. A subclass has its model's presets, its
+    limits and `frame`; its model is an encoder-decoder unless it is `causal`."""
+
+    class Options(Rewriting, Refiner.Options):
+        pass
 
     name: ClassVar[str]
-    version: ClassVar[str]
-    causal: ClassVar[bool]
+    causal: ClassVar[bool] = False
     presets: ClassVar[Mapping[str, str]]
     """Hugging Face names of the published models, by the short names that refine.model takes."""
     max_new_tokens: ClassVar[int]
     max_input_tokens: ClassVar[int]
-    options: Options
 
     def __init__(self, options: Options) -> None:
         """Raises ConfigError, EngineUnavailable."""
@@ -95,3 +131,103 @@ class RewritingRefiner(ModelRefiner[Rewriter], ABC):
         contexts = [[Evidence(text, count_tokens(text))] if text else [] for text in kept]
         own = {"cut_inputs": sum(writing.cut for writing in writings), "empty": sum(not text for text in kept)}
         return Refined(contexts, tokens, {**own, **(notes or {})}, writings)
+
+
+class CausalRefiner(RewritingRefiner):
+    """Base of refiners that rewrite by a causal model, perhaps with an adapter."""
+
+    class Options(RewritingRefiner.Options):
+        adapter: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
+            None, description="LoRA adapter for the model: a preset, a Hugging Face name, or a directory."
+        )
+
+    causal: ClassVar[bool] = True
+
+
+class Recomp(RewritingRefiner):
+    """A sequence-to-sequence compressor in refine.model writes a summary of the hits, or nothing (RECOMP)."""
+
+    example: ClassVar[tuple[str, ...]] = ("refine.model=recomp-nq",)
+
+    name: ClassVar[str] = "recomp"
+    version: ClassVar[str] = "2"
+    presets: ClassVar[Mapping[str, str]] = {
+        "recomp-nq": "fangyuan/nq_abstractive_compressor",
+        "recomp-tqa": "fangyuan/tqa_abstractive_compressor",
+        "recomp-hotpotqa": "fangyuan/hotpotqa_abstractive",
+    }
+    max_new_tokens: ClassVar[int] = 512
+    max_input_tokens: ClassVar[int] = 1024
+
+    def frame(self, question: str, documents: str) -> str:
+        return f"Question: {question}\n Document: {documents}\n Summary: "
+
+
+class Refiner7B(CausalRefiner):
+    """A causal model extracts what answers the question from the hits, in numbered sections (Refiner)."""
+
+    example: ClassVar[tuple[str, ...]] = ("refine.model=llama-2-7b-chat", "refine.adapter=refiner-7b")
+    name: ClassVar[str] = "refiner_7b"
+    version: ClassVar[str] = "2"
+    presets: ClassVar[Mapping[str, str]] = {"llama-2-7b-chat": "meta-llama/Llama-2-7b-chat-hf"}
+    max_new_tokens: ClassVar[int] = 512
+    max_input_tokens: ClassVar[int] = 3584
+
+    def frame(self, question: str, documents: str) -> str:
+        return f"<<SYS>>[MONITOR]{documents}<</SYS>>{question}"
+
+    def read(self, output: str) -> str:
+        return restructured(output)
+
+
+def restructured(output: str) -> str:
+    """Return the sections of an output, without empty and repeated ones, numbered from 1.
+
+    Repeated until nothing changes: a line that looks like a heading may be in order once its section is renumbered.
+    """
+    while (again := _renumbered(output)) != output:
+        output = again
+    return output
+
+
+def _renumbered(output: str) -> str:
+    lines: list[str] = []
+    seen = set[tuple[str, tuple[str, ...]]]()
+    anew: dict[Number, Number] = {(): ()}
+    below = Counter[Number]()
+    for number, title, body in _entries(output):
+        if not (title or body) or (title, body) in seen:
+            continue
+        seen.add((title, body))
+        for part in (number[: level + 1] for level in range(len(number))):
+            if part not in anew:
+                above = anew[part[:-1]]
+                below[above] += 1
+                anew[part] = (*above, below[above])
+        if number:
+            lines.append(f"{'.'.join(map(str, anew[number]))}. {title}".rstrip())
+        lines += body
+    return "\n".join(lines)
+
+
+def _entries(output: str) -> Iterator[Entry]:
+    """What was written, heading by heading."""
+    number: Number = ()
+    title = ""
+    body: list[str] = []
+    for line in filter(None, map(str.strip, output.splitlines())):
+        found = _HEADING.fullmatch(line)
+        of_line = tuple(map(int, found[1].split("."))) if found else ()
+        if found and _follows(of_line, number):
+            yield number, title, tuple(body)
+            number, title, body = of_line, found[2] or "", []
+        else:
+            body.append(line)
+    yield number, title, tuple(body)
+
+
+def _follows(number: Number, last: Number) -> bool:
+    """Whether a heading of this number can come next: one more on some level, and the first on those below it."""
+    same = next((level for level, (a, b) in enumerate(zip(number, last, strict=False)) if a != b), len(last))
+    first_here = last[same] + 1 if same < len(last) else 1
+    return number[same:] == (first_here, *[1] * (len(number) - same - 1))

@@ -17,20 +17,17 @@ rewrote has no place in its passage, and is one unit.
 import re
 from collections.abc import Sequence
 from itertools import pairwise
-from operator import itemgetter
 from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.options import CausalModel
 from vitalfew.tasks.encoders import titles
 from vitalfew.tasks.models.causal.surprise import Surprise, Told
-from vitalfew.tasks.models.ticks import Tick, TokensAlone, no_tick
-from vitalfew.tasks.refiners.base import Hit, Refined, Vectors
-from vitalfew.tasks.refiners.model import ModelRefiner
-from vitalfew.tasks.refiners.sentences import Sentence, contexts, sentences
+from vitalfew.tasks.models.ticks import Tick, TokensAlone
+from vitalfew.tasks.refiners.base import Hit, Refiner
+from vitalfew.tasks.refiners.sentences import Scored, Sentence, SentenceRefiner, ranked, sentences
 
 _ENGLISH = """
 a about after against although an and any are as at be because been before between both but by can could did do does
@@ -44,12 +41,10 @@ NATURAL = 50.0
 """The percentile where neither it nor a budget is named."""
 
 
-class SelectiveContext(ModelRefiner[Surprise]):
+class SelectiveContext(SentenceRefiner[Surprise]):
     """A causal model drops the words, phrases or sentences that it could have guessed (Selective-Context)."""
 
-    class Options(CausalModel, RefineConfig):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(CausalModel, Refiner.Options):
         unit: Literal["word", "phrase", "sentence"] = Field("phrase", description="Unit to keep or drop as a whole.")
         percentile: float | None = Field(
             None,
@@ -61,44 +56,40 @@ class SelectiveContext(ModelRefiner[Surprise]):
 
     example: ClassVar[tuple[str, ...]] = ("refine.model=smollm2", "refine.percentile=80")
     version: ClassVar[str] = "2"
-    options: Options
+    counted: ClassVar[tuple[str, ...]] = ("units", "kept")
 
     def __init__(self, options: Options) -> None:
         """Raises ConfigError, EngineUnavailable."""
         super().__init__(options, Surprise(options.model, options, "refine"))
         self.needs_sentences = options.unit == "sentence"
 
-    def refine(
-        self,
-        questions: Sequence[str],
-        hits: Sequence[Sequence[Hit]],
-        vectors: Vectors | None = None,
-        tick: Tick = no_tick,
-    ) -> Refined:
+    def scores(
+        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], units: Sequence[Sequence[Sentence]], tick: Tick
+    ) -> tuple[list[list[float]], int]:
         count = TokensAlone(tick)
-        read = [own[: self.options.top_k] for own in hits]
-        texts = {hit: titles.lead(hit.title) + hit.text for own in read for hit in own}
+        texts = {hit: hit.titled for own in hits for hit in own}
         distinct = [*dict.fromkeys(texts.values())]
         told = dict(zip(distinct, self.model.read([("", text) for text in distinct], count), strict=True))
-        made = []
-        notes = {"units": 0, "kept": 0}
-        for own in read:
-            units = [unit for number, hit in enumerate(own) for unit in self._units(hit, number)]
-            scores = [_mean(told[texts[own[unit.hit]]], own[unit.hit], unit) for unit in units]
-            least = np.percentile(scores, self._percentile) if scores else 0.0
-            passing = [(score, unit) for score, unit in zip(scores, units, strict=True) if score >= least]
-            passing.sort(key=itemgetter(0), reverse=True)
-            made.append(contexts(own, [unit for _, unit in passing], self.options))
-            notes["units"] += len(units)
-            notes["kept"] += len(passing)
-            tick(1, 0)
-        return Refined(made, count.tokens, notes)
+        tick(len(questions), 0)
+        found = [
+            [_mean(told[texts[own[unit.hit]]], own[unit.hit], unit) for unit in of_own]
+            for own, of_own in zip(hits, units, strict=True)
+        ]
+        return found, count.tokens
+
+    def kept(self, scored: Sequence[Scored]) -> list[Sentence]:
+        """The units that reach the percentile, those with the most self-information first."""
+        least = np.percentile([score for score, _ in scored], self._percentile) if scored else 0.0
+        return [unit for score, unit in ranked(scored) if score >= least]
 
     @property
     def _percentile(self) -> float:
         if self.options.percentile is not None:
             return self.options.percentile
         return 0.0 if self.options.has_budget else NATURAL
+
+    def units(self, hits: Sequence[Hit]) -> list[Sentence]:
+        return [unit for number, hit in enumerate(hits) for unit in self._units(hit, number)]
 
     def _units(self, hit: Hit, number: int) -> list[Sentence]:
         """A hit's units in their order, without a gap: white space belongs to the unit before it."""

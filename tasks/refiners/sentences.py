@@ -1,17 +1,77 @@
-"""Hits as sentences, some of which are kept, and contexts put together of those, for refiners that drop sentences.
+"""Sentences and other parts of a passage: how far a context reaches, and refiners that keep some sentences of the hits.
 
-A context is what is left of a hit: its kept sentences in their order, the white space between neighbours as it was and
-a blank where something was left out. Contexts stand in the order of the hits. Where a budget does not take every
-kept sentence, the first of an order of priority are taken, and the last of them is cut at the end of a word.
+`refine.text` says how far a context reaches around the unit that was retrieved. `window` is the sentence window of
+LlamaIndex and others: a hit's sentence with `refine.window` sentences on either side of it, in its passage. Windows of
+one passage that overlap or adjoin become one context, so that none repeats a sentence. `passage` is the parent passage:
+the whole of it, once. Either way a context has the place of its best hit. A hit that is no sentence of its passage (a
+passage, a proposition) is its own window.
+
+A refiner that drops sentences makes a context of what is left of a hit: its kept sentences in their order, the white
+space between neighbours as it was and a blank where something was left out. Contexts stand in the order of the hits.
+Where a budget does not take every kept sentence, the first of an order of priority are taken, and the last of them is
+cut at the end of a word.
 """
 
-from collections.abc import Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
+from typing import ClassVar, TypeVar
 
 from vitalfew.configs.evaluation import RefineConfig
-from vitalfew.tasks.refiners.base import Evidence, Hit
-from vitalfew.tasks.refiners.extents import Span
+from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.refiners.base import Evidence, Hit, ModelRefiner, ModelT, Refined, Span, Vectors
 from vitalfew.tasks.splitters.tokens import count_tokens, count_words, first
+
+Place = tuple[int, Span]
+"""Passage id, and what of it was retrieved; start = end: a model wrote it, and it is no part of the passage."""
+Extent = tuple[int, Span]
+"""The number of the best hit of a context, from 0, and what of its passage the context is."""
+
+
+def windows(hits: Sequence[Place], sentences: Mapping[int, Sequence[Span]], reach: int) -> list[Extent]:
+    """The windows of a question's hits, best first. `sentences`: of every passage, in order; `reach`: how many of them
+    on either side of a hit."""
+    extents: list[Extent] = []
+    best: dict[int, dict[int, int]] = {}
+    for number, (passage, span) in enumerate(hits):
+        known = sentences.get(passage, ())
+        if span not in known:
+            extents.append((number, span))
+            continue
+        at = known.index(span)
+        covered = best.setdefault(passage, {})
+        for sentence in range(max(0, at - reach), min(len(known), at + reach + 1)):
+            covered.setdefault(sentence, number)
+    for passage, covered in best.items():
+        for run in _runs(sorted(covered)):
+            span = sentences[passage][run[0]][0], sentences[passage][run[-1]][1]
+            extents.append((min(covered[sentence] for sentence in run), span))
+    return sorted(extents)
+
+
+def parents(hits: Sequence[Place], lengths: Mapping[int, int]) -> list[Extent]:
+    """The whole passages of a question's hits, best first. `lengths`: of every passage, in characters."""
+    first: dict[int, int] = {}
+    for number, (passage, _) in enumerate(hits):
+        first.setdefault(passage, number)
+    return [(number, (0, lengths[passage])) for passage, number in first.items()]
+
+
+def inside(sentences: Sequence[Span], span: Span) -> tuple[Span, ...]:
+    """The sentences that a context has, in order."""
+    return tuple(each for each in sentences if span[0] <= each[0] < each[1] <= span[1])
+
+
+def _runs(numbers: Sequence[int]) -> list[list[int]]:
+    """Ascending numbers in runs without a gap."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] + 1 == number:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +141,65 @@ def _context(hit: Hit, kept: Sequence[Sentence], options: RefineConfig) -> Evide
     shown = hit.label(options) + text.strip()
     spans = tuple((hit.passage_id, *span) for span in origin if span[0] < span[1])
     return Evidence(shown, count_tokens(shown), spans)
+
+
+ItemT = TypeVar("ItemT")
+Scored = tuple[float, Sentence]
+"""A sentence with its score before it."""
+
+
+def ranked(scored: Iterable[tuple[float, ItemT]]) -> list[tuple[float, ItemT]]:
+    """What was scored, the best first; of equals the first."""
+    return sorted(scored, key=itemgetter(0), reverse=True)
+
+
+def shown(hits: Sequence[Hit], parts: Sequence[Sentence], options: RefineConfig) -> list[str]:
+    """Sentences of a question's hits as a prompt shows them, with the titles of their passages."""
+    return [hits[part.hit].label(options) + part.text.strip() for part in parts]
+
+
+class SentenceRefiner(ModelRefiner[ModelT]):
+    """Base of refiners whose model scores every sentence of the hits. A subclass has `scores`, and perhaps `kept`."""
+
+    needs_sentences = True
+    natural: float = 0.0
+    """The threshold where neither it nor a budget is set."""
+    counted: ClassVar[tuple[str, ...]] = ("sentences", "passed", "empty")
+    """The names of the notes: sentences, those that are kept, and questions without contexts."""
+
+    @abstractmethod
+    def scores(
+        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], units: Sequence[Sequence[Sentence]], tick: Tick
+    ) -> tuple[Sequence[Sequence[float]], int]:
+        """The score of every sentence of every question, and the tokens computed."""
+
+    @property
+    def threshold(self) -> float:
+        """The lowest score of a sentence to keep."""
+        chosen: float | None = self.options.threshold
+        if chosen is not None:
+            return chosen
+        return 0.0 if self.options.has_budget else self.natural
+
+    def units(self, hits: Sequence[Hit]) -> list[Sentence]:
+        """The sentences of a question's hits that may be kept, in order."""
+        return [each for number, hit in enumerate(hits) for each in sentences(hit, number) if each.text.strip()]
+
+    def kept(self, scored: Sequence[Scored]) -> list[Sentence]:
+        """The sentences of a question that are kept, the best first."""
+        return [sentence for score, sentence in ranked(scored) if score >= self.threshold]
+
+    def refine(
+        self,
+        questions: Sequence[str],
+        hits: Sequence[Sequence[Hit]],
+        vectors: Vectors | None = None,
+        tick: Tick = no_tick,
+    ) -> Refined:
+        read = [own[: self.options.top_k] for own in hits]
+        units = [self.units(own) for own in read]
+        scores, tokens = self.scores(questions, read, units, tick)
+        kept = [self.kept([*zip(own, parts, strict=True)]) for own, parts in zip(scores, units, strict=True)]
+        made = [contexts(own, parts, self.options) for own, parts in zip(read, kept, strict=True)]
+        counts = (sum(map(len, units)), sum(map(len, kept)), sum(not own for own in made))
+        return Refined(made, tokens, dict(zip(self.counted, counts, strict=False)))

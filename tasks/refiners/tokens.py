@@ -29,18 +29,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalfew.configs.evaluation import RefineConfig
-from vitalfew.tasks.encoders import titles
 from vitalfew.tasks.models.readings import settled
-from vitalfew.tasks.refiners.base import Evidence, Hit
-from vitalfew.tasks.refiners.cut import Cut
-from vitalfew.tasks.refiners.extents import Span
+from vitalfew.tasks.refiners.base import Evidence, Hit, Span
+from vitalfew.tasks.refiners.whole_hits import Cut
 from vitalfew.tasks.splitters.tokens import count_tokens, count_words
 
 Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadHit:
     """A hit as the model reads it, its title before it, of which only what is shown is a token here. `spans`: of every
     token in the hit's text; empty: it is of the title. `worth`: of every token in its hit alone."""
 
@@ -49,22 +47,17 @@ class Reading:
     worth: Floats
 
 
-def read_as(hit: Hit) -> str:
-    """A hit with its title, shown or not: `selective_context` reads it so too, and the model has to only once."""
-    return titles.lead(hit.title) + hit.text
-
-
-def reading(hit: Hit, tokens: tuple[list[int], list[int]], worth: Floats, shows_titles: bool) -> Reading:
+def reading(hit: Hit, tokens: tuple[list[int], list[int]], worth: Floats, shows_titles: bool) -> ReadHit:
     """`tokens`: their ids, and where in the hit as it is read each ends; `worth`: of every token."""
     ids, ends = tokens
-    lead = len(read_as(hit)) - len(hit.text)
+    lead = len(hit.titled) - len(hit.text)
     inside = [max(0, end - lead) for end in ends]
     first = 0 if shows_titles else bisect_right(ends, lead)
-    return Reading(ids[first:], [*zip([0, *inside], inside, strict=False)][first:], worth[first:])
+    return ReadHit(ids[first:], [*zip([0, *inside], inside, strict=False)][first:], worth[first:])
 
 
 @dataclass(slots=True)
-class Text:
+class TokenRow:
     """A question's tokens on the way. `hits`: the number of each one's hit, from 0; `spans`: its place in that hit's
     text; `share`: of tokens like it, to be left; `worth`: infinite, if it stays in any case; `done`: tokens decided;
     `again`: tokens that are left of the segment before, which are read again."""
@@ -130,13 +123,13 @@ class Rule:
     whole: bool
     exact: bool
 
-    def size(self, text: Text) -> int:
+    def size(self, text: TokenRow) -> int:
         """Of a text's next segment."""
         rest = len(text.ids) - text.done
         return 0 if self.whole and rest < self.segment else min(rest, max(1, self.segment - (text.done == 0)))
 
 
-def joined(parts: Sequence[Reading], shares: Sequence[float], between: Sequence[int], rule: Rule) -> Text:
+def joined(parts: Sequence[ReadHit], shares: Sequence[float], between: Sequence[int], rule: Rule) -> TokenRow:
     """The tokens of a question's hits in this order. `between`: the tokens between two hits."""
     ids: list[int] = []
     hits: list[int] = []
@@ -157,10 +150,10 @@ def joined(parts: Sequence[Reading], shares: Sequence[float], between: Sequence[
         worth = [*worth[1:], 0.0]
         stays[-1] = True
     share = np.array([shares[number] for number in hits], np.float32)
-    return Text(np.array(ids, np.int64), np.array(hits, np.int64), spans, share, np.array(worth, np.float32), stays)
+    return TokenRow(np.array(ids, np.int64), np.array(hits, np.int64), spans, share, np.array(worth, np.float32), stays)
 
 
-def compress(text: Text, rule: Rule, read: Callable[[Sequence[int], int], Floats]) -> None:
+def compress(text: TokenRow, rule: Rule, read: Callable[[Sequence[int], int], Floats]) -> None:
     """Segment by segment. `read`: of tokens behind those that it was told to keep, what they are worth, and how many
     of them, from the first on, are to be kept."""
     while size := rule.size(text):
@@ -171,7 +164,7 @@ def compress(text: Text, rule: Rule, read: Callable[[Sequence[int], int], Floats
         text.decide(size, rule.exact)
 
 
-def fill(hits: Sequence[Hit], text: Text, options: RefineConfig) -> None:
+def fill(hits: Sequence[Hit], text: TokenRow, options: RefineConfig) -> None:
     """Leave as many tokens as the budgets take: of what was left, or of what was dropped too, those worth most."""
     order = np.lexsort((-text.worth, ~text.left))
     fits, most = 0, len(order)
@@ -187,17 +180,17 @@ def fill(hits: Sequence[Hit], text: Text, options: RefineConfig) -> None:
     text.left = np.isin(np.arange(len(order)), order[:fits])
 
 
-def evidence(hits: Sequence[Hit], text: Text, cut: Cut) -> list[Evidence]:
+def evidence(hits: Sequence[Hit], text: TokenRow, cut: Cut) -> list[Evidence]:
     """What is left of each hit, within the budgets: its tokens one behind the other, as they stand in it."""
     left = _hits(hits, text)
-    [contexts] = cut.refine([""], [[made for made, _, _ in left]]).contexts
+    contexts = cut.best([made for made, _, _ in left])
     return [
         Evidence(context.text, context.tokens, _origin(hit, spans, context.origin[0][1:]))
         for context, (_, hit, spans) in zip(contexts, left, strict=False)
     ]
 
 
-def _hits(hits: Sequence[Hit], text: Text) -> list[tuple[Hit, Hit, list[Span]]]:
+def _hits(hits: Sequence[Hit], text: TokenRow) -> list[tuple[Hit, Hit, list[Span]]]:
     """What is left of each hit, as a hit; with that hit, and where in its text it stands. None is empty."""
     found = []
     for number, hit in enumerate(hits):

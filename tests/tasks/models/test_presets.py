@@ -15,8 +15,7 @@ from vitalfew.tasks.models.causal.adapters import Adapter
 from vitalfew.tasks.models.presets import Preset, presets, source_of
 from vitalfew.tasks.models.small import provence
 from vitalfew.tasks.refiners.compact import Compact
-from vitalfew.tasks.refiners.recomp import Recomp
-from vitalfew.tasks.refiners.refiner_7b import Refiner7B
+from vitalfew.tasks.refiners.rewriting import Recomp, Refiner7B
 from vitalfew.tasks.registry import METHODS, resolve
 from vitalfew.tasks.splitters.propositions import Propositions
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from tests.support import tiny_models
 from vitalfew.tasks.refiners.base import Hit, Refined
-from vitalfew.tasks.refiners.crag import Crag
+from vitalfew.tasks.refiners.scored import Crag
 from vitalfew.tasks.splitters.tokens import count_tokens, count_words
 
 SENTENCES = ["Sea one. ", "Mill two. ", "Hill three. ", "Town four. "]

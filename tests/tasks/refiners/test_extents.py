@@ -12,7 +12,7 @@ from tests.support import shared
 from tests.support.evaluating import copied, run
 from tests.support.indexing import index, sql
 from vitalfew.configs.loading import ConfigError
-from vitalfew.tasks.refiners.extents import Extent, Place, Span, inside, parents, windows
+from vitalfew.tasks.refiners.sentences import Extent, Place, Span, inside, parents, windows
 
 LENGTH, SENTENCES = 10, 7
 """Of a sentence in characters; of a passage in sentences."""

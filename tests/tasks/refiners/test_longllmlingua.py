@@ -16,7 +16,7 @@ from tests.support import tiny_models
 from tests.support.surprises import words
 from vitalfew.tasks.models.readings import Memory, remembering
 from vitalfew.tasks.refiners.base import Hit, Refined
-from vitalfew.tasks.refiners.longllmlingua import RESTRICTION, LongLLMLingua
+from vitalfew.tasks.refiners.llmlingua import RESTRICTION, LongLLMLingua
 from vitalfew.tasks.splitters.tokens import count_tokens
 
 TEXTS = [
@@ -112,7 +112,7 @@ def test_better_hits_leave_more(llama: Path, delta: float, lengths: list[int], a
 def test_shares_fill_a_budget(lengths: list[int], part: float, delta: float) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(
-            "vitalfew.tasks.refiners.compressor.Surprise", lambda *given: type("S", (), {"uses_gpu": 0, "workers": 1})
+            "vitalfew.tasks.refiners.llmlingua.Surprise", lambda *given: type("S", (), {"uses_gpu": 0, "workers": 1})
         )
         options = LongLLMLingua.Options(refiner="longllmlingua", max_tokens=5, delta=delta)
         shares = LongLLMLingua(options).shares(lengths, part * sum(lengths))

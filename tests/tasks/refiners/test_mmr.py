@@ -15,7 +15,7 @@ from tests.support.shared import indexed
 from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.tasks.encoders.transformer import MiniLM
 from vitalfew.tasks.refiners.base import Hit, Vectors
-from vitalfew.tasks.refiners.mmr import Mmr, mmr
+from vitalfew.tasks.refiners.whole_hits import Mmr, mmr
 
 # Small integers: equal vectors, opposite ones and zeros are frequent, and cosines are far apart or equal.
 VECTOR = st.lists(st.integers(-2, 2), min_size=3, max_size=3)

@@ -22,8 +22,8 @@ from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavaila
 from vitalfew.tasks.models.causal.rewriter import RewritingFailed
 from vitalfew.tasks.refine import Refine
 from vitalfew.tasks.refiners.base import Hit
-from vitalfew.tasks.refiners.cut import Cut
-from vitalfew.tasks.refiners.recomp import Recomp
+from vitalfew.tasks.refiners.rewriting import Recomp
+from vitalfew.tasks.refiners.whole_hits import Cut
 
 HITS = [
     Hit("Mill", "The mill still stands. ", 7, 0, 23),
@@ -261,10 +261,10 @@ def test_the_stage_travels_without_its_model(store: Path, t5: Path) -> None:
     passages = Artifact(store, *names["passages"].split("/"))
     chosen = RefineConfig(refiner="recomp", model=str(t5))
     stage = Refine(store, passages, passages, passages, chosen)
-    assert "refiner" not in stage.__getstate__()
+    assert "method" not in stage.__getstate__()
     again = pickle.loads(pickle.dumps(stage))
     assert again.artifact == stage.artifact
-    assert again.refiner is stage.refiner  # kept in this process
+    assert again.method is stage.method  # kept in this process
     assert (stage.workers, stage.num_gpus) == (1, 0.0)
     with pytest.raises(ConfigError, match=r"refine\.model is a setting of refiner .*recomp"):  # and not of `cut`
         Refine(store, passages, passages, passages, chosen.model_copy(update={"refiner": "cut"}))

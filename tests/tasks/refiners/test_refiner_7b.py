@@ -16,7 +16,7 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.cli.main import app
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable
 from vitalfew.tasks.refiners.base import Hit
-from vitalfew.tasks.refiners.refiner_7b import Refiner7B, restructured
+from vitalfew.tasks.refiners.rewriting import Refiner7B, restructured
 from vitalfew.tasks.splitters.tokens import count_words
 
 HITS = [Hit("Mill", "The mill still stands. ", 7, 0, 23), Hit("", " ", 8, 0, 1), Hit("", "It is old.", 9, 0, 10)]

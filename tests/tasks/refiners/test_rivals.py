@@ -14,9 +14,8 @@ from tests.support.shared import indexed
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.tasks.models.small.pairs import Reading
 from vitalfew.tasks.refiners.base import Evidence, Hit, Refined
-from vitalfew.tasks.refiners.dslr import Dslr
 from vitalfew.tasks.refiners.provence import Provence
-from vitalfew.tasks.refiners.rerank import Rerank
+from vitalfew.tasks.refiners.scored import Dslr, Rerank
 from vitalfew.tasks.splitters.tokens import count_tokens, count_words
 
 WORDS = st.sampled_from(["mill", "river", "sea", "town", "hill"])

@@ -16,8 +16,8 @@ from tests.support.shared import indexed
 from vitalfew.configs.options import Batching
 from vitalfew.tasks.models.small.evaluator import cross_encoder
 from vitalfew.tasks.refiners.base import Hit
-from vitalfew.tasks.refiners.gold import Gold
-from vitalfew.tasks.refiners.relevance import Relevance
+from vitalfew.tasks.refiners.scored import Relevance
+from vitalfew.tasks.refiners.whole_hits import GoldHits
 
 TEXTS = [
     "The river rises in the hills and runs for 120 km to the sea.",
@@ -97,7 +97,7 @@ def test_the_relevant_are_kept_best_first(scores: list[float], threshold: float,
     ],
 )
 def test_gold_hits_alone_are_kept(hits: list[Hit], chosen: dict[str, Any], kept: list[int]) -> None:
-    made = Gold(Gold.Options(refiner="gold", **chosen)).refine(["Where?"], [hits])
+    made = GoldHits(GoldHits.Options(refiner="gold", **chosen)).refine(["Where?"], [hits])
     assert [context.origin[0][0] for context in made.contexts[0]] == kept
     assert made.notes["without_gold"] == (not any(hit.is_gold for hit in hits))
 

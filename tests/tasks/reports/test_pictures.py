@@ -15,7 +15,7 @@ from vitalfew.configs.evaluation import Evaluate
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.tasks.refiners.base import Vectors
-from vitalfew.tasks.refiners.mmr import mmr
+from vitalfew.tasks.refiners.whole_hits import mmr
 from vitalfew.tasks.report import read_report, write_report
 from vitalfew.tasks.reports.contents import ContextMap, MethodResult, Report
 from vitalfew.tasks.reports.critiques import choice, context_map
