@@ -33,7 +33,7 @@ class Hit:
     is_gold: bool = False
 
     def label(self, options: RefineConfig) -> str:
-        """What a prompt shows before the text: its passage's title, if the settings say so and it has one."""
+        """Return the passage's title as a prompt shows it before the text; empty unless the settings show titles."""
         return titles.lead(self.title) if options.shows_titles else ""
 
     @property
@@ -42,7 +42,7 @@ class Hit:
         return titles.lead(self.title) + self.text
 
     def shown(self, options: RefineConfig) -> str:
-        """What a prompt shows of it where it is passed on whole."""
+        """Return the whole hit as a prompt shows it."""
         return self.label(options) + self.text.strip()
 
 
@@ -85,7 +85,7 @@ class Refined:
 
 
 class Refiner(ABC):
-    """The base of refiners. `Options`: a RefineConfig with the refiner's own settings.
+    """The base of refiners. `Options`: a RefineConfig with the refiner's further settings.
 
     The first `refine` loads the model, not the constructor; the model then stays loaded.
     """

@@ -50,7 +50,7 @@ _NAME = re.compile(r"(Summary|Evaluation):")
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What a round wrote."""
+    """The output of a round."""
 
     summary: str = ""
     evaluation: str = ""
@@ -58,7 +58,7 @@ class Round:
 
 
 def parse(output: str) -> Round:
-    """Of every part the first that says something; a text before all names is a summary where none is named."""
+    """Take the first text of every part that says something; a text before all names is a summary where none is named."""
     lead, *rest = _NAME.split(output)
     parts = [*zip(rest[::2], rest[1::2], strict=True), ("Summary", lead)]
     plain = [(name, " ".join(_MARK.sub(" ", text).split())) for name, text in parts]
@@ -109,7 +109,7 @@ class Compact(CausalRefiner):
     max_input_tokens: ClassVar[int] = 4096
 
     def frame(self, question: str, documents: str) -> str:
-        """Of the first round."""
+        """Return the input of the first round."""
         return _Reading(question, []).frame(documents)
 
     def refine(

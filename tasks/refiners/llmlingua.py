@@ -102,11 +102,11 @@ class Compressing(CausalModel, Refiner.Options):
 
     @property
     def fills(self) -> bool:
-        """Whether a budget says how much is left."""
+        """Let a budget decide how much is left."""
         return self.rate is None and self.has_budget
 
     def share(self, hits: Sequence[Hit]) -> float:
-        """Of the tokens of these hits, how much is to be left."""
+        """Return the share of these hits' tokens to keep."""
         if not self.fills:
             return self.rate or NATURAL
         shown = [hit.shown(self) for hit in hits]
@@ -115,10 +115,10 @@ class Compressing(CausalModel, Refiner.Options):
 
 
 class TokenCompressor(ModelRefiner[Surprise]):
-    """Base of refiners that drop hits, and then tokens of what is kept: subclasses say what these are worth."""
+    """Base of refiners that drop hits, and then tokens of the kept hits; a subclass rates both."""
 
     reorders: bool = False
-    """Whether the hits of the highest rank come first."""
+    """Put the hits of the highest rank first."""
     cut: Cut
 
     def __init__(self, options: Compressing) -> None:
@@ -130,19 +130,19 @@ class TokenCompressor(ModelRefiner[Surprise]):
     def rank(
         self, questions: Sequence[str], texts: Sequence[str], count: TokensAlone
     ) -> tuple[Sequence[Floats], Sequence[float]]:
-        """Of every hit's text, with its question beside it: what its tokens are worth, and its rank, the highest the
-        best."""
+        """Rate the texts of hits, with their questions beside them: the worth of the tokens, and the rank of every hit,
+        the highest the best."""
 
     def befores(self, question: str) -> list[str]:
-        """What stands before the text, each time that it is read."""
+        """Return the texts before the hits, one for every pass that reads them."""
         return [""]
 
     def worth(self, surprises: Sequence[Floats]) -> Floats:
-        """What tokens are worth, by their surprise each time that they were read."""
+        """Return the worth of tokens, by their surprise in every pass."""
         return surprises[0]
 
     def shares(self, lengths: Sequence[int], aim: float) -> list[float]:
-        """Of the kept hits' tokens, that of the highest rank first, how much is to be left: `aim` together."""
+        """Return the share of tokens to keep of every kept hit, the highest rank first: together `aim` tokens."""
         return [min(1.0, aim / max(1, sum(lengths)))] * len(lengths)
 
     def refine(
@@ -184,8 +184,8 @@ class TokenCompressor(ModelRefiner[Surprise]):
         between: Sequence[int],
         count: TokensAlone,
     ) -> TokenRow:
-        """The tokens of a question's hits. A question at a time: a model's cache of it is large. `shares`: what is to
-        be left of each hit; `between`: the tokens between two."""
+        """The tokens of a question's hits. A question at a time: a model's cache of it is large. `shares`: the
+        share of every hit to keep; `between`: the tokens between two."""
         segment = min(self.options.segment, max(2, self.model.limit // 2))
         rule = Rule(segment, int(self.options.judge == "next"), self.options.rest == "whole", self.options.fills)
         text = joined(parts, shares, between, rule)
@@ -209,7 +209,7 @@ class TokenCompressor(ModelRefiner[Surprise]):
     def _coarse(
         self, hits: Sequence[Hit], parts: Sequence[ReadHit], ranks: Sequence[float]
     ) -> tuple[list[int], list[float]]:
-        """The numbers of the hits that are kept, in their order, and what is to be left of each."""
+        """The numbers of the kept hits, in their order, and the share of tokens to keep of them."""
         lengths = [len(part.ids) for part in parts]
         aim = self.options.share(hits) * sum(lengths)
         kept: list[int] = []

@@ -88,7 +88,7 @@ class LLMLingua2(ModelRefiner[TokenClassifier]):
         return Refined(made, tokens, notes)
 
     def _share(self, words: Sequence[ScoredWord]) -> Sequence[ScoredWord]:
-        """Of words in descending order those that stay, whatever the budget."""
+        """Return the words that stay whatever the budget, of words in descending order."""
         rate = self.options.rate
         if rate is None:
             rate = 1.0 if self.options.has_budget else NATURAL
@@ -108,7 +108,7 @@ class LLMLingua2(ModelRefiner[TokenClassifier]):
         return words[: bisect_left(range(len(words)), True, key=exceeds)]
 
     def _contexts(self, hits: Sequence[Hit], words: Sequence[ScoredWord]) -> list[Evidence]:
-        """What is left of each hit, in the order of the hits."""
+        """Return the contexts of the words that are left, in the order of the hits."""
         left: dict[int, list[Word]] = {}
         for word in sorted(words):
             left.setdefault(word.hit, []).append(word.place)

@@ -124,7 +124,7 @@ class Oreo(InBatches, Refiner):
         return Refined(made, sum(sources[place].tokens for place in new), notes, writings)
 
     def _writing(self) -> dict[str, Any]:
-        """What a text depends on besides the model, the question and the hits."""
+        """Return the settings that a text depends on besides the model, the question and the hits."""
         names = ("max_input_tokens", "min_new_tokens", "max_new_tokens")
         return {"texts": self.texts, **{name: getattr(self.options, name) for name in names}}
 

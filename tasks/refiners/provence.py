@@ -74,7 +74,7 @@ class Provence(ModelRefiner[provence.Provence]):
         return contexts(ordered, kept, self.options)
 
     def _keeps(self, sentence: Sentence, hit: Hit, reading: Reading) -> bool:
-        """Whether more than a share of the sentence's tokens are kept."""
+        """Test if more than a share of the sentence's tokens are kept."""
         start = len(titles.lead(hit.title)) + sentence.span[0] - hit.start
         end = start + len(sentence.text.rstrip())  # a token may begin with the blank before its word
         own = [keep for first, last, keep in reading.tokens if first < end and last > start]

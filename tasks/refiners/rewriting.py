@@ -115,7 +115,7 @@ class RewritingRefiner(ModelRefiner[Rewriter]):
         return self.refined(texts, writings, tokens)
 
     def shown(self, hits: Sequence[Hit]) -> list[str]:
-        """What the model reads of the hits, one by one."""
+        """Return the hits as the model reads them."""
         return [hit.shown(self.options) for hit in hits[: self.options.top_k] if hit.text.strip()]
 
     def fitted(self, documents: str, frame: Callable[[str], str]) -> tuple[str, bool]:
@@ -126,7 +126,7 @@ class RewritingRefiner(ModelRefiner[Rewriter]):
     def refined(
         self, texts: Sequence[str], writings: Sequence[Writing], tokens: int, notes: Mapping[str, int] | None = None
     ) -> Refined:
-        """The contexts of the texts that were written, one for each question; an empty one is no context."""
+        """The contexts of the texts that were written, one for every question; an empty text gives no context."""
         kept = [first(text, self.options.max_words, self.options.max_tokens).strip() for text in texts]
         contexts = [[Evidence(text, count_tokens(text))] if text else [] for text in kept]
         own = {"cut_inputs": sum(writing.cut for writing in writings), "empty": sum(not text for text in kept)}
@@ -211,7 +211,7 @@ def _renumbered(output: str) -> str:
 
 
 def _entries(output: str) -> Iterator[Entry]:
-    """What was written, heading by heading."""
+    """Read the output, heading by heading."""
     number: Number = ()
     title = ""
     body: list[str] = []
@@ -227,7 +227,7 @@ def _entries(output: str) -> Iterator[Entry]:
 
 
 def _follows(number: Number, last: Number) -> bool:
-    """Whether a heading of this number can come next: one more on some level, and the first on those below it."""
+    """Test if a heading of this number can come next: one more on some level, and the first on those below it."""
     same = next((level for level, (a, b) in enumerate(zip(number, last, strict=False)) if a != b), len(last))
     first_here = last[same] + 1 if same < len(last) else 1
     return number[same:] == (first_here, *[1] * (len(number) - same - 1))

@@ -6,13 +6,13 @@ loading code was run with tiny models of their architectures. CRAG's published e
 (models/small/evaluator.py), which is read as 0 to 1.
 
 `rerank` (Nogueira & Cho, 2019, arXiv 1901.04085) puts the hits in a new order, and top_k or a budget keeps the best.
-What is scored is what the prompt shows, the title included. Hits of equal score keep their order. All retrieved hits
+Hits are scored as the prompt shows them, the title included. Hits of equal score keep their order. All retrieved hits
 are scored: retrieve.top_k says among how many the best are looked for.
 
 `relevance` is CRAG's filter alone (Yan et al., 2024, arXiv 2401.15884, section 4.2), as Sparse RAG compares with it
 (arXiv 2405.16178, section 5.2): the evaluator decides which hits are passed on and their order; there is no web
 search, and hits are not cut into strips. The default threshold is the zero of CRAG's evaluator, by whose sign the
-authors tell relevant from not. Sparse RAG's threshold for CRAG is not given. Where fewer hits than refine.at_least
+authors separate relevant hits from others. Sparse RAG's threshold for CRAG is not given. Where fewer hits than refine.at_least
 pass, the best are passed on all the same, as generator `sparse_rag` does.
 
 `dslr` (Hwang et al., 2024, arXiv 2407.03627): a passage is cut into sentences, each is scored with the question, those

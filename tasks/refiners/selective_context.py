@@ -104,7 +104,7 @@ class SelectiveContext(SentenceRefiner[Surprise]):
         ]
 
     def _parts(self, before: str, word: str) -> bool:
-        """Whether a unit begins with this word."""
+        """Test if a unit begins with this word."""
         before, word = before.rstrip(), word.rstrip()
         if self.options.unit == "word" or not before[-1].isalnum():
             return True

@@ -6,7 +6,7 @@ one passage that overlap or adjoin become one context, so that none repeats a se
 the whole of it, once. Either way a context has the place of its best hit. A hit that is no sentence of its passage (a
 passage, a proposition) is its own window.
 
-A refiner that drops sentences makes a context of what is left of a hit: its kept sentences in their order, the white
+A refiner that drops sentences makes a context of the kept sentences of a hit: they stay in their order, the white
 space between neighbours as it was and a blank where something was left out. Contexts stand in the order of the hits.
 Where a budget does not take every kept sentence, the first of an order of priority are taken, and the last of them is
 cut at the end of a word.
@@ -24,7 +24,7 @@ from vitalfew.tasks.refiners.base import Evidence, Hit, ModelRefiner, ModelT, Re
 from vitalfew.tasks.splitters.tokens import count_tokens, count_words, first
 
 Place = tuple[int, Span]
-"""Passage id, and what of it was retrieved; start = end: a model wrote it, and it is no part of the passage."""
+"""Passage id, and what of it was retrieved; start = end: a model wrote it, and the passage does not contain it."""
 Extent = tuple[int, Span]
 """The number of the best hit of a context, from 0, and what of its passage the context is."""
 
@@ -149,7 +149,7 @@ Scored = tuple[float, Sentence]
 
 
 def ranked(scored: Iterable[tuple[float, ItemT]]) -> list[tuple[float, ItemT]]:
-    """What was scored, the best first; of equals the first."""
+    """Sort scored items, the best first; equal scores keep their order."""
     return sorted(scored, key=itemgetter(0), reverse=True)
 
 

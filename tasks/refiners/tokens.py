@@ -77,7 +77,7 @@ class TokenRow:
         self.worth[self.stays] = np.inf
 
     def places(self, size: int) -> NDArray[np.int64]:
-        """Of the tokens that are read to decide on the next ones: those first that are read again."""
+        """Return the places of the tokens that are read to decide on the next ones; those to read again come first."""
         before = np.flatnonzero(self.left[: self.done])
         return np.concatenate([before[len(before) - self.again :], np.arange(self.done, self.done + size)])
 
@@ -97,7 +97,7 @@ class TokenRow:
         self.again = int(self.left[begin:end].sum())
 
     def _best(self, piece: slice) -> NDArray[np.bool_]:
-        """As many as are due; of equal ones the first."""
+        """Keep as many as the share demands; of equal ones the first."""
         due = round(float(self.share[: piece.stop].sum())) - int(self.left[: piece.start].sum())
         best = np.argsort(-self.worth[piece], kind="stable")[: max(0, due)]
         return np.isin(np.arange(piece.stop - piece.start), best)
@@ -124,7 +124,7 @@ class Rule:
     exact: bool
 
     def size(self, text: TokenRow) -> int:
-        """Of a text's next segment."""
+        """Return the size of the next segment of a text."""
         rest = len(text.ids) - text.done
         return 0 if self.whole and rest < self.segment else min(rest, max(1, self.segment - (text.done == 0)))
 
@@ -181,7 +181,7 @@ def fill(hits: Sequence[Hit], text: TokenRow, options: RefineConfig) -> None:
 
 
 def evidence(hits: Sequence[Hit], text: TokenRow, cut: Cut) -> list[Evidence]:
-    """What is left of each hit, within the budgets: its tokens one behind the other, as they stand in it."""
+    """Return the contexts of the tokens that are left, within the budgets: one behind the other, as they stand in the hits."""
     left = _hits(hits, text)
     contexts = cut.best([made for made, _, _ in left])
     return [
@@ -191,7 +191,7 @@ def evidence(hits: Sequence[Hit], text: TokenRow, cut: Cut) -> list[Evidence]:
 
 
 def _hits(hits: Sequence[Hit], text: TokenRow) -> list[tuple[Hit, Hit, list[Span]]]:
-    """What is left of each hit, as a hit; with that hit, and where in its text it stands. None is empty."""
+    """Return hits of the text that is left, with the hits that they come from and the places in these; none is empty."""
     found = []
     for number, hit in enumerate(hits):
         spans = _runs([text.spans[place] for place in np.flatnonzero((text.hits == number) & text.left)])

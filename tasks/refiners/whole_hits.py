@@ -1,4 +1,4 @@
-"""`cut`, `gold` and `mmr`: refiners that choose among whole hits, without a model of their own.
+"""`cut`, `gold` and `mmr`: refiners that choose among whole hits, without a language model.
 
 `cut`: the best hits as they are, down to a number of them or a budget, for comparisons at equal input. ParetoRAG
 compares at 400 words (arXiv 2502.08178, figures 4 and 5). A hit that exceeds the budget is cut at the end of a word,
@@ -173,6 +173,6 @@ def mmr(vectors: Vectors, weight: float, k: int | None = None) -> list[list[int]
 
 
 def _unit(vectors: Floats) -> Floats:
-    """Of length 1; zero vectors stay zero."""
+    """Scale vectors to length 1; zero vectors stay zero."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
