@@ -58,7 +58,7 @@ class Round:
 
 
 def parse(output: str) -> Round:
-    """Take the first text of every part that says something; a text before all names is a summary where none is named."""
+    """Take the first text of every part that says something; without a named summary, the text before all names."""
     lead, *rest = _NAME.split(output)
     parts = [*zip(rest[::2], rest[1::2], strict=True), ("Summary", lead)]
     plain = [(name, " ".join(_MARK.sub(" ", text).split())) for name, text in parts]

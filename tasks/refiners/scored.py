@@ -12,8 +12,8 @@ are scored: retrieve.top_k says among how many the best are looked for.
 `relevance` is CRAG's filter alone (Yan et al., 2024, arXiv 2401.15884, section 4.2), as Sparse RAG compares with it
 (arXiv 2405.16178, section 5.2): the evaluator decides which hits are passed on and their order; there is no web
 search, and hits are not cut into strips. The default threshold is the zero of CRAG's evaluator, by whose sign the
-authors separate relevant hits from others. Sparse RAG's threshold for CRAG is not given. Where fewer hits than refine.at_least
-pass, the best are passed on all the same, as generator `sparse_rag` does.
+authors separate relevant hits from others. Sparse RAG's threshold for CRAG is not given. Where fewer hits than
+refine.at_least pass, the best are passed on all the same, as generator `sparse_rag` does.
 
 `dslr` (Hwang et al., 2024, arXiv 2407.03627): a passage is cut into sentences, each is scored with the question, those
 under a threshold are dropped, and the rest stand in their original order. Here the sentences are the index's, a

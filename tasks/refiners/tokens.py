@@ -181,7 +181,7 @@ def fill(hits: Sequence[Hit], text: TokenRow, options: RefineConfig) -> None:
 
 
 def evidence(hits: Sequence[Hit], text: TokenRow, cut: Cut) -> list[Evidence]:
-    """Return the contexts of the tokens that are left, within the budgets: one behind the other, as they stand in the hits."""
+    """Return the contexts of the tokens that are left, within the budgets."""
     left = _hits(hits, text)
     contexts = cut.best([made for made, _, _ in left])
     return [
@@ -191,7 +191,7 @@ def evidence(hits: Sequence[Hit], text: TokenRow, cut: Cut) -> list[Evidence]:
 
 
 def _hits(hits: Sequence[Hit], text: TokenRow) -> list[tuple[Hit, Hit, list[Span]]]:
-    """Return hits of the text that is left, with the hits that they come from and the places in these; none is empty."""
+    """Return hits of the text that is left, with the hits that they come from, and their places in these."""
     found = []
     for number, hit in enumerate(hits):
         spans = _runs([text.spans[place] for place in np.flatnonzero((text.hits == number) & text.left)])
