@@ -29,8 +29,7 @@ import pyarrow as pa
 from benchmarks.corpus import DATA, describe, specifications
 from vitalfew.configs.loading import build
 from vitalfew.configs.schema import IndexCorpus
-from vitalfew.flows.pipelines.graph import graph
-from vitalfew.flows.pipelines.run import run_serially
+from vitalfew.flows.pipelines.run import graph, run_serially
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.indexes.units import Outline, ShardVectors, pooled
 from vitalfew.storage.runs import find_index

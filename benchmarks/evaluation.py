@@ -25,8 +25,7 @@ from vitalfew.configs.loading import build
 from vitalfew.configs.schema import IndexCorpus
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.experiments import evaluation
-from vitalfew.flows.pipelines.graph import graph
-from vitalfew.flows.pipelines.run import run_serially
+from vitalfew.flows.pipelines.run import graph, run_serially
 from vitalfew.storage.runs import index_names
 from vitalfew.tasks.generators.reader import embedded
 from vitalfew.tasks.report import read_report, write_report

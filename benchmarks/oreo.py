@@ -30,7 +30,7 @@ import pyarrow as pa
 import torch
 
 from vitalfew.configs.training import TrainConfig
-from vitalfew.flows.pipelines.recipes import find
+from vitalfew.flows.pipelines.named import find_recipe
 from vitalfew.storage import files, schemas
 from vitalfew.tasks.models.batches import batches
 from vitalfew.tasks.models.small.copier import ON_CPU, Copier
@@ -91,7 +91,7 @@ def rows(count: int) -> list[dict[str, Any]]:
 
 def trainer(part: str, table: pa.Table, threads: int, weights: Path | None, **changes: Any) -> Any:
     """A training of the recipe that has begun."""
-    made = make(TrainConfig.model_validate({**find("oreo")[1][part], "threads": threads, **changes}), "")
+    made = make(TrainConfig.model_validate({**find_recipe("oreo")[1][part], "threads": threads, **changes}), "")
     made.begin(Tables(examples=table, weights=weights))
     return made
 

@@ -22,8 +22,7 @@ import pyarrow.parquet as pq
 from benchmarks.corpus import describe, specifications
 from vitalfew.configs.loading import build
 from vitalfew.configs.schema import IndexCorpus, RetrieveConfig
-from vitalfew.flows.pipelines.graph import graph
-from vitalfew.flows.pipelines.run import run_serially
+from vitalfew.flows.pipelines.run import graph, run_serially
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.tasks.retrieve import Searcher
 

@@ -24,8 +24,7 @@ from vitalfew.configs.evaluation import SelectConfig
 from vitalfew.configs.loading import build
 from vitalfew.configs.schema import IndexCorpus
 from vitalfew.flows.pipelines.experiments import evaluation
-from vitalfew.flows.pipelines.graph import graph
-from vitalfew.flows.pipelines.run import run_serially
+from vitalfew.flows.pipelines.run import graph, run_serially
 from vitalfew.tasks.generators.base import Prompt
 from vitalfew.tasks.generators.prompts import render, source
 from vitalfew.tasks.generators.reader import Reader

@@ -27,8 +27,7 @@ from vitalfew.configs.loading import build
 from vitalfew.configs.schema import IndexCorpus
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.experiments import evaluation
-from vitalfew.flows.pipelines.graph import graph
-from vitalfew.flows.pipelines.run import run_serially
+from vitalfew.flows.pipelines.run import graph, run_serially
 from vitalfew.tasks.generators.reader import embedded
 from vitalfew.tasks.reports.runs import read_manifest, read_question_scores
 from vitalfew.tasks.reports.statistics.paired import paired_bootstrap

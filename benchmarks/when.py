@@ -23,8 +23,7 @@ from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import build
 from vitalfew.configs.schema import IndexCorpus
 from vitalfew.flows.pipelines.experiments import evaluation, find
-from vitalfew.flows.pipelines.graph import graph
-from vitalfew.flows.pipelines.run import run_serially
+from vitalfew.flows.pipelines.run import graph, run_serially
 from vitalfew.tasks.generators.reader import embedded
 from vitalfew.tasks.metrics.conditions import COLUMNS
 from vitalfew.tasks.reports.contents import Among, MethodResult

@@ -27,8 +27,8 @@ from vitalfew.configs.evaluation import Choose, Evaluate, Experiment, Method
 from vitalfew.configs.schema import Execution, IndexCorpus
 from vitalfew.configs.section import Section
 from vitalfew.configs.training import TrainConfig, TrainOreo
-from vitalfew.flows.cli.descriptions import Description, Setting, described, section_of, sections_of, settings, summary
 from vitalfew.flows.cli.main import app
+from vitalfew.flows.cli.methods import Description, Setting, described, section_of, sections_of, settings, summary
 from vitalfew.storage.catalog.database import without_rows
 from vitalfew.storage.catalog.macros import MACROS
 from vitalfew.storage.catalog.views import documented, rows

@@ -10,13 +10,11 @@ from prefect.blocks.system import Secret
 
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.section import Section
-from vitalfew.flows.artifacts import show_costs, show_report
-from vitalfew.flows.execute import on_ray
+from vitalfew.flows.execute import on_ray, show_costs, show_report
 from vitalfew.flows.forms import EvaluateForm
 from vitalfew.flows.pipelines.evaluate import Evaluated
-from vitalfew.flows.pipelines.graph import graph
-from vitalfew.flows.pipelines.secrets import secrets
-from vitalfew.flows.ray_pool import ray_cluster
+from vitalfew.flows.pipelines.run import graph
+from vitalfew.flows.ray_pool import ray_cluster, secrets
 
 
 @flow(name="evaluate", validate_parameters=True, persist_result=False)

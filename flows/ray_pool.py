@@ -2,16 +2,21 @@
 
 A shard costs only one Ray call. The shard of a lost actor, of a killed process or a lost node, is done again by another
 one. An actor imports this file, so the file imports no Prefect, which would delay the actor's start.
+
+A node of a cluster shares nothing with the command that runs but the store. Variables and secrets travel with the work;
+files of the user's own do not: sources are read where the command runs (`Stage.at_home`), and of a model's directory or
+a file of rankings a node that lacks it says so.
 """
 
 import logging
 import os
+import pickle
 import shutil
 import socket
 import sys
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,12 +26,156 @@ from typing import TYPE_CHECKING, Any
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import Execution
-from vitalfew.flows.pipelines import nodes
+from vitalfew.configs.section import Section
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import PREPARATION, Artifact, Manifest
 from vitalfew.storage.costs import working_alone, working_on
 from vitalfew.tasks.models.causal.engines.remote import Unanswered
+from vitalfew.tasks.models.files import is_in_bucket
+from vitalfew.tasks.registry import resolve, with_options
 from vitalfew.tasks.stage import Progress, Stage
+
+if TYPE_CHECKING:
+    from vitalfew.flows.pipelines.run import StageProgress
+
+
+def secrets(section: Section, path: str) -> dict[str, str]:
+    """Environment variables with secrets of a section's method, its engine or the methods that it is made of, and the
+    names of the Prefect blocks that may hold them instead. Raises UnknownName, ConfigError."""
+    options = with_options(section, path)
+    engine = getattr(options, "engine", None)
+    readers = [resolve(section.kind, section.methods[0]), *([resolve("engine", engine)] if engine else [])]
+    known = [reader.secrets() for reader in readers if hasattr(reader, "secrets")]
+    known += [secrets(part, f"{path}.{name}") for name, part in options if isinstance(part, Section)]
+    return {variable: block for blocks in known for variable, block in blocks.items()}
+
+
+PASSED = (
+    "DO_NOT_TRACK",
+    "HF_HUB_DISABLE_PROGRESS_BARS",
+    "HF_HUB_OFFLINE",
+    "MKL_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "TOKENIZERS_PARALLELISM",
+    "TRANSFORMERS_VERBOSITY",
+)
+"""Variables of this process that the workers of a named cluster get, with all VITALFEW_* that hold no secret: Ray shows
+them in its dashboard and in its logs. A local Ray's workers inherit the whole environment."""
+OWN = ("VITALFEW_CACHE", "VITALFEW_CACHE_GB")
+"""Variables that every machine has for itself."""
+SECRET = ("KEY", "PASSWORD", "SECRET", "TOKEN", "WEBHOOK")
+SERVERS = ("OPENAI_", "VITALFEW_API_KEYS")
+
+
+def passed(environment: Mapping[str, str]) -> dict[str, str]:
+    """The part of an environment that the workers of a named cluster get."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in PASSED
+        or (name.startswith("VITALFEW_") and name not in OWN and not any(word in name for word in SECRET))
+    }
+
+
+def secrets_of(stage: Stage) -> dict[str, str]:
+    """The secrets that the stage needs, as they are set here: those that its method reads, with what says which server
+    each of them is for, and what opens the bucket of its store or model. They travel with every call, which Ray neither
+    shows nor logs."""
+    names = secrets(stage.config, stage.section) if isinstance(stage.config, Section) else {}
+    own = {name: os.environ[name] for name in os.environ if name in names or (names and name.startswith(SERVERS))}
+    places = [str(value) for _, value in _settings(stage.config.model_dump())]
+    return own | (_keys() if files.is_in_bucket(stage.store) or any(map(is_in_bucket, places)) else {})
+
+
+def _keys() -> dict[str, str]:
+    """Address, region and credentials of buckets, but for names of files, which are of this machine."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(files.variables_of_buckets()) and not (value.startswith("/") and files.exists(Path(value)))
+    }
+
+
+def take_over(given: Mapping[str, str]) -> None:
+    """Set them in this process. A key does not go with the token of another one that this node has."""
+    if "AWS_ACCESS_KEY_ID" in given:
+        os.environ.pop("AWS_SESSION_TOKEN", None)
+    os.environ.update(given)
+
+
+def own_places(stage: Stage) -> dict[str, Path]:
+    """Files and directories of this machine that the work needs, by the settings that name them. A file of another
+    kind, as a prompt is, was read here and travels with the stage."""
+    named = {key: Path(value) for key, value in _settings(stage.config.model_dump()) if _is_place(value)}
+    return {stage.setting(key): path for key, path in named.items() if files.exists(path)}
+
+
+def _is_place(value: Any) -> bool:
+    return (isinstance(value, Path) and value.is_absolute()) or (
+        isinstance(value, str) and value.startswith("/") and files.is_folder(Path(value))
+    )
+
+
+def _settings(section: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value, with its key as `--set` takes it below the section."""
+    if isinstance(section, Mapping):
+        for name, value in section.items():
+            yield from _settings(value, f"{key}.{name}".lstrip("."))
+    elif isinstance(section, list | tuple):
+        for value in section:
+            yield from _settings(value, key)
+    else:
+        yield key, section
+
+
+def check_places(places: Mapping[str, Path], node: str) -> None:
+    """Raises ConfigError for the first that this machine lacks."""
+    for setting, path in places.items():
+        if not files.exists(path):
+            raise ConfigError(
+                f"{setting}: the node {node} has no {path}. Put it there on every node. For a model, you can also give "
+                "a name that every node knows (of a package, or of Hugging Face), or copy its directory into a "
+                f"bucket and use {setting}=s3://BUCKET/PLACE. Finished work is kept"
+            )
+
+
+def missing_store(store: Path, node: str) -> ConfigError:
+    """For a node that does not find what the command has begun there."""
+    if files.is_in_bucket(store):
+        return ConfigError(
+            f"the node {node} does not see this run in {store}: it uses a different server or account than this "
+            "command. Set AWS_ENDPOINT_URL and the credentials in the environment of the command (AWS_*, GOOGLE_*, "
+            "AZURE_*): the nodes get them from there. Do not use 127.0.0.1: it is a different server on every node"
+        )
+    return ConfigError(
+        f"the node {node} has no store at {store}, or a different one. Share the store's directory among all nodes "
+        "under the same path, or use a store in a bucket (--store s3://BUCKET/PREFIX)"
+    )
+
+
+def on_node(node: str, error: Exception) -> Exception:
+    """An error that a user has to correct, with the node on which it came up."""
+    told = str(error) if node in str(error) else f"on the node {node}: {error}"
+    try:
+        same: Exception = pickle.loads(pickle.dumps(type(error)(told)))
+    except Exception:  # its class wants more than a text: what it says is what counts
+        return ConfigError(told)
+    return same
+
+
+def join(started: "Future[Any]", address: str | None) -> None:
+    """Wait until Ray has started. Raises ConfigError where this machine cannot work with the cluster at an address: Ray
+    lets its nodes alone do so."""
+    try:
+        started.result()
+    except ConnectionError as error:
+        if address is None:
+            raise
+        raise ConfigError(
+            f"cannot join the Ray cluster at {address} ({' '.join(str(error).split())[:200]}). The machine where a "
+            "command runs must be a node: run `ray start --address=HOST:PORT --num-cpus=0` here first"
+        ) from None
 
 
 def _named_cluster() -> str | None:
@@ -44,9 +193,6 @@ if "ray" not in sys.modules:  # it reads these when it is imported
 import ray  # noqa: E402
 from ray import cloudpickle  # noqa: E402
 from ray.exceptions import RayError, RayTaskError  # noqa: E402
-
-if TYPE_CHECKING:
-    from vitalfew.flows.pipelines.progress import StageProgress
 
 logger = logging.getLogger("vitalfew")
 
@@ -69,11 +215,11 @@ def ray_cluster(execution: Execution) -> Iterator[None]:
     # In a separate thread, because in the main thread Ray replaces Prefect's handler of SIGTERM: a cancelled run would
     # count as crashed, and a cancellation during the start would be lost. The thread lives as long as the cluster,
     # because Linux kills Ray's processes when the thread that started them ends.
-    named = {"address": _named_cluster(), "runtime_env": {"env_vars": nodes.passed(os.environ)}}
+    named = {"address": _named_cluster(), "runtime_env": {"env_vars": passed(os.environ)}}
     with nullcontext(named) if _named_cluster() else _local(execution) as settings, ThreadPoolExecutor(1) as starter:
         started = starter.submit(ray.init, log_to_driver=False, logging_level=logging.ERROR, **settings)
         try:
-            nodes.join(started, _named_cluster())
+            join(started, _named_cluster())
             yield
         finally:
             wait([started])  # a cluster that is still starting cannot be shut down
@@ -121,7 +267,7 @@ class Job:
 
     @classmethod
     def of(cls, stage: Stage, run_id: str) -> "Job":
-        return cls(cloudpickle.dumps(stage), stage.artifact, run_id, nodes.secrets_of(stage), nodes.own_places(stage))
+        return cls(cloudpickle.dumps(stage), stage.artifact, run_id, secrets_of(stage), own_places(stage))
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,7 +456,7 @@ class Worker:
     def do(self, job: "Job", counter: Any, shard: int) -> Unanswered | None:
         """Do a shard, or what comes before the first. Returns why it is not done where that may pass. Raises
         ConfigError where this node does not see the store, or lacks a file."""
-        nodes.take_over(job.secrets)
+        take_over(job.secrets)
         try:
             with working_on(self.node), Telling(counter):
                 self._do(job, counter, shard)
@@ -319,7 +465,7 @@ class Worker:
         except (OSError, ValueError) as error:
             if not self.in_cluster:
                 raise
-            raise nodes.on_node(self.node, error) from error
+            raise on_node(self.node, error) from error
         return None
 
     def _do(self, job: "Job", counter: Any, shard: int) -> None:
@@ -336,8 +482,8 @@ class Worker:
         if job.pickled != self.pickled:
             node = f"{self.node} ({ray.util.get_node_ip_address()})"
             if job.artifact.description() is None:
-                raise nodes.missing_store(job.artifact.store, node)
-            nodes.check_places(job.places, node)
+                raise missing_store(job.artifact.store, node)
+            check_places(job.places, node)
             # A stage constructs its method when it is unpickled, which may look for its key and its model.
             self.stage: Stage = cloudpickle.loads(job.pickled)
             self.pickled, self.opened = job.pickled, False

@@ -10,7 +10,7 @@ from vitalfew.configs.loading import build
 from vitalfew.configs.schema import IndexCorpus, Place
 from vitalfew.flows.forms import ReEncode
 from vitalfew.flows.index_corpus import index_and_show
-from vitalfew.flows.pipelines.corpora import find_corpus
+from vitalfew.flows.pipelines.named import find_corpus
 from vitalfew.flows.webhook import tell
 from vitalfew.storage import files
 

@@ -26,7 +26,7 @@ from prefect.types.entrypoint import EntrypointType
 
 from vitalfew.configs.paths import store_place
 from vitalfew.flows.forms import ReEncode
-from vitalfew.flows.pipelines.corpora import corpora, find_corpus
+from vitalfew.flows.pipelines.named import corpora, find_corpus
 from vitalfew.flows.server.access import PATIENCE
 from vitalfew.flows.server.api import end_with_parent
 

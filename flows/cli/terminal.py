@@ -5,7 +5,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from functools import cache
@@ -22,6 +22,7 @@ from rich.segment import Segment
 
 from vitalfew.configs.loading import parse_assignments, read_yaml
 from vitalfew.configs.paths import store_place
+from vitalfew.configs.schema import Execution
 from vitalfew.tasks.reports.shown.text import printable
 
 
@@ -176,3 +177,24 @@ def end_at_once_on_interrupt(store: Path) -> None:
     from vitalfew.storage.runs import cancel_own_runs
 
     signal.signal(signal.SIGINT, end)
+
+
+def execute(parameters: Execution, flow: Callable[[], Callable[[Any], Any]]) -> Any:
+    """The outcome of a run. `flow` imports the flow that does it on Prefect and Ray.
+
+    The plan is built before a server and workers are started, so that a wrong name or a missing file is told at once;
+    the flow gets this very plan.
+    """
+    from vitalfew.flows.pipelines.run import graph, handed_over, run_serially
+
+    plan = graph(parameters)
+    if not plan.done():
+        plan.room()
+        if parameters.runner == "ray":
+            from vitalfew.flows.server.access import connect
+
+            end_at_once_on_interrupt(parameters.store)
+            connect(parameters.store)
+            with handed_over(parameters, plan):
+                return flow()(parameters)
+    return plan.run(run_serially)

@@ -51,8 +51,8 @@ def ui(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
     with explained_errors():
-        from vitalfew.flows.pipelines.corpora import corpora as files
-        from vitalfew.flows.pipelines.corpora import find_corpus
+        from vitalfew.flows.pipelines.named import corpora as files
+        from vitalfew.flows.pipelines.named import find_corpus
         from vitalfew.flows.server.home import prepare as prepare_home
         from vitalfew.flows.server.service import ServiceEnded, service
 

@@ -40,7 +40,7 @@ class IndexPlan(Plan):
         return next(stage for stage in self.stages if isinstance(stage, Load))
 
     def room(self) -> None:
-        from vitalfew.flows.pipelines.quote.quote import check_room  # a finished run needs no quote
+        from vitalfew.flows.pipelines.quote.corpus import check_room  # a finished run needs no quote
 
         check_room(self)
 

@@ -1,20 +1,152 @@
-"""The plan of a run, with all stages known before anything runs, and the outcome.
+"""The plan of a run, with all stages known before anything runs, its progress, and the outcome.
 
-A plan is built once per run (flows/pipelines/graph.py). The same plan answers whether there is anything to do, gives
-the quote, checks the disk, and is executed. It reads the manifests of finished stages in the store only once.
+`plan = graph(parameters)` opens the sources, constructs the methods and computes every fingerprint; `plan.done()`,
+`plan.room()` and `plan.run(execute)` then need nothing else, and read the manifests of finished stages in the store
+only once. A Prefect flow takes only parameters, which its form shows. If a plan was built before the call of the flow
+(the command line asks whether there is anything to do), `handed_over` makes `graph` return that plan.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import logging
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from types import TracebackType
+from typing import TYPE_CHECKING, ClassVar, Self, overload
 
-from vitalfew.configs.schema import Execution
-from vitalfew.flows.pipelines.progress import StageProgress
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from vitalfew.configs.evaluation import Evaluate
+from vitalfew.configs.schema import Execution, IndexCorpus
+from vitalfew.configs.training import TrainModel, TrainOreo
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.catalog import database as catalog
 from vitalfew.storage.runs import Run, recorded_run
 from vitalfew.tasks.stage import Stage
+
+if TYPE_CHECKING:
+    from vitalfew.flows.pipelines.evaluate import EvaluationPlan
+    from vitalfew.flows.pipelines.index_corpus import IndexPlan
+    from vitalfew.flows.pipelines.train import TrainingPlan
+
+logger = logging.getLogger("vitalfew")
+console = Console(stderr=True)
+
+LOG_EVERY = 10.0
+HOOK_EVERY = 3.0
+
+
+class StageProgress:
+    """Counts the rows and tokens of one stage: `with StageProgress("encode", total) as progress: progress.add(...)`.
+
+    `hook(percent, line)` is called every few seconds; `line` has rows, tokens per second and the time left, and where
+    several nodes of a cluster have worked, the rows of each.
+    """
+
+    def __init__(self, stage: str, hook: Callable[[float, str], None] | None = None, unit: str = "rows") -> None:
+        self.stage, self.hook, self.unit = stage, hook, unit
+        self.total = self.rows = self.tokens = 0
+        self.by_node: Counter[str] = Counter()
+        """Rows of every node that has worked on this, or does so now."""
+        self._at_work: Collection[str] = ()
+        self._bar: Progress | None = None
+
+    def __enter__(self) -> Self:
+        self._began = self._logged = self._hooked = time.monotonic()
+        if sys.stderr.isatty():
+            self._bar = Progress(
+                TextColumn("{task.description:<8}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn(self.unit),
+                TextColumn("{task.fields[speed]}"),
+                TimeElapsedColumn(),
+                TextColumn("left"),
+                TimeRemainingColumn(),
+                console=console,
+            )
+            self._task = self._bar.add_task(self.stage, total=None, speed="")
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar:
+            self._bar.stop()
+        if error is None and self.hook:
+            self.hook(100.0, self._whole_line())
+
+    def expect(self, total: int) -> None:
+        """Restart the count, towards `total` rows."""
+        self.total, self.rows, self.tokens = total, 0, 0
+        self.by_node.clear()
+        self._began = time.monotonic()
+        if self._bar:
+            self._bar.reset(self._task, total=total, speed="")
+
+    def reach(self, rows: int, total: int) -> None:
+        """So many of `total` rows are done."""
+        if rows < self.rows or total != self.total:
+            self.expect(total)
+        self.add(rows - self.rows, 0)
+
+    def at_work(self, nodes: Collection[str]) -> None:
+        """The nodes of a cluster that work on it now."""
+        self._at_work = nodes
+        self.by_node.update(dict.fromkeys(nodes, 0))
+        self.add(0, 0)
+
+    def add(self, rows: int, tokens: int, node: str = "") -> None:
+        """So many more rows are done, by a node of a cluster where one is named."""
+        self.rows += rows
+        self.tokens += tokens
+        if node:
+            self.by_node[node] += rows
+        now = time.monotonic()
+        if self._bar:
+            self._bar.update(self._task, advance=rows, speed=", ".join(filter(None, (self._speed(), self._nodes()))))
+        elif now - self._logged >= LOG_EVERY:
+            self._logged = now
+            logger.info("%s: %s", self.stage, self._whole_line())
+        if self.hook and now - self._hooked >= HOOK_EVERY:
+            self._hooked = now
+            self.hook(100.0 * self.rows / self.total if self.total else 0.0, self._whole_line())
+
+    def line(self) -> str:
+        """'1,024 of 9,179 rows, 16,204 tokens/s, 38 s left, 3 nodes'."""
+        parts = [f"{self.rows:,} of {self.total:,} {self.unit}" if self.total else f"{self.rows:,} {self.unit}"]
+        if self.tokens:
+            parts.append(self._speed())
+        if 0 < self.rows < self.total:
+            left = (time.monotonic() - self._began) * (self.total - self.rows) / self.rows
+            parts.append(f"{left:,.0f} s left")
+        return ", ".join([*parts, *filter(None, [self._nodes()])])
+
+    def _whole_line(self) -> str:
+        """With the rows of every node: '…, 2 nodes (ann/1f09ac 620 rows; bob/77e0d2 9 rows, idle)'."""
+        if not self._nodes():
+            return self.line()
+        of_nodes = (
+            f"{node} {rows:,} {self.unit}{'' if node in self._at_work or not self._at_work else ', idle'}"
+            for node, rows in sorted(self.by_node.items())
+        )
+        return f"{self.line()} ({'; '.join(of_nodes)})"
+
+    def _nodes(self) -> str:
+        """How many nodes work on it, or have worked where none does now; nothing where it has always been one."""
+        at_work = len(self._at_work or self.by_node)
+        return f"{at_work} node{'s' * (at_work != 1)}" if len(self.by_node) > 1 else ""
+
+    def _speed(self) -> str:
+        seconds = time.monotonic() - self._began
+        return f"{self.tokens / seconds:,.0f} tokens/s" if self.tokens and seconds > 0 else ""
+
 
 Execute = Callable[[Sequence[Stage], str], list[Manifest]]
 """Executes stages of one kind for a run (its id), serially or as a Prefect task on Ray, and returns their manifests."""
@@ -141,3 +273,64 @@ def run_serially(stages: Sequence[Stage], run_id: str) -> list[Manifest]:
         with stage.artifact.locked(), StageProgress(stage.name) as progress:
             manifests.append(stage.run(run_id, progress.add, progress.expect))
     return manifests
+
+
+_built: ContextVar[tuple[Execution, Plan] | None] = ContextVar("built", default=None)
+
+
+# Not at run time: typing would keep these functions, and with them DuckDB's types, beyond the end of the interpreter.
+if TYPE_CHECKING:
+
+    @overload
+    def graph(parameters: IndexCorpus) -> IndexPlan: ...
+
+    @overload
+    def graph(parameters: Evaluate) -> EvaluationPlan: ...
+
+    @overload
+    def graph(parameters: TrainModel | TrainOreo) -> TrainingPlan: ...
+
+    @overload
+    def graph(parameters: Execution) -> Plan: ...
+
+
+def graph(parameters: Execution) -> Plan:
+    """The plan of a run: the one handed over for these parameters, else a new one.
+
+    Raises the errors that a user has to correct: ConfigError, InputError, UnknownName, IndexNotFound, IndexMismatch,
+    and the errors of a method whose model is missing.
+    """
+    built = _built.get()
+    return built[1] if built and built[0] == parameters else _new(parameters)
+
+
+def _new(parameters: Execution) -> Plan:
+    """Each pipeline is imported for its own parameters: its stages' libraries take seconds."""
+    match parameters:
+        case IndexCorpus():
+            from vitalfew.flows.pipelines.index_corpus import IndexPlan
+
+            return IndexPlan(parameters)
+        case Evaluate(choose=None):
+            from vitalfew.flows.pipelines.evaluate import EvaluationPlan
+
+            return EvaluationPlan(parameters)
+        case Evaluate():
+            from vitalfew.flows.pipelines.choice import ChoicePlan
+
+            return ChoicePlan(parameters)
+        case TrainModel() | TrainOreo():
+            from vitalfew.flows.pipelines.train import TrainingPlan
+
+            return TrainingPlan(parameters)
+    raise TypeError(f"there is no pipeline for parameters of type {type(parameters).__name__}")
+
+
+@contextmanager
+def handed_over(parameters: Execution, plan: Plan) -> Iterator[None]:
+    """Within the block, and in the functions called from it, `graph` of these parameters returns this plan."""
+    token = _built.set((parameters, plan))
+    try:
+        yield
+    finally:
+        _built.reset(token)

@@ -16,8 +16,8 @@ from urllib.request import Request, urlopen
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.server.api import HOST
+from vitalfew.flows.server.guard import LINK, START
 from vitalfew.flows.server.home import home
-from vitalfew.flows.server.links import LINK, START
 from vitalfew.storage import files
 
 PATIENCE = 300.0

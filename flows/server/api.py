@@ -31,10 +31,8 @@ def serve(descriptor: int | None, store: Path | None, corpora: Path | None) -> N
     from prefect.server.api.server import create_app
     from prefect.settings import get_current_settings
 
-    from vitalfew.flows.server.fresh import FreshForms
-    from vitalfew.flows.server.guard import Guard, origins
-    from vitalfew.flows.server.links import Links
-    from vitalfew.flows.server.pages import MendedPages
+    from vitalfew.flows.server.guard import Guard, Links, origins
+    from vitalfew.flows.server.pages import FreshForms, MendedPages
 
     settings = get_current_settings().server
     bound = socket.socket(fileno=descriptor) if descriptor is not None else None

@@ -12,11 +12,10 @@ from prefect.utilities.schema_tools.validation import validate
 from pydantic import ValidationError
 
 from vitalfew.configs.loading import ConfigError
-from vitalfew.flows.choices import NONE_YET, Names, names, with_names
 from vitalfew.flows.evaluate import evaluate_experiment
-from vitalfew.flows.forms import EvaluateForm, IndexForm, ReEncode, Source
+from vitalfew.flows.forms import NONE_YET, EvaluateForm, IndexForm, Names, ReEncode, Source, names, with_names
 from vitalfew.flows.index_corpus import index_datasets
-from vitalfew.flows.pipelines.corpora import corpora, find_corpus
+from vitalfew.flows.pipelines.named import corpora, find_corpus
 from vitalfew.flows.re_encode import re_encode
 from vitalfew.storage.runs import NamedIndex, remove_index, save_index
 from vitalfew.tasks.registry import METHODS, UnknownName, resolve

@@ -23,7 +23,7 @@ from websockets.typing import Origin, Subprotocol
 from tests.support.fakes import ChatServer, Reply
 from tests.support.indexing import index, reused, sql
 from tests.support.prefect_ui import ROOT, Ui, wait
-from vitalfew.flows.cli.operations import operations
+from vitalfew.flows.cli.doctor import operations
 from vitalfew.storage.catalog.database import QueryError
 from vitalfew.storage.runs import read_runs, remove_index
 

@@ -6,6 +6,7 @@ what the store knows of earlier runs (history.py). What is finished costs nothin
 before, or that an earlier method asks. No request is sent to a server.
 """
 
+import math
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,15 +14,207 @@ from pathlib import Path
 
 import psutil
 
+from vitalfew.configs.evaluation import Evaluate
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan
-from vitalfew.flows.pipelines.quote.estimates import Estimates
-from vitalfew.flows.pipelines.quote.history import Assumption, speeds
-from vitalfew.flows.pipelines.quote.questions import Told, try_questions, unfinished
-from vitalfew.flows.pipelines.quote.quote import START_RAY, START_STAGE
-from vitalfew.storage.costs import Quote, save_quotes
+from vitalfew.flows.pipelines.quote.corpus import RAY_WORKER, START_RAY, START_STAGE
+from vitalfew.flows.pipelines.quote.questions import (
+    FIRST,
+    Assumption,
+    Sample,
+    Speed,
+    Told,
+    Trial,
+    answer_length,
+    speeds,
+    try_questions,
+    unfinished,
+)
+from vitalfew.storage import journals
+from vitalfew.storage.costs import Cost, Quote, charge, save_quotes
+from vitalfew.storage.journals import Entry
+from vitalfew.storage.manifests import Manifest
 from vitalfew.tasks.critique import Critique
-from vitalfew.tasks.generate import Generate
+from vitalfew.tasks.generate import Due, Generate
 from vitalfew.tasks.stage import Stage
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """The prompts of a method: means of a question. `new`: those that nobody has asked yet, `characters`: of these;
+    `computed`: tokens that it takes to know which prompts there are; `growth`: characters of all prompts, as a multiple
+    of those that were tried."""
+
+    all: float
+    new: float
+    characters: float
+    computed: float
+    growth: float
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a generator will be asked, and will answer."""
+
+    prompts: float
+    read: float
+    written: float
+    computed: float
+
+    @property
+    def tokens(self) -> float:
+        return self.read + self.written + self.computed
+
+
+class Estimates:
+    """What the stages of an evaluation will take. `bases`: what that rests on besides the trial, in words."""
+
+    def __init__(
+        self, plan: EvaluationPlan, trial: Trial, speeds: dict[tuple[str, str | None], Speed], workers: int
+    ) -> None:
+        self.plan, self.trial, self.speeds, self.workers = plan, trial, speeds, workers
+        self.parameters: Evaluate = plan.parameters
+        self.bases: dict[str, None] = {}
+        self._prompts: dict[str, Prompts] = {}
+        self._asked: set[int] = set()
+
+    def left(self, stage: Stage) -> float:
+        """The questions whose shard of a stage is not done."""
+        asked = self.plan.manifest(self.plan.ask)
+        if asked is None:
+            return len(self.trial.ids)
+        rows = {record.shard: record.rows(self.plan.ask.table) for record in asked.shards}
+        return sum(count for shard, count in rows.items() if not stage.artifact.record(shard))
+
+    def prompts(self, method: str, stage: Generate) -> Prompts:
+        """A prompt that an earlier method of this evaluation asks is asked once: call this in the methods' order."""
+        if stage.artifact.name not in self._prompts:
+            wide, tried = (self.trial.generate(sample, method) for sample in (self.trial.wide, self.trial.tried))
+            due, computed = wide.due(0)
+            keys = [each.key for each in due]
+            known = stage.known(keys, stage.answers_in(stage.earlier())).keys() | self._asked
+            new = {each.key: len(each.prompt.text) for each in due if each.key not in known}
+            self._asked.update(keys)
+            n = self.trial.wide.questions
+            answered = _characters(tried.due(0)[0]) / self.trial.tried.questions
+            growth = _characters(due) / n / answered
+            means = Prompts(len(due) / n, len(new) / n, sum(new.values()) / n, computed / n, growth)
+            self._prompts[stage.artifact.name] = means
+        return self._prompts[stage.artifact.name]
+
+    def asked(self, method: str, stage: Generate) -> Asked:
+        """Of the generator, without what a run that was killed had paid for."""
+        prompts, sample = self.prompts(method, stage), self._tried(method, stage)
+        tried = self.trial.generate(self.trial.tried, method)
+        rows = sample.read(tried.store, stage.table).to_pylist()
+        per_character = sum(row["prompt_tokens"] for row in rows) / _characters(tried.due(0)[0])
+        length = answer_length(stage, sample, tried.store)
+        mean = length[0] if length else sum(row["completion_tokens"] for row in rows) / len(rows)
+        if sample.artifact not in self.trial.assumed:
+            how = (
+                "as in earlier answers" if length else "as in the trial, because the store has too few earlier answers"
+            )
+            self.bases[f"{method}: {mean:,.1f} tokens out per prompt, {how}"] = None
+        left = self.left(stage)
+        due = left * prompts.new
+        asked = max(0.0, due - sum(1 for _ in _paid(stage)))
+        share = asked / due if due else 0.0
+        read = share * left * prompts.characters * per_character
+        return Asked(asked, read, asked * mean, share * left * prompts.computed)
+
+    def of_generator(self, method: str, stage: Generate, asked: Asked) -> Quote:
+        left = self.left(stage)
+        return self._quote(method, stage, left * self.prompts(method, stage).all, asked.tokens)
+
+    def of_other(self, method: str, stage: Stage) -> Quote:
+        """Its work follows the questions, or the prompts' characters where it comes after those are answered."""
+        sample, manifest = self._sample(method, stage)
+        generate = self.plan.by_method[method].get(Generate.name)
+        growth = 1.0
+        if sample is self.trial.tried and isinstance(generate, Generate):
+            growth = self.prompts(method, generate).growth
+        scale = self.left(stage) / sample.questions
+        tokens = scale * growth * _cost(manifest).tokens - sum(entry.tokens for entry in _paid(stage))
+        return self._quote(method, stage, scale * manifest.rows[stage.table], max(0.0, tokens))
+
+    def as_it_was(self, stage: Stage, manifest: Manifest) -> Quote:
+        """Of a stage that the trial has done as the run will do it."""
+        cost = _cost(manifest)
+        return self._written(stage, manifest, manifest.rows[stage.table], cost.tokens, 1.0, cost)
+
+    def _quote(self, method: str, stage: Stage, rows: float, tokens: float) -> Quote:
+        sample, manifest = self._sample(method, stage)
+        first = self.trial.manifest(self.trial.first, method, stage.name)
+        left = self.left(stage)
+        shards = max(1, math.ceil(left / self.parameters.questions.batch))
+        side = min(self.workers, shards, stage.workers or shards)
+        load, work = _seconds(_cost(manifest), _cost(first) if first else None, sample.questions, tokens, left)
+        if speed := self.speeds.get((stage.name, stage.model_name)) if tokens else None:
+            work = Speed(speed.wall * tokens, speed.cpu * tokens)
+        elif manifest.artifact in self.trial.assumed:
+            self.bases[f"the time of {stage.model_name} is unknown and not included"] = None
+        took = Cost(wall_seconds=load.wall + work.wall / side, cpu_seconds=load.cpu * side + work.cpu)
+        return self._written(stage, manifest, rows, tokens, left / sample.questions, took)
+
+    def _written(self, stage: Stage, tried: Manifest, rows: float, tokens: float, scale: float, took: Cost) -> Quote:
+        """`scale`: all questions, as a multiple of those of the sample."""
+        gpu = took.wall_seconds * stage.num_gpus
+        ray = self.parameters.runner == "ray"
+        return Quote(
+            fingerprint=stage.artifact.fingerprint,
+            stage=stage.name,
+            runner=self.parameters.runner,
+            workers=self.workers,
+            rows=round(rows),
+            tokens=round(tokens),
+            wall_seconds=took.wall_seconds,
+            cpu_seconds=took.cpu_seconds,
+            gpu_seconds=gpu,
+            peak_memory_bytes=_cost(tried).peak_memory_bytes + (RAY_WORKER if ray else 0),
+            disk_bytes=round(scale * sum(file.bytes for file in tried.files())),
+            usd=charge(took.cpu_seconds, gpu, tokens, stage.model_name),
+        )
+
+    def _sample(self, method: str, stage: Stage) -> tuple[Sample, Manifest]:
+        """The larger of the samples that a stage was tried on."""
+        wide = self.trial.manifest(self.trial.wide, method, stage.name)
+        return (self.trial.wide, wide) if wide else (self.trial.tried, self._tried(method, stage))
+
+    def _tried(self, method: str, stage: Stage) -> Manifest:
+        manifest = self.trial.manifest(self.trial.tried, method, stage.name)
+        assert manifest
+        return manifest
+
+
+def _characters(due: list[Due]) -> int:
+    return sum(len(each.prompt.text) for each in due)
+
+
+def _paid(stage: Stage) -> Iterator[Entry]:
+    """The answers in the journals of shards that are not done: what a run that was killed had paid for."""
+    for path in journals.paths(stage.artifact):
+        if path.stem.isdigit() and not stage.artifact.record(int(path.stem)):
+            yield from journals.entries(path)
+
+
+def _cost(manifest: Manifest) -> Cost:
+    records = [*manifest.shards, *([manifest.preparation] if manifest.preparation else [])]
+    return Cost(
+        tokens=sum(record.cost.tokens for record in records),
+        wall_seconds=sum(record.cost.wall_seconds for record in records),
+        cpu_seconds=sum(record.cost.cpu_seconds for record in records),
+        peak_memory_bytes=max(record.cost.peak_memory_bytes for record in records),
+    )
+
+
+def _seconds(sample: Cost, first: Cost | None, questions: int, tokens: float, left: float) -> tuple[Speed, Speed]:
+    """Seconds to load the model, and of the work. `first`: of the sample that includes the loading."""
+    amount, due = (sample.tokens, tokens) if sample.tokens else (questions, left)
+    wall, cpu = sample.wall_seconds / amount, sample.cpu_seconds / amount
+    load = Speed(0.0, 0.0)
+    if first:
+        small = first.tokens if sample.tokens else FIRST
+        load = Speed(max(0.0, first.wall_seconds - wall * small), max(0.0, first.cpu_seconds - cpu * small))
+    return load, Speed(wall * due, cpu * due)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from vitalfew.configs.loading import build, parse_assignments
 from vitalfew.configs.schema import IndexCorpus, Search
-from vitalfew.flows.cli.descriptions import type_in_words
 from vitalfew.flows.cli.main import app
+from vitalfew.flows.cli.methods import type_in_words
 from vitalfew.flows.pipelines.experiments import evaluation, find
 from vitalfew.tasks.registry import METHODS, completed
 

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from tests.support.evaluating import copied
 from tests.support.shared import indexed
-from vitalfew.flows.cli.descriptions import summary
 from vitalfew.flows.cli.main import app
+from vitalfew.flows.cli.methods import summary
 from vitalfew.tasks.registry import METHODS, resolve
 
 HEAVY = {"torch", "transformers", "ray", "prefect", "faiss", "scipy", "sklearn", "nltk", "matplotlib", "openai"}

@@ -21,9 +21,8 @@ from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines import evaluate as evaluation_pipeline
 from vitalfew.flows.pipelines import index_corpus as index_pipeline
 from vitalfew.flows.pipelines.experiments import evaluation
-from vitalfew.flows.pipelines.graph import graph, handed_over
-from vitalfew.flows.pipelines.quote import quote as quoting
-from vitalfew.flows.pipelines.run import in_order, run_serially
+from vitalfew.flows.pipelines.quote import corpus as quoting
+from vitalfew.flows.pipelines.run import graph, handed_over, in_order, run_serially
 from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.tasks import load
 from vitalfew.tasks.stage import Stage
@@ -68,7 +67,7 @@ def flows_here(monkeypatch: pytest.MonkeyPatch) -> Any:
     for flow in (index_flow, evaluate_flow):
         monkeypatch.setattr(flow, "ray_cluster", lambda execution: nullcontext())
         monkeypatch.setattr(flow, "on_ray", lambda workers, keep=False: run_serially)
-    monkeypatch.setattr("vitalfew.flows.cli.run.end_at_once_on_interrupt", lambda store: None)
+    monkeypatch.setattr("vitalfew.flows.cli.terminal.end_at_once_on_interrupt", lambda store: None)
     with prefect_test_harness(server_startup_timeout=120):
         yield
 

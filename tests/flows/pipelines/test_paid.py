@@ -20,7 +20,7 @@ from tests.support.fakes import Reply
 from tests.support.paid import CONCURRENCY, Corpus, PaidServer
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.schema import Execution
-from vitalfew.flows.pipelines.progress import StageProgress
+from vitalfew.flows.pipelines.run import StageProgress
 from vitalfew.flows.ray_pool import Workers, ray_cluster
 from vitalfew.storage import files, journals
 from vitalfew.storage.upkeep import inventory, removal, verify

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from vitalfew.flows.pipelines import progress as module
-from vitalfew.flows.pipelines.progress import StageProgress
+from vitalfew.flows.pipelines import run as module
+from vitalfew.flows.pipelines.run import StageProgress
 
 
 def test_one_node_is_not_worth_a_word() -> None:

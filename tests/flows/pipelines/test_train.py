@@ -12,7 +12,7 @@ from vitalfew.configs.loading import ConfigError, read_yaml
 from vitalfew.configs.training import TrainOreo
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.forms import TrainForm
-from vitalfew.flows.pipelines.recipes import FOLDER, find, names, training
+from vitalfew.flows.pipelines.named import RECIPES, find_recipe, recipe_names, training
 from vitalfew.storage.runs import read_runs
 from vitalfew.storage.upkeep.inventory import Policy
 from vitalfew.storage.upkeep.removal import plan
@@ -80,7 +80,7 @@ def test_what_a_user_can_mend_is_one_message(place: Path, recipe: str, options: 
 
 
 def test_every_recipe_is_what_the_shipped_weights_were_trained_with() -> None:
-    assert names() == ["critic", "cxmi", "oreo", "oreo_t5", "reader", "sparse_rag", "sparse_rag_paper"]
+    assert recipe_names() == ["critic", "cxmi", "oreo", "oreo_t5", "reader", "sparse_rag", "sparse_rag_paper"]
     for name in ("critic", "cxmi", "reader", "sparse_rag"):
         parameters = training(name, {"datasets": ["squad:x.json"]})
         options = with_options(parameters.train, "").model_dump(mode="json")
@@ -88,7 +88,7 @@ def test_every_recipe_is_what_the_shipped_weights_were_trained_with() -> None:
         same = options.keys() & settings.keys() - {"precision"}  # recorded as the machine had it
         assert {"epochs", "learning_rate", "held_out", "seed"} <= same
         assert {key: options[key] for key in same} == {key: settings[key] for key in same}
-        assert read_yaml(FOLDER / f"{name}.yaml")["about"]
+        assert read_yaml(RECIPES / f"{name}.yaml")["about"]
 
 
 @pytest.mark.parametrize("recipe", ["oreo", "oreo_t5"])
@@ -106,10 +106,10 @@ def test_a_recipe_may_have_several_trainings(recipe: str) -> None:
 
 def test_recipes_are_found_by_name_or_file(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match=r"unknown recipe 'raeder'.*did you mean 'reader'"):
-        find("raeder")
+        find_recipe("raeder")
     (tmp_path / "empty.yaml").write_text("epochs: 1\n")
     with pytest.raises(ConfigError, match="the recipe must name its trainer"):
-        find(str(tmp_path / "empty.yaml"))
+        find_recipe(str(tmp_path / "empty.yaml"))
 
 
 def test_a_form_becomes_a_training() -> None:
@@ -119,4 +119,4 @@ def test_a_form_becomes_a_training() -> None:
     assert (made.recipe, made.datasets, made.passages) == ("reader", ("squad:dev.json",), ("squad:dev.json",))
     assert (made.train.epochs, made.load.max_chars) == (1, 99)
     assert with_options(made.train, "").rank == 64
-    assert TrainForm.model_json_schema()["properties"]["recipe"]["enum"] == names()
+    assert TrainForm.model_json_schema()["properties"]["recipe"]["enum"] == recipe_names()

@@ -12,8 +12,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from vitalfew.flows.server.guard import Guard, origins
-from vitalfew.flows.server.links import KEPT, LIFE, LINK, START, Links
+from vitalfew.flows.server.guard import KEPT, LIFE, LINK, START, Guard, Links, origins
 
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from vitalfew.configs.loading import ConfigError
-from vitalfew.flows.cli.operations import operations
+from vitalfew.flows.cli.doctor import operations
 from vitalfew.flows.server.home import encryption_key, home, prepare
 from vitalfew.storage import files
 

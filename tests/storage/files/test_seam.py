@@ -18,9 +18,8 @@ NO_STORE = {
     "tasks/splitters/ready_propositions.py": "the user's file of propositions",
     "tasks/reports/significance.py": "the user's table of scores",
     "tasks/reports/trec.py": "the user's files of rankings and judgements",
-    "flows/pipelines/corpora.py": "configs/corpora and the user's own",
+    "flows/pipelines/named.py": "configs/corpora and configs/recipes, and the user's own",
     "flows/pipelines/experiments.py": "configs/experiments and the user's own",
-    "flows/pipelines/recipes.py": "configs/recipes and the user's own",
     "flows/cli/prompt.py": "the history of the user's queries, in the user's home",
     "flows/serve.py": "what Prefect's processes say to each other, in their home",
 }

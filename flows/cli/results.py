@@ -1,0 +1,285 @@
+"""The commands that show finished evaluations: `report`, `runs`, `compare`, `significance` and `export`."""
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, explained_errors, out
+from vitalfew.tasks.reports.shown.text import one_line
+
+if TYPE_CHECKING:
+    from vitalfew.tasks.report import Written
+
+
+def report(
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="A run's id or a prefix of it, or an experiment's name.")
+    ] = "latest",
+    store: StoreOption = DEFAULT_STORE,
+) -> None:
+    """Show an evaluation again: its table, and the paths of its page, CSV and Parquet files.
+
+    vitalfew report quickstart
+    """
+    with explained_errors():
+        from vitalfew.tasks.report import read_report, write_report
+        from vitalfew.tasks.reports.runs import find_run
+
+        show_report(write_report(store, read_report(store, find_run(store, run))))
+
+
+def show_report(written: "Written") -> None:
+    """Print the table of an evaluation, and where its page, its figures and its rows are."""
+    from vitalfew.storage import files
+    from vitalfew.tasks.reports.shown.page import queries
+    from vitalfew.tasks.reports.shown.terminal import terminal_report
+
+    out.print(terminal_report(written.report, out.width))
+    page = escape(str(files.local(written.html)))  # of a bucket: the copy that is here
+    out.print(f"\nPlots and all figures:  {page}  (open in a browser)", soft_wrap=True)
+    out.print(
+        f"The table as CSV and Parquet:  {escape(str(written.csv))}, {escape(str(written.parquet))}", soft_wrap=True
+    )
+    out.print(f"With SQL:  {escape(queries(written.report)[0].command)}", soft_wrap=True, highlight=False)
+
+
+def runs(store: StoreOption = DEFAULT_STORE) -> None:
+    """List the runs of a store, latest last: flow, index or experiment, state, start and duration."""
+    with explained_errors():
+        from datetime import datetime
+
+        from vitalfew.storage.runs import read_runs
+        from vitalfew.storage.upkeep.inventory import check_store
+
+        check_store(store)
+        table = Table("run", "flow", "for", "state", "began (UTC)", box=None, header_style="bold", pad_edge=False)
+        table.add_column("took", justify="right")
+        for run in read_runs(store):
+            began = datetime.fromisoformat(run.started)
+            took = f"{(datetime.fromisoformat(run.ended) - began).total_seconds():,.0f} s" if run.ended else ""
+            row = (run.run_id, run.flow, run.name, run.state, f"{began:%Y-%m-%d %H:%M}", took)
+            table.add_row(*map(escape, row))
+        out.print(table)
+        out.print("\nTo show the table of an evaluation:  vitalfew report RUN")
+
+
+def compare(
+    run_a: Annotated[
+        str, typer.Argument(metavar="RUN_A", help="RUN or RUN:METHOD; RUN is a run's id or an experiment's name.")
+    ],
+    run_b: Annotated[str, typer.Argument(metavar="RUN_B", help="Same format as RUN_A; differences are B minus A.")],
+    metric: Annotated[
+        str | None,
+        typer.Option("--metric", metavar="METRIC", help="List the questions that differ most in this metric."),
+    ] = None,
+    questions: Annotated[
+        int, typer.Option("--questions", metavar="N", min=0, help="Questions to list per direction.")
+    ] = 5,
+    store: StoreOption = DEFAULT_STORE,
+) -> None:
+    """Compare two evaluations question by question: show differences with intervals, and the questions that differ.
+
+    Compares the methods that have the same name in both runs. To compare two methods, name both.
+
+        vitalfew compare quickstart:"naive RAG" quickstart:ParetoRAG --metric f1
+    """
+    with explained_errors():
+        from vitalfew.tasks.reports.comparison import compare as compared
+        from vitalfew.tasks.reports.comparison import main_metric, question_table, write_comparison
+
+        pairs = compared(store, run_a, run_b)
+        by = main_metric(pairs, metric)
+        for pair in pairs:
+            table = question_table(store, pair)
+            path = write_comparison(store, pair, table)
+            _show(pair, table, by, questions, path)
+
+
+def _show(pair: Any, table: Any, metric: str, questions: int, path: Path) -> None:
+    from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
+
+    out.print(f"\n[bold]A[/] {escape(pair.a.label)}\n[bold]B[/] {escape(pair.b.label)}", soft_wrap=True)
+    shared = (
+        f"{len(pair.ids):,} questions in both, of {len(pair.a.scores.ids):,} in A and {len(pair.b.scores.ids):,} in B"
+    )
+    out.print(f"{shared}; differences are B minus A\n")
+    out.print(_differences(pair))
+    if len(pair.ids) < MIN_QUESTIONS:
+        out.print(f"Too few questions for intervals: need at least {MIN_QUESTIONS}, got {len(pair.ids)}.")
+    for heading, rows in _extremes(table, metric, questions):
+        if rows:
+            out.print(f"\n[bold]{heading} {escape(metric)}[/]")
+            out.print(_questions(rows, metric, pair.a.columns[metric].unit))
+    out.print(f"\nAll questions:  {escape(str(path))}, and as .parquet in the same folder", soft_wrap=True)
+
+
+def _differences(pair: Any) -> Table:
+    """Show every column if the terminal is wide, else only those that do not follow from the others."""
+    from vitalfew.tasks.reports.shown.columns import DIFFERENCE_HEADS, difference_cells, figure
+
+    narrow = {"p", "effect", "questions", "higher", "lower"} if out.width < 110 else set()
+    heads = [head for head in DIFFERENCE_HEADS if head not in narrow]
+    shown = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
+    shown.add_column(heads[0], no_wrap=True, min_width=18)
+    for head in ("A", "B", *heads[1:]):
+        shown.add_column(head.replace(" (", "\n("), justify="right", no_wrap=True)
+    for metric, difference in pair.differences.items():
+        column = pair.a.columns[metric]
+        cells = dict(zip(DIFFERENCE_HEADS, difference_cells(column.heading, difference), strict=True))
+        means = [figure(pair.mean(side, metric), column.unit) for side in (pair.a, pair.b)]
+        texts = [f"[bold]{text}[/]" if bold else text for text, bold in (cells[head] for head in heads[1:])]
+        shown.add_row(cells[heads[0]][0], *means, *texts)
+    return shown
+
+
+def _extremes(table: Any, metric: str, number: int) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return the questions where B is furthest above and below A; equal differences keep the order of ids."""
+    rows = [row for row in table.to_pylist() if None not in (row[f"a.{metric}"], row[f"b.{metric}"])]
+
+    def by(row: dict[str, Any]) -> float:
+        return float(row[f"b.{metric}"] - row[f"a.{metric}"])
+
+    higher = [row for row in sorted(rows, key=by, reverse=True) if by(row) > 0][:number]
+    lower = [row for row in sorted(rows, key=by) if by(row) < 0][:number]
+    return [("B higher in", higher), ("B lower in", lower)]
+
+
+def _questions(rows: list[dict[str, Any]], metric: str, unit: str) -> Table:
+    from vitalfew.tasks.reports.shown.columns import figure
+    from vitalfew.tasks.reports.shown.text import one_line, shortened
+
+    shown = Table("question", "gold", "A", "B", box=None, header_style="bold", pad_edge=False, expand=True)
+    shown.columns[0].ratio = 2
+    for column in shown.columns[1:]:
+        column.ratio = 1
+    for row in rows:
+        gold = " | ".join(row["gold_answers"])
+        answers = [
+            f"{shortened(one_line(row[f'{side}.answer'] or ''), 80)} ({figure(row[f'{side}.{metric}'], unit)})"
+            for side in "ab"
+        ]
+        cells = [one_line(row["question"]), shortened(one_line(gold), 80), *answers]
+        shown.add_row(*map(escape, cells))
+    return shown
+
+
+def significance(
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="A .csv, .tsv or .parquet file.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    lower_is_better: Annotated[bool, typer.Option("--lower-is-better", help="Rank the lowest value first.")] = False,
+    control: Annotated[
+        str | None,
+        typer.Option("--control", metavar="METHOD", help="Method to compare with; default: the best ranked."),
+    ] = None,
+    alpha: Annotated[
+        float, typer.Option("--alpha", metavar="ALPHA", help="Significance level, between 0 and 1.")
+    ] = 0.05,
+) -> None:
+    """Test which methods differ over several data sets: Quade's test, average rankings, Li's procedure.
+
+    A row of the table is a method, named in the first column. The other columns are data sets, with one value per
+    cell, all in the same unit.
+
+        vitalfew significance table.csv --control "Naive RAG"
+    """
+    with explained_errors():
+        from vitalfew.tasks.reports.significance import conclusion, read_scores
+        from vitalfew.tasks.reports.significance import significance as test
+
+        result = test(read_scores(table), not lower_is_better, control, alpha)
+        if as_json:
+            print(json.dumps(result.as_json(), ensure_ascii=False, indent=1, allow_nan=False))
+            return
+        out.print(_shown(result))
+        rule = f"significant: Quade's p and p (Li) are at most {alpha:g}"
+        out.print(f"\nEvery method against {escape(one_line(result.control))}; {rule}.", soft_wrap=True)
+        for sentence in conclusion(result):
+            out.print(escape(sentence), soft_wrap=True, highlight=False)
+
+
+def _shown(result: Any) -> Table:
+    shown = Table(box=None, header_style="bold", pad_edge=False)
+    shown.add_column("method", overflow="fold")
+    for column in ("mean", "mean\nrank", "Quade\nranking", "z", "p", "p (Li)"):
+        shown.add_column(column, justify="right", vertical="bottom", no_wrap=True)
+    shown.add_column("verdict", vertical="bottom", no_wrap=True)
+    for method in sorted(result.methods, key=lambda method: method.ranking):
+        name = escape(one_line(method.method))
+        figures = (f"{method.mean:.4g}", f"{method.mean_rank:.2f}", f"{method.ranking:.2f}")
+        if method.z is None:
+            shown.add_row(name, *figures, "", "", "", "control")
+        else:
+            verdict = "significant" if method.significant else "not shown"
+            shown.add_row(name, *figures, *(f"{value:.4f}" for value in (method.z, method.p, method.p_li)), verdict)
+    return shown
+
+
+export_app = typer.Typer(
+    name="export", no_args_is_help=True, help="Export rankings and relevance judgements for other tools: run, qrels."
+)
+
+
+class Ids(StrEnum):
+    """How questions and passages are called."""
+
+    source = "source"
+    content = "content"
+
+
+Experiment = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run's id, or an experiment's name for its latest run.")
+]
+Method = Annotated[
+    str | None, typer.Option("--method", metavar="METHOD", help="Method to export; default: the first that retrieves.")
+]
+Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="File to write.")]
+IdsOption = Annotated[
+    Ids, typer.Option("--ids", help="source: ids of the data set; content: ids of the text, the same in every store.")
+]
+
+
+@export_app.command()
+def run(
+    name: Experiment,
+    path: Out,
+    method: Method = None,
+    ids: IdsOption = Ids.source,
+    store: StoreOption = DEFAULT_STORE,
+) -> None:
+    """Write a method's ranking as a TREC run: question, Q0, passage, rank, score, tag.
+
+    If sentences were retrieved, a passage is listed once, at the rank of its best sentence.
+
+        vitalfew export run quickstart --method "naive RAG" --out naive.run
+    """
+    with explained_errors():
+        from vitalfew.tasks.reports.trec import write_run
+
+        _written(write_run(store, name, method, path, ids.value), path)
+
+
+@export_app.command()
+def qrels(
+    name: Experiment,
+    path: Out,
+    method: Method = None,
+    ids: IdsOption = Ids.source,
+    store: StoreOption = DEFAULT_STORE,
+) -> None:
+    """Write the gold passages of an evaluation's questions as TREC qrels: question, 0, passage, 1.
+
+    vitalfew export qrels quickstart --out quickstart.qrels
+    """
+    with explained_errors():
+        from vitalfew.tasks.reports.trec import write_qrels
+
+        _written(write_qrels(store, name, method, path, ids.value), path)
+
+
+def _written(lines: int, path: Path) -> None:
+    out.print(f"{lines:,} lines in {escape(str(path))}", soft_wrap=True)

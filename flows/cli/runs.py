@@ -1,0 +1,308 @@
+"""The commands that start a run, `index`, `evaluate` and `train`, with `search` and `experiments`."""
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from vitalfew.configs.evaluation import Evaluate
+from vitalfew.configs.loading import build
+from vitalfew.configs.paths import BucketPath
+from vitalfew.configs.schema import IndexCorpus, Search
+from vitalfew.flows.cli import show
+from vitalfew.flows.cli.results import show_report
+from vitalfew.flows.cli.terminal import (
+    DEFAULT_STORE,
+    ConfigOption,
+    RunnerOption,
+    SetOption,
+    StoreOption,
+    VerboseOption,
+    WorkersOption,
+    execute,
+    explained_errors,
+    layers,
+    out,
+    prepare,
+    store_argument,
+)
+from vitalfew.tasks.datasets.base import InputError
+
+if TYPE_CHECKING:
+    from vitalfew.configs.training import TrainModel
+    from vitalfew.flows.forms import TrainForm
+    from vitalfew.flows.pipelines.evaluate import Evaluated
+    from vitalfew.flows.pipelines.run import Outcome
+    from vitalfew.flows.pipelines.train import Trained
+
+
+def index(
+    datasets: Annotated[list[str], typer.Argument(metavar="DATASET", help="FORMAT:PATH?option=value; see `datasets`.")],
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the index, for `search --index`.")],
+    store: StoreOption = DEFAULT_STORE,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    workers: WorkersOption = None,
+    runner: RunnerOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Index a corpus: load → split → encode → index.
+
+    Several data sets form one corpus. Finished work is not repeated: after a kill, the same command
+    does only the unfinished part, and another layout reuses all vectors.
+
+        vitalfew index hotpotqa:questions.json squad:dev-v1.1.json --name wiki --set encode.context=late
+    """
+    prepare(verbose)
+    with explained_errors():
+        given = {"store": store, "workers": workers, "runner": runner and runner.value}
+        given_layers = layers(config, assignments, datasets=datasets, name=name, **given)
+        parameters = build(IndexCorpus, *given_layers)
+        show.indexed(out, parameters, execute(parameters, index_flow))
+
+
+def index_flow() -> Callable[[IndexCorpus], "Outcome"]:
+    """The flow that makes an index, which takes seconds to import."""
+    from vitalfew.flows.index_corpus import index_corpus
+
+    return index_corpus
+
+
+def search(
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="Question to search for.")],
+    index: Annotated[str, typer.Option("--index", metavar="NAME", help="Name of the index.")],
+    alpha: Annotated[
+        float | None,
+        typer.Option("--alpha", metavar="ALPHA", help="Weight of the core vector, from 0 to 1; default: 0.8."),
+    ] = None,
+    top_k: Annotated[int | None, typer.Option("--top-k", metavar="K", help="Units to show; default: 10.")] = None,
+    retriever: Annotated[
+        str | None,
+        typer.Option(
+            "--retriever",
+            metavar="METHOD",
+            help="core_context (ParetoRAG), passage (naive), bm25 or hybrid; default: core_context.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    store: StoreOption = DEFAULT_STORE,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Search an index: show rank, score, its core and context parts, and every sentence in its passage.
+
+    vitalfew search "Who founded the town of Velmar?" --index demo --alpha 0.8 --top-k 5
+    """
+    prepare(verbose)
+    with explained_errors():
+        from vitalfew.tasks.registry import with_options
+        from vitalfew.tasks.retrieve import Searcher
+
+        given = {"retriever": retriever, "alpha": alpha, "top_k": top_k}
+        options = {"retrieve": {key: value for key, value in given.items() if value is not None}}
+        request = with_options(build(Search, *layers(config, assignments), options).retrieve, "retrieve")
+        if not question.strip():
+            raise InputError("the question is empty")
+        hits = Searcher.named(store, index).hits(question, request)
+    if as_json:
+        print(json.dumps([vars(hit) for hit in hits], ensure_ascii=False, indent=1))
+    else:
+        show.hits(out, question, index, request, hits)
+
+
+def evaluate(
+    experiment: Annotated[
+        str, typer.Argument(metavar="EXPERIMENT", help="A name from `vitalfew experiments`, or FILE.yaml.")
+    ],
+    index: Annotated[
+        str | None, typer.Option("--index", metavar="NAME", help="Index of the methods that do not name one.")
+    ] = None,
+    store: StoreOption = DEFAULT_STORE,
+    assignments: SetOption = None,
+    workers: WorkersOption = None,
+    runner: RunnerOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Answer questions with several methods, and compare their quality, tokens, time and costs.
+
+    Finished work is not repeated: another alpha encodes nothing, another generator retrieves nothing.
+    A list of values makes one method per value:
+
+        vitalfew evaluate quickstart --index wiki --set retrieve.alpha=[0.5,0.8,1] --set questions.sample=500
+
+    An experiment that chooses settings, such as quickstart, needs about thirty questions; --set choose=null asks all
+    questions with the current settings.
+    """
+    prepare(verbose)
+    with explained_errors():
+        from vitalfew.flows.pipelines.experiments import evaluation, find
+
+        name, settings = find(experiment, store)
+        given = {"store": store, "workers": workers, "runner": runner and runner.value, "index": index}
+        parameters = evaluation(name, settings, *layers(None, assignments, **given))
+        outcome = execute(parameters, evaluation_flow)
+        show_report(outcome.report)
+        _rejected_questions(outcome, parameters)
+
+
+def _rejected_questions(outcome: "Evaluated", parameters: Evaluate) -> None:
+    """Print how many rows of `questions.dataset` were not used; those of the index's own were told when it was made."""
+    loads = [stages["load"] for stages in outcome.methods.values() if "load" in stages]
+    if loads:
+        from vitalfew.flows.cli.show import rejected
+
+        rejected(out, loads[0], parameters)
+
+
+def evaluation_flow() -> Callable[[Evaluate], "Evaluated"]:
+    """The flow that evaluates, which takes seconds to import."""
+    from vitalfew.flows.evaluate import evaluate
+
+    return evaluate
+
+
+def experiments(store: StoreOption = DEFAULT_STORE) -> None:
+    """List the experiments that `evaluate` accepts by name, with the table or figure that they repeat.
+
+    Includes your experiments: the files experiments/NAME.yaml in the folder of the store:
+
+        vitalfew experiments --store store
+    """
+    with explained_errors():
+        from vitalfew.flows.pipelines.experiments import find, names
+
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        table.add_column("experiment", no_wrap=True)
+        table.add_column("repeats", max_width=20)
+        table.add_column("purpose")
+        for name in names(store):
+            settings = find(name, store)[1]
+            table.add_row(name, *(escape(str(settings.get(key, ""))) for key in ("repeats", "about")))
+        out.print(table)
+        out.print(
+            "\nTo add an experiment, write a YAML file of the same form: experiments/NAME.yaml next to the store, or "
+            "another file:  vitalfew evaluate FILE.yaml --index NAME"
+        )
+
+
+DatasetsArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="DATASET", help="Questions to learn from, as FORMAT:PATH?option=value.")
+]
+IndexOption = Annotated[
+    str | None, typer.Option("--index", metavar="NAME", help="For oreo: index whose questions to learn from.")
+]
+
+
+def _directory(given: str | Path) -> Path:
+    """A directory of this machine. Raises BadParameter for a place in a bucket."""
+    if isinstance(place := store_argument(given), BucketPath):
+        raise typer.BadParameter(f"{place}: --out must be a local directory; models in a bucket need no copy")
+    return place
+
+
+DirectoryOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", metavar="DIR", parser=_directory, help="Copy the finished model to this directory, with its card."
+    ),
+]
+PassagesOption = Annotated[
+    list[str] | None, typer.Option("--passages", metavar="DATASET", help="Further passages to learn from. Repeatable.")
+]
+
+
+def train(
+    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe of configs/recipes, or FILE.yaml.")],
+    datasets: DatasetsArgument = None,
+    index: IndexOption = None,
+    directory: DirectoryOption = None,
+    passages: PassagesOption = None,
+    store: StoreOption = DEFAULT_STORE,
+    assignments: SetOption = None,
+    workers: WorkersOption = None,
+    runner: RunnerOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Train a model with a recipe, and evaluate it on held-out data.
+
+    After a kill, the same command resumes from the last checkpoint. A finished training is not repeated: the command
+    then shows its figures, and copies the model to --out DIR.
+
+        vitalfew train reader squad:dev-v1.1.json --out my-reader
+        vitalfew train critic squad:dev-v1.1.json --set reader=my-reader --out my-critic
+        vitalfew train cxmi squad:dev-v1.1.json --set reader=my-reader --out my-filter
+        vitalfew train oreo --index squad --out my-oreo
+    """
+    prepare(verbose)
+    with explained_errors():
+        from vitalfew.storage.artifacts import weights_folder
+        from vitalfew.storage.files import is_in_bucket
+        from vitalfew.tasks.registry import resolve
+
+        form = _form(recipe, datasets or [], index, passages or [], directory, store, assignments or [], workers)
+        parameters = form.training()
+        if runner:
+            parameters = parameters.model_copy(update={"runner": runner.value})
+        trained = execute(parameters, lambda: partial(_training, form))
+        trainer = resolve("trainer", parameters.trainings[-1].trainer)
+        show.trained(out, trained.artifact, trained.figures, trainer.headings)
+        if len(trained.reused) == len(trained.manifests):
+            out.print("Nothing to do: the model is already trained.")
+        if directory:
+            shown = escape(str(directory))
+            out.print(f"The model is in {shown}:  --set {trainer.use}={shown}", soft_wrap=True)
+        elif is_in_bucket(parameters.store):
+            folder = weights_folder(parameters.store / trained.artifact)
+            out.print(f"To use it, wherever this bucket can be read:  --set {trainer.use}={folder}", soft_wrap=True)
+        else:
+            out.print("To use the model, copy it to a directory: run the same command with --out DIR.")
+
+
+def _training(form: "TrainForm", parameters: "TrainModel") -> "Trained":
+    """The flow takes the form; the plan was built from the parameters that the form gives."""
+    from vitalfew.flows.train import train
+
+    return train(form)
+
+
+def _form(
+    recipe: str,
+    datasets: list[str],
+    index: str | None,
+    passages: list[str],
+    directory: Path | None,
+    store: Path,
+    assignments: list[str],
+    workers: int | None,
+) -> Any:
+    """The form with the values of the command line. Raises UnknownName, InputError."""
+    from vitalfew.flows.forms import Source, TrainForm
+    from vitalfew.flows.pipelines.named import find_recipe
+    from vitalfew.tasks.datasets.specification import parse_dataset
+
+    find_recipe(recipe)
+    for specification in (*datasets, *passages):
+        parse_dataset(specification)
+    questions, more = (
+        tuple(Source(format=name, path=path) for name, _, path in (text.partition(":") for text in specifications))
+        for specifications in (datasets, passages)
+    )
+    place = {"store": store, "workers": workers, "out": directory and directory.absolute()}
+    return TrainForm(recipe=recipe, datasets=questions, index=index, passages=more, more=tuple(assignments), **place)
+
+
+def trainers_help() -> str:
+    """The settings that all trainers have, for the command's help."""
+    from vitalfew.configs.training import TrainConfig
+
+    lines = ["[b]Settings[/b] (--set) of all trainers; `vitalfew methods` lists the trainers:"]
+    for key, field in TrainConfig.model_fields.items():
+        default = "" if field.is_required() else f" = {escape(str(field.default))}"
+        lines.append(f"[cyan]{key}[/cyan]{default}  {escape(field.description or '')}")
+    return "\n\n".join(lines)

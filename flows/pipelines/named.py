@@ -1,0 +1,72 @@
+"""Corpora and recipes by the names of their YAML files: those of configs/, and the user's own."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vitalfew.configs.corpus import Corpus
+from vitalfew.configs.loading import ConfigError, build, merged, read_yaml
+from vitalfew.configs.paths import beside
+from vitalfew.configs.training import TrainModel, TrainOreo
+from vitalfew.tasks.registry import UnknownName
+
+CORPORA = Path(__file__).parents[2] / "configs" / "corpora"
+
+
+def corpora(store: Path, own: Path | None = None) -> dict[str, Path]:
+    """The files of all corpora by name; the directory `own` (default: `corpora` beside the store) takes precedence.
+
+    Raises ConfigError if `own` is given and does not exist.
+    """
+    if own and not own.is_dir():
+        raise ConfigError(f"there is no directory {own}; give an existing directory of corpora")
+    folders = [CORPORA, own or beside(store, "corpora")]
+    return {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
+
+
+def find_corpus(name: str, store: Path, own: Path | None = None) -> Corpus:
+    """Raises UnknownName, which lists the known corpora, and ConfigError, which names the file."""
+    known = corpora(store, own)
+    if name not in known:
+        raise UnknownName("corpus", name, sorted(known))
+    try:
+        return build(Corpus, {"name": name, "store": store}, read_yaml(known[name]))
+    except ConfigError as error:
+        raise ConfigError(f"{known[name]}: {error}") from None
+
+
+RECIPES = Path(__file__).parents[2] / "configs" / "recipes"
+_OF_THE_FLOW = set(TrainModel.model_fields) - {"recipe", "train"}
+
+
+def recipe_names() -> list[str]:
+    return sorted(path.stem for path in RECIPES.glob("*.yaml"))
+
+
+def find_recipe(recipe: str) -> tuple[str, dict[str, Any]]:
+    """A recipe's name and settings: one of configs/recipes, or a file. Raises UnknownName, ConfigError."""
+    path = Path(recipe)
+    if path.suffix not in (".yaml", ".yml"):
+        if recipe not in recipe_names():
+            raise UnknownName("recipe", recipe, recipe_names())
+        path = RECIPES / f"{recipe}.yaml"
+    settings = read_yaml(path)
+    settings.pop("about", None)
+    if "trainer" not in settings and "sft" not in settings:
+        raise ConfigError(f"{path}: the recipe must name its trainer, for example trainer: reader")
+    return path.stem, settings
+
+
+def training(recipe: str, *layers: Mapping[str, Any]) -> TrainModel | TrainOreo:
+    """The parameters of the flow. Later layers take precedence. A key that is not a parameter of the flow is a setting
+    of the trainer, as all keys of a recipe are; one with several trainings has a section for each. Raises UnknownName,
+    ConfigError."""
+    name, settings = find_recipe(recipe)
+    if "trainer" not in settings:
+        given = [{key: value for key, value in layer.items() if value != []} for layer in layers]
+        return build(TrainOreo, {"recipe": name}, settings, *given)
+    flow: dict[str, Any] = {"recipe": name}
+    for layer in layers:
+        flow = merged(flow, {key: value for key, value in layer.items() if key in _OF_THE_FLOW})
+        settings = merged(settings, {key: value for key, value in layer.items() if key not in _OF_THE_FLOW})
+    return build(TrainModel, {**flow, "train": settings})
