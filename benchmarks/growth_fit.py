@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from vitalfew.tasks.datasets.sizes import SHARD_PASSAGES
+from vitalfew.tasks.datasets.limits import SHARD_PASSAGES
 
 Points = Mapping[int, float]
 """A figure by the number of passages."""

@@ -11,7 +11,7 @@ from vitalfew.configs.schema import IndexConfig, LoadConfig
 from vitalfew.storage.costs import read_prices
 from vitalfew.storage.indexes.recall import PROBES
 from vitalfew.storage.indexes.types import EFFORTS, Recipe
-from vitalfew.tasks.datasets.sizes import Size, shard_count
+from vitalfew.tasks.datasets.limits import Size, shard_count
 from vitalfew.tasks.registry import make
 
 STAGES = ("load", "split", "encode", "index")

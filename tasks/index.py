@@ -25,7 +25,7 @@ from vitalfew.storage.indexes.recall import PROBES, Answers, Exact, Probes, Reca
 from vitalfew.storage.indexes.types import Flat, Recipe
 from vitalfew.storage.indexes.units import ShardVectors, table_of
 from vitalfew.tasks.registry import make, with_options
-from vitalfew.tasks.retrievers.core_context import CoreContext
+from vitalfew.tasks.retrievers.dense import CoreContext
 from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
 SAMPLED_SHARDS = 64

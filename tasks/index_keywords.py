@@ -21,7 +21,7 @@ from vitalfew.storage.artifacts import Artifact, File, Manifest
 from vitalfew.storage.indexes import bm25_shards
 from vitalfew.storage.indexes.bm25_shards import Corpus
 from vitalfew.tasks.encoders import titles
-from vitalfew.tasks.retrievers.words import VERSION, words
+from vitalfew.tasks.retrievers.keywords import VERSION, words
 from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
 

@@ -22,8 +22,7 @@ from vitalfew.storage.files import DamagedRecord
 from vitalfew.storage.ids import SourceChanged, content_id, file_digest, file_key, passage_id
 from vitalfew.storage.staging import Place, Staging, is_spread
 from vitalfew.tasks.datasets.base import Dataset, InputError, Passage, Question, Record, Reject
-from vitalfew.tasks.datasets.limits import MOST_DETAIL, checked
-from vitalfew.tasks.datasets.sizes import Size, shard_count, size_of
+from vitalfew.tasks.datasets.limits import MOST_DETAIL, Size, checked, shard_count, size_of
 from vitalfew.tasks.datasets.specification import parse_dataset
 from vitalfew.tasks.stage import Progress, RowsLost, ShardResult, Stage
 

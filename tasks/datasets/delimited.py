@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from io import BufferedReader
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from vitalfew.tasks.datasets.base import InputError, Reject
-from vitalfew.tasks.datasets.files import RowError, bounded_lines, open_source
+from vitalfew.tasks.datasets.files import bounded_lines, open_source
+from vitalfew.tasks.datasets.rows import RowError, json_lines, opens_with
 
 ROW_LIMIT = 4 << 20
 """The largest line, in bytes, and row, in characters: a longer row counts as one with an unclosed quote."""
@@ -33,7 +34,6 @@ class Dialect:
 CSV = Dialect()
 TSV = Dialect("\t", quoted=False)
 QUOTED_TSV = Dialect("\t")
-
 Row = dict[str, str] | Reject
 
 
@@ -186,3 +186,11 @@ class _RowLines:
         elif following:
             fault = RowError(fault.reason, f"lines {number} to {last} are skipped: {fault.detail}")
         return number, earlier or fault
+
+
+def tsv_or_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
+    """Stream (line number, row) from JSON lines, or from a TSV whose first line names the columns.
+
+    A file is JSON lines if its first non-blank line starts with "{". Raises InputError.
+    """
+    return json_lines(path) if opens_with(path, b"{") else delimited_rows(path, QUOTED_TSV)

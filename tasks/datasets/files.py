@@ -1,12 +1,13 @@
-"""What the formats that read a file share: opening it, streaming its JSON, and checking its rows.
+"""Opening a source: its first bytes tell how it is packed, and what is read of it is counted.
 
-There are two kinds of fault. A fault of the *file* (missing, empty, broken JSON) raises `InputError`, because nothing
-after it can be trusted. A fault of a *row* raises `RowError` in this module; the format turns it into a `Reject` and
-reads on.
+gzip, bzip2, zstd and xz are decompressed as a stream. The bytes read are counted so that a look at a source's start can
+say what share of the source it covers. A fault of the file (missing, empty, broken) raises `InputError`, because
+nothing after it can be trusted.
 """
 
 import difflib
-import json
+import io
+import lzma
 import os
 import stat
 from collections.abc import Iterator
@@ -15,45 +16,122 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from vitalfew.tasks.datasets.base import Dataset, InputError, Reject
-from vitalfew.tasks.datasets.json_stream import BrokenJson, JsonReader, over_long
-from vitalfew.tasks.datasets.unpack import open_file
+import pyarrow as pa
 
-REASONS = {
-    "malformed_json": "a line or a column that should hold JSON does not (a broken JSON array is an error of the file)",
-    "wrong_type": "the row, or a value the format needs, has another JSON type than the format expects",
-    "missing_column": "a key that the format or one of its options names is absent",
-    "empty_text": "a passage, a question or an answer is blank",
-    "invalid_unicode": "the text has bytes that are not UTF-8 or a lone surrogate, and cannot be stored as UTF-8",
-    "malformed_row": "a row of a delimited file has unmatched quotes, or more or fewer fields than columns",
-    "over_long": "a line, row or file is longer than the format reads at once",
-    "no_gold_passage": "the source names a gold passage, but no passage that could be read supports the question",
-    "outside_folder": "a symbolic link leads out of the given folder",
-    "unreadable_file": "a file of a folder cannot be opened, is an archive or is broken",
-    "binary_file": "a file of a folder is not text",
-    "unknown_question": "relevance judgements are about a question that is missing or was rejected",
-    "unknown_label": "the gold label is not one of the labels that the format or the row offers",
-    "left_out": "an option of the format leaves this row out",
-}
-"""Every reason for which a dataset rejects a row."""
+from vitalfew.tasks.datasets.base import Dataset, InputError
+
+
+class _Counted(io.FileIO):
+    """A file that adds the bytes read from it to a total of the process."""
+
+    total = 0
+
+    def readinto(self, buffer: Any) -> int | None:  # type: ignore[override, unused-ignore]
+        count = super().readinto(buffer)
+        _Counted.total += count or 0
+        return count
+
+
+def open_counted(path: Path) -> io.BufferedReader:
+    """Open a file like `open(path, "rb")` and count what is read."""
+    return io.BufferedReader(_Counted(path), 1 << 16)
+
+
+def bytes_read() -> int:
+    """Return how many bytes of source files this process has read so far."""
+    return _Counted.total
+
+
+_PACKERS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz"}
+_ARCHIVES = {b"PK\x03\x04": "zip", b"Rar!\x1a\x07": "rar", b"7z\xbc\xaf\x27\x1c": "7z"}
+_TAR_PLACE, _TAR = 257, b"ustar"
+BUFFER = 256 * 1024
+XZ_MEMORY = 256 << 20
+"""The most memory, in bytes, that unpacking xz may take: `xz -9` takes 65 MiB, a hostile file says 4 GiB."""
+
+
+def open_file(path: Path) -> "io.BufferedReader[Any]":
+    """Open a stream of a file's content, decompressed if it is packed. Raises InputError for an archive.
+
+    Reading raises InputError if a packed file is cut short or broken.
+    """
+    try:
+        source = open_counted(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}. Check its permissions") from error
+    start = source.read(8)
+    source.seek(0)
+    packer = next((name for magic, name in _PACKERS.items() if start.startswith(magic)), None)
+    archive = next((name for magic, name in _ARCHIVES.items() if start.startswith(magic)), None)
+    opened: io.BufferedReader[Any] = io.BufferedReader(_Unpacked(path, source, packer), BUFFER) if packer else source
+    if archive is None and opened.peek(_TAR_PLACE + len(_TAR))[_TAR_PLACE:].startswith(_TAR):
+        archive = "tar"
+    if archive:
+        opened.close()
+        raise InputError(f"{path} is a {archive} archive, which can hold several files. Unpack it first")
+    return opened
+
+
+class _Unpacked(io.RawIOBase):
+    """The decompressed content of a file, for io.BufferedReader."""
+
+    def __init__(self, path: Path, source: io.BufferedReader, packer: str) -> None:
+        self._path, self._source, self._packer, self._at = path, source, packer, 0
+        self._stream: Any = (
+            _Xz(source) if packer == "xz" else pa.CompressedInputStream(pa.PythonFile(source, "r"), packer)
+        )
+
+    def readable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            content = self._stream.read(len(buffer))
+        except (OSError, EOFError, MemoryError, lzma.LZMAError) as error:
+            raise InputError(
+                f"{self._path} is packed with {self._packer} and cut short or broken after {self._at:,} unpacked "
+                f"bytes ({error}). Fetch or write it again"
+            ) from error
+        buffer[: len(content)] = content
+        self._at += len(content)
+        return len(content)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._stream.close()
+            self._source.close()
+        super().close()
+
+
+class _Xz:
+    """The content of an xz file, which may be several streams, in bounded memory; lzma.LZMAFile sets no bound."""
+
+    def __init__(self, source: io.BufferedReader) -> None:
+        self._source = source
+        self._unpacker = lzma.LZMADecompressor(memlimit=XZ_MEMORY)
+
+    def read(self, size: int) -> bytes:
+        """Return at most `size` bytes, none at the end. Raises EOFError and lzma.LZMAError."""
+        while True:
+            packed = b""
+            if self._unpacker.eof:
+                rest = self._unpacker.unused_data.lstrip(b"\0") or self._source.read(BUFFER).lstrip(b"\0")  # padding
+                if not rest:
+                    return b""
+                self._unpacker, packed = lzma.LZMADecompressor(memlimit=XZ_MEMORY), rest
+            elif self._unpacker.needs_input and not (packed := self._source.read(BUFFER)):
+                raise EOFError("the file ended before the end of its stream")
+            if content := self._unpacker.decompress(packed, size):
+                return content
+
+    def close(self) -> None:
+        """Nothing of its own is open."""
+
 
 BOM = b"\xef\xbb\xbf"
-
-
-class RowError(Exception):
-    """A row, or a part of one, that cannot be used. `reason` is a key of REASONS.
-
-    `detail` must be text that can be stored, so it quotes strings of the source with repr.
-    """
-
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
-        self.detail = detail
-
-    def reject(self, where: str = "") -> Reject:
-        """Return the Reject to yield; `where` names the part of the row."""
-        return Reject(self.reason, f"{where}: {self.detail}" if where else self.detail)
 
 
 class FileDataset(Dataset):
@@ -133,121 +211,3 @@ def bounded_lines(source: BufferedReader, limit: int) -> Iterator[bytes | None]:
         while (rest := source.readline(limit)) and not rest.endswith(b"\n"):
             pass
         yield None
-
-
-def stream_json(path: Path, expects: str, key: str | None = None) -> Iterator[tuple[int, Any]]:
-    """Stream (record number, value) from a JSON file, with one value in memory at a time; a Reject stands for one that
-    is too long to be held.
-
-    The records are a top-level array, or the array at `key` of a top-level object. `expects` says what the format
-    expects, for messages. Raises InputError if the JSON is cut short or broken.
-    """
-    number = 0
-    with open_source(path) as source:
-        reader = JsonReader(source)
-        try:
-            _check_opening(path, reader.peek(), "{" if key else "[", expects)
-            for row in reader.array_at(key) if key else reader.array():
-                number += 1
-                yield number, row
-            reader.end()
-        except BrokenJson as error:
-            remedy = error.remedy.replace("FILE", str(path))
-            raise InputError(f"{path}: {error.what} after record {number}, at byte {error.byte}. {remedy}") from error
-
-
-def _check_opening(path: Path, first: str, opening: str, expects: str) -> None:
-    """Check that `first`, the first character of a document, is the bracket `opening`. Raises InputError."""
-    if first == opening:
-        return
-    what = {"": "only white space", "[": "a JSON array", "{": "a JSON object"}.get(first, f"no JSON ({first!r} first)")
-    hint = "; for one JSON object a line, use the format jsonl" if first == "{" else ""
-    raise InputError(f"{path} holds {what}, and this format expects {expects}{hint}")
-
-
-def parse_line(line: bytes) -> dict[str, Any]:
-    """Parse one line as a JSON object. Raises RowError."""
-    if reason := over_long(line):
-        raise RowError("over_long", reason)
-    try:
-        row = json.loads(line.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise RowError(
-            "invalid_unicode", f"not UTF-8 at byte {error.start + 1} of the line ({error.reason})"
-        ) from error
-    except json.JSONDecodeError as error:
-        excerpt = error.doc[error.pos : error.pos + 30].strip()
-        fault = error.msg.removesuffix(" at")
-        raise RowError("malformed_json", f"{fault} at column {error.pos + 1}, got {excerpt!r}") from error
-    except (ValueError, RecursionError) as error:
-        # An integer has too many digits, or values are nested deeper than the interpreter's stack.
-        raise RowError("malformed_json", str(error)[:120]) from error
-    return object_of(row)
-
-
-def kind_of(value: object) -> str:
-    """Describe a value of JSON or of a table for messages: its type, and the start of a scalar value."""
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, dict):
-        return "an object"
-    if isinstance(value, list):
-        return f"a list of {len(value)}"
-    if isinstance(value, int | float):
-        return f"a number ({str(value)[:40]})"
-    return f"a {'string' if isinstance(value, str) else type(value).__name__} ({repr(value)[:40]})"
-
-
-def object_of(row: object) -> dict[str, Any]:
-    """Return the row if it is a JSON object. Raises RowError, also for a row that could not be read."""
-    if isinstance(row, Reject):
-        raise RowError(row.reason, row.detail)
-    if not isinstance(row, dict):
-        raise RowError("wrong_type", f"{kind_of(row)} instead of an object")
-    return row
-
-
-def value_of(row: dict[str, Any], key: str) -> Any:
-    """Return the value of a key that the row must have. Raises RowError."""
-    if key not in row:
-        present = ", ".join(repr(name[:40]) for name in islice(row, 12)) or "none"
-        raise RowError("missing_column", f"no {key!r}; the keys present: {present}")
-    return row[key]
-
-
-def list_of(row: dict[str, Any], key: str) -> list[Any]:
-    """Return the list at a key. Raises RowError."""
-    value = value_of(row, key)
-    if not isinstance(value, list):
-        raise RowError("wrong_type", f"{key!r} is {kind_of(value)}; expected a list")
-    return value
-
-
-def text_of(row: dict[str, Any], key: str, *, blank: bool = False, strip: bool = True) -> str:
-    """Return the string at a key, stripped unless `strip` is false. Raises RowError, also if blank unless `blank`."""
-    return check_text(value_of(row, key), repr(key), blank=blank, strip=strip)
-
-
-def check_text(value: object, name: str, *, blank: bool = False, strip: bool = True) -> str:
-    """Return `value` if it is a non-blank Unicode string that can be stored. Raises RowError, calling it `name`."""
-    if not isinstance(value, str):
-        raise RowError("wrong_type", f"{name} is {kind_of(value)}; expected a string")
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError as error:
-        surrogate = f"U+{ord(value[error.start]):04X}"
-        raise RowError("invalid_unicode", f"{name} has the lone surrogate {surrogate} at {error.start}") from error
-    stripped = value.strip()
-    if not (stripped or blank):
-        raise RowError("empty_text", f"{name} is blank")
-    return stripped if strip else value
-
-
-def id_of(row: dict[str, Any], key: str) -> str:
-    """Return a row's name in its source, from a string or an integer; "" if it has none. Raises RowError."""
-    value = row.get(key)
-    if value is None:
-        return ""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    return check_text(value, repr(key), blank=True)

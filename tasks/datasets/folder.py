@@ -12,7 +12,8 @@ from pydantic import Field
 
 from vitalfew.storage.ids import content_id
 from vitalfew.tasks.datasets.base import DatasetOptions, InputError, Passage, Record, Reject
-from vitalfew.tasks.datasets.files import FileDataset, RowError, check_source, open_source
+from vitalfew.tasks.datasets.files import FileDataset, check_source, open_source
+from vitalfew.tasks.datasets.rows import RowError
 
 FILE_LIMIT = 64 << 20
 """The largest file that is read, in unpacked bytes."""

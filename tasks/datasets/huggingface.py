@@ -12,11 +12,10 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from vitalfew.tasks.datasets.arrow import BATCH_ROWS, rows_of
 from vitalfew.tasks.datasets.base import DatasetOptions, InputError, Record, Reject
-from vitalfew.tasks.datasets.columns import TableOptions, present_columns
 from vitalfew.tasks.datasets.files import FileDataset, check_source
 from vitalfew.tasks.datasets.rows import records_of
+from vitalfew.tasks.datasets.tables import BATCH_ROWS, TableOptions, present_columns, rows_of
 
 _READERS = {"arrow", "cache", "csv", "json", "parquet", "text"}
 _SAVED, _SAVED_SPLITS = "state.json", "dataset_dict.json"

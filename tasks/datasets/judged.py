@@ -1,18 +1,30 @@
-"""A corpus, its questions and its relevance judgements (qrels) in separate files, as BEIR and MS MARCO keep them.
+"""A corpus, its questions and its relevance judgements (qrels) in separate files: the formats beir and msmarco.
 
 Judgements name documents as their source does, while gold passages have ids from their content. So the judgements are
 read first, then the corpus, of which only the relevant documents' content ids are kept, then the questions: memory
 grows with the judgements, never with the corpus.
+
+BEIR: Thakur et al., "BEIR", NeurIPS 2021 (arXiv 2104.08663), as its datasets are published. One deviation: a document
+that has only a title takes it as its text, where BEIR encodes title and text together.
+
+MS MARCO passage ranking: 8.8 million passages, questions of a search engine's users, sparse judgements; Bajaj et al.,
+"MS MARCO" (arXiv 1611.09268), as in `collectionandqueries.tar.gz` of passage ranking.
 """
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import Field
 
 from vitalfew.storage.ids import passage_id
-from vitalfew.tasks.datasets.base import Passage, Question, Record, Reject
-from vitalfew.tasks.datasets.delimited import Line, lines_of
-from vitalfew.tasks.datasets.files import RowError, open_source
+from vitalfew.tasks.datasets.base import DatasetOptions, InputError, Passage, Question, Record, Reject
+from vitalfew.tasks.datasets.delimited import TSV, Line, delimited_rows, lines_of
+from vitalfew.tasks.datasets.files import FileDataset, check_source, open_source
+from vitalfew.tasks.datasets.rows import RowError, id_of, json_lines, records_of, text_of
 
 _PACKED = ("", ".gz", ".zst", ".bz2", ".xz")
 
@@ -124,3 +136,173 @@ class Judgements:
         """Yield a Reject, at its first judgement, for every question that `of` did not get."""
         for question, number in self._unasked.items():
             yield number, Reject("unknown_question", f"there is no question {question[:40]!r}")
+
+
+class BeirOptions(DatasetOptions):
+    """Which questions to ask."""
+
+    split: str | None = Field(
+        default=None, min_length=1, description="the judgements to read, qrels/SPLIT.tsv; if not given, `test`"
+    )
+
+
+class Beir(FileDataset):
+    """A corpus of BEIR, or one in its layout, with the questions of a split and their gold passages.
+
+    A folder with corpus.jsonl ({"_id", "title", "text"}), queries.jsonl ({"_id", "text"}) and qrels/SPLIT.tsv
+    (question, document, relevance), compressed (.gz, .zst, .bz2, .xz) or not. The questions are those that
+    qrels/SPLIT.tsv judges; a document it rates above 0 is a gold passage. Without qrels, all questions are read,
+    without gold passages. Without queries.jsonl, only the corpus is read. The offset is the line in the file.
+    """
+
+    example: ClassVar[str] = "beir:data/scifact?split=test"
+    Options: ClassVar[type[DatasetOptions]] = BeirOptions
+    options: BeirOptions
+
+    def files(self) -> list[Path]:
+        files = [path for path in (self._corpus, self._queries, self._qrels) if path is not None]
+        for path in files:
+            check_source(path)
+        return files
+
+    def records(self) -> Iterator[tuple[int, Record]]:
+        corpus, queries = self._corpus, self._queries
+        passages = named(corpus, records_of(json_lines(corpus), _beir_passage))
+        questions = named(queries, records_of(json_lines(queries), _beir_question)) if queries else ()
+        return judged_records(self._qrels, passages, questions)
+
+    @cached_property
+    def _corpus(self) -> Path:
+        folder = self.source()
+        if not os.path.isdir(folder):
+            check_source(folder)
+            raise InputError(f"{folder} is a file, and this format reads the folder that has corpus.jsonl: name it")
+        plain = folder / "corpus.jsonl"
+        corpus = packed_or_not(plain)
+        if corpus is None:
+            check_source(plain)
+        return corpus or plain
+
+    @cached_property
+    def _queries(self) -> Path | None:
+        plain = self.source() / "queries.jsonl"
+        queries = packed_or_not(plain)
+        if queries is None and self.options.split:
+            check_source(plain)
+        return queries
+
+    @cached_property
+    def _qrels(self) -> Path | None:
+        """The judgements of the split; None if the folder has no judgements or no questions. Raises InputError."""
+        folder = self.source() / "qrels"
+        qrels = packed_or_not(folder / f"{self.options.split or 'test'}.tsv")
+        splits = sorted({path.name.partition(".tsv")[0] for path in folder.glob("*.tsv*")}) if not qrels else []
+        if self._queries is None or not (qrels or splits or self.options.split):
+            return None
+        if qrels is None:
+            known = f"it has {', '.join(splits)}: choose one with split=" if splits else "it has no file SPLIT.tsv"
+            raise InputError(f"{folder} has no judgements {self.options.split or 'test'}.tsv; {known}")
+        return qrels
+
+
+def _beir_passage(row: dict[str, Any]) -> Iterator[Passage]:
+    """Yield the passage of a document. Raises RowError."""
+    title = text_of(row, "title", blank=True) if row.get("title") is not None else ""
+    yield Passage(title, text_of(row, "text", blank=bool(title)) or title, id_of(row, "_id").strip())
+
+
+def _beir_question(row: dict[str, Any]) -> Iterator[Question]:
+    """Yield the question of a query. Raises RowError."""
+    yield Question(text_of(row, "text"), source_id=id_of(row, "_id").strip())
+
+
+_MSMARCO_SPLIT = "dev.small"
+
+
+class MSMarcoOptions(DatasetOptions):
+    """Which questions to ask, and the names of the files."""
+
+    split: str | None = Field(
+        default=None,
+        min_length=1,
+        description="questions and judgements to read, queries.SPLIT.tsv and qrels.SPLIT.tsv; if not given, "
+        f"{_MSMARCO_SPLIT}, if it exists",
+    )
+    collection: str = Field(default="collection.tsv", min_length=1, description="file of the passages in the folder")
+    queries: str | None = Field(
+        default=None, min_length=1, description="file of the questions; if not given, that of the split"
+    )
+    qrels: str | None = Field(
+        default=None, min_length=1, description="file of the judgements; if not given, that of the split"
+    )
+
+
+class MSMarco(FileDataset):
+    """Passages of MS MARCO with the questions of a split and their gold passages.
+
+    A folder with collection.tsv (number, passage), queries.SPLIT.tsv (number, question) and qrels.SPLIT.tsv (question,
+    0, passage, relevance): tab-separated, with neither quotes nor a header line, compressed or not. The questions are
+    those with a judgement; without judgements, all are read, without gold passages. The file collection.tsv alone is a
+    corpus without questions, unless split= or queries= names some. The offset is the line in the file.
+    """
+
+    example: ClassVar[str] = "msmarco:data/msmarco?split=dev.small"
+    Options: ClassVar[type[DatasetOptions]] = MSMarcoOptions
+    options: MSMarcoOptions
+
+    def files(self) -> list[Path]:
+        files = [path for path in (self._collection, self._queries, self._qrels) if path is not None]
+        for path in files:
+            check_source(path)
+        return files
+
+    def records(self) -> Iterator[tuple[int, Record]]:
+        passages = named(self._collection, records_of(_msmarco_rows(self._collection), _msmarco_passage))
+        questions = (
+            named(self._queries, records_of(_msmarco_rows(self._queries), _msmarco_question)) if self._queries else ()
+        )
+        return judged_records(self._qrels, passages, questions)
+
+    @cached_property
+    def _folder(self) -> Path:
+        return self.source() if os.path.isdir(self.source()) else self.source().parent
+
+    @cached_property
+    def _collection(self) -> Path:
+        source = self.source()
+        return (self._file(self.options.collection, required=True) or source) if os.path.isdir(source) else source
+
+    @cached_property
+    def _queries(self) -> Path | None:
+        return self._of_split("queries", self.options.queries)
+
+    @cached_property
+    def _qrels(self) -> Path | None:
+        return self._of_split("qrels", self.options.qrels) if self._queries is not None else None
+
+    def _of_split(self, kind: str, name: str | None) -> Path | None:
+        """Return the named file, or that of the split; None if no file is named and the split has none."""
+        if name or self.options.split or os.path.isdir(self.source()):
+            required = name is not None or (kind == "queries" and self.options.split is not None)
+            return self._file(name or f"{kind}.{self.options.split or _MSMARCO_SPLIT}.tsv", required)
+        return None
+
+    def _file(self, name: str, required: bool) -> Path | None:
+        file = packed_or_not(self._folder / name)
+        if file is None and required:
+            check_source(self._folder / name)
+        return file
+
+
+def _msmarco_rows(path: Path) -> Iterator[tuple[int, Any]]:
+    return delimited_rows(path, TSV, ("id", "text"))
+
+
+def _msmarco_passage(row: dict[str, Any]) -> Iterator[Passage]:
+    """Yield the passage of a row. Raises RowError."""
+    yield Passage("", text_of(row, "text"), row["id"].strip())
+
+
+def _msmarco_question(row: dict[str, Any]) -> Iterator[Question]:
+    """Yield the question of a row. Raises RowError."""
+    yield Question(text_of(row, "text"), source_id=row["id"].strip())

@@ -1,4 +1,7 @@
-"""What a record may have at most, so that memory follows the settings, whatever a source holds."""
+"""Limits of a record, and the number of shards for a corpus: memory follows the settings, whatever a source holds."""
+
+import math
+from typing import NamedTuple
 
 from vitalfew.configs.schema import LoadConfig
 from vitalfew.tasks.datasets.base import Passage, Question, Record, Reject
@@ -39,3 +42,55 @@ def _most(counts: dict[str, int], config: LoadConfig) -> str | None:
         if count > config.max_items:
             return f"{name}: {count:,} items; load.max_items is {config.max_items:,}"
     return None
+
+
+# A small corpus has up to FEW_SHARDS shards of at least SMALL_SHARD passages, so that workers share its work.
+FEW_SHARDS = 8
+SMALL_SHARD = 256
+# A large one has MOST_SHARDS, and shards that grow with it from SHARD_PASSAGES to LARGE_SHARD.
+MOST_SHARDS = 4096
+SHARD_PASSAGES = 4096
+LARGE_SHARD = 32_768
+# Long rows, or many sentences, make more shards: on average none has more bytes (UTF-8) or ends of sentences.
+SHARD_BYTES = 64 << 20
+SHARD_SENTENCES = 1 << 18
+ROW_BYTES = 64
+"""Bytes of a row besides its texts."""
+
+
+class Size(NamedTuple):
+    """What the number of shards depends on: passages, bytes of all rows (UTF-8), ends of sentences."""
+
+    passages: float
+    bytes: float
+    sentences: float
+
+
+def size_of(record: Record) -> Size:
+    """The size of one record. Punctuation bounds the number of its sentences from above, and costs little to count."""
+    match record:
+        case Passage(title, text, source_id):
+            sentences = 1 + sum(map(text.count, ".!?")) + text.count("\n") // 2
+            return Size(1, ROW_BYTES + _utf8(text) + _utf8(title) + _utf8(source_id), sentences)
+        case Question():
+            numbers = 8 * len(record.gold_passages) + 16 * len(record.supporting_facts)
+            return Size(0, ROW_BYTES + numbers + sum(map(_utf8, (record.text, record.source_id, *record.answers))), 0)
+        case Reject(reason, detail):
+            return Size(0, ROW_BYTES + len(reason) + len(detail), 0)
+
+
+def _utf8(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def shard_count(size: Size, config: LoadConfig) -> int:
+    """A power of two, so that when a corpus grows, a new shard is a half of an old one."""
+    most = config.shard_passages or min(max(SHARD_PASSAGES, size.passages / MOST_SHARDS), LARGE_SHARD)
+    wanted = max(
+        size.passages / most,
+        min(FEW_SHARDS, size.passages / SMALL_SHARD),
+        size.bytes / SHARD_BYTES,
+        size.sentences / SHARD_SENTENCES,
+        1,
+    )
+    return 1 << math.ceil(math.log2(wanted))

@@ -17,8 +17,8 @@ from pydantic import Field
 
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import DatasetOptions, Passage, Question, Record, Reject, Span
-from vitalfew.tasks.datasets.files import FileDataset, RowError, id_of, kind_of, list_of, object_of, text_of
-from vitalfew.tasks.datasets.rows import json_lines
+from vitalfew.tasks.datasets.files import FileDataset
+from vitalfew.tasks.datasets.rows import RowError, id_of, json_lines, kind_of, list_of, object_of, text_of
 
 BETWEEN = "\n\n"
 """The separator between two turns of a context."""

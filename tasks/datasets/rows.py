@@ -1,21 +1,171 @@
-"""What the row-based formats share: JSON lines, the records of a row, gold answers."""
+"""Rows of a source: JSON lines and JSON arrays as a stream, and the checks of a row's values.
 
+A row, or a part of one, that cannot be used raises `RowError`; the format turns it into a `Reject` and reads on.
+"""
+
+import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from vitalfew.tasks.datasets.base import Record, Reject
-from vitalfew.tasks.datasets.delimited import QUOTED_TSV, delimited_rows
-from vitalfew.tasks.datasets.files import (
-    RowError,
-    bounded_lines,
-    check_text,
-    kind_of,
-    open_source,
-    parse_line,
-    stream_json,
-)
+from vitalfew.tasks.datasets.base import InputError, Record, Reject
+from vitalfew.tasks.datasets.files import bounded_lines, open_source
+from vitalfew.tasks.datasets.json_stream import BrokenJson, JsonReader, over_long
+
+REASONS = {
+    "malformed_json": "a line or a column that should hold JSON does not (a broken JSON array is an error of the file)",
+    "wrong_type": "the row, or a value the format needs, has another JSON type than the format expects",
+    "missing_column": "a key that the format or one of its options names is absent",
+    "empty_text": "a passage, a question or an answer is blank",
+    "invalid_unicode": "the text has bytes that are not UTF-8 or a lone surrogate, and cannot be stored as UTF-8",
+    "malformed_row": "a row of a delimited file has unmatched quotes, or more or fewer fields than columns",
+    "over_long": "a line, row or file is longer than the format reads at once",
+    "no_gold_passage": "the source names a gold passage, but no passage that could be read supports the question",
+    "outside_folder": "a symbolic link leads out of the given folder",
+    "unreadable_file": "a file of a folder cannot be opened, is an archive or is broken",
+    "binary_file": "a file of a folder is not text",
+    "unknown_question": "relevance judgements are about a question that is missing or was rejected",
+    "unknown_label": "the gold label is not one of the labels that the format or the row offers",
+    "left_out": "an option of the format leaves this row out",
+}
+"""Every reason for which a dataset rejects a row."""
+
+
+class RowError(Exception):
+    """A row, or a part of one, that cannot be used. `reason` is a key of REASONS.
+
+    `detail` must be text that can be stored, so it quotes strings of the source with repr.
+    """
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+
+    def reject(self, where: str = "") -> Reject:
+        """Return the Reject to yield; `where` names the part of the row."""
+        return Reject(self.reason, f"{where}: {self.detail}" if where else self.detail)
+
+
+def stream_json(path: Path, expects: str, key: str | None = None) -> Iterator[tuple[int, Any]]:
+    """Stream (record number, value) from a JSON file, with one value in memory at a time; a Reject stands for one that
+    is too long to be held.
+
+    The records are a top-level array, or the array at `key` of a top-level object. `expects` says what the format
+    expects, for messages. Raises InputError if the JSON is cut short or broken.
+    """
+    number = 0
+    with open_source(path) as source:
+        reader = JsonReader(source)
+        try:
+            _check_opening(path, reader.peek(), "{" if key else "[", expects)
+            for row in reader.array_at(key) if key else reader.array():
+                number += 1
+                yield number, row
+            reader.end()
+        except BrokenJson as error:
+            remedy = error.remedy.replace("FILE", str(path))
+            raise InputError(f"{path}: {error.what} after record {number}, at byte {error.byte}. {remedy}") from error
+
+
+def _check_opening(path: Path, first: str, opening: str, expects: str) -> None:
+    """Check that `first`, the first character of a document, is the bracket `opening`. Raises InputError."""
+    if first == opening:
+        return
+    what = {"": "only white space", "[": "a JSON array", "{": "a JSON object"}.get(first, f"no JSON ({first!r} first)")
+    hint = "; for one JSON object a line, use the format jsonl" if first == "{" else ""
+    raise InputError(f"{path} holds {what}, and this format expects {expects}{hint}")
+
+
+def parse_line(line: bytes) -> dict[str, Any]:
+    """Parse one line as a JSON object. Raises RowError."""
+    if reason := over_long(line):
+        raise RowError("over_long", reason)
+    try:
+        row = json.loads(line.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise RowError(
+            "invalid_unicode", f"not UTF-8 at byte {error.start + 1} of the line ({error.reason})"
+        ) from error
+    except json.JSONDecodeError as error:
+        excerpt = error.doc[error.pos : error.pos + 30].strip()
+        fault = error.msg.removesuffix(" at")
+        raise RowError("malformed_json", f"{fault} at column {error.pos + 1}, got {excerpt!r}") from error
+    except (ValueError, RecursionError) as error:
+        # An integer has too many digits, or values are nested deeper than the interpreter's stack.
+        raise RowError("malformed_json", str(error)[:120]) from error
+    return object_of(row)
+
+
+def kind_of(value: object) -> str:
+    """Describe a value of JSON or of a table for messages: its type, and the start of a scalar value."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    if isinstance(value, int | float):
+        return f"a number ({str(value)[:40]})"
+    return f"a {'string' if isinstance(value, str) else type(value).__name__} ({repr(value)[:40]})"
+
+
+def object_of(row: object) -> dict[str, Any]:
+    """Return the row if it is a JSON object. Raises RowError, also for a row that could not be read."""
+    if isinstance(row, Reject):
+        raise RowError(row.reason, row.detail)
+    if not isinstance(row, dict):
+        raise RowError("wrong_type", f"{kind_of(row)} instead of an object")
+    return row
+
+
+def value_of(row: dict[str, Any], key: str) -> Any:
+    """Return the value of a key that the row must have. Raises RowError."""
+    if key not in row:
+        present = ", ".join(repr(name[:40]) for name in islice(row, 12)) or "none"
+        raise RowError("missing_column", f"no {key!r}; the keys present: {present}")
+    return row[key]
+
+
+def list_of(row: dict[str, Any], key: str) -> list[Any]:
+    """Return the list at a key. Raises RowError."""
+    value = value_of(row, key)
+    if not isinstance(value, list):
+        raise RowError("wrong_type", f"{key!r} is {kind_of(value)}; expected a list")
+    return value
+
+
+def text_of(row: dict[str, Any], key: str, *, blank: bool = False, strip: bool = True) -> str:
+    """Return the string at a key, stripped unless `strip` is false. Raises RowError, also if blank unless `blank`."""
+    return check_text(value_of(row, key), repr(key), blank=blank, strip=strip)
+
+
+def check_text(value: object, name: str, *, blank: bool = False, strip: bool = True) -> str:
+    """Return `value` if it is a non-blank Unicode string that can be stored. Raises RowError, calling it `name`."""
+    if not isinstance(value, str):
+        raise RowError("wrong_type", f"{name} is {kind_of(value)}; expected a string")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        surrogate = f"U+{ord(value[error.start]):04X}"
+        raise RowError("invalid_unicode", f"{name} has the lone surrogate {surrogate} at {error.start}") from error
+    stripped = value.strip()
+    if not (stripped or blank):
+        raise RowError("empty_text", f"{name} is blank")
+    return stripped if strip else value
+
+
+def id_of(row: dict[str, Any], key: str) -> str:
+    """Return a row's name in its source, from a string or an integer; "" if it has none. Raises RowError."""
+    value = row.get(key)
+    if value is None:
+        return ""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return check_text(value, repr(key), blank=True)
+
 
 LINE_LIMIT = 64 << 20
 """The longest JSON line, in bytes, so that a file without line breaks is not read into memory as a whole."""
@@ -39,23 +189,15 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
                 yield number, error.reject()
 
 
-def tsv_or_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
-    """Stream (line number, row) from JSON lines, or from a TSV whose first line names the columns.
-
-    A file is JSON lines if its first non-blank line starts with "{". Raises InputError.
-    """
-    return json_lines(path) if _opens_with(path, b"{") else delimited_rows(path, QUOTED_TSV)
-
-
 def json_rows(path: Path, expects: str) -> Iterator[tuple[int, Any]]:
     """Stream (number, value) from a file that is a JSON array or JSON lines; a Reject stands for a broken line.
 
     `expects`: what the format expects, for messages. Raises InputError.
     """
-    return json_lines(path) if _opens_with(path, b"{") else stream_json(path, expects)
+    return json_lines(path) if opens_with(path, b"{") else stream_json(path, expects)
 
 
-def _opens_with(path: Path, bracket: bytes) -> bool:
+def opens_with(path: Path, bracket: bytes) -> bool:
     """Whether a file's first non-blank line starts with `bracket`. Raises InputError."""
     with open_source(path) as source:
         # Read in pieces, because a file without line breaks is one line.

@@ -26,8 +26,8 @@ from vitalfew.storage.ids import passage_id
 from vitalfew.storage.indexes import NOTHING, TopK
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.datasets.delimited import lines_of
-from vitalfew.tasks.datasets.files import RowError, check_source, id_of, list_of, object_of, open_source, text_of
-from vitalfew.tasks.datasets.rows import json_rows
+from vitalfew.tasks.datasets.files import check_source, open_source
+from vitalfew.tasks.datasets.rows import RowError, id_of, json_rows, list_of, object_of, text_of
 from vitalfew.tasks.retrievers.base import Index, Questions
 
 _EXPECTS = "a TREC run, or questions with ctxs"

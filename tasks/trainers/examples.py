@@ -24,7 +24,7 @@ from tokenizers import Encoding, Tokenizer
 from torch import Tensor
 
 from vitalfew.tasks.models.small.windows import Window, encoded, windows
-from vitalfew.tasks.retrievers.words import words
+from vitalfew.tasks.retrievers.keywords import words
 from vitalfew.tasks.trainers.articles import Asked, CharSpan, Material, Text, contains_answer
 
 logging.getLogger("bm25s").setLevel(logging.WARNING)  # otherwise it logs every index

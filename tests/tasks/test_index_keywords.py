@@ -19,8 +19,7 @@ from vitalfew.storage.indexes import TopK, bm25_shards
 from vitalfew.storage.indexes.bm25_shards import Corpus, Shard
 from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.tasks.retrieve import Searcher
-from vitalfew.tasks.retrievers.hybrid import fused
-from vitalfew.tasks.retrievers.words import words
+from vitalfew.tasks.retrievers.keywords import fused, words
 
 QUESTION = "Who built the lighthouse, and when was it opened?"
 BM25 = {"bm25": {"enabled": True}}

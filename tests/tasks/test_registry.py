@@ -11,7 +11,7 @@ from vitalfew.configs.evaluation import RefineConfig, SelectConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import EncodeConfig, IndexConfig, IndexCorpus, RetrieveConfig
 from vitalfew.tasks.registry import UnknownName, as_recorded, completed, make, resolve, with_options
-from vitalfew.tasks.retrievers.core_context import CoreContext
+from vitalfew.tasks.retrievers.dense import CoreContext
 
 
 class OldSelect(SelectConfig):
@@ -100,10 +100,10 @@ def test_parameters_are_completed_with_every_option_in_force() -> None:
 
 def test_a_method_that_version_0_2_recorded_by_its_module_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its modules had no `vitalfew.` before their names. A user's own module of such a name goes first."""
-    assert resolve("retriever", "tasks.retrievers.core_context:CoreContext").__name__ == "CoreContext"
+    assert resolve("retriever", "tasks.retrievers.dense:CoreContext").__name__ == "CoreContext"
     with pytest.raises(UnknownName):
-        resolve("retriever", "tasks.retrievers.core_contexts:CoreContext")
-    own = ModuleType("tasks.retrievers.core_context")
+        resolve("retriever", "tasks.retrievers.denser:CoreContext")
+    own = ModuleType("tasks.retrievers.dense")
     own.CoreContext = Mine  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "tasks.retrievers.core_context", own)
-    assert resolve("retriever", "tasks.retrievers.core_context:CoreContext") is Mine
+    monkeypatch.setitem(sys.modules, "tasks.retrievers.dense", own)
+    assert resolve("retriever", "tasks.retrievers.dense:CoreContext") is Mine

@@ -26,9 +26,8 @@ from vitalfew.storage import files
 from vitalfew.storage.costs import Quote, charge, find_quote, save_quotes
 from vitalfew.storage.ids import ID_RANGE, passage_id
 from vitalfew.tasks.datasets.base import Dataset, InputError, Passage, Question, Record, Reject
-from vitalfew.tasks.datasets.limits import checked
-from vitalfew.tasks.datasets.reading import bytes_read
-from vitalfew.tasks.datasets.sizes import Size, shard_count, size_of
+from vitalfew.tasks.datasets.files import bytes_read
+from vitalfew.tasks.datasets.limits import Size, checked, shard_count, size_of
 from vitalfew.tasks.encode import Encode
 from vitalfew.tasks.encoders import reuse
 from vitalfew.tasks.encoders.titles import salts

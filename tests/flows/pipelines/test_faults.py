@@ -25,7 +25,7 @@ from vitalfew.storage.files import NotWritten, writing
 from vitalfew.storage.runs import read_runs
 from vitalfew.tasks import load
 from vitalfew.tasks.datasets.base import InputError
-from vitalfew.tasks.datasets.jsonl import JsonLines
+from vitalfew.tasks.datasets.tables import JsonLines
 
 ROOT = Path(__file__).parents[3]
 FAKE = [

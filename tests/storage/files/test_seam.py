@@ -15,7 +15,7 @@ NO_STORE = {
     "tasks/models/": "models: directories of weights on this machine",
     "tasks/trainers/bert.py": "the titles that lie beside a reader's weights",
     "tasks/generators/prompts.py": "prompts: templates of the package and of the user",
-    "tasks/splitters/ready_propositions.py": "the user's file of propositions",
+    "tasks/splitters/propositions.py": "the user's file of propositions",
     "tasks/reports/significance.py": "the user's table of scores",
     "tasks/reports/trec.py": "the user's files of rankings and judgements",
     "flows/pipelines/named.py": "configs/corpora and configs/recipes, and the user's own",

@@ -16,7 +16,7 @@ from tests.support.real_data import real_data
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets import rows
 from vitalfew.tasks.datasets.base import Dataset, InputError, Passage, Question, Record, Reject, Span
-from vitalfew.tasks.datasets.files import REASONS
+from vitalfew.tasks.datasets.rows import REASONS
 from vitalfew.tasks.registry import METHODS, resolve
 
 FILE_FORMATS = [
@@ -385,7 +385,7 @@ def test_what_is_no_readable_file_is_an_error(tmp_path: Path, name: str, monkeyp
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(
-        "vitalfew.tasks.datasets.unpack.open_counted", refuse
+        "vitalfew.tasks.datasets.files.open_counted", refuse
     )  # as tests may run as root, whom no file mode stops
     with pytest.raises(InputError, match=r"cannot be read: Permission denied\. Check its permissions"):
         read(name, tmp_path / "source.json")

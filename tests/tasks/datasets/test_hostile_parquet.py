@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 READ = """
 import collections, sys
 from pathlib import Path
-from vitalfew.tasks.datasets.parquet import Parquet
+from vitalfew.tasks.datasets.tables import Parquet
 options = Parquet.Options.model_validate(dict(option.split("=") for option in sys.argv[2:]))
 records = (record for _, record in Parquet(Path(sys.argv[1]), options).records())
 print(collections.Counter(getattr(record, "reason", type(record).__name__) for record in records))

@@ -18,7 +18,7 @@ from tests.tasks.datasets.test_datasets import check, only
 from vitalfew.flows.cli.main import app
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import InputError, Passage, Question, Record, Reject
-from vitalfew.tasks.datasets.manual_text import FEWEST, MOST, cut
+from vitalfew.tasks.datasets.python_manual import FEWEST, MOST, cut
 from vitalfew.tasks.datasets.specification import parse_dataset
 
 MISSING = 8

@@ -17,9 +17,7 @@ from pydantic import ValidationError
 from vitalfew.storage.ids import content_id, passage_id
 from vitalfew.tasks.datasets import synthetic_people, synthetic_places
 from vitalfew.tasks.datasets.base import Passage, Question, Record
-from vitalfew.tasks.datasets.synthetic import Synthetic, SyntheticOptions, gold_sentences
-from vitalfew.tasks.datasets.synthetic_articles import CLUSTER, Encyclopaedia
-from vitalfew.tasks.datasets.synthetic_text import parse
+from vitalfew.tasks.datasets.synthetic import CLUSTER, Encyclopaedia, Synthetic, SyntheticOptions, gold_sentences, parse
 from vitalfew.tasks.datasets.synthetic_world import (
     HEADS,
     MIDDLES,

@@ -26,8 +26,7 @@ from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.models.causal.rewriter import RewritingFailed
 from vitalfew.tasks.split import Rewrite, split_stage
 from vitalfew.tasks.splitters.base import StoredPassage
-from vitalfew.tasks.splitters.propositions import Propositions, parse
-from vitalfew.tasks.splitters.ready_propositions import ReadyPropositions
+from vitalfew.tasks.splitters.propositions import Propositions, ReadyPropositions, parse
 
 TWO = ["The mill stands.", "It is old."]
 # A string that begins with a bracket cannot be told from the end of the list.

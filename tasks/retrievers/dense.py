@@ -1,4 +1,7 @@
-"""`core_context`: ParetoRAG's sentence retrieval (arXiv 2502.08178, section 3.2), no deviation in the score."""
+"""Retrieval by vectors: ParetoRAG's sentences (`core_context`), or the baseline's whole passages (`passage`).
+
+`core_context` is ParetoRAG's sentence retrieval (arXiv 2502.08178, section 3.2), with no deviation in the score.
+"""
 
 from typing import ClassVar
 
@@ -47,3 +50,25 @@ class CoreContext:
         if layout == "dual":
             return np.concatenate([self.alpha * questions, (1 - self.alpha) * questions], axis=1).astype(np.float32)
         return questions
+
+
+class PassageRetriever:
+    """Naive RAG: whole passages by the inner product with the question; alpha has no effect."""
+
+    class Options(DenseOptions):
+        model_config = ConfigDict(extra="forbid")
+
+    version: ClassVar[str] = "1"
+    dense: ClassVar[bool] = True
+    keywords: ClassVar[bool] = False
+
+    unit: Unit = "passage"
+
+    def __init__(self, options: DenseOptions) -> None:
+        self.options = options
+
+    def check(self, index: Index) -> None:
+        """Every index that has the unit can answer."""
+
+    def retrieve(self, questions: Questions, index: Index, k: int) -> TopK:
+        return index.nearest(self.unit, questions.vectors, k, self.options.nprobe, self.options.ef_search)

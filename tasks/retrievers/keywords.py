@@ -1,21 +1,69 @@
-"""`hybrid`: reciprocal rank fusion (Cormack, Clarke & Büttcher, SIGIR 2009) of a dense and a BM25 ranking.
+"""Retrieval by words: BM25 (`bm25`), and its fusion with a dense ranking (`hybrid`).
 
-score(unit) = Σ 1 / (60 + rank) over the rankings that it stands in, rank from 1, every ranking at least 100 deep. The
-paper fuses whole rankings; what stands deeper than that here would add less than 1/160. Equal scores: the smaller id.
+`bm25`: keyword retrieval (Robertson & Zaragoza, The Probabilistic Relevance Framework, 2009), in Lucene's form. Its
+words are those of Lucene's English analysis, as Anserini and Pyserini have it by default: lower case, runs of letters
+and digits, Lucene's 33 English stop words left out, Porter's stemmer (Porter, 1980). Deviation: an apostrophe always
+ends a word ("don't" is "don" and "t"), where Lucene strips only a possessive "'s".
+
+`hybrid`: reciprocal rank fusion (Cormack, Clarke & Büttcher, SIGIR 2009) of a dense and a BM25 ranking. score(unit) =
+Σ 1 / (60 + rank) over the rankings that it stands in, rank from 1, every ranking at least 100 deep. The paper fuses
+whole rankings; what stands deeper than that here would add less than 1/160. Equal scores: the smaller id.
 """
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, cast
 
+import bm25s
 import numpy as np
-from pydantic import ConfigDict
+import Stemmer
+from pydantic import ConfigDict, Field
 
+from vitalfew.configs.schema import RetrieveConfig, Unit
 from vitalfew.storage.indexes import NOTHING, TopK
 from vitalfew.tasks.retrievers.base import Index, Questions, Retriever
-from vitalfew.tasks.retrievers.bm25 import BM25
-from vitalfew.tasks.retrievers.core_context import CoreContext
-from vitalfew.tasks.retrievers.passage import PassageRetriever
+from vitalfew.tasks.retrievers.dense import CoreContext, PassageRetriever
+
+VERSION = "1"
+PATTERN = r"(?u)\b\w+\b"
+
+
+def words(texts: Sequence[str]) -> list[list[str]]:
+    """The words of every text, in order, repetitions included."""
+    if not texts:
+        return []
+    texts_words = bm25s.tokenize(
+        list(texts),
+        token_pattern=PATTERN,
+        stopwords="en",
+        stemmer=Stemmer.Stemmer("porter"),
+        return_ids=False,
+        show_progress=False,
+    )
+    return cast(list[list[str]], texts_words)
+
+
+class BM25:
+    """Keyword search: sentences (or passages: retrieve.unit) by BM25, on an index built with bm25.enabled."""
+
+    class Options(RetrieveConfig):
+        model_config = ConfigDict(extra="forbid")
+
+        unit: Unit = Field("sentence", description="Unit to search.")
+
+    version: ClassVar[str] = "1"
+    dense: ClassVar[bool] = False
+    keywords: ClassVar[bool] = True
+
+    def __init__(self, options: Options) -> None:
+        self.unit = options.unit
+
+    def check(self, index: Index) -> None:
+        """Every index that has the unit can answer."""
+
+    def retrieve(self, questions: Questions, index: Index, k: int) -> TopK:
+        return index.matching(self.unit, words(questions.texts), k)
+
 
 CONSTANT = 60
 DEPTH = 100

@@ -1,0 +1,488 @@
+"""Questions with the passages they are asked about: HotpotQA, SQuAD, MS MARCO QA and the contexts of other tools.
+
+HotpotQA and 2WikiMultihopQA: questions with ten passages per question and sentence-level supporting facts. Yang et al.,
+"HotpotQA", EMNLP 2018 (arXiv 1809.09600), section 3; 2WikiMultihopQA (arXiv 2011.01060) uses the same format. One
+deviation: two sentences that meet without white space are joined by a space, because 2WikiMultihopQA drops the space at
+the start of a sentence.
+
+SQuAD v1.1 and v2.0: Wikipedia paragraphs with questions whose answers are spans of the paragraph. Rajpurkar et al.,
+"SQuAD", EMNLP 2016 (arXiv 1606.05250). Two deviations: a paragraph loses its outer white space and the spans move with
+it, so that the same text has the same id in every format; and the unanswerable questions of v2.0 are kept, with no
+answers.
+
+ctxs: questions with contexts that another tool retrieved for them. The JSON that DPR's retriever writes (Karpukhin et
+al., EMNLP 2020, arXiv 2004.04906) and the JSON lines of Self-RAG's evaluation (Asai et al., arXiv 2310.11511); "isgold"
+comes from the data of "Lost in the Middle" (Liu et al., arXiv 2307.03172). The retriever `run_file` reads the order of
+the contexts from the same file. "has_answer" makes no gold passage: it says that an answer's words stand in a context,
+not that the context answers.
+
+MS MARCO question answering: questions with the answers that people wrote from ten passages of a search engine. Version
+2.1 (`train_v2.1.json`, `dev_v2.1.json`, `eval_v2.1_public.json`), Bajaj et al., "MS MARCO" (arXiv 1611.09268), and rows
+of the same fields, one a line, with the passages as a list of objects or, as on the Hugging Face hub, as an object of
+lists. Passage ranking (`msmarco`) has the same questions without answers. The official files are objects of columns,
+each an object of all rows: {"answers": {"0": …}, "passages": {"0": …}, …}. Every column is read by a cursor of its own,
+so that memory holds one row, whatever the order of the columns.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from vitalfew.storage.ids import passage_id
+from vitalfew.tasks.datasets.base import DatasetOptions, InputError, Passage, Question, Record, Reject, Span
+from vitalfew.tasks.datasets.files import FileDataset, open_source
+from vitalfew.tasks.datasets.json_stream import BrokenJson, JsonReader
+from vitalfew.tasks.datasets.rows import (
+    RowError,
+    answers_of,
+    check_text,
+    id_of,
+    json_lines,
+    json_rows,
+    kind_of,
+    list_of,
+    object_of,
+    records_of,
+    stream_json,
+    text_of,
+    value_of,
+)
+
+_HOTPOT_EXPECTS = "a JSON array of HotpotQA questions"
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """A passage of a question, with one span per sentence (None: the sentence is blank)."""
+
+    title: str
+    passage: Passage
+    spans: tuple[Span | None, ...]
+
+
+class HotpotQA(FileDataset):
+    """Questions of HotpotQA or 2WikiMultihopQA with their passages and supporting facts.
+
+    A JSON array of {"question", "answer", "context": [[title, [sentence, ...]], ...], "supporting_facts": [[title,
+    sentence index], ...], "_id"}. A question's passages come before it. The published data has supporting facts that
+    are not in the question's context: they are skipped, and a question without any other is rejected.
+    """
+
+    example: ClassVar[str] = "hotpotqa:data/hotpot_dev_distractor_v1.json"
+
+    def records(self) -> Iterator[tuple[int, Record]]:
+        for number, row in stream_json(self.source(), _HOTPOT_EXPECTS):
+            for record in _hotpot_records(row):
+                yield number, record
+
+
+def _hotpot_records(row: object) -> Iterator[Record]:
+    """Yield the passages of one question, then the question; a part that cannot be used becomes a Reject."""
+    try:
+        fields = object_of(row)
+    except RowError as error:
+        yield error.reject()
+        return
+    contexts: list[_Context] = []
+    try:
+        entries = list_of(fields, "context")
+    except RowError as error:
+        entries = []
+        yield error.reject()
+    for position, entry in enumerate(entries):
+        try:
+            contexts.append(_hotpot_context(entry))
+        except RowError as error:
+            yield error.reject(f"context[{position}]")
+        else:
+            yield contexts[-1].passage
+    try:
+        yield _hotpot_question(fields, contexts)
+    except RowError as error:
+        yield error.reject("question")
+
+
+def _hotpot_context(entry: object) -> _Context:
+    """Read one [title, [sentence, ...]] entry. Raises RowError."""
+    if not (isinstance(entry, list) and len(entry) == 2 and isinstance(entry[1], list)):
+        raise RowError("wrong_type", f"{kind_of(entry)} instead of [title, [sentence, ...]]")
+    title = check_text(entry[0], "the title", blank=True, strip=False)
+    sentences = [
+        check_text(sentence, f"sentence {index}", blank=True, strip=False) for index, sentence in enumerate(entry[1])
+    ]
+    text, ranges = join_sentences(sentences)
+    if not text:
+        raise RowError("empty_text", f"the passage {title[:80]!r} is blank")
+    passage = passage_id(text)
+    spans = tuple(Span(passage, start, end) if end > start else None for start, end in ranges)
+    return _Context(title, Passage(title.strip(), text, title.strip()), spans)
+
+
+def join_sentences(sentences: list[str]) -> tuple[str, list[tuple[int, int]]]:
+    """Join sentences to a passage; return it and the range of every sentence in it.
+
+    A range leaves out the sentence's outer white space; a blank sentence has an empty range. A space joins sentences
+    that meet without white space.
+    """
+    parts: list[str] = []
+    ranges: list[tuple[int, int]] = []
+    length, glued = 0, False
+    for sentence in sentences:
+        if parts and sentence and glued and not sentence[0].isspace():
+            parts.append(" ")
+            length += 1
+        # The passage does not keep white space before its first word, so the ranges must not count it either.
+        kept = sentence if parts else sentence.lstrip()
+        core = kept.strip()
+        start = length + len(kept) - len(kept.lstrip()) if core else length
+        ranges.append((start, start + len(core)))
+        if kept:
+            parts.append(kept)
+            length += len(kept)
+            glued = not kept[-1].isspace()
+    return "".join(parts).rstrip(), ranges
+
+
+def _hotpot_question(fields: dict[str, Any], contexts: list[_Context]) -> Question:
+    """Return the question of a row. Raises RowError."""
+    text = text_of(fields, "question")
+    answer = text_of(fields, "answer")
+    facts = list_of(fields, "supporting_facts")
+    by_title: dict[str, _Context] = {}
+    for context in contexts:
+        by_title.setdefault(context.title, context)
+    spans = [span for fact in facts if (span := _fact_span(fact, by_title)) is not None]
+    if facts and not spans:
+        raise RowError("no_gold_passage", f"none of its {len(facts)} supporting facts is in its context")
+    return Question(
+        text=text,
+        answers=(answer,),
+        gold_passages=tuple(dict.fromkeys(span.passage_id for span in spans)),
+        supporting_facts=tuple(dict.fromkeys(spans)),
+        source_id=id_of(fields, "_id" if "_id" in fields else "id"),
+    )
+
+
+def _fact_span(fact: object, by_title: dict[str, _Context]) -> Span | None:
+    """Return the span of a [title, sentence index] fact; None if the context has no such sentence. Raises RowError."""
+    if not (isinstance(fact, list) and len(fact) == 2 and isinstance(fact[0], str) and type(fact[1]) is int):
+        raise RowError("wrong_type", f"a supporting fact is {kind_of(fact)}; expected [title, sentence index]")
+    title, index = fact
+    context = by_title.get(title)
+    # A negative index would count from the end and give a sentence that the fact does not mean.
+    if context is None or not 0 <= index < len(context.spans):
+        return None
+    return context.spans[index]
+
+
+_SQUAD_EXPECTS = 'the JSON of SQuAD: {"data": [{"title", "paragraphs"}, ...]}'
+
+
+@dataclass(frozen=True, slots=True)
+class _Paragraph:
+    """A paragraph as the file has it, to which its answers' offsets refer, and the id of its passage."""
+
+    context: str
+    passage: int
+
+
+class Squad(FileDataset):
+    """Paragraphs and questions of SQuAD v1.1 or v2.0.
+
+    An object {"data": [{"title", "paragraphs": [{"context", "qas": [...]}]}]}, where an entry of "qas" is {"id",
+    "question", "answers": [{"text", "answer_start"}]}; underscores in titles become spaces. A paragraph comes before
+    its questions. The record number is the article's. The supporting facts are the spans of the answers as given:
+    `answer_start` is often the first mention of an answer instead of the intended one.
+    """
+
+    example: ClassVar[str] = "squad:data/dev-v1.1.json"
+
+    def records(self) -> Iterator[tuple[int, Record]]:
+        number = 0
+        for number, article in stream_json(self.source(), _SQUAD_EXPECTS, "data"):
+            for record in _article_records(article):
+                yield number, record
+        if number == 0:
+            raise InputError(
+                f'{self.source()} has no articles in a top-level "data": this format expects {_SQUAD_EXPECTS}'
+            )
+
+
+def _article_records(article: object) -> Iterator[Record]:
+    """Yield the paragraphs of one article; a paragraph's questions follow it."""
+    try:
+        fields = object_of(article)
+        title = text_of(fields, "title", blank=True).replace("_", " ").strip()
+        paragraphs = list_of(fields, "paragraphs")
+    except RowError as error:
+        yield error.reject()
+        return
+    for position, paragraph in enumerate(paragraphs):
+        where = f"paragraphs[{position}]"
+        try:
+            fields = object_of(paragraph)
+        except RowError as error:
+            yield error.reject(where)
+            continue
+        yield from _paragraph_records(fields, title, where, f"{title}#{position}")
+
+
+def _paragraph_records(fields: dict[str, Any], title: str, where: str, name: str) -> Iterator[Record]:
+    """Yield a paragraph, then its questions."""
+    paragraph = None
+    try:
+        context = text_of(fields, "context", strip=False)
+    except RowError as error:
+        yield error.reject(where)
+    else:
+        text = context.strip()
+        paragraph = _Paragraph(context, passage_id(text))
+        yield Passage(title, text, name)
+    try:
+        entries = list_of(fields, "qas")
+    except RowError as error:
+        yield error.reject(where)
+        return
+    for position, entry in enumerate(entries):
+        yield _squad_question(entry, paragraph, f"{where}.qas[{position}]")
+
+
+def _squad_question(entry: object, paragraph: _Paragraph | None, where: str) -> Question | Reject:
+    try:
+        fields = object_of(entry)
+        text = text_of(fields, "question")
+        if paragraph is None:
+            raise RowError("no_gold_passage", "its paragraph was rejected")
+        pairs = [_squad_answer(answer) for answer in list_of(fields, "answers")]
+        spans = [span for answer, start in pairs if (span := _answer_span(answer, start, paragraph)) is not None]
+        return Question(
+            text=text,
+            answers=tuple(dict.fromkeys(answer.strip() for answer, _ in pairs)),
+            gold_passages=(paragraph.passage,),
+            supporting_facts=tuple(dict.fromkeys(spans)),
+            source_id=id_of(fields, "id"),
+        )
+    except RowError as error:
+        return error.reject(where)
+
+
+def _squad_answer(entry: object) -> tuple[str, int]:
+    """Return the text and the offset of an answer, as given. Raises RowError."""
+    fields = object_of(entry)
+    text = check_text(value_of(fields, "text"), "the text of an answer", strip=False)
+    start = value_of(fields, "answer_start")
+    if type(start) is not int:
+        raise RowError("wrong_type", f"'answer_start' is {kind_of(start)}; expected an integer")
+    return text, start
+
+
+def _answer_span(answer: str, start: int, paragraph: _Paragraph) -> Span | None:
+    """Return the span of an answer, without outer white space; None if the answer is not at its offset."""
+    # A negative offset would count from the end.
+    if start < 0 or not paragraph.context.startswith(answer, start):
+        return None
+    context = paragraph.context
+    left_out = len(context) - len(context.lstrip())
+    first = start + len(answer) - len(answer.lstrip()) - left_out
+    return Span(paragraph.passage, first, first + len(answer.strip()))
+
+
+_CTXS_EXPECTS = 'a JSON array, or one object a line, of {"question", "answers", "ctxs": [{"title", "text"}, ...]}'
+_CTXS_ANSWERS = ("answers", "possible_answers", "golden_answers", "answer", "output")
+
+
+class Ctxs(FileDataset):
+    """Questions with contexts that were retrieved for them. The contexts become the passages of the corpus.
+
+    A JSON array, or one object per line, of {"question", "answers", "id", "ctxs": [{"id", "title", "text", "isgold"},
+    ...]}. The question, "ctxs" and the text of every context are required. The gold answers are a string, a list, or a
+    JSON list in a string, at "answers", "possible_answers", "golden_answers", "answer" or "output". The gold passages
+    are the contexts whose "isgold" is true. A context without an id gets the name of its row and its position, "7#0".
+    The name of a row is its id, or its number if it has no id. A question's contexts come before it. The offset is the
+    line or the record number.
+    """
+
+    example: ClassVar[str] = "ctxs:data/nq-dev-contexts.jsonl"
+
+    def records(self) -> Iterator[tuple[int, Record]]:
+        for number, row in json_rows(self.source(), _CTXS_EXPECTS):
+            for record in _ctxs_records(row, number):
+                yield number, record
+
+
+def _ctxs_records(row: object, number: int) -> Iterator[Record]:
+    """Yield the contexts of one row, then its question; a part that cannot be used becomes a Reject."""
+    try:
+        fields = object_of(row)
+        name = id_of(fields, "id")
+        entries = list_of(fields, "ctxs")
+    except RowError as error:
+        yield error.reject()
+        return
+    gold: list[int | None] = []
+    for position, entry in enumerate(entries):
+        is_gold = False
+        try:
+            context = object_of(entry)
+            is_gold = _is_gold(context)
+            passage = _ctxs_passage(context, f"{name or number}#{position}")
+        except RowError as error:
+            gold += [None] * is_gold
+            yield error.reject(f"ctxs[{position}]")
+        else:
+            gold += [passage_id(passage.text)] * is_gold
+            yield passage
+    try:
+        yield _ctxs_question(fields, name, gold)
+    except RowError as error:
+        yield error.reject("question")
+
+
+def _is_gold(context: dict[str, Any]) -> bool:
+    """Whether a context is said to be gold. Raises RowError."""
+    value = context.get("isgold")
+    if value is not None and not isinstance(value, bool):
+        raise RowError("wrong_type", f"'isgold' is {kind_of(value)}; expected true or false")
+    return bool(value)
+
+
+def _ctxs_passage(context: dict[str, Any], name: str) -> Passage:
+    """Return a context as a passage, `name` where it has no id. Raises RowError."""
+    title = "" if context.get("title") is None else text_of(context, "title", blank=True)
+    return Passage(title, text_of(context, "text"), id_of(context, "id") or name)
+
+
+def _ctxs_question(fields: dict[str, Any], name: str, gold: list[int | None]) -> Question:
+    """Return the question of a row; `gold` has None for a gold context that could not be read. Raises RowError."""
+    text, answers = text_of(fields, "question"), _ctxs_answers(fields)
+    readable = tuple(dict.fromkeys(passage for passage in gold if passage is not None))
+    if gold and not readable:
+        raise RowError("no_gold_passage", f"none of its {len(gold)} gold contexts could be read")
+    return Question(text, answers, readable, source_id=name)
+
+
+def _ctxs_answers(fields: dict[str, Any]) -> tuple[str, ...]:
+    """Return the gold answers of a row; () where it has none. Raises RowError."""
+    value = next((fields[key] for key in _CTXS_ANSWERS if key in fields), None)
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError) as error:
+            raise RowError("malformed_json", f"the answers {value[:40]!r} are not a JSON list") from error
+    return answers_of(value)
+
+
+NO_ANSWER = "No Answer Present."
+_MSMARCO_COLUMNS = ("query", "query_id", "passages", "answers", "wellFormedAnswers")
+
+
+class MSMarcoQAOptions(DatasetOptions):
+    """Choice of the gold answers."""
+
+    well_formed: bool = Field(
+        default=False,
+        description="use the answers rewritten as whole sentences, if there are any; false: use the answers as first "
+        "written",
+    )
+
+
+class MSMarcoQA(FileDataset):
+    """Questions of MS MARCO with the passages retrieved for them and the answers that people wrote.
+
+    The JSON of question answering 2.1, compressed or not, or one object per line: {"query", "query_id", "answers":
+    [...], "wellFormedAnswers": [...], "passages": [{"passage_text", "is_selected", "url"}, ...]}. A question's passages
+    come before it. The selected passages are gold. "No Answer Present." does not count as a gold answer, so a question
+    with this answer has no gold answers. The offset is the number of the row.
+    """
+
+    example: ClassVar[str] = "msmarco_qa:data/dev_v2.1.json.gz"
+    Options: ClassVar[type[DatasetOptions]] = MSMarcoQAOptions
+    options: MSMarcoQAOptions
+
+    def records(self) -> Iterator[tuple[int, Record]]:
+        rows = _column_rows(self.source()) if _has_columns(self.source()) else json_lines(self.source())
+        return records_of(rows, self._records)
+
+    def _records(self, row: object) -> Iterator[Record]:
+        """Yield the passages of a row, then its question; a passage that cannot be used becomes a Reject. Raises
+        RowError."""
+        fields = object_of(row)
+        gold = []
+        for number, entry in enumerate(_msmarco_passages(fields.get("passages", []))):
+            try:
+                passage = Passage("", text_of(entry, "passage_text"), id_of(entry, "url"))
+            except RowError as error:
+                yield error.reject(f"passages[{number}]")
+                continue
+            yield passage
+            if entry.get("is_selected"):
+                gold.append(passage_id(passage.text))
+        yield Question(
+            text=text_of(fields, "query"),
+            answers=self._answers(fields),
+            gold_passages=tuple(dict.fromkeys(gold)),
+            source_id=id_of(fields, "query_id"),
+        )
+
+    def _answers(self, fields: dict[str, Any]) -> tuple[str, ...]:
+        """The unique gold answers. Raises RowError."""
+        key = "wellFormedAnswers" if self.options.well_formed and _given(fields, "wellFormedAnswers") else "answers"
+        given = list_of(fields, key) if _given(fields, key) else []
+        answers = [check_text(answer, f"{key}[{number}]", blank=True) for number, answer in enumerate(given)]
+        return tuple(answer for answer in dict.fromkeys(answers) if answer and answer != NO_ANSWER)
+
+
+def _given(fields: dict[str, Any], key: str) -> bool:
+    """Whether there are answers; the official files write "[]", a text, where there are none."""
+    return fields.get(key) not in (None, "[]", [])
+
+
+def _msmarco_passages(passages: Any) -> Iterator[dict[str, Any]]:
+    """The passages as objects. Raises RowError."""
+    if isinstance(passages, dict):
+        columns = {key: list_of(passages, key) for key in ("passage_text", "is_selected", "url") if key in passages}
+        for values in zip(*columns.values(), strict=False):
+            yield dict(zip(columns, values, strict=True))
+    else:
+        yield from map(object_of, list_of({"passages": passages}, "passages"))
+
+
+def _has_columns(path: Path) -> bool:
+    """Whether the first value of the document's object is an object: a column, not a field of a row."""
+    with open_source(path) as source:
+        reader = JsonReader(source)
+        try:
+            return next((reader.peek() == "{" for _ in reader.members()), False)
+        except BrokenJson:
+            return False  # json_lines says of a broken line what is wrong with it
+
+
+def _column_rows(path: Path) -> Iterator[tuple[int, Any]]:
+    """Number and fields of every row of a file of columns. Raises InputError where it is broken."""
+    number = 0
+    with ExitStack() as opened:
+        readers = {name: JsonReader(opened.enter_context(open_source(path))) for name in _MSMARCO_COLUMNS}
+        columns = {name: reader.object_at(name) for name, reader in readers.items()}
+        try:
+            while cells := {name: cell for name, column in columns.items() if (cell := next(column, None))}:
+                number += 1
+                yield number, _column_row(path, number, cells)
+        except BrokenJson as error:
+            remedy = error.remedy.replace("FILE", str(path))
+            raise InputError(f"{path}: {error.what} after row {number}, at byte {error.byte}. {remedy}") from error
+        if not number:
+            raise InputError(f'{path} has no rows in a top-level "query": this format expects MS MARCO QA 2.1')
+
+
+def _column_row(path: Path, number: int, cells: dict[str, tuple[str, Any]]) -> Any:
+    """The fields of a row, or a Reject of a cell that is too long. Raises InputError where columns are not in step."""
+    if len({key for key, _ in cells.values()}) > 1:
+        keys = ", ".join(f"{name}: {key}" for name, (key, _) in cells.items())
+        raise InputError(f"{path}: row {number} has different keys in its columns ({keys}); download the file again")
+    values = {name: value for name, (_, value) in cells.items()}
+    return next((value for value in values.values() if isinstance(value, Reject)), values)

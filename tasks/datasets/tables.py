@@ -1,0 +1,350 @@
+"""Tables whose columns the user names: the formats jsonl, csv and parquet, and the mapping they share with huggingface.
+
+A row is a passage or a question. CSV is RFC 4180 and files like it; Parquet is a file, or a folder of files with the
+same columns.
+"""
+
+import json
+import os
+from collections.abc import Collection, Iterator
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pydantic import Field, field_validator, model_validator
+
+from vitalfew.tasks.datasets.base import DatasetOptions, InputError, Passage, Question, Record, Reject
+from vitalfew.tasks.datasets.delimited import Dialect, columns_of, delimited_rows
+from vitalfew.tasks.datasets.files import FileDataset, check_source
+from vitalfew.tasks.datasets.rows import (
+    RowError,
+    answers_of,
+    check_text,
+    id_of,
+    json_lines,
+    object_of,
+    records_of,
+    value_of,
+)
+
+
+class ColumnOptions(DatasetOptions):
+    """Which columns hold what. Every row must have a column named here; `a.b` is the field b of a column a."""
+
+    text: str = Field(default="text", min_length=1, description="column of the passage's text")
+    title: str | None = Field(
+        default=None,
+        min_length=1,
+        description="column of the passage's title; if not given, `title` if a row has it",
+    )
+    id: str | None = Field(
+        default=None,
+        min_length=1,
+        description="column of the row's name or number; if not given, `id` if a row has it",
+    )
+    question: str | None = Field(
+        default=None,
+        min_length=1,
+        description="column of the question; if given, the rows are questions instead of passages; if not given, a row "
+        "with `question` and without `text` is a question",
+    )
+    answers: str | None = Field(
+        default=None,
+        min_length=1,
+        description="column of the gold answer or list of gold answers; if not given, `answers` if a row has it",
+    )
+
+    @model_validator(mode="after")
+    def _rows_are_one_thing(self) -> Self:
+        if self.answers is not None and self.question is None:
+            self.question = "question"
+        if self.question is not None and (self.title is not None or self.text != "text"):
+            raise ValueError(
+                "question= and answers= make every row a question, which has no text= or title=: leave them out"
+            )
+        return self
+
+    def question_of(self, present: Collection[str]) -> str | None:
+        """Return the column of the question, if rows with these columns are questions."""
+        usual = self.text == "text" and self.title is None and "text" not in present and "question" in present
+        return "question" if self.question is None and usual else self.question
+
+    def named(self, present: Collection[str]) -> list[str]:
+        """Return the columns that every row of a table with these columns must have."""
+        question = self.question_of(present)
+        first, second = (self.text, self.title) if question is None else (question, self.answers)
+        return [column for column in (first, second, self.id) if column is not None]
+
+    def used(self, present: Collection[str]) -> list[str]:
+        """Return the columns that are read if the table has them."""
+        other = self.title or "title" if self.question_of(present) is None else self.answers or "answers"
+        return list(dict.fromkeys([*self.named(present), other, self.id or "id"]))
+
+    def records(self, row: dict[str, Any]) -> Iterator[Record]:
+        """Yield the record of one row. Raises RowError."""
+        name = id_of({"id": self._value(row, self.id, "id")}, "id")
+        if (question := self.question_of(row)) is not None:
+            text = check_text(self._value(row, question), repr(question))
+            yield Question(text, self.answers_in(self._value(row, self.answers, "answers")), source_id=name)
+            return
+        if self.text == "text" and "text" not in row:
+            keys = ", ".join(repr(key[:40]) for key in islice(row, 20)) or "none"
+            raise RowError(
+                "missing_column",
+                f"no 'text' for a passage and no 'question' for a question; the keys present: {keys}; name the column "
+                "with text= or question=",
+            )
+        text = check_text(self._value(row, self.text), repr(self.text))
+        title = self._value(row, self.title, "title")
+        yield Passage("" if title is None else check_text(title, "the title", blank=True), text, name)
+
+    def answers_in(self, value: object) -> tuple[str, ...]:
+        """Return the gold answers that a column's value holds. Raises RowError."""
+        return answers_of(value)
+
+    def _value(self, row: dict[str, Any], named: str | None, usual: str = "") -> Any:
+        """Return the value of the column the user named, which must exist, else of the usual one, else None."""
+        return row.get(usual) if named is None else _value_at(row, named)
+
+
+def _value_at(row: dict[str, Any], name: str) -> Any:
+    """Return the value of a column, or, if `name` is `column.field`, of that field in the column's object."""
+    column, dot, field = name.partition(".")
+    if name in row or not dot:
+        return value_of(row, name)
+    value = value_of(row, column)
+    return None if value is None else _value_at(object_of(value), field)
+
+
+class TableOptions(ColumnOptions):
+    """Columns of a table. Some formats have no lists, so a list of answers may be written as a string."""
+
+    separator: str | None = Field(
+        default=None,
+        min_length=1,
+        description="separator of answers in a string, as in `answer one|answer two`; if not given, a string "
+        "in square brackets is a JSON list, and any other string is one answer",
+    )
+
+    def answers_in(self, value: object) -> tuple[str, ...]:
+        if not isinstance(value, str):
+            return answers_of(value)
+        if self.separator is not None:
+            return answers_of([answer for answer in value.split(self.separator) if answer.strip()])
+        written = value.strip()
+        if not (written.startswith("[") and written.endswith("]")):
+            return answers_of(written or None)
+        try:
+            return answers_of(json.loads(written))
+        except (ValueError, RecursionError) as error:
+            raise RowError("malformed_json", f"the answers {written[:40]!r} are not a JSON list") from error
+
+
+def present_columns(options: ColumnOptions, present: Collection[str], where: object) -> list[str]:
+    """Return the columns of a table to read. Raises InputError if the user named one that is not present."""
+    columns = {name: name if name in present else name.partition(".")[0] for name in options.used(present)}
+    for name in options.named(present):
+        if columns[name] not in present:
+            shown = ", ".join(repr(column[:40]) for column in islice(present, 40)) or "none"
+            raise InputError(
+                f"{where} has no column {name!r}; it has {shown}. Name the columns with text=, title= and id=, or "
+                "with question=, answers= and id="
+            )
+    return list(dict.fromkeys(column for column in columns.values() if column in present))
+
+
+BATCH_ROWS = 1_000
+"""The number of rows converted to Python at a time."""
+
+
+def rows_of(batch: pa.RecordBatch | pa.Table) -> Iterator[dict[str, Any] | Reject]:
+    """Yield the rows of a batch; a row with a value that is broken or has no Python equivalent becomes a Reject."""
+    try:
+        rows = _rows(batch)
+    except (ValueError, OverflowError, pa.ArrowException):
+        rows = [_row_or_reject(batch.slice(position, 1)) for position in range(batch.num_rows)]
+    yield from rows
+
+
+def _rows(batch: pa.RecordBatch | pa.Table) -> list[Any]:
+    """Return the rows of a batch. Raises ValueError (also as ArrowInvalid), OverflowError or ArrowException."""
+    # Arrow trusts a file's buffers: an offset that points outside them would crash the process.
+    batch.validate(full=True)
+    return batch.to_pylist()
+
+
+def _row_or_reject(batch: pa.RecordBatch | pa.Table) -> dict[str, Any] | Reject:
+    try:
+        row: dict[str, Any] = _rows(batch)[0]
+    except (ValueError, OverflowError, pa.ArrowException) as error:
+        reason = "invalid_unicode" if "UTF8" in str(error) else "wrong_type"
+        return Reject(reason, f"a value of the row cannot be read: {ascii(str(error))[1:-1][:120]}")
+    return row
+
+
+class JsonLines(FileDataset):
+    """Passages, or questions, of a file with one JSON object a line.
+
+    By default a row is a passage {"text", "title", "id"}, of which only the text is required, or a question
+    {"question", "answers", "id"}, whose answers are a string or a list. Options name other columns. Blank lines are
+    skipped.
+    """
+
+    example: ClassVar[str] = "jsonl:data/notes.jsonl?text=body&title=headline"
+    Options: ClassVar[type[DatasetOptions]] = ColumnOptions
+    options: ColumnOptions
+
+    def records(self) -> Iterator[tuple[int, Record]]:
+        return records_of(json_lines(self.source()), self.options.records)
+
+
+class CsvOptions(TableOptions):
+    """How the file is written, and which columns hold what."""
+
+    delimiter: str = Field(default=",", description="field delimiter: one character, or `tab`")
+    quoted: bool = Field(
+        default=True, description="quotes enclose fields; false if they are ordinary characters, as in many TSV files"
+    )
+    columns: str | None = Field(
+        default=None,
+        min_length=1,
+        description="column names, separated by commas, for a file whose first row is data",
+    )
+
+    @field_validator("delimiter")
+    @classmethod
+    def _is_one_character(cls, value: str) -> str:
+        value = {"tab": "\t", "\\t": "\t"}.get(value.lower(), value)
+        if len(value) != 1 or value in '"\r\n':
+            raise ValueError("expected one character, neither a quote nor a line break; write `tab` for a tab")
+        return value
+
+
+class Csv(FileDataset):
+    """Passages, or questions, of a file of comma- or tab-separated values.
+
+    The first row names the columns unless columns= does. By default a row is a passage with the columns text, title
+    and id, of which only the text is required, or a question with the columns question and answers: one answer, a
+    JSON list, or several answers separated by separator=. Options name other columns. A quoted field may hold
+    delimiters, line breaks and doubled quotes. If a quote is not closed, only the line it is in is rejected. For
+    tab-separated values, set delimiter=tab.
+    """
+
+    example: ClassVar[str] = "csv:data/notes.csv?text=body&title=headline"
+    Options: ClassVar[type[DatasetOptions]] = CsvOptions
+    options: CsvOptions
+
+    def records(self) -> Iterator[tuple[int, Record]]:
+        dialect = Dialect(self.options.delimiter, self.options.quoted)
+        names = tuple(self.options.columns.split(",")) if self.options.columns else None
+        present = names or columns_of(self.source(), dialect)
+        try:
+            present_columns(self.options, present, self.source())
+        except InputError as error:
+            hint = f". If {dialect.delimiter!r} does not separate its columns, set delimiter="
+            raise InputError(f"{error}{hint if len(present) == 1 else ''}") from None
+        return records_of(delimited_rows(self.source(), dialect, names), self.options.records)
+
+
+BATCH_BYTES = 64 << 20
+"""Bytes of the texts that are converted at a time and that rows may share."""
+LONGEST_CHAINED = 4 << 20
+"""Bytes that a text may have where texts are stored by what they have beyond the one before, without a dictionary."""
+_SUFFIXES = (".parquet", ".pq")
+
+
+class Parquet(FileDataset):
+    """Passages, or questions, of a Parquet file, or of all files `*.parquet` in a folder and its subfolders.
+
+    By default a row is a passage with the columns text, title and id, of which only the text is required, or a
+    question with the columns question and answers: a list of strings, or a string that is one answer, a JSON list,
+    or several answers separated by separator=. Options name other columns, where `a.b` is the field b of a struct
+    a. Only the columns in use are read. The offset is the row's number, which continues from file to file in the
+    order of their names; names that start with "." or "_" are skipped.
+    """
+
+    example: ClassVar[str] = "parquet:data/wiki/?text=body&title=headline"
+    Options: ClassVar[type[DatasetOptions]] = TableOptions
+    options: TableOptions
+
+    def files(self) -> list[Path]:
+        source = self.source()
+        if not os.path.isdir(source):
+            check_source(source)
+            return [source]
+        files = sorted(_listed(source))
+        if not files:
+            raise InputError(f"{source} has no files *.parquet. Name the folder they are in, or one file")
+        return files
+
+    def records(self) -> Iterator[tuple[int, Record]]:
+        return records_of(self._rows(), self.options.records)
+
+    def _rows(self) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
+        number = 0
+        for path in self.files():
+            for row in self._rows_of(path):
+                number += 1
+                yield number, row
+
+    def _rows_of(self, path: Path) -> Iterator[dict[str, Any] | Reject]:
+        """Yield the rows of one file, with one batch of a row group in memory at a time. Raises InputError."""
+        check_source(path)
+        position = 0
+        try:
+            with _opened(path) as file, _opened(path, file.schema) as shared:
+                columns = present_columns(self.options, file.schema_arrow.names, path)
+                for group in range(file.num_row_groups):
+                    rows = max(1, min(BATCH_ROWS, BATCH_BYTES // _longest_shared(shared, group, columns)))
+                    for batch in file.iter_batches(rows, row_groups=[group], columns=columns):
+                        position += batch.num_rows
+                        yield from rows_of(batch)
+                if file.metadata.num_rows != position:
+                    raise ValueError(f"its footer announces {file.metadata.num_rows} rows")
+        except (pa.ArrowException, OSError, MemoryError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(
+                f"{path}: not readable as Parquet after row {position} ({str(error)[:200]}). It has another format, is "
+                "cut short or is broken: fetch or write it again"
+            ) from error
+
+
+def _opened(path: Path, shared: pq.ParquetSchema | None = None) -> pq.ParquetFile:
+    """A file to be read batch by batch; with its schema, the texts that rows share stay a dictionary."""
+    columns = [shared.column(number) for number in range(len(shared))] if shared else []
+    texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
+    # With read-ahead it would hold the columns of all row groups at once.
+    return pq.ParquetFile(path, pre_buffer=False, page_checksum_verification=True, read_dictionary=texts)
+
+
+def _longest_shared(file: pq.ParquetFile, group: int, columns: list[str]) -> int:
+    """Bytes of the longest text in the dictionaries of a row group, at least 1: each of its rows may be this text,
+    which costs the file a few bits and memory all of it."""
+    try:
+        first = next(file.iter_batches(1, row_groups=[group], columns=columns), None)
+    except OSError:  # texts that are stored as what they add to the one before; or the file is broken
+        return LONGEST_CHAINED
+    shared = chain.from_iterable(map(_dictionaries, first or ()))
+    return max([1, *(pc.max(pc.binary_length(texts)).as_py() or 0 for texts in shared)])
+
+
+def _dictionaries(column: pa.Array) -> Iterator[pa.Array]:
+    """Yield the dictionaries of a column, also those within its structs and lists."""
+    if pa.types.is_dictionary(column.type):
+        yield column.dictionary
+    elif pa.types.is_nested(column.type):
+        for part in column.flatten() if pa.types.is_struct(column.type) else [column.values]:
+            yield from _dictionaries(part)
+
+
+def _listed(folder: Path) -> Iterator[Path]:
+    """Yield the Parquet files under a folder, in any order."""
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+        for name in names:
+            if name.lower().endswith(_SUFFIXES) and not name.startswith((".", "_")):
+                yield Path(parent, name)
