@@ -4,6 +4,7 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import InputError, Passage, Question, Record, Span
@@ -47,6 +48,10 @@ class Material:
         gone = set(articles)
         passages = {number: text for number, text in self.passages.items() if text.article not in gone}
         return Material(passages, [asked for asked in self.questions if asked.passage in passages])
+
+    def sample(self, size: int, seed: int) -> list[Asked]:
+        """A random choice of the questions: `size`, or all in their order if there are no more."""
+        return self.questions if size >= len(self.questions) else random.Random(seed).sample(self.questions, size)
 
     def titles(self) -> set[str]:
         """Titles of the articles with questions."""
@@ -123,10 +128,15 @@ def _sample(passages: Iterable[Passage]) -> Iterator[str]:
         left -= len(passage.text)
 
 
-def split_articles(
-    articles: Iterable[str], held_out: int, choosing: int, seed: int, section: str = ""
-) -> tuple[list[str], list[str]]:
-    """Titles of the articles that are held out of the training, and of the articles that choose the weights.
+class ArticleSplit(NamedTuple):
+    """Titles of the articles that are held out of the training, and of the articles that choose the weights."""
+
+    held_out: Sequence[str]
+    choosing: Sequence[str]
+
+
+def split_articles(articles: Iterable[str], held_out: int, choosing: int, seed: int, section: str = "") -> ArticleSplit:
+    """A random choice of articles.
 
     `articles`: titles of those with questions, in any order and repeated or not; `section`: of the settings, for the
     message. Raises InputError if too few are left to learn from.
@@ -140,7 +150,7 @@ def split_articles(
             "name more data"
         )
     random.Random(seed).shuffle(titles)
-    return sorted(titles[:held_out]), sorted(titles[held_out : held_out + choosing])
+    return ArticleSplit(sorted(titles[:held_out]), sorted(titles[held_out : held_out + choosing]))
 
 
 def contains_answer(text: str, answers: Sequence[str]) -> bool:

@@ -25,7 +25,7 @@ from vitalfew.tasks.models.small.tuned import TunedEncoder, read_tokenizer, weig
 from vitalfew.tasks.models.small.windows import QUESTION, Batch, Window, padded, special
 from vitalfew.tasks.trainers.articles import read_material, records_of, split_articles
 from vitalfew.tasks.trainers.base import NetworkTrainer, State, Step, Tables
-from vitalfew.tasks.trainers.card import HELD_OUT, Split
+from vitalfew.tasks.trainers.card import HELD_OUT, Sources, card_files
 from vitalfew.tasks.trainers.updates import Updates
 
 DROPOUT = 0.1
@@ -72,10 +72,9 @@ class BertTrainer(NetworkTrainer[Sequence[RowT]], Generic[ModelT, RowT]):
     def begin(self, tables: Tables) -> None:
         require_device(self.device, self.dtype, "train")
         self.whole = read_material(records_of(tables))
-        asked, others = set(tables.questions["source"].to_pylist()), set(tables.passages["source"].to_pylist())
-        self.sources = sorted(asked), sorted(others - asked)
+        self.sources = Sources.of(tables)
         options = self.options
-        self.split = Split(*split_articles(self.whole.titles(), options.held_out, options.choosing, options.seed))
+        self.split = split_articles(self.whole.titles(), options.held_out, options.choosing, options.seed)
         self.learnt = self.whole.without([*self.split.held_out, *self.split.choosing])
         self.check()
         torch.manual_seed(options.seed)
@@ -120,6 +119,15 @@ class BertTrainer(NetworkTrainer[Sequence[RowT]], Generic[ModelT, RowT]):
 
     def weights(self) -> dict[str, bytes]:
         return weight_files(self.model, self.base)
+
+    def card_files(
+        self, template: str, figures: Sequence[Mapping[str, Any]], more: Mapping[str, Any] | None = None, **shown: Any
+    ) -> dict[str, bytes]:
+        """The files beside the weights, as in card.py."""
+        shown |= {"learnt": self.learnt, "whole": self.whole}
+        return card_files(
+            template, self.options, self.precision, self.split, figures, sources=self.sources, more=more, **shown
+        )
 
     def for_inference(self, method: Any) -> Any:
         """The reader or critic with its model loaded. Loading sets this process to one thread; this sets its threads

@@ -23,7 +23,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from vitalfew.configs.section import ModelName
 from vitalfew.tasks.critics.base import Judgement
-from vitalfew.tasks.critics.calibration import Calibration, Line
+from vitalfew.tasks.critics.calibration import Bin, Calibration, Line, reliability
 from vitalfew.tasks.critics.embedded import Embedded
 from vitalfew.tasks.metrics.answers import RIGHT
 from vitalfew.tasks.models.small.reader import CriticModel
@@ -32,29 +32,19 @@ from vitalfew.tasks.models.small.windows import Batch
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.trainers.base import Finished
 from vitalfew.tasks.trainers.bert import FromReader, WindowOptions
-from vitalfew.tasks.trainers.card import again_section, card_files, data_section
-from vitalfew.tasks.trainers.critic_card import (
-    CANDIDATES,
-    Fronts,
-    discrimination_table,
-    fronts,
-    fronts_table,
-    lines_text,
-    reliability_table,
-)
 from vitalfew.tasks.trainers.discrimination import (
     ASPECTS,
+    FIRST,
     RETRIEVED,
     UNITS,
     Column,
-    Discrimination,
     candidates,
     columns,
     discrimination,
+    fronts,
 )
 from vitalfew.tasks.trainers.examples import span_loss
 from vitalfew.tasks.trainers.judgements import JudgementSampler, LabelledCandidate, Lesson, lessons
-from vitalfew.tasks.trainers.quality import sample
 
 logger = logging.getLogger("vitalfew")
 
@@ -133,7 +123,7 @@ class CriticTrainer(FromReader[CriticModel, Lesson]):
     ) -> dict[str, list[LabelledCandidate]]:
         """Of some of the articles' questions, by unit."""
         self._forget()
-        asked = sample(self.whole.of(titles).questions, questions, self.options.seed)
+        asked = self.whole.of(titles).sample(questions, self.options.seed)
         return {unit: candidates(self.whole, asked, unit, self.reader, relevant_only) for unit in UNITS}
 
     @cached_property
@@ -185,52 +175,19 @@ class CriticTrainer(FromReader[CriticModel, Lesson]):
             choice.append(fronts(unit, judgements, critiques))
         figures = [row for unit, found in measured.items() for row in discrimination(unit, found)]
         rows = [asdict(row) for row in figures]
-        card = self._card(figures, measured, choice, critic.calibration)
-        files = card_files(self.options, self.precision, self.split, rows, card, fronts=[asdict(row) for row in choice])
-        settings = {"base": self.base, "calibration": critic.calibration.settings()}
+        calibration = critic.calibration.settings()
+        files = self.card_files(
+            "critic",
+            rows,
+            more={"fronts": [asdict(row) for row in choice]},
+            calibration=calibration,
+            bins=_bins(measured),
+            retrieved=RETRIEVED,
+            right=RIGHT,
+            candidates=FIRST,
+        )
+        settings = {"base": self.base, "calibration": calibration}
         return Finished(rows, files | {SETTINGS: f"{json.dumps(settings, indent=1)}\n".encode()})
-
-    def _card(
-        self,
-        figures: Sequence[Discrimination],
-        measured: Mapping[str, Mapping[str, Column]],
-        choice: Sequence[Fronts],
-        calibration: Calibration,
-    ) -> str:
-        return f"""# A critic
-
-A cross-encoder that judges a question's answer and its context: low-rank updates (float16) over the encoder of its
-reader, starting from that reader's updates, and one head per judgement. `adapter.safetensors` has the weights,
-`config.json` the calibration, `tasks/critics/embedded.py` shows their use.
-
-{data_section(self.sources, self.whole, self.split, self.options.seed, "distractors")}
-
-## Quality on the held-out articles
-For every question BM25 retrieves {RETRIEVED} contexts, sentences or passages, from all
-{len(self.whole.passages):,} passages, and the reader answers from every context. ISREL: the context holds the gold
-answer at its marked place. ISUSE: the answer's token F1 with a gold answer is at least {RIGHT}. ISSUP, for relevant
-contexts only, as in Self-RAG: the answer is right. ISREL · ISSUP: the context is relevant, and the answer is right.
-
-AUC: area under the ROC curve, with its 95 % interval (bootstrap over questions). ECE: expected calibration error, in
-ten bins. The probabilities are linear in log-odds x, fitted to the articles that choose the weights (ISREL and ISUSE
-to all candidates of at most {self.options.check_questions:,} questions, ISSUP to the relevant contexts of all):
-{lines_text(calibration)}.
-
-{discrimination_table(figures)}
-
-## Calibration
-Every cell shows the mean probability, the true share, and the number of candidates, sentences and passages together.
-
-{reliability_table(_joined(measured))}
-
-## What is left to choose
-The candidates on the Pareto front of F1 (harmonic mean of ISUSE and ISSUP) and F2 (ISREL), among the first
-{CANDIDATES} of a question, and the mean of Spearman's rank correlation of F1 with F2 within a question.
-
-{fronts_table(choice)}
-
-{again_section(self.sources)}
-"""
 
 
 def _line(logits: Sequence[float | None], truth: Sequence[bool]) -> Line:
@@ -243,13 +200,9 @@ def _pooled(by_unit: Mapping[str, Sequence[LabelledCandidate]]) -> list[Labelled
     return [judgement for judgements in by_unit.values() for judgement in judgements]
 
 
-def _joined(measured: Mapping[str, Mapping[str, Column]]) -> dict[str, Column]:
-    """The columns of all units as one; the questions' numbers mean nothing then."""
-    return {
-        aspect: (
-            np.concatenate([found[aspect][0] for found in measured.values()]),
-            np.concatenate([found[aspect][1] for found in measured.values()]),
-            np.concatenate([found[aspect][2] for found in measured.values()]),
-        )
-        for aspect in ASPECTS
-    }
+def _bins(measured: Mapping[str, Mapping[str, Column]]) -> list[tuple[Bin, ...]]:
+    """Ten bins of every aspect's probabilities, all units together, in the order of `ASPECTS`."""
+    pooled = [
+        [np.concatenate([found[aspect][part] for found in measured.values()]) for part in (0, 1)] for aspect in ASPECTS
+    ]
+    return [*zip(*(reliability(scores, truth) for scores, truth in pooled), strict=True)]

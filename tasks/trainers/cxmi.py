@@ -35,11 +35,16 @@ from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.trainers.articles import Material
 from vitalfew.tasks.trainers.base import Finished
 from vitalfew.tasks.trainers.bert import FromReader, WindowOptions
-from vitalfew.tasks.trainers.card import again_section, card_files, data_section
-from vitalfew.tasks.trainers.cxmi_card import Filtering, best_threshold, figures, table
-from vitalfew.tasks.trainers.cxmi_labels import CausalLikelihood, Judged, ReaderLikelihood, Scorer, judged
+from vitalfew.tasks.trainers.cxmi_labels import (
+    CausalLikelihood,
+    Judged,
+    ReaderLikelihood,
+    Scorer,
+    best_threshold,
+    figures,
+    judged,
+)
 from vitalfew.tasks.trainers.examples import marginal
-from vitalfew.tasks.trainers.quality import sample
 
 logger = logging.getLogger("vitalfew")
 
@@ -121,7 +126,7 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
 
     def _judged(self, material: Material, questions: int | None) -> list[Judged]:
         """Some of the material's questions, with hits out of the material."""
-        asked = sample(material.questions, questions or len(material.questions), self.options.seed)
+        asked = material.sample(questions or len(material.questions), self.options.seed)
         score: Scorer = self.causal or ReaderLikelihood(self.for_inference(self.reader))
         found = judged(material, asked, self.options.top_k, score, self.options.least)
         torch.set_num_threads(self.threads)
@@ -182,7 +187,7 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
         rows = [figures("cxmi", asked, self._probabilities(directory, asked, tick), threshold)]
         rows += [figures(name, asked, scores) for name, scores in self._others(asked, tick)]
         told = [asdict(row) for row in rows]
-        files = card_files(self.options, self.precision, self.split, told, self._card(rows, threshold))
+        files = self.card_files("cxmi", told, labels=self._learnt, threshold=threshold, choosing=len(self._chosen_by))
         settings = {"base": self.base, "threshold": threshold}
         return Finished(told, files | {SETTINGS: f"{json.dumps(settings, indent=1)}\n".encode()})
 
@@ -205,35 +210,6 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
         critic = self.for_inference(Embedded(Embedded.Options(**self._computing.model_dump())))
         relevance = iter(critic.relevance([(one.question, text) for one in asked for text in one.sentences], tick))
         yield "isrel", [[next(relevance) for _ in one.sentences] for one in asked]
-
-    def _card(self, rows: Sequence[Filtering], threshold: float) -> str:
-        options = self.options
-        gold = sum(one.gold is not None for one in self._learnt)
-        scorer = f"the language model `{options.scorer}`" if options.scorer else "the reader that it started from"
-        return f"""# A sentence filter by CXMI
-
-It finds the sentence of a text that makes the answer to a question likeliest (FilCo, arXiv 2311.08377): low-rank
-updates (float16) over the encoder of its reader, starting from that reader's updates, a head for texts and a head for
-sentences. `adapter.safetensors` has the weights, `config.json` the threshold, `models/small/sentence_filter.py` shows
-their use, `tasks/trainers/cxmi_labels.py` the labels, which come from {scorer}.
-
-{data_section(self.sources, self.whole, self.split, options.seed, "hits")}
-
-The filter learnt from {len(self._learnt):,} of the questions to learn from. {gold:,} of them have a gold context: the
-sentence with the largest CXMI, above {options.least:g} nats, in their first {options.top_k} hits (BM25).
-
-## Figures of the held-out articles
-The first {options.top_k} hits (BM25) of {rows[0].questions:,} questions, from {len(self.whole.passages):,} passages.
-"Best is gold": the share of the questions with a gold context whose best sentence is that context. "Best has the
-answer": the share of all questions whose best sentence has a gold answer. `minilm` is the cosine of question and
-sentence, `isrel` the bundled critic's ISREL of the sentence; the gold contexts are labelled as in training. "Passed
-on": sentences per question at the threshold {threshold:g}, which has the best F1 on {len(self._chosen_by):,} questions
-of the articles that choose the weights.
-
-{table(rows)}
-
-{again_section(self.sources)}
-"""
 
 
 def drawn(asked: Sequence[Judged], negatives: float, draw: random.Random) -> Iterator[tuple[Request, int | None]]:

@@ -17,7 +17,8 @@ from sklearn.metrics import roc_auc_score
 from vitalfew.tasks.critics.base import Candidate, Judgement
 from vitalfew.tasks.critics.calibration import calibration_error
 from vitalfew.tasks.generators.base import Generator, Prompt
-from vitalfew.tasks.metrics.answers import is_right
+from vitalfew.tasks.metrics.answers import is_right, normalise
+from vitalfew.tasks.selectors import Critiqued, front, front_sizes, rank_correlations
 from vitalfew.tasks.trainers.articles import Asked, CharSpan, Material, contains_answer
 from vitalfew.tasks.trainers.examples import ranked
 from vitalfew.tasks.trainers.judgements import LabelledCandidate
@@ -28,6 +29,8 @@ RETRIEVED = 10
 ALL, RELEVANT = "all", "relevant"
 ASPECTS = {"isrel": ALL, "issup": RELEVANT, "isuse": ALL, "isrel_issup": ALL}
 """What is measured, and among which candidates: all, or those whose context is relevant."""
+FIRST = 5
+"""Candidates of a question of which a front is taken, as in PFE-Self-RAG (section 4.1)."""
 RESAMPLES = 200
 """Bootstrap samples of the questions, for intervals."""
 
@@ -137,3 +140,42 @@ def interval(
         areas.append(auc(truth[some], scores[some]))
     known = [area for area in areas if not np.isnan(area)]
     return (float(np.percentile(known, 2.5)), float(np.percentile(known, 97.5))) if known else (float("nan"),) * 2
+
+
+@dataclass(frozen=True, slots=True)
+class Fronts:
+    """Means over the questions. `size`: candidates on the front of F1 and F2, of `FIRST`; `answers`: different
+    answers among these; `single`: the share of fronts of one candidate; `correlation`: Spearman's, of F1 and F2."""
+
+    unit: str
+    questions: int
+    size: float
+    answers: float
+    single: float
+    correlation: float
+
+
+def fronts(unit: str, judgements: Sequence[LabelledCandidate], critiques: Sequence[Judgement]) -> Fronts:
+    """Of each question's first candidates; `judgements`: question by question, best context first."""
+    places: dict[str, list[int]] = {}
+    for number, judgement in enumerate(judgements):
+        places.setdefault(judgement.candidate.question, []).append(number)
+    rows = [numbers[:FIRST] for numbers in places.values()]
+    shape = len(rows), max(map(len, rows), default=0)
+    scores, same, usable = np.full((3, *shape), np.nan), np.full(shape, -1, np.int64), np.zeros(shape, bool)
+    for line, numbers in enumerate(rows):
+        texts = [normalise(judgements[number].candidate.answer) for number in numbers]
+        for place, number in enumerate(numbers):
+            found = critiques[number]
+            scores[:, line, place] = found.isrel, found.issup, found.isuse
+            same[line, place], usable[line, place] = texts.index(texts[place]), not found.error
+    isrel, issup, isuse = scores
+    matrix = Critiqued(isrel, issup, isuse, np.full(shape, np.nan), same, usable)
+    sizes, on_front = front_sizes(matrix), front(matrix)
+    answers = [len(set(same[line, on_front[line]])) for line in range(len(rows))]
+    correlations = rank_correlations(matrix)
+    known = correlations[~np.isnan(correlations)]
+    correlation = float(known.mean()) if len(known) else float("nan")
+    return Fronts(
+        unit, len(rows), float(np.nanmean(sizes)), float(np.mean(answers)), float(np.mean(sizes == 1)), correlation
+    )

@@ -8,8 +8,8 @@ can be put into batches of similar length.
 """
 
 import logging
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,7 +20,10 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from vitalfew.configs.section import ModelName
+from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.generators.reader import Reader
+from vitalfew.tasks.metrics.answers import F1, ExactMatch
+from vitalfew.tasks.metrics.base import Answer, Case
 from vitalfew.tasks.models.files import digests
 from vitalfew.tasks.models.small.reader import ReaderModel
 from vitalfew.tasks.models.small.tuned import base_directory, read_tokenizer
@@ -29,15 +32,62 @@ from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.trainers.articles import Material
 from vitalfew.tasks.trainers.base import Finished
 from vitalfew.tasks.trainers.bert import DROPOUT, BertTrainer, WindowOptions
-from vitalfew.tasks.trainers.card import again_section, card_files, data_section
-from vitalfew.tasks.trainers.examples import Labelled, Sampler, clozes, labelled, span_loss
-from vitalfew.tasks.trainers.quality import Quality, measure, sample
+from vitalfew.tasks.trainers.examples import Labelled, Sampler, clozes, hard_passages, labelled, span_loss
 
 logger = logging.getLogger("vitalfew")
 
 CHOOSING_CONTEXTS, CARD_CONTEXTS = 3, (1, 10)
 CARD_QUESTIONS = 500
 """The number of questions asked with several contexts; all questions are asked with their gold passage alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """`exact_match` and `f1` in percent."""
+
+    questions: int
+    contexts: int
+    exact_match: float
+    f1: float
+    prompt_tokens: float
+    """Mean over the questions."""
+
+    @property
+    def scores(self) -> tuple[float, float]:
+        return self.exact_match, self.f1
+
+
+def measure(
+    reader: Generator, material: Material, contexts: int, tick: Callable[[int, int], None] = lambda rows, tokens: None
+) -> Quality:
+    """Ask the material's questions with `contexts` passages: the gold passage, then the passages without the answer
+    that BM25 ranks highest among all of them."""
+    hard = hard_passages(material) if contexts > 1 else [[] for _ in material.questions]
+    prompts = [
+        Prompt("", asked.question, tuple(material.passages[n].text for n in (asked.passage, *others[: contexts - 1])))
+        for asked, others in zip(material.questions, hard, strict=True)
+    ]
+    completions = reader.generate(prompts, tick=tick)
+    cases = [
+        Case(
+            question=asked.question,
+            answers=asked.answers,
+            gold_passages=(),
+            supporting_facts=(),
+            answer=Answer(
+                completion.text,
+                completion.prompt_tokens,
+                completion.completion_tokens,
+                completion.seconds,
+                completion.error,
+            ),
+        )
+        for asked, completion in zip(material.questions, completions, strict=True)
+    ]
+    figures = {**ExactMatch(ExactMatch.Options()).score(cases), **F1(F1.Options()).score(cases)}
+    means = {name: 100 * sum(value or 0.0 for value in values) / len(cases) for name, values in figures.items()}
+    tokens = sum(completion.prompt_tokens for completion in completions) / len(cases)
+    return Quality(len(cases), contexts, round(means["exact_match"], 2), round(means["f1"], 2), round(tokens, 1))
 
 
 class ReaderTrainer(BertTrainer[ReaderModel, Labelled]):
@@ -104,7 +154,7 @@ class ReaderTrainer(BertTrainer[ReaderModel, Labelled]):
     def quality(self, directory: Path) -> float:
         """F1 in percent, with two distractors."""
         choosing = self.whole.of(self.split.choosing)
-        asked = sample(choosing.questions, self.options.check_questions, self.options.seed)
+        asked = choosing.sample(self.options.check_questions, self.options.seed)
         quality = measure(self.reader(directory), Material(choosing.passages, asked), CHOOSING_CONTEXTS)
         logger.info("validation articles: EM %.1f, F1 %.1f", *quality.scores)
         return quality.f1
@@ -117,7 +167,7 @@ class ReaderTrainer(BertTrainer[ReaderModel, Labelled]):
 
     def finish(self, directory: Path, tick: Tick) -> Finished:
         held_out = self.whole.of(self.split.held_out)
-        some = sample(held_out.questions, CARD_QUESTIONS, self.options.seed)
+        some = held_out.sample(CARD_QUESTIONS, self.options.seed)
         materials = [Material(held_out.passages, held_out.questions), Material(self.whole.passages, some)]
         reader = self.reader(directory)
         figures = [
@@ -125,31 +175,4 @@ class ReaderTrainer(BertTrainer[ReaderModel, Labelled]):
             for material, contexts in zip(materials, CARD_CONTEXTS, strict=True)
         ]
         rows = [asdict(quality) for quality in figures]
-        return Finished(rows, card_files(self.options, self.precision, self.split, rows, self._card(figures)))
-
-    def _card(self, figures: Sequence[Quality]) -> str:
-        options = self.options
-        rows = "\n".join(
-            f"| {'the gold passage' if row.contexts == 1 else f'the gold passage and {row.contexts - 1} distractors'} "
-            f"| {row.questions:,} | {row.exact_match:.1f} | {row.f1:.1f} | {row.prompt_tokens:,.0f} |"
-            for row in figures
-        )
-        drawn = "distractors and cloze questions" if options.clozes else "distractors"
-        return f"""# A reader
-
-An extractive reader: low-rank updates (rank {options.rank}, float16) over the encoder `{self.base}`, and a
-head for start, end and answerability. `adapter.safetensors` has the weights, `tasks/generators/reader.py` shows their
-use.
-
-{data_section(self.sources, self.whole, self.split, options.seed, drawn)}
-
-## Quality on the held-out articles
-In percent, with SQuAD's normalisation. Distractors: the passages without the answer that BM25 ranks highest for the
-question, among all {len(self.whole.passages):,}.
-
-| contexts | questions | exact match | F1 | tokens a question |
-|---|---|---|---|---|
-{rows}
-
-{again_section(self.sources)}
-"""
+        return Finished(rows, self.card_files("reader", rows))

@@ -35,9 +35,8 @@ from vitalfew.tasks.models.device import require_device
 from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.trainers.articles import split_articles
 from vitalfew.tasks.trainers.base import Finished, NetworkTrainer, State, Step, Tables
-from vitalfew.tasks.trainers.card import Split, card_files
+from vitalfew.tasks.trainers.card import Sources, card_files
 from vitalfew.tasks.trainers.retrieved import Attention, Example, Packed, Question, Retrieved, pack
-from vitalfew.tasks.trainers.sparse_card import card
 from vitalfew.tasks.trainers.updates import OptimizerName, Updates
 
 
@@ -152,10 +151,9 @@ class SparseRagTrainer(NetworkTrainer[Sequence[Packed]]):
         options, local = self.options, self.language_model
         self.segmenter = Segmenter(local.tokenizer, options, local.given_template)
         self.whole = Retrieved(tables, options.labeller, options.retrieved)
-        asked, others = set(tables.questions["source"].to_pylist()), set(tables.passages["source"].to_pylist())
-        self.sources = sorted(asked), sorted(others - asked)
+        self.sources = Sources.of(tables)
         articles = [question.article for question in self.whole.questions]
-        self.split = Split(*split_articles(articles, options.held_out, options.choosing, options.seed))
+        self.split = split_articles(articles, options.held_out, options.choosing, options.seed)
         unseen = {*self.split.held_out, *self.split.choosing}
         learnt = [question for question in self.whole.questions if question.article not in unseen]
         self.learnt = random.Random(options.seed).sample(learnt, len(learnt))
@@ -257,5 +255,15 @@ class SparseRagTrainer(NetworkTrainer[Sequence[Packed]]):
     def finish(self, directory: Path, tick: Tick) -> Finished:
         parts = {"choosing": self.split.choosing, "held out": self.split.held_out}
         rows = [{"articles": name, **asdict(self._measured(directory, titles, tick))} for name, titles in parts.items()]
-        text = card(self.options, self.sources, self.whole, self.split, rows, self.curve)
-        return Finished(rows, card_files(self.options, self.precision, self.split, rows, text, curve=self.curve))
+        files = card_files(
+            "sparse_rag",
+            self.options,
+            self.precision,
+            self.split,
+            rows,
+            sources=self.sources,
+            more={"curve": self.curve},
+            learnt=self.learnt,
+            whole=self.whole,
+        )
+        return Finished(rows, files)

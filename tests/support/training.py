@@ -42,7 +42,7 @@ def opened(store: Path, squad: Path, **settings: Any) -> Any:
     """A trainer that is ready to learn."""
     stage = train_stage(store, squad, **settings)
     stage.open()
-    return stage.trainer
+    return stage.method
 
 
 def write_weights(directory: Path, model: TunedEncoder, base: str) -> None:

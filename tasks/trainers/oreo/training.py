@@ -35,9 +35,9 @@ from vitalfew.tasks.models.small.policies import (
 from vitalfew.tasks.models.small.policy import Policy, Source
 from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.registry import make
+from vitalfew.tasks.trainers.articles import ArticleSplit
 from vitalfew.tasks.trainers.base import Finished, NetworkTrainer, State, Tables
-from vitalfew.tasks.trainers.card import Split, card_files
-from vitalfew.tasks.trainers.oreo.card import card
+from vitalfew.tasks.trainers.card import card_files
 from vitalfew.tasks.trainers.oreo.evidence import Example, Quality, examples, measure, some_of, sorted_batches
 from vitalfew.tasks.trainers.updates import Updates
 
@@ -119,7 +119,7 @@ class OreoTrainer(NetworkTrainer[Sequence[Example]]):
             raise ConfigError(
                 f"trainer {self.options.trainer} needs the examples that `vitalfew train oreo --index` collects"
             )
-        self.whole, self.split = examples(tables.examples), Split(tables.held_out, tables.choosing)
+        self.whole, self.split = examples(tables.examples), ArticleSplit(tables.held_out, tables.choosing)
         torch.manual_seed(self.options.seed)
         self.origin = begun_from(self.options.policy, self.options.base, tables.weights)
         self.model: Policy = for_training(self.options.policy, self.origin, self.shape)
@@ -204,5 +204,6 @@ class OreoTrainer(NetworkTrainer[Sequence[Example]]):
         rows = [
             {"articles": name, **asdict(self.measured(directory, split, True, tick))} for split, name in names.items()
         ]
-        text = card(self.options, len(self.learnt), self.split, rows, self.curve)
-        return Finished(rows, card_files(self.options, self.precision, self.split, rows, text, curve=self.curve))
+        more = {"curve": self.curve}
+        files = card_files("oreo", self.options, self.precision, self.split, rows, more=more, learnt=self.learnt)
+        return Finished(rows, files)

@@ -36,7 +36,6 @@ from vitalfew.tasks.models.small.windows import (
 )
 from vitalfew.tasks.trainers.card import HELD_OUT
 from vitalfew.tasks.trainers.discrimination import candidates, columns, discrimination
-from vitalfew.tasks.trainers.quality import sample
 
 QUESTION = "Who built the mill of Velmar?"
 CONTEXT = "The mill of Velmar was built in 1742 by Ada Norrin. It burnt down twice."
@@ -272,7 +271,7 @@ def test_the_embedded_weights_are_small() -> None:
 
 def test_the_embedded_critic_on_held_out_articles_is_as_good_as_its_card_says(own: Embedded) -> None:
     held_out = squad_dev().of((embedded() / HELD_OUT).read_text().splitlines())
-    asked = sample(held_out.questions, 20, seed=1)
+    asked = held_out.sample(20, seed=1)
     judgements = candidates(held_out, asked, "sentence", Reader(Reader.Options()))
     figures = json.loads((embedded() / FIGURES).read_text())["figures"]
     told = {each["aspect"]: each for each in figures if each["unit"] == "sentence"}

@@ -24,7 +24,7 @@ from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
 from vitalfew.tasks.models.small.windows import MAX_QUESTION, OVERLAP, SIZE, encoded, padded, ranges, windows
 from vitalfew.tasks.trainers.articles import Material
 from vitalfew.tasks.trainers.card import HELD_OUT
-from vitalfew.tasks.trainers.quality import measure, sample
+from vitalfew.tasks.trainers.reader import measure
 
 CONTEXTS = (
     "The mill of Velmar was built in 1742 by Ada Norrin. It burnt down twice.",
@@ -323,7 +323,7 @@ def test_the_embedded_weights_are_small() -> None:
 
 def test_the_embedded_reader_on_held_out_articles_is_as_good_as_its_card_says(own: Reader) -> None:
     held_out = squad_dev().of((embedded() / HELD_OUT).read_text().splitlines())
-    asked = Material(held_out.passages, sample(held_out.questions, 60, seed=1))
+    asked = Material(held_out.passages, held_out.sample(60, seed=1))
     figures = json.loads((embedded() / FIGURES).read_text())["figures"][0]
     quality = measure(own, asked, 1)
     assert quality.f1 > figures["f1"] - 8

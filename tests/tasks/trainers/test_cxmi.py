@@ -21,8 +21,15 @@ from vitalfew.tasks.models.small.sentence_filter import SentenceFilter, parts_of
 from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
 from vitalfew.tasks.trainers.card import HELD_OUT, RECIPE
 from vitalfew.tasks.trainers.cxmi import CxmiTrainer, drawn
-from vitalfew.tasks.trainers.cxmi_card import best_threshold, figures
-from vitalfew.tasks.trainers.cxmi_labels import CausalLikelihood, Judged, ReaderLikelihood, cxmi, gold
+from vitalfew.tasks.trainers.cxmi_labels import (
+    CausalLikelihood,
+    Judged,
+    ReaderLikelihood,
+    best_threshold,
+    cxmi,
+    figures,
+    gold,
+)
 
 FP32 = Batching(device="cpu", precision="fp32")
 

@@ -16,7 +16,7 @@ from vitalfew.tasks.train import Train
 from vitalfew.tasks.trainers.articles import contains_answer, read_material, split_articles
 from vitalfew.tasks.trainers.card import HELD_OUT, RECIPE
 from vitalfew.tasks.trainers.examples import Sampler, clozes
-from vitalfew.tasks.trainers.quality import measure
+from vitalfew.tasks.trainers.reader import measure
 
 
 @pytest.fixture
