@@ -9,7 +9,7 @@ from vitalfew.configs.paper import paper_of
 from vitalfew.storage import files
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.ask import HASHED
-from vitalfew.tasks.reports.contents import Asked, Report
+from vitalfew.tasks.reports.contents import AskedQuestions, Report
 from vitalfew.tasks.reports.costs import index_results, models, paid
 from vitalfew.tasks.reports.critiques import choice, context_map, critic_results
 from vitalfew.tasks.reports.differences import among
@@ -49,7 +49,7 @@ def read_report(store: Path, run: Run) -> Report:
         run_id=run.run_id,
         when=datetime.fromisoformat(run.started),
         store=str(store),
-        asked=Asked(
+        asked=AskedQuestions(
             questions=asked.rows["asked"],
             source=source,
             where=questions.where,

@@ -26,7 +26,7 @@ INDEX_USD = Column("index_usd", "index USD", "USD", "lower", detail=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class MetricSummary:
     """A metric over all questions. `value`: the mean, or None where no question could be scored.
 
     `column`: what the metric declares of itself; `questions`: it is the mean of; `left_out`: gave no ground for it;
@@ -41,6 +41,11 @@ class Summary:
     low: float | None = None
     high: float | None = None
     spread: float | None = None
+
+    def ends(self) -> tuple[float, float]:
+        """The ends of its interval; the value itself for an end that it lacks."""
+        value = self.value or 0.0
+        return value if self.low is None else self.low, value if self.high is None else self.high
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,7 @@ class MethodResult:
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict)
-    summaries: Mapping[str, Summary] = field(default_factory=dict)
+    summaries: Mapping[str, MetricSummary] = field(default_factory=dict)
     costs: tuple[StageCost, ...] = ()
     error_rows: int = 0
     errors: tuple[str, ...] = ()
@@ -156,7 +161,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedQuestions:
     """Which questions were asked: so many, from where, under which SQL condition, drawn with which seed, of which half;
     of so many (`hashed`) a hash decided in which half they are."""
 
@@ -185,7 +190,7 @@ class CriticResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class CandidateChoice:
     """A question's critiqued candidates. `points`: (F1, F2), harmonic mean of ISUSE and ISSUP, and ISREL; `chosen`: by
     method the candidates that became its answers, best first."""
 
@@ -221,14 +226,14 @@ class Report:
     run_id: str
     when: datetime
     store: str
-    asked: Asked
+    asked: AskedQuestions
     methods: tuple[MethodResult, ...]
     primary: str | None = None
     indexes: tuple[IndexResult, ...] = ()
     models: tuple[str, ...] = ()
     best_alphas: tuple[BestAlpha, ...] = ()
     among: tuple[Among, ...] = ()
-    choice: Choice | None = None
+    choice: CandidateChoice | None = None
     context_map: ContextMap | None = None
     paper: Paper | None = None
     counterparts: Mapping[Ours, Interval] = field(default_factory=dict)
@@ -239,7 +244,7 @@ class Report:
     pairwise: Mapping[str, Any] = field(default_factory=dict)
     pairs: tuple[Pair, ...] = ()
 
-    def measures(self, method: MethodResult) -> dict[str, Summary]:
+    def measures(self, method: MethodResult) -> dict[str, MetricSummary]:
         """The method's summaries and what its costs come to per question; a value that is no number is None."""
         both = {**method.summaries, **dict(_per_question(method.costs, self.asked.questions)), **self._index(method)}
         return {metric: _finite(summary) for metric, summary in both.items()}
@@ -253,18 +258,23 @@ class Report:
         places = self.baselines()
         return self.methods[places[0]].label if len(places) == 1 else "its baseline"
 
-    def _index(self, method: MethodResult) -> dict[str, Summary]:
+    def _index(self, method: MethodResult) -> dict[str, MetricSummary]:
         own = next((index for index in self.indexes if method.name in index.used_by and not index.copied), None)
         values = ((INDEX_SECONDS, own.wall_seconds), (INDEX_USD, own.usd)) if own else ()
-        return {column.name: Summary(column, value, 0) for column, value in values}
+        return {column.name: MetricSummary(column, value, 0) for column, value in values}
 
     def metrics(self) -> list[str]:
         """Every metric of any method, in the order in which they first come."""
         return [*dict.fromkeys(metric for method in self.methods for metric in self.measures(method))]
 
+    def value(self, method: MethodResult, metric: str | None) -> float | None:
+        """The method's value of a metric; None where it has none."""
+        summary = self.measures(method).get(metric) if metric else None
+        return summary.value if summary else None
+
     def values(self, metric: str) -> list[float | None]:
         """The metric's value for every method."""
-        return [summary.value if summary else None for summary in self._of(metric)]
+        return [self.value(method, metric) for method in self.methods]
 
     def column(self, metric: str) -> Column:
         """What the metric declares of itself."""
@@ -274,7 +284,7 @@ class Report:
         """Whether any method has a value for it."""
         return any(value is not None for value in self.values(metric))
 
-    def _of(self, metric: str) -> list[Summary | None]:
+    def _of(self, metric: str) -> list[MetricSummary | None]:
         return [self.measures(method).get(metric) for method in self.methods]
 
     def settings(self) -> list[str]:
@@ -282,16 +292,16 @@ class Report:
         return [*dict.fromkeys(key for method in self.methods for key in method.settings)]
 
 
-def _per_question(costs: tuple[StageCost, ...], questions: int) -> Iterator[tuple[str, Summary]]:
+def _per_question(costs: tuple[StageCost, ...], questions: int) -> Iterator[tuple[str, MetricSummary]]:
     if costs and questions:
         for column, total in (
             (STAGE_SECONDS, sum(cost.wall_seconds for cost in costs)),
             (STAGE_USD, sum(cost.usd for cost in costs)),
         ):
-            yield column.name, Summary(column, total / questions, questions)
+            yield column.name, MetricSummary(column, total / questions, questions)
 
 
-def _finite(summary: Summary) -> Summary:
+def _finite(summary: MetricSummary) -> MetricSummary:
     if summary.value is None or math.isfinite(summary.value):
         return summary
-    return Summary(summary.column, None, summary.questions, summary.left_out)
+    return MetricSummary(summary.column, None, summary.questions, summary.left_out)

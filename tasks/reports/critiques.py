@@ -23,7 +23,7 @@ from vitalfew.storage.indexes.units import Units
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.critics.calibration import calibration_error
 from vitalfew.tasks.metrics.answers import is_right
-from vitalfew.tasks.reports.contents import Choice, ContextMap, CriticResult
+from vitalfew.tasks.reports.contents import CandidateChoice, ContextMap, CriticResult
 from vitalfew.tasks.reports.runs import read_manifest
 from vitalfew.tasks.selectors import Critiqued, front, front_sizes, rank_correlations
 
@@ -124,7 +124,7 @@ def _error(rows: Sequence[Row], aspect: str) -> tuple[float, int] | None:
 Rows = list[dict[str, Any]]
 
 
-def choice(store: Path, run: Run, methods: Sequence[Method]) -> Choice | None:
+def choice(store: Path, run: Run, methods: Sequence[Method]) -> CandidateChoice | None:
     """Of the methods that choose among the same candidates (most of them), the question that they differ most about."""
     families: dict[str, list[str]] = {}
     for method in methods:
@@ -144,7 +144,7 @@ def choice(store: Path, run: Run, methods: Sequence[Method]) -> Choice | None:
     question = max(chosen, key=lambda number: (len(set(chosen[number].values())), len(judged[number])))
     rows = judged[question]
     asked = {row["question_id"]: row["text"] for row in _rows(store, run.methods[names[0]]["asked"])}
-    return Choice(
+    return CandidateChoice(
         question=asked[question],
         candidates=tuple(row["candidate"] for row in rows),
         points=tuple((row["utility_f1"], row["isrel"]) for row in rows),

@@ -16,7 +16,7 @@ from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.metrics.base import Column
 from vitalfew.tasks.models.causal.engines.base import EngineOptions
-from vitalfew.tasks.reports.contents import BestAlpha, MethodResult, Pair, StageCost, Summary
+from vitalfew.tasks.reports.contents import BestAlpha, MethodResult, MetricSummary, Pair, StageCost
 from vitalfew.tasks.reports.costs import context_mode, stage_costs
 from vitalfew.tasks.reports.differences import best_alphas, differences, opponents, pairs
 from vitalfew.tasks.reports.runs import QuestionScores, read_manifest, read_question_scores, read_summaries
@@ -172,7 +172,7 @@ def _summaries_of(tables: Mapping[str, list[str]]) -> tuple[str, list[str]]:
     return "summaries", tables["scores"]
 
 
-def _summaries(store: Path, manifests: Sequence[Manifest], scores: QuestionScores) -> dict[str, Summary]:
+def _summaries(store: Path, manifests: Sequence[Manifest], scores: QuestionScores) -> dict[str, MetricSummary]:
     """The recorded means, over seeds where there are several, with intervals from the single questions."""
     seeds = [read_summaries(store, manifest) for manifest in manifests]
     known = scores.values
@@ -181,7 +181,7 @@ def _summaries(store: Path, manifests: Sequence[Manifest], scores: QuestionScore
     for metric, row in seeds[0].items():
         values = [value for seed in seeds if (value := seed[metric].value) is not None]
         interval = intervals.get(metric)
-        summaries[metric] = Summary(
+        summaries[metric] = MetricSummary(
             row.column,
             fmean(values) if values else None,
             row.questions - row.left_out,

@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 
 from vitalfew.configs.paper import Figure, Ours, Paper, Repeated
-from vitalfew.tasks.reports.contents import Report, Summary
+from vitalfew.tasks.reports.contents import MetricSummary, Report
 from vitalfew.tasks.reports.runs import QuestionScores
 from vitalfew.tasks.reports.shown.columns import SMALL_UNITS, figure
 from vitalfew.tasks.reports.shown.notes import asked
@@ -94,7 +94,7 @@ def _measured(report: Report, ours: Ours) -> Interval:
     return Interval(value, None, None, 0)
 
 
-def _value(summary: Summary | None) -> float | None:
+def _value(summary: MetricSummary | None) -> float | None:
     return summary.value if summary else None
 
 

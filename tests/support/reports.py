@@ -9,16 +9,16 @@ from typing import Any
 from vitalfew.configs.evaluation import ScoreConfig
 from vitalfew.tasks.metrics.base import Column
 from vitalfew.tasks.registry import METHODS, make
-from vitalfew.tasks.reports.contents import Asked, MethodResult, Paid, Pair, Report, StageCost, Summary
+from vitalfew.tasks.reports.contents import AskedQuestions, MethodResult, MetricSummary, Paid, Pair, Report, StageCost
 from vitalfew.tasks.reports.statistics.paired import Difference
 
 METRICS = (name for name in METHODS["metric"] if name != "mauve")
 COLUMNS = {column.name: column for name in METRICS for column in make(ScoreConfig(metrics=(name,)), "score").columns()}
 """What the metrics declare, by column; MAUVE's is named after a model."""
-ASKED = Asked(1000, "squad:train-v1.1.json", "len(answers) > 0", 100)
+ASKED = AskedQuestions(1000, "squad:train-v1.1.json", "len(answers) > 0", 100)
 
 
-def report(*methods: MethodResult, asked: Asked = ASKED, experiment: str = "quickstart") -> Report:
+def report(*methods: MethodResult, asked: AskedQuestions = ASKED, experiment: str = "quickstart") -> Report:
     """The first method is the baseline of the others."""
     when = datetime(2026, 11, 21, 15, 0, tzinfo=UTC)
     compared = tuple(replace(method, against=0 if place else None) for place, method in enumerate(methods))
@@ -37,11 +37,11 @@ def _paid(methods: Sequence[MethodResult]) -> Paid:
     )
 
 
-def summaries(questions: int = 1000, left_out: int = 0, **values: float | None) -> dict[str, Summary]:
+def summaries(questions: int = 1000, left_out: int = 0, **values: float | None) -> dict[str, MetricSummary]:
     """By metric; `recall_5` stands for passage_recall@5; a name that no metric has is one of the user's own."""
     named = {name.replace("recall_", "passage_recall@"): value for name, value in values.items()}
     return {
-        name: Summary(
+        name: MetricSummary(
             COLUMNS.get(name, Column(name, name)),
             value,
             0 if value is None else questions - left_out,
@@ -166,7 +166,7 @@ def nothing_scored() -> Report:
 
 def no_questions() -> Report:
     nothing = summaries(0, accuracy=None, prompt_tokens=None)
-    return report(MethodResult("a", {}, nothing, costs()), asked=Asked(0, "jsonl:empty.jsonl"))
+    return report(MethodResult("a", {}, nothing, costs()), asked=AskedQuestions(0, "jsonl:empty.jsonl"))
 
 
 def errors_only() -> Report:
@@ -199,7 +199,7 @@ def strange_names() -> Report:
             )
             for number, name in enumerate(names)
         ),
-        asked=Asked(7, "<i>source</i>", "text <> '</pre>'", 1),
+        asked=AskedQuestions(7, "<i>source</i>", "text <> '</pre>'", 1),
         experiment="<title>&amp;",
     )
 

@@ -1,37 +1,53 @@
-"""Plots of differences to the baseline with their intervals: over all questions, and by what these are like.
-
-Differences to the baseline with their intervals, a line per method: what is significant, at a glance.
-
-Where a method pays: its difference to the baseline by what questions and passages are like.
-"""
+"""Plots of differences to the baseline with their intervals: over all questions, and by what questions and passages
+are like."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from vitalfew.tasks.metrics.conditions import COLUMNS
 from vitalfew.tasks.reports.contents import Among, Report
-from vitalfew.tasks.reports.plots.drawing import COLOURS, INK, MARKERS, Plot, axes_grid, ground, legend, numbered, svg
-from vitalfew.tasks.reports.shown.columns import LEVEL, quality_metric, sentence_case, signed
+from vitalfew.tasks.reports.plots.drawing import (
+    COLOURS,
+    INK,
+    MARKERS,
+    Plot,
+    axes_grid,
+    ground,
+    legend,
+    named_rows,
+    numbered,
+    svg,
+)
+from vitalfew.tasks.reports.shown.columns import LEVEL, is_apart, quality_metric, sentence_case, signed
 from vitalfew.tasks.reports.shown.text import shortened
 from vitalfew.tasks.reports.statistics.paired import Difference
 
-_NAME_differences = 40
+_NAME = 40
+_METHODS = len(COLOURS)
+"""Methods in the plot of conditions, at most."""
 
 
 def differences(report: Report, metric: str | None = None) -> Plot | None:
     """Every method's difference to the baseline in `metric` (default: `quality_metric`); None where none has an
     interval."""
     metric = metric or quality_metric(report)
-    rows = [(number, difference) for number, difference in _of(report, metric) if difference.low is not None]
+    every = ((number, method.differences.get(metric or "")) for number, method in enumerate(report.methods))
+    rows = [(number, difference) for number, difference in every if difference and difference.low is not None]
     if not metric or not rows:
         return None
-    title = f"Difference to {shortened(report.baseline(), _NAME_differences)} in {report.column(metric).heading}"
+    title = f"Difference to {shortened(report.baseline(), _NAME)} in {report.column(metric).heading}"
+    names = [numbered(report, number, _NAME) for number, _ in rows]
     with ground("differences"):
         drawing, (axes,) = axes_grid(1, 1, (7.4, 1.1 + 0.3 * len(rows)))
-        _draw_differences(axes, rows)
-        axes.set_yticks(range(len(rows)), [numbered(report, number, _NAME_differences) for number, _ in rows])
+        axes.axvline(0, color=INK, lw=1)
+        for row, (_, difference) in enumerate(rows):
+            axes.plot([difference.low, difference.high], [row, row], color=COLOURS[0], lw=1.6, solid_capstyle="butt")
+            looks = {"mec": COLOURS[0], "mfc": COLOURS[0] if is_apart(difference) else "none", "ms": 6}
+            axes.plot([difference.mean_difference], [row], marker="o", ls="", **looks)
+        named_rows(axes, names)
         axes.set_xlabel(title)
-        element = svg(drawing, "differences", title, " ".join(_in_words_differences(report, *row) for row in rows))
+        words = " ".join(_in_words(name, difference) for name, (_, difference) in zip(names, rows, strict=True))
+        element = svg(drawing, "differences", title, words)
     caption = (
         "Mean difference and 95 % interval, paired over questions. Filled: significantly different from the baseline "
         f"(p < {LEVEL:g} after Holm's correction{', over the methods' if metric == quality_metric(report) else ''})."
@@ -39,32 +55,8 @@ def differences(report: Report, metric: str | None = None) -> Plot | None:
     return Plot(title, caption, element)
 
 
-def _of(report: Report, metric: str | None) -> list[tuple[int, Difference]]:
-    return [
-        (number, method.differences[metric])
-        for number, method in enumerate(report.methods)
-        if metric and metric in method.differences
-    ]
-
-
-def _draw_differences(axes: Any, rows: Sequence[tuple[int, Difference]]) -> None:
-    axes.axvline(0, color=INK, lw=1)
-    for row, (_, difference) in enumerate(rows):
-        apart = difference.p_holm is not None and difference.p_holm < LEVEL
-        axes.plot([difference.low, difference.high], [row, row], color=COLOURS[0], lw=1.6, solid_capstyle="butt")
-        looks = {"mec": COLOURS[0], "mfc": COLOURS[0] if apart else "none", "ms": 6}
-        axes.plot([difference.mean_difference], [row], marker="o", ls="", **looks)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.grid(visible=False, axis="y")
-
-
-def _in_words_differences(report: Report, number: int, difference: Difference) -> str:
-    name, interval = numbered(report, number, _NAME_differences), f"({difference.low:+.3f} to {difference.high:+.3f})"
-    return f"{name}: {difference.mean_difference:+.3f} {interval}."
-
-
-_NAME_conditions = 40
-_METHODS = len(COLOURS)
+def _in_words(name: str, difference: Difference) -> str:
+    return f"{name}: {difference.mean_difference:+.3f} ({difference.low:+.3f} to {difference.high:+.3f})."
 
 
 def where_it_pays(report: Report) -> Plot | None:
@@ -76,16 +68,16 @@ def where_it_pays(report: Report) -> Plot | None:
     if not panels or not metric:
         return None
     heading = report.column(metric).heading
-    title = f"Where it pays: difference in {heading} to {shortened(report.baseline(), _NAME_conditions)}"
+    title = f"Where it pays: difference in {heading} to {shortened(report.baseline(), _NAME)}"
     with ground("conditions"):
         drawing, places = axes_grid(1, len(panels), (2.9 * len(panels) + 0.6, 3.4))
         handles: list[Any] = []
         for axes, (column, own) in zip(places, panels, strict=True):
-            handles = _draw_conditions(axes, own, methods)
+            handles = _draw(axes, own, methods)
             axes.set_xlabel(column.heading)
         places[0].set_ylabel(f"difference in {heading}")
         legend(drawing, handles, methods)
-        words = " ".join(_in_words_conditions(column.heading, own) for column, own in panels)
+        words = " ".join(_conditions_in_words(column.heading, own) for column, own in panels)
         element = svg(drawing, "conditions", title, words)
     caption = (
         "Mean difference and 95 % interval for groups of questions that are alike in a condition (thirds, or single "
@@ -94,7 +86,7 @@ def where_it_pays(report: Report) -> Plot | None:
     return Plot(sentence_case(title), caption, element)
 
 
-def _draw_conditions(axes: Any, rows: Sequence[Among], methods: Sequence[str]) -> list[Any]:
+def _draw(axes: Any, rows: Sequence[Among], methods: Sequence[str]) -> list[Any]:
     groups = sorted({(row.low, row.high) for row in rows})
     axes.axhline(0, color=INK, lw=1)
     handles = []
@@ -102,7 +94,8 @@ def _draw_conditions(axes: Any, rows: Sequence[Among], methods: Sequence[str]) -
         own = [row for row in rows if row.method == method]
         places = [groups.index((row.low, row.high)) + 0.12 * (kind - (len(methods) - 1) / 2) for row in own]
         means = [row.difference.mean_difference or 0.0 for row in own]
-        ends = [[abs(mean - (end or 0.0)) for mean, end in zip(means, side, strict=True)] for side in _sides(own)]
+        sides = [row.difference.low for row in own], [row.difference.high for row in own]
+        ends = [[abs(mean - (end or 0.0)) for mean, end in zip(means, side, strict=True)] for side in sides]
         looks = {"color": COLOURS[kind], "marker": MARKERS[kind], "ms": 5, "elinewidth": 1.4, "capsize": 2}
         handles.append(axes.errorbar(places, means, ends, ls="", **looks))
     axes.set_xticks(range(len(groups)), [_range(low, high) for low, high in groups])
@@ -110,16 +103,12 @@ def _draw_conditions(axes: Any, rows: Sequence[Among], methods: Sequence[str]) -
     return handles
 
 
-def _sides(rows: Sequence[Among]) -> tuple[list[float | None], list[float | None]]:
-    return [row.difference.low for row in rows], [row.difference.high for row in rows]
-
-
 def _range(low: float, high: float) -> str:
     ends = [f"{end:.0f}" if end >= 10 or end == int(end) else f"{end:.2f}" for end in (low, high)]
     return " to ".join(dict.fromkeys(ends))
 
 
-def _in_words_conditions(heading: str, rows: Sequence[Among]) -> str:
+def _conditions_in_words(heading: str, rows: Sequence[Among]) -> str:
     parts = [
         f"{row.method} at {_range(row.low, row.high)}: {signed(row.difference.mean_difference)} "
         f"({signed(row.difference.low)} to {signed(row.difference.high)}, n = {row.difference.questions:,})"

@@ -7,7 +7,8 @@ page's text, so that a plot on a dark page is light; markers, hatches and line s
 import base64
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
@@ -15,6 +16,7 @@ from io import StringIO
 from typing import Any
 
 from vitalfew.tasks.reports.contents import Report
+from vitalfew.tasks.reports.shown.columns import significant
 from vitalfew.tasks.reports.shown.text import shortened
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
@@ -89,6 +91,59 @@ def axes_grid(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, 
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)  # it can measure texts
     return figure, [*figure.subplots(rows, columns, squeeze=False).flat]
+
+
+def colour(kind: int) -> str:
+    """The colour of the kind with this number; colours come again where there are more kinds."""
+    return COLOURS[kind % len(COLOURS)]
+
+
+def marker(kind: int) -> str:
+    return MARKERS[kind % len(MARKERS)]
+
+
+def line(axes: Any, kind: int, xs: Sequence[float], ys: Sequence[Any], ends: Sequence[Sequence[Any]] = ()) -> Any:
+    """Draw a line with the looks of its kind; `ends`: the lower and the upper ends of a shaded band. The handle."""
+    looks = {"ls": LINES[kind % len(LINES)], "marker": marker(kind), "color": colour(kind)}
+    (handle,) = axes.plot(xs, ys, mfc="none", lw=1.4, ms=5, **looks)
+    if ends:
+        axes.fill_between(xs, *ends, color=colour(kind), alpha=0.12, lw=0)
+    return handle
+
+
+def named_rows(axes: Any, names: Sequence[str]) -> None:
+    """A row for every name, the first one at the top."""
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.grid(visible=False, axis="y")
+
+
+def hatched(kind: int, filled: bool = True) -> dict[str, Any]:
+    """The looks of a bar: a hatch for its kind, and a colour if it is filled."""
+    hatch = HATCHES[kind % len(HATCHES)]
+    return {"facecolor": colour(kind) if filled else "none", "hatch": hatch, "edgecolor": INK, "linewidth": 0.7}
+
+
+def stacked_bars(axes: Any, parts: Iterable[tuple[int, int, float, bool]]) -> None:
+    """Draw parts of horizontal bars: row, kind, length, filled. A part begins where the last one of its row ends."""
+    ends: dict[int, float] = defaultdict(float)
+    for row, kind, length, filled in parts:
+        axes.barh(row, length, left=ends[row], height=0.7, **hatched(kind, filled))
+        ends[row] += length
+
+
+def amounts(axes: Any) -> None:
+    """Few ticks, without exponents, on an axis of seconds or USD."""
+    axes.locator_params(axis="x", nbins=4)
+    axes.xaxis.set_major_formatter(lambda value, _: significant(value))
+
+
+def bar_legend(figure: Any, names: Sequence[str], further: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+    """A legend of the kinds of bars, in their order; `further`: by name, the looks of others."""
+    from matplotlib.patches import Patch
+
+    looks = {**{name: hatched(kind) for kind, name in enumerate(names)}, **(further or {})}
+    legend(figure, [Patch(**each) for each in looks.values()], [*looks])
 
 
 def legend(figure: Any, handles: Sequence[Any], names: Sequence[str]) -> None:

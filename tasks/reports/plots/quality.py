@@ -1,13 +1,5 @@
-"""Plots of quality against costs: prompt tokens, budgets, kept contexts.
-
-Quality against what it takes: prompt tokens, with the Pareto front.
-
-F1 against what it takes, where accuracy is what quality is measured with: one is lenient, the other strict.
-
-Quality by the tokens that are passed on, a line for each way to pass on less: what equal budgets come to.
-
-Decoding speed by the number of contexts that are decoded on (Sparse RAG, figure 2b).
-"""
+"""Plots of quality against what it takes, with the Pareto front: prompt tokens, budgets of tokens; and of decoding
+speed against the contexts that are decoded on."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from vitalfew.tasks.metrics.base import Column
-from vitalfew.tasks.reports.contents import MethodResult, Report, Summary
-from vitalfew.tasks.reports.families import families
+from vitalfew.tasks.reports.contents import MethodResult, MetricSummary, Report
+from vitalfew.tasks.reports.families import differing_in, families
 from vitalfew.tasks.reports.plots.drawing import (
     COLOURS,
     INK,
@@ -25,8 +17,10 @@ from vitalfew.tasks.reports.plots.drawing import (
     NAMED,
     Plot,
     axes_grid,
+    colour,
     ground,
     legend,
+    marker,
     numbered,
     svg,
 )
@@ -41,6 +35,16 @@ from vitalfew.tasks.reports.shown.columns import (
 )
 from vitalfew.tasks.reports.shown.text import one_line, shortened
 
+_SECOND = {"accuracy": "f1"}
+BUDGET = "refine.max_tokens"
+PASSED_ON = "context_tokens"
+KEPT, SPEED = "kept", "decoding_speed"
+_NAME = 32
+_LINE_HEIGHT = 0.034
+"""Between two labels, of the height of the axes."""
+_DODGE = 0.014
+"""Between the intervals of two neighbouring lines, of the doubling of tokens."""
+
 Points = Mapping[int, tuple[float, float]]
 """By the method's place, its price and its quality."""
 
@@ -51,16 +55,21 @@ def quality_by_price(report: Report, quality: str | None = None) -> Plot | None:
     `quality`: a metric; default: `quality_metric`. Methods without one of the two are not drawn.
     """
     quality, price = quality or quality_metric(report), price_metric(report)
-    if quality is None or price is None:
-        return None
-    points = _points(report, price, quality)
-    if not points:
+    points = _points(report, price, quality) if quality and price else {}
+    if quality is None or price is None or not points:
         return None
     return _plot(report, points, report.column(price), report.column(quality))
 
 
-def _points(report: Report, price: str, quality: str) -> Points:
-    pairs = zip(report.values(price), report.values(quality), strict=True)
+def second_quality_by_price(report: Report) -> Plot | None:
+    """F1 against what it takes, where accuracy measures quality: one is lenient, the other strict. None unless both
+    were scored."""
+    second = _SECOND.get(quality_metric(report) or "")
+    return quality_by_price(report, second) if second and report.has(second) else None
+
+
+def _points(report: Report, across: str, up: str) -> Points:
+    pairs = zip(report.values(across), report.values(up), strict=True)
     return {number: (x, y) for number, (x, y) in enumerate(pairs) if x is not None and y is not None}
 
 
@@ -98,11 +107,10 @@ def _quality(report: Report, points: Points, front: Sequence[int], metrics: tupl
     intervals = _intervals(report, metrics[1].name, points)
     for number, (x, y) in points.items():
         kind = family[number]
-        colour = COLOURS[kind % len(COLOURS)]
         if number in intervals:
-            axes.plot([x, x], intervals[number], color=colour, lw=1.2, alpha=0.6, zorder=2)
-        style = {"marker": MARKERS[kind], "s": 42, "linewidths": 1.2, "edgecolors": colour, "clip_on": False}
-        axes.scatter([x], [y], facecolors=colour if number in front else "none", zorder=3, **style)
+            axes.plot([x, x], intervals[number], color=colour(kind), lw=1.2, alpha=0.6, zorder=2)
+        style = {"marker": marker(kind), "s": 42, "linewidths": 1.2, "edgecolors": colour(kind), "clip_on": False}
+        axes.scatter([x], [y], facecolors=colour(kind) if number in front else "none", zorder=3, **style)
     axes.margins(0.08, 0.12)
     axes.set_xlim(left=_start([x for x, _ in points.values()]))
     axes.set_xlabel(f"{metrics[0].heading} per question")
@@ -121,11 +129,7 @@ def _intervals(report: Report, quality: str, points: Points) -> dict[int, tuple[
     if len(report.methods) > NAMED:
         return {}
     summaries = {number: report.measures(report.methods[number])[quality] for number in points}
-    return {
-        number: (summary.low, summary.high)
-        for number, summary in summaries.items()
-        if summary.low is not None and summary.high is not None
-    }
+    return {number: own.ends() for number, own in summaries.items() if own.low is not None and own.high is not None}
 
 
 def _start(prices: Sequence[float]) -> float | None:
@@ -145,37 +149,42 @@ def _kinds(report: Report) -> tuple[list[str], list[int]]:
 def _marker_legend(drawing: Any, names: Sequence[str]) -> None:
     from matplotlib.lines import Line2D
 
-    handles = [
-        Line2D([], [], ls="", marker=MARKERS[kind], mfc="none", mec=COLOURS[kind % len(COLOURS)], ms=6)
-        for kind in range(len(names))
-    ]
+    looks = {"ls": "", "mfc": "none", "ms": 6}
+    handles = [Line2D([], [], marker=marker(kind), mec=colour(kind), **looks) for kind in range(len(names))]
     legend(drawing, handles, names)
 
 
-_SECOND = {"accuracy": "f1"}
-
-
-def second_quality_by_price(report: Report) -> Plot | None:
-    """None unless both were scored."""
-    second = _SECOND.get(quality_metric(report) or "")
-    return quality_by_price(report, second) if second and report.has(second) else None
-
-
-BUDGET = "refine.max_tokens"
-PASSED_ON = "context_tokens"
-_NAME = 32
-_LINE_HEIGHT = 0.034
-"""Between two labels, of the height of the axes."""
-_DODGE = 0.014
-"""Between the intervals of two neighbouring lines, of the doubling of tokens."""
+def decoding_speed(report: Report) -> Plot | None:
+    """Tokens a second by kept contexts, a point for each method (Sparse RAG, figure 2b); None unless two methods have
+    both."""
+    points = _points(report, KEPT, SPEED)
+    if len(points) < 2:
+        return None
+    title = "Decoding speed by contexts"
+    with ground("decoding"):
+        drawing, (axes,) = axes_grid(1, 1, (7.4, 4.0))
+        for number, (x, y) in points.items():
+            axes.plot([x], [y], ls="", marker=marker(number), color=colour(number), ms=6)
+        axes.margins(0.1, 0.15)
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel(f"{report.column(KEPT).heading}, contexts per answer")
+        axes.set_ylabel(f"{report.column(SPEED).heading}, tokens per second")
+        names = [numbered(report, n) if len(points) <= NAMED else str(n + 1) for n in points]
+        label_points(axes, [*points.values()], names, ())
+        lines = (
+            f"{numbered(report, number)}: {figure(y)} tokens per second on {figure(x)} contexts"
+            for number, (x, y) in points.items()
+        )
+        element = svg(drawing, "decoding", title, f"{'; '.join(lines)}.")
+    return Plot(title, "Every decoded token reads the keys and values of all kept contexts.", element)
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """A method: the tokens that it passes on, its quality, and whether a budget says how many."""
+class BudgetPoint:
+    """A method: the tokens that it passes on, its quality, and the budget that sets their number, if any."""
 
     tokens: float
-    quality: Summary
+    quality: MetricSummary
     budget: int | None
 
     @property
@@ -213,15 +222,11 @@ def quality_by_budget(report: Report) -> Plot | None:
     return Plot(title, caption, element)
 
 
-def _lines(report: Report, metric: str) -> dict[str, list[Point]]:
+def _lines(report: Report, metric: str) -> dict[str, list[BudgetPoint]]:
     """By name, the points of methods that differ in their budget alone, by rising tokens."""
-    families: dict[str, list[MethodResult]] = {}
-    for method in report.methods:
-        rest = {key: value for key, value in sorted(method.settings.items()) if key != BUDGET}
-        families.setdefault(repr(rest), []).append(method)
     lines = {
-        _name(methods): [p for method in methods if (p := _point(report, method, metric))]
-        for methods in families.values()
+        _name(methods): [point for method in methods if (point := _point(report, method, metric))]
+        for methods in differing_in(BUDGET, report.methods)
     }
     return {name: sorted(points, key=lambda point: point.tokens) for name, points in lines.items() if points}
 
@@ -231,40 +236,38 @@ def _name(methods: Sequence[MethodResult]) -> str:
     return shortened(one_line(methods[0].label.replace(f" max_tokens={budget}", "")), _NAME)
 
 
-def _point(report: Report, method: MethodResult, metric: str) -> Point | None:
-    measures = report.measures(method)
-    tokens, quality = measures.get(PASSED_ON), measures.get(metric)
-    if not tokens or not tokens.value or not quality or quality.value is None:
+def _point(report: Report, method: MethodResult, metric: str) -> BudgetPoint | None:
+    tokens, quality = report.value(method, PASSED_ON), report.measures(method).get(metric)
+    if not tokens or not quality or quality.value is None:
         return None
-    return Point(tokens.value, quality, method.settings.get(BUDGET))
+    return BudgetPoint(tokens, quality, method.settings.get(BUDGET))
 
 
-def _budgeted(points: Sequence[Point]) -> list[Point]:
+def _budgeted(points: Sequence[BudgetPoint]) -> list[BudgetPoint]:
     return [point for point in points if point.budget is not None]
 
 
-def _front(lines: Mapping[str, Sequence[Point]], sign: int) -> list[tuple[str, Point]]:
+def _front(lines: Mapping[str, Sequence[BudgetPoint]], sign: int) -> list[tuple[str, BudgetPoint]]:
     every = [(name, point) for name, points in lines.items() for point in points]
     return [every[place] for place in pareto_front([(point.tokens, sign * point.value) for _, point in every])]
 
 
-def _draw(axes: Any, points: Sequence[Point], number: int, lines: int, front: Sequence[Point]) -> None:
-    colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
+def _draw(axes: Any, points: Sequence[BudgetPoint], number: int, lines: int, front: Sequence[BudgetPoint]) -> None:
     shift = 2 ** (_DODGE * (number - (lines - 1) / 2))
-    budgeted = _budgeted(points)
-    if budgeted:
+    if budgeted := _budgeted(points):
         xs, ys = zip(*((point.tokens * shift, point.value) for point in budgeted), strict=True)
-        axes.plot(xs, ys, color=colour, ls=LINES[number // len(COLOURS) % len(LINES)], lw=1.3, zorder=2)
+        axes.plot(xs, ys, color=colour(number), ls=LINES[number // len(COLOURS) % len(LINES)], lw=1.3, zorder=2)
     for point in points:
         x, low, high = point.tokens * shift, point.quality.low, point.quality.high
         if low is not None and high is not None:
-            axes.plot([x, x], [low, high], color=colour, lw=0.8, alpha=0.45, zorder=1)
-        fill = colour if point in front else "white"
-        looks = {"marker": marker, "s": 30 if point.budget else 52, "edgecolors": colour, "linewidths": 1.2}
-        axes.scatter([x], [point.value], facecolors=fill, zorder=4 if point in front else 3, **looks)
+            axes.plot([x, x], [low, high], color=colour(number), lw=0.8, alpha=0.45, zorder=1)
+        fill = colour(number) if point in front else "white"
+        looks = {"s": 30 if point.budget else 52, "edgecolors": colour(number), "linewidths": 1.2}
+        zorder = 4 if point in front else 3
+        axes.scatter([x], [point.value], marker=marker(number), facecolors=fill, zorder=zorder, **looks)
 
 
-def _finish(axes: Any, lines: Mapping[str, Sequence[Point]], on_front: set[str], heading: str) -> None:
+def _finish(axes: Any, lines: Mapping[str, Sequence[BudgetPoint]], on_front: set[str], heading: str) -> None:
     """Ticks, and every line's name beside its last point, moved up or down until no two lie on each other."""
     budgets = sorted({point.budget for points in lines.values() for point in points if point.budget})
     axes.set_xticks(budgets, [f"{budget:,}" for budget in budgets])
@@ -276,8 +279,8 @@ def _finish(axes: Any, lines: Mapping[str, Sequence[Point]], on_front: set[str],
     bottom, top = axes.get_ylim()
     height = (top - bottom) * _LINE_HEIGHT
     last = {name: (_budgeted(points) or points)[-1] for name, points in lines.items()}
+    kinds = {name: kind for kind, name in enumerate(lines)}
     for number, (name, y) in enumerate(_spread({name: point.value for name, point in last.items()}, height, top)):
-        place = [*lines].index(name)
         axes.annotate(
             name,
             (last[name].tokens, last[name].value),
@@ -286,9 +289,9 @@ def _finish(axes: Any, lines: Mapping[str, Sequence[Point]], on_front: set[str],
             va="center",
             fontsize=8,
             fontweight="bold" if name in on_front else "normal",
-            color=COLOURS[place % len(COLOURS)],
+            color=colour(kinds[name]),
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": COLOURS[place % len(COLOURS)], "lw": 0.5, "alpha": 0.5},
+            arrowprops={"arrowstyle": "-", "color": colour(kinds[name]), "lw": 0.5, "alpha": 0.5},
             zorder=5 + number,
         )
 
@@ -299,38 +302,7 @@ def _spread(heights: Mapping[str, float], distance: float, top: float) -> list[t
     places: list[tuple[str, float]] = []
     for name, y in ordered:
         places.append((name, min(y, places[-1][1] - distance if places else top)))
-    # What was pushed below its line is moved up again where the labels above leave room, all together.
+    # Labels that were pushed below their lines are moved up again, all together, where those above leave room.
     excess = sum(y - at for (_, at), (_, y) in zip(places, ordered, strict=True)) / max(1, len(places))
     room = top - places[0][1] if places else 0.0
     return [(name, at + min(excess, room)) for name, at in places]
-
-
-KEPT, SPEED = "kept", "decoding_speed"
-
-
-def decoding_speed(report: Report) -> Plot | None:
-    """Tokens a second by kept contexts, a point for each method; None unless two methods have both."""
-    pairs = zip(report.values(KEPT), report.values(SPEED), strict=True)
-    points = {number: (x, y) for number, (x, y) in enumerate(pairs) if x is not None and y is not None}
-    if len(points) < 2:
-        return None
-    title = "Decoding speed by contexts"
-    with ground("decoding"):
-        drawing, (axes,) = axes_grid(1, 1, (7.4, 4.0))
-        for number, (x, y) in points.items():
-            axes.plot(
-                [x], [y], ls="", marker=MARKERS[number % len(MARKERS)], color=COLOURS[number % len(COLOURS)], ms=6
-            )
-        axes.margins(0.1, 0.15)
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel(f"{report.column(KEPT).heading}, contexts per answer")
-        axes.set_ylabel(f"{report.column(SPEED).heading}, tokens per second")
-        names = [numbered(report, n) if len(points) <= NAMED else str(n + 1) for n in points]
-        label_points(axes, [*points.values()], names, ())
-        lines = (
-            f"{numbered(report, number)}: {figure(y)} tokens per second on {figure(x)} contexts"
-            for number, (x, y) in points.items()
-        )
-        element = svg(drawing, "decoding", title, f"{'; '.join(lines)}.")
-    caption = "Every decoded token reads the keys and values of all kept contexts."
-    return Plot(title, caption, element)

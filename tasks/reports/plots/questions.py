@@ -1,11 +1,4 @@
-"""Plots of single questions: ranks of the first correct context, candidates, contexts.
-
-How far down the prompt the first correct context stands, over the questions (ParetoRAG, figure 5).
-
-A question's candidates as the critic sees them, and what the methods take of them.
-
-A question's hits on a map, and what a refiner that chooses by vectors keeps of them.
-"""
+"""Plots of single questions: ranks of the first correct context, candidates of one, hits of one on a map."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -20,12 +13,13 @@ from vitalfew.tasks.reports.plots.drawing import (
     INK,
     LABEL,
     LINES,
-    MARKERS,
     QUESTION,
     Plot,
     axes_grid,
+    colour,
     ground,
     legend,
+    marker,
     svg,
 )
 from vitalfew.tasks.reports.shown.text import one_line, shortened
@@ -33,7 +27,7 @@ from vitalfew.tasks.reports.shown.text import one_line, shortened
 
 def rank_distribution(report: Report) -> Plot | None:
     """The share of questions whose first correct context stands within the first x percent of them, a line per
-    method; None unless `first_rank` was scored. Of methods with the same ranks one is drawn."""
+    method (ParetoRAG, figure 5); None unless `first_rank` was scored. Of methods with the same ranks one is drawn."""
     drawn = {method.ranks: method for method in reversed(report.methods) if method.ranks}
     methods = [method for method in report.methods if method in drawn.values()]
     if not methods or all(rank == inf for method in methods for rank in method.ranks):
@@ -44,7 +38,7 @@ def rank_distribution(report: Report) -> Plot | None:
         handles = []
         for kind, method in enumerate(methods):
             percents, shares = steps(method.ranks)
-            looks = {"color": COLOURS[kind % len(COLOURS)], "ls": LINES[kind % len(LINES)], "lw": 1.4}
+            looks = {"color": colour(kind), "ls": LINES[kind % len(LINES)], "lw": 1.4}
             handles += axes.step(percents, shares, where="post", **looks)
         axes.set_xlim(0, 100)
         axes.set_ylim(0, 1)
@@ -118,9 +112,8 @@ def _rings(axes: Any, report: Report, number: int, name: str) -> Any:
     assert choice is not None
     places = [choice.candidates.index(candidate) for candidate in choice.chosen[name] if candidate in choice.candidates]
     xy = np.array([choice.points[place] for place in places]).reshape(-1, 2)
-    looks = {"facecolors": "none", "edgecolors": COLOURS[number % len(COLOURS)], "linewidths": 1.4}
-    marker = MARKERS[number % len(MARKERS)]
-    return axes.scatter(xy[:, 0], xy[:, 1], s=90 + 80 * number, marker=marker, zorder=2, clip_on=False, **looks)
+    looks = {"facecolors": "none", "edgecolors": colour(number), "linewidths": 1.4}
+    return axes.scatter(xy[:, 0], xy[:, 1], s=90 + 80 * number, marker=marker(number), zorder=2, clip_on=False, **looks)
 
 
 _SEED = 100

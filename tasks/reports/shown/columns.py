@@ -95,10 +95,15 @@ def best(report: Report, metric: str) -> set[int]:
     return {position for position, value in enumerate(values) if value == top}
 
 
+def is_apart(difference: Difference) -> bool:
+    """True if the difference is significant after correction."""
+    return difference.p_holm is not None and difference.p_holm < LEVEL
+
+
 def not_told_apart(report: Report, metric: str) -> set[int]:
     """Positions of the methods whose difference to the baseline is not significant, or has too few questions."""
     compared = ((place, method.differences.get(metric)) for place, method in enumerate(report.methods))
-    return {place for place, other in compared if other and (other.p_holm is None or other.p_holm >= LEVEL)}
+    return {place for place, other in compared if other and not is_apart(other)}
 
 
 def quality_metric(report: Report) -> str | None:
@@ -113,7 +118,7 @@ def price_metric(report: Report) -> str | None:
 
 def difference_cells(heading: str, difference: Difference) -> list[tuple[str, bool]]:
     """Texts under `DIFFERENCE_HEADS`, and whether they are significant."""
-    apart = difference.p_holm is not None and difference.p_holm < LEVEL
+    apart = is_apart(difference)
     low, high = difference.low, difference.high
     interval = "too few" if low is None or high is None else f"{signed(low)} to {signed(high)}"
     counts = (f"{difference.questions:,}", f"{difference.better:,}", f"{difference.worse:,}")

@@ -7,10 +7,10 @@ from vitalfew.tasks.reports.contents import Report
 from vitalfew.tasks.reports.papers import HEADS, beside
 from vitalfew.tasks.reports.shown.columns import (
     DIFFERENCE_HEADS,
-    LEVEL,
     best,
     difference_cells,
     figure,
+    is_apart,
     not_told_apart,
     signed,
     significant,
@@ -117,16 +117,16 @@ def pairs(report: Report) -> Grid:
         difference = found.get((row, column)) or found[column, row]
         sign = 1 if (row, column) in found else -1
         mean = difference.mean_difference
-        told = difference.p_holm is not None and difference.p_holm < LEVEL
-        return Cell("" if mean is None else signed(sign * mean), told, not told)
+        apart = is_apart(difference)
+        return Cell("" if mean is None else signed(sign * mean), apart, not apart)
 
     rows = [(_name(report, row), [cell(row, column) for column in places]) for row in places]
-    told = sum(each.p_holm is not None and each.p_holm < LEVEL for each in found.values())
+    apart = sum(map(is_apart, found.values()))
     alike = ", ".join(f"{key}={value}" for key, value in report.pairwise.items())
     caption = (
         f"{report.column(metric).heading if metric else ''} of the row minus that of the column, for methods with "
         f"{alike}. Bold: p < 0.05 by a paired sign-flip test, corrected (Holm) over all {len(found):,} pairs; "
-        f"≈: not distinguishable. {told:,} of {len(found):,} pairs are distinguishable."
+        f"≈: not distinguishable. {apart:,} of {len(found):,} pairs are distinguishable."
     )
     return Grid(caption, ["method", *(str(place + 1) for place in places)], rows)
 

@@ -27,7 +27,7 @@ from rich.console import Console
 
 from tests.support import reports
 from vitalfew.storage.catalog import database as catalog
-from vitalfew.tasks.reports.contents import MethodResult, Report, Summary
+from vitalfew.tasks.reports.contents import MethodResult, MetricSummary, Report
 from vitalfew.tasks.reports.families import families
 from vitalfew.tasks.reports.plots.cost import cost_by_stage
 from vitalfew.tasks.reports.plots.drawing import axes_grid, data_uri, ground
@@ -170,7 +170,7 @@ def test_quality_and_price_are_the_first_that_were_scored() -> None:
 
 
 def test_what_an_older_version_scored_has_no_best_and_says_so() -> None:
-    summaries = [{"f1": Summary(undeclared("f1"), value, 3)} for value in (0.2, 0.4)]
+    summaries = [{"f1": MetricSummary(undeclared("f1"), value, 3)} for value in (0.2, 0.4)]
     report = reports.report(*(MethodResult(str(n), {}, each) for n, each in enumerate(summaries)))
     assert best(report, "f1") == set()
     assert default_columns(report) == ["f1"]
@@ -193,7 +193,7 @@ def test_the_best_is_the_lowest_of_a_cost_and_ties_share_it() -> None:
 def test_a_value_that_is_no_number_is_none() -> None:
     values = {"f1": float("nan"), "mauve": float("inf")}
     report = reports.report(
-        MethodResult("a", {}, {name: Summary(undeclared(name), value, 3) for name, value in values.items()})
+        MethodResult("a", {}, {name: MetricSummary(undeclared(name), value, 3) for name, value in values.items()})
     )
     assert report.values("f1") == report.values("mauve") == [None]
     assert long_table(report)["value"].null_count == 2
