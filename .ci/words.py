@@ -22,8 +22,6 @@ ROOT = Path(__file__).parents[1]
 RULES = Path(__file__).with_suffix(".yaml")
 FOLDERS = ("configs", "flows", "storage", "tasks")
 PAGES = ("*.md", "docs/**/*.md", "tasks/models/weights/**/*.md", "tasks/reports/shown/*.jinja")
-DATA = ("tasks/datasets/synthetic_people.py", "tasks/datasets/synthetic_places.py")
-"""Modules whose strings are generated corpora."""
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 CODE = re.compile(r"`[^`\n]*`|^(?:    |\t)\S.*|^```.*?^```|\]\([^)]*\)|\{[%{#].*?[%}#]\}", re.MULTILINE | re.DOTALL)
 """Parts of a page that are no prose: code, addresses, a template's instructions."""
@@ -67,8 +65,7 @@ def _of_module(folder: str, path: Path) -> Iterator[Text]:
                     shown = _is_command(node) and statement is node.body[0]
                     group = "messages" if shown else f"docstrings in {folder}"
                     yield Text(group, f"{name}:{statement.lineno}", text)
-    if name not in DATA:
-        yield from (Text("messages", f"{name}:{line}", text) for line, text in _messages(tree, docstrings))
+    yield from (Text("messages", f"{name}:{line}", text) for line, text in _messages(tree, docstrings))
 
 
 def _is_command(node: ast.AST) -> bool:

@@ -9,8 +9,8 @@ templates generate it, so figures on it say nothing about text that people wrote
 Twelve articles form a cluster, which shares a town and all names that depend on it. So every article has distractors,
 which name the same things and state different facts of the same sort.
 
-A notation (synthetic_people.py, synthetic_places.py) says what a passage can state and be asked. A block is a set of
-lines, and blank lines separate blocks. Every line is a sign, a space and a template:
+A notation (synthetic.txt) says what a passage can state and be asked. A line `# TOWN` begins the texts of a kind of
+article. A block is a set of lines, and blank lines separate blocks. Every line is a sign, a space and a template:
 
     = a first sentence, which names the passage's subject; a passage uses one of the block's lines
     - a later sentence, which does not name the subject; the lines of one block are phrasings of the same fact
@@ -31,8 +31,6 @@ from typing import ClassVar, Self
 from pydantic import Field, model_validator
 
 from vitalfew.storage.ids import passage_id
-from vitalfew.tasks.datasets import synthetic_people as people
-from vitalfew.tasks.datasets import synthetic_places as places
 from vitalfew.tasks.datasets.base import Dataset, DatasetOptions, Passage, Question, Record, Span
 from vitalfew.tasks.datasets.synthetic_world import (
     GIVEN_MEN,
@@ -66,7 +64,7 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class Repertoire:
     """Everything that passages of one kind can say."""
 
     naming: Fact
@@ -74,7 +72,7 @@ class Texts:
     asides: Fact
 
 
-def parse(notation: str) -> Texts:
+def parse(notation: str) -> Repertoire:
     """Parse the notation above. Raises ValueError if a line has no known sign."""
     naming, asides, facts = Fact((), ()), Fact((), ()), []
     for block in notation.strip().split("\n\n"):
@@ -91,7 +89,7 @@ def parse(notation: str) -> Texts:
                 asides = Fact(phrasings, ())
             case _:
                 facts.append(Fact(phrasings, questions))
-    return Texts(naming, tuple(facts), asides)
+    return Repertoire(naming, tuple(facts), asides)
 
 
 def _phrasing(template: str) -> Phrasing:
@@ -105,6 +103,14 @@ def _asking(line: str) -> tuple[str, str]:
     return field, template
 
 
+def _notations() -> dict[str, str]:
+    """Return the texts of synthetic.txt by the kind of article."""
+    parts = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").split("\n# ")[1:]
+    return {kind: notation for kind, _, notation in (part.partition("\n") for part in parts)}
+
+
+NOTATIONS = _notations()
+TEXTS = {kind: parse(notation) for kind, notation in NOTATIONS.items()}
 _STUBS_PER_HUNDRED = 3
 _ORDERS = {count: tuple(permutations(range(count))) for count in (5, 6)}
 
@@ -129,27 +135,27 @@ class _Kind:
     """A kind of article. `since` is the range of years from which its subject can date."""
 
     title: str
-    texts: Texts
+    texts: Repertoire
     references: tuple[dict[str, str], ...] = ({},)
     since: tuple[int, int] = (1700, 1900)
 
 
-_PERSON = _Kind("{who}", parse(people.PERSON))
-_SEASON = _Kind("{season} {club} season", parse(people.SEASON))
-_CLUB = _Kind("{club}", parse(people.CLUB), _references("club"))
+_PERSON = _Kind("{who}", TEXTS["PERSON"])
+_SEASON = _Kind("{season} {club} season", TEXTS["SEASON"])
+_CLUB = _Kind("{club}", TEXTS["CLUB"], _references("club"))
 _SLOTS = (
-    _Kind("{town}", parse(places.TOWN), _references("town")),
-    _Kind("River {river}", parse(places.RIVER), _references("river")),
+    _Kind("{town}", TEXTS["TOWN"], _references("town")),
+    _Kind("River {river}", TEXTS["RIVER"], _references("river")),
     _CLUB,
     _SEASON,
     _SEASON,
     _PERSON,
     _PERSON,
-    _Kind("{bridge}", parse(places.BRIDGE), _references("bridge")),
-    _Kind("{railway}", parse(places.RAILWAY), _references("railway"), (1850, 1910)),
-    _Kind("{observatory}", parse(places.OBSERVATORY), _references("observatory")),
-    _Kind("{festival}", parse(people.FESTIVAL), _references("festival")),
-    _Kind("{ship}", parse(people.SHIP), since=(1850, 1910)),
+    _Kind("{bridge}", TEXTS["BRIDGE"], _references("bridge")),
+    _Kind("{railway}", TEXTS["RAILWAY"], _references("railway"), (1850, 1910)),
+    _Kind("{observatory}", TEXTS["OBSERVATORY"], _references("observatory")),
+    _Kind("{festival}", TEXTS["FESTIVAL"], _references("festival")),
+    _Kind("{ship}", TEXTS["SHIP"], since=(1850, 1910)),
 )
 CLUSTER = len(_SLOTS)
 """The number of articles that share their names."""
@@ -157,7 +163,7 @@ _FIRST_SEASON, _FIRST_PERSON = _SLOTS.index(_SEASON), _SLOTS.index(_PERSON)
 
 
 @dataclass(frozen=True, slots=True)
-class Sentence:
+class Statement:
     """A sentence, the fact it states and the values in it."""
 
     text: str
@@ -173,7 +179,7 @@ class Article:
     """
 
     title: str
-    sentences: tuple[Sentence, ...]
+    sentences: tuple[Statement, ...]
     names: dict[str, str]
 
     def text(self) -> str:
@@ -263,12 +269,12 @@ class Encyclopaedia:
 
 def _write(
     fact: Fact, names: dict[str, str], references: tuple[dict[str, str], ...], year: int, draw: Draw
-) -> Sentence:
+) -> Statement:
     """State a fact in one of its phrasings, with drawn values."""
     phrasing = fact.phrasings[draw(len(fact.phrasings))]
     values = {name: pool(draw, year) for name, pool in phrasing.drawn}
     text = phrasing.template.format_map(names | references[draw(len(references))] | values)
-    return Sentence(text, fact, values)
+    return Statement(text, fact, values)
 
 
 def _other(slot: int) -> int:

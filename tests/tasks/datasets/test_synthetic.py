@@ -15,9 +15,16 @@ import pytest
 from pydantic import ValidationError
 
 from vitalfew.storage.ids import content_id, passage_id
-from vitalfew.tasks.datasets import synthetic_people, synthetic_places
 from vitalfew.tasks.datasets.base import Passage, Question, Record
-from vitalfew.tasks.datasets.synthetic import CLUSTER, Encyclopaedia, Synthetic, SyntheticOptions, gold_sentences, parse
+from vitalfew.tasks.datasets.synthetic import (
+    CLUSTER,
+    NOTATIONS,
+    Encyclopaedia,
+    Synthetic,
+    SyntheticOptions,
+    gold_sentences,
+    parse,
+)
 from vitalfew.tasks.datasets.synthetic_world import (
     HEADS,
     MIDDLES,
@@ -27,10 +34,6 @@ from vitalfew.tasks.datasets.synthetic_world import (
     Namer,
     coprime_step,
 )
-
-NOTATIONS = [
-    value for module in (synthetic_people, synthetic_places) for name, value in vars(module).items() if name.isupper()
-]
 
 
 def generate(**options: int) -> list[tuple[int, Record]]:
@@ -220,7 +223,7 @@ def test_an_empty_world_is_allowed() -> None:
     assert generate(passages=0, questions=0) == []
 
 
-@pytest.mark.parametrize("notation", NOTATIONS)
+@pytest.mark.parametrize("notation", NOTATIONS.values())
 def test_the_notation_can_be_asked_what_it_says(notation: str) -> None:
     """Every phrasing of a fact has the fields its questions ask for, so that each question has its answer."""
     texts = parse(notation)
