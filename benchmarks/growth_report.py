@@ -11,7 +11,7 @@ from vitalfew.configs.schema import IndexConfig, LoadConfig
 from vitalfew.storage.costs import read_prices
 from vitalfew.storage.indexes.recall import PROBES
 from vitalfew.storage.indexes.types import EFFORTS, Recipe
-from vitalfew.tasks.datasets.limits import Size, shard_count
+from vitalfew.tasks.datasets.limits import CorpusSize, shard_count
 from vitalfew.tasks.registry import make
 
 STAGES = ("load", "split", "encode", "index")
@@ -84,7 +84,7 @@ def exponents(results: Results) -> str:
 
 def shards(passages: int) -> int:
     """How many a corpus has of every table."""
-    return shard_count(Size(passages, 0, 0), LoadConfig())
+    return shard_count(CorpusSize(passages, 0, 0), LoadConfig())
 
 
 def extrapolated(results: Results, stage: str, name: str) -> float:

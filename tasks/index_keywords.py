@@ -99,7 +99,7 @@ def _table(unit: Unit, documents: Counter[str], occurrences: Counter[str]) -> pa
     return pa.table([pa.array(column, field.type) for column, field in fields], schema=schemas.TERMS)
 
 
-class BM25(Stage):
+class IndexKeywords(Stage):
     """Stage `bm25`. Its files are `<shard>.<unit>.<array>.npy`; its shards are those of the units' table."""
 
     name: ClassVar[str] = "bm25"

@@ -22,7 +22,7 @@ from vitalfew.storage.files import DamagedRecord
 from vitalfew.storage.ids import SourceChanged, content_id, file_digest, file_key, passage_id
 from vitalfew.storage.staging import Place, Staging, is_spread
 from vitalfew.tasks.datasets.base import Dataset, InputError, Passage, Question, Record, Reject
-from vitalfew.tasks.datasets.limits import MOST_DETAIL, Size, checked, shard_count, size_of
+from vitalfew.tasks.datasets.limits import MOST_DETAIL, CorpusSize, checked, shard_count, size_of
 from vitalfew.tasks.datasets.specification import parse_dataset
 from vitalfew.tasks.stage import Progress, RowsLost, ShardResult, Stage
 
@@ -46,7 +46,7 @@ STAGED = {
     "questions": _staged(schemas.QUESTIONS),
     "rejects": _staged(schemas.REJECTS),
 }
-_RECORDED = ("records", *Size._fields, "questions", "rejects")
+_RECORDED = ("records", *CorpusSize._fields, "questions", "rejects")
 """What is known of a run."""
 
 
@@ -116,7 +116,7 @@ class Load(Stage):
 
     def _write_plan(self) -> None:
         runs = list(self.staged.records(*_RECORDED))
-        size = Size(*(sum(run[name] for run in runs) for name in Size._fields))
+        size = CorpusSize(*(sum(run[name] for run in runs) for name in CorpusSize._fields))
         shards = shard_count(size, self.config)
         if is_spread(shards, len(runs)):
             self.staged.spread(len(runs))
@@ -202,7 +202,7 @@ class _Run:
     def __init__(self, number: int, records: int) -> None:
         self.number, self.records = number, records
         self.rows: dict[str, list[dict[str, Any]]] = {table: [] for table in STAGED}
-        self.content = Size(0, 0, 0)
+        self.content = CorpusSize(0, 0, 0)
         self._first: dict[tuple[str, int], dict[str, Any]] = {}
 
     @property
@@ -230,7 +230,7 @@ class _Run:
         if table == "rejects":
             row["key"] = content_id(source, offset)
         self.rows[table].append({**row, **origin})
-        self.content = Size(*map(sum, zip(self.content, size_of(record), strict=True)))
+        self.content = CorpusSize(*map(sum, zip(self.content, size_of(record), strict=True)))
 
 
 def _row(record: Record) -> tuple[str, dict[str, Any]]:

@@ -26,7 +26,7 @@ METHODS: dict[str, dict[str, str]] = {
         "jsonl": "vitalfew.tasks.datasets.tables:JsonLines",
         "csv": "vitalfew.tasks.datasets.tables:Csv",
         "parquet": "vitalfew.tasks.datasets.tables:Parquet",
-        "huggingface": "vitalfew.tasks.datasets.huggingface:HuggingFace",
+        "huggingface": "vitalfew.tasks.datasets.huggingface:HuggingFaceDataset",
         "folder": "vitalfew.tasks.datasets.folder:Folder",
         "beir": "vitalfew.tasks.datasets.judged:Beir",
         "msmarco": "vitalfew.tasks.datasets.judged:MSMarco",

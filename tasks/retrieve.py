@@ -19,7 +19,7 @@ from vitalfew.storage.indexes.units import Units, table_of
 from vitalfew.storage.runs import NamedIndex, find_index
 from vitalfew.tasks.encode import make_encoder
 from vitalfew.tasks.registry import as_recorded, make
-from vitalfew.tasks.retrievers.base import Questions, Retriever
+from vitalfew.tasks.retrievers.base import QuestionBatch, Retriever
 from vitalfew.tasks.stage import MethodStage, Progress, ShardResult
 
 COMPUTING = ("kernels", "precision", "batch_tokens")
@@ -91,12 +91,12 @@ class Searcher:
     ) -> TopK:
         """The best units of every question, by table shard and row; see `texts` and `hits`. All questions are encoded
         together, if the retriever needs vectors and `vectors`, float32 (n, d), does not give them."""
-        return self._search(Questions(questions, lambda texts: self._encoded(texts, vectors), names), request)
+        return self._search(QuestionBatch(questions, lambda texts: self._encoded(texts, vectors), names), request)
 
     def _encoded(self, texts: Sequence[str], vectors: Vectors | None) -> Vectors:
         return self.encoder.encode_questions(texts).vectors if vectors is None else vectors
 
-    def _search(self, questions: Questions, request: RetrieveConfig) -> TopK:
+    def _search(self, questions: QuestionBatch, request: RetrieveConfig) -> TopK:
         return self._retriever(request).retrieve(questions, self.index, request.top_k)
 
     def _retriever(self, request: RetrieveConfig) -> Retriever:
@@ -126,7 +126,7 @@ class Searcher:
 
     def hits(self, question: str, request: RetrieveConfig) -> list[SearchHit]:
         """One question's hits, with the figures that explain them."""
-        questions = Questions([question], lambda texts: self._encoded(texts, None))
+        questions = QuestionBatch([question], lambda texts: self._encoded(texts, None))
         top = self._search(questions, request)
         unit = self._retriever(request).unit
         hits = []

@@ -13,7 +13,7 @@ from vitalfew.storage.runs import NamedIndex, Run, save_index
 from vitalfew.tasks.datasets.base import InputError, Passage
 from vitalfew.tasks.encode import Encode
 from vitalfew.tasks.index import Index
-from vitalfew.tasks.index_keywords import BM25, Terms, Texts
+from vitalfew.tasks.index_keywords import IndexKeywords, Terms, Texts
 from vitalfew.tasks.load import Load
 from vitalfew.tasks.registry import completed
 from vitalfew.tasks.split import Rewrite, split_stage
@@ -94,7 +94,7 @@ def _keyword_stages(parameters: IndexCorpus, tables: dict[Unit, Artifact]) -> li
         tables["passage"] if parameters.encode.text == "titled" else None,
     )
     terms = Terms(store, texts, parameters.bm25)
-    return [terms, BM25(store, texts, terms.artifact, parameters.bm25)]
+    return [terms, IndexKeywords(store, texts, terms.artifact, parameters.bm25)]
 
 
 def _encode(

@@ -86,7 +86,7 @@ def _plain_rows(source: BufferedReader, dialect: Dialect) -> Iterator[tuple[int,
             yield number, content.split(dialect.delimiter)
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """A line including its line break; `fault` is set if the line is not UTF-8 or too long."""
 
     number: int
@@ -94,17 +94,17 @@ class Line(NamedTuple):
     fault: RowError | None = None
 
 
-def lines_of(source: BufferedReader) -> Iterator[Line]:
+def lines_of(source: BufferedReader) -> Iterator[TextLine]:
     """Yield the lines of a file, in bounded memory whatever it holds. A faulty line keeps the text that is readable."""
     for number, raw in enumerate(bounded_lines(source, ROW_LIMIT), start=1):
         if raw is None:
-            yield Line(number, "", RowError("over_long", f"line {number} is longer than {ROW_LIMIT:,} bytes"))
+            yield TextLine(number, "", RowError("over_long", f"line {number} is longer than {ROW_LIMIT:,} bytes"))
             continue
         try:
-            yield Line(number, raw.decode())
+            yield TextLine(number, raw.decode())
         except UnicodeDecodeError as error:
             fault = RowError("invalid_unicode", f"not UTF-8 at byte {error.start + 1} of line {number}")
-            yield Line(number, raw.decode(errors="replace"), fault)
+            yield TextLine(number, raw.decode(errors="replace"), fault)
 
 
 def _quoted_rows(source: BufferedReader, dialect: Dialect) -> Iterator[tuple[int, list[str] | RowError]]:
@@ -141,8 +141,8 @@ class _RowLines:
 
     def __init__(self, source: BufferedReader) -> None:
         self._fresh = lines_of(source)
-        self._again: deque[Line] = deque()
-        self._row: list[Line] = []
+        self._again: deque[TextLine] = deque()
+        self._row: list[TextLine] = []
         self._size = 0
         self._credit = 0
 
@@ -158,7 +158,7 @@ class _RowLines:
             raise RowError("malformed_row", f"a quote is not closed within {ROW_LIMIT:,} characters")
         return line.text
 
-    def _read(self) -> Line:
+    def _read(self) -> TextLine:
         line = next(self._fresh, None)
         if line is not None:
             self._credit += _REREADING * len(line.text)

@@ -33,7 +33,7 @@ class HuggingFaceOptions(TableOptions):
     )
 
 
-class HuggingFace(FileDataset):
+class HuggingFaceDataset(FileDataset):
     """Passages, or questions, of a dataset on the Hugging Face hub, or of a folder laid out like one.
 
     `NAME` or `OWNER/NAME` on the hub, which is streamed instead of downloaded as a whole; or a folder with data files

@@ -22,7 +22,7 @@ from pydantic import Field
 
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import DatasetOptions, InputError, Passage, Question, Record, Reject
-from vitalfew.tasks.datasets.delimited import TSV, Line, delimited_rows, lines_of
+from vitalfew.tasks.datasets.delimited import TSV, TextLine, delimited_rows, lines_of
 from vitalfew.tasks.datasets.files import FileDataset, check_source, open_source
 from vitalfew.tasks.datasets.rows import RowError, id_of, json_lines, records_of, text_of
 
@@ -87,7 +87,7 @@ class Judgements:
                 except RowError as error:
                     yield line.number, error.reject(path.name)
 
-    def _add(self, line: Line) -> None:
+    def _add(self, line: TextLine) -> None:
         """Store the judgement of one line. Raises RowError."""
         if line.fault:
             raise line.fault

@@ -58,7 +58,7 @@ ROW_BYTES = 64
 """Bytes of a row besides its texts."""
 
 
-class Size(NamedTuple):
+class CorpusSize(NamedTuple):
     """What the number of shards depends on: passages, bytes of all rows (UTF-8), ends of sentences."""
 
     passages: float
@@ -66,24 +66,26 @@ class Size(NamedTuple):
     sentences: float
 
 
-def size_of(record: Record) -> Size:
+def size_of(record: Record) -> CorpusSize:
     """The size of one record. Punctuation bounds the number of its sentences from above, and costs little to count."""
     match record:
         case Passage(title, text, source_id):
             sentences = 1 + sum(map(text.count, ".!?")) + text.count("\n") // 2
-            return Size(1, ROW_BYTES + _utf8(text) + _utf8(title) + _utf8(source_id), sentences)
+            return CorpusSize(1, ROW_BYTES + _utf8(text) + _utf8(title) + _utf8(source_id), sentences)
         case Question():
             numbers = 8 * len(record.gold_passages) + 16 * len(record.supporting_facts)
-            return Size(0, ROW_BYTES + numbers + sum(map(_utf8, (record.text, record.source_id, *record.answers))), 0)
+            return CorpusSize(
+                0, ROW_BYTES + numbers + sum(map(_utf8, (record.text, record.source_id, *record.answers))), 0
+            )
         case Reject(reason, detail):
-            return Size(0, ROW_BYTES + len(reason) + len(detail), 0)
+            return CorpusSize(0, ROW_BYTES + len(reason) + len(detail), 0)
 
 
 def _utf8(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def shard_count(size: Size, config: LoadConfig) -> int:
+def shard_count(size: CorpusSize, config: LoadConfig) -> int:
     """A power of two, so that when a corpus grows, a new shard is a half of an old one."""
     most = config.shard_passages or min(max(SHARD_PASSAGES, size.passages / MOST_SHARDS), LARGE_SHARD)
     wanted = max(

@@ -170,7 +170,7 @@ _ENDED = tuple('.:!?;,)”"')
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class _Section:
     """What stands under a heading, up to the next one of any level."""
 
     heading: str
@@ -204,9 +204,9 @@ class _Block:
         return dedent(self.source) if self.verbatim else _unwrapped(self.source.split("\n"))
 
 
-def cut(text: str) -> list[Section]:
+def cut(text: str) -> list[_Section]:
     """The sections of a topic, in order; one with a heading alone has no passages."""
-    return [Section(heading, tuple(_packed(_linked(source)))) for heading, source in _sections(text)]
+    return [_Section(heading, tuple(_packed(_linked(source)))) for heading, source in _sections(text)]
 
 
 def _sections(text: str) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,6 @@
 """The contract of a retriever: which units it searches, and how it finds the best of them for a batch of questions.
 
-A retriever knows no files: it asks an `Index` for what is near a vector, or for what shares words with a text.
+A retriever knows no files: it asks a `SearchIndex` for what is near a vector, or for what shares words with a text.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -15,7 +15,7 @@ from vitalfew.storage.indexes import TopK, Vectors
 
 
 @dataclass(frozen=True)
-class Questions:
+class QuestionBatch:
     """A batch of questions; they are encoded when somebody asks for their vectors, float32 (n, d), and once. `names`:
     each one's content id and what its source calls it; none where they were typed."""
 
@@ -39,7 +39,7 @@ class DenseOptions(RetrieveConfig):
     )
 
 
-class Index(Protocol):
+class SearchIndex(Protocol):
     """What can be searched. Both searches raise IndexMismatch, a ValueError, where the index lacks what they need."""
 
     @property
@@ -80,10 +80,10 @@ class Retriever(Protocol):
         """`options`: an instance of its `Options`."""
         ...
 
-    def check(self, index: Index) -> None:
+    def check(self, index: SearchIndex) -> None:
         """Raises IndexMismatch where the index cannot answer."""
         ...
 
-    def retrieve(self, questions: Questions, index: Index, k: int) -> TopK:
+    def retrieve(self, questions: QuestionBatch, index: SearchIndex, k: int) -> TopK:
         """The k best units of every question."""
         ...

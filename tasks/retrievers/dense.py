@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 from vitalfew.configs.schema import Layout, Unit
 from vitalfew.storage.indexes import TopK, Vectors
 from vitalfew.storage.indexes.opened import IndexMismatch
-from vitalfew.tasks.retrievers.base import DenseOptions, Index, Questions
+from vitalfew.tasks.retrievers.base import DenseOptions, QuestionBatch, SearchIndex
 
 
 class CoreContext:
@@ -33,14 +33,14 @@ class CoreContext:
     def __init__(self, options: Options) -> None:
         self.options, self.alpha = options, options.alpha
 
-    def check(self, index: Index) -> None:
+    def check(self, index: SearchIndex) -> None:
         if index.alpha is not None and index.layout == "fused" and abs(self.alpha - index.alpha) > 1e-9:
             raise IndexMismatch(
                 f"index {index.name!r} is fused at alpha {index.alpha:g} and cannot answer for alpha {self.alpha:g}; "
                 "build one that answers every alpha with --set index.layout=dual"
             )
 
-    def retrieve(self, questions: Questions, index: Index, k: int) -> TopK:
+    def retrieve(self, questions: QuestionBatch, index: SearchIndex, k: int) -> TopK:
         self.check(index)
         queries = self.queries(questions.vectors, index.layout)
         return index.nearest(self.unit, queries, k, self.options.nprobe, self.options.ef_search)
@@ -67,8 +67,8 @@ class PassageRetriever:
     def __init__(self, options: DenseOptions) -> None:
         self.options = options
 
-    def check(self, index: Index) -> None:
+    def check(self, index: SearchIndex) -> None:
         """Every index that has the unit can answer."""
 
-    def retrieve(self, questions: Questions, index: Index, k: int) -> TopK:
+    def retrieve(self, questions: QuestionBatch, index: SearchIndex, k: int) -> TopK:
         return index.nearest(self.unit, questions.vectors, k, self.options.nprobe, self.options.ef_search)

@@ -21,7 +21,7 @@ from pydantic import ConfigDict, Field
 
 from vitalfew.configs.schema import RetrieveConfig, Unit
 from vitalfew.storage.indexes import NOTHING, TopK
-from vitalfew.tasks.retrievers.base import Index, Questions, Retriever
+from vitalfew.tasks.retrievers.base import QuestionBatch, Retriever, SearchIndex
 from vitalfew.tasks.retrievers.dense import CoreContext, PassageRetriever
 
 VERSION = "1"
@@ -58,10 +58,10 @@ class BM25:
     def __init__(self, options: Options) -> None:
         self.unit = options.unit
 
-    def check(self, index: Index) -> None:
+    def check(self, index: SearchIndex) -> None:
         """Every index that has the unit can answer."""
 
-    def retrieve(self, questions: Questions, index: Index, k: int) -> TopK:
+    def retrieve(self, questions: QuestionBatch, index: SearchIndex, k: int) -> TopK:
         return index.matching(self.unit, words(questions.texts), k)
 
 
@@ -84,11 +84,11 @@ class Hybrid:
         by_vectors = CoreContext(options) if self.unit == "sentence" else PassageRetriever(options)
         self.rankings: list[Retriever] = [by_vectors, BM25(options)]
 
-    def check(self, index: Index) -> None:
+    def check(self, index: SearchIndex) -> None:
         for ranking in self.rankings:
             ranking.check(index)
 
-    def retrieve(self, questions: Questions, index: Index, k: int) -> TopK:
+    def retrieve(self, questions: QuestionBatch, index: SearchIndex, k: int) -> TopK:
         depth = max(DEPTH, k)
         return fused([ranking.retrieve(questions, index, depth) for ranking in self.rankings], k)
 

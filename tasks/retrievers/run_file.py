@@ -28,7 +28,7 @@ from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.datasets.delimited import lines_of
 from vitalfew.tasks.datasets.files import check_source, open_source
 from vitalfew.tasks.datasets.rows import RowError, id_of, json_rows, list_of, object_of, text_of
-from vitalfew.tasks.retrievers.base import Index, Questions
+from vitalfew.tasks.retrievers.base import QuestionBatch, SearchIndex
 
 _EXPECTS = "a TREC run, or questions with ctxs"
 
@@ -70,10 +70,10 @@ class RunFile:
         """The file's content."""
         return {"file": files.checksum(self.file)}
 
-    def check(self, index: Index) -> None:
+    def check(self, index: SearchIndex) -> None:
         """Every index of passages can answer."""
 
-    def retrieve(self, questions: Questions, index: Index, k: int) -> TopK:
+    def retrieve(self, questions: QuestionBatch, index: SearchIndex, k: int) -> TopK:
         """Raises InputError."""
         keys = {key: place for place, known in enumerate(_keys(questions)) for key in reversed(known)}
         rankings: dict[int, dict[str, _Ranked]] = {}
@@ -90,7 +90,7 @@ class RunFile:
         }
         return self._located(best, index, len(questions.texts), k)
 
-    def _located(self, best: Mapping[int, list[_Ranked]], index: Index, questions: int, k: int) -> TopK:
+    def _located(self, best: Mapping[int, list[_Ranked]], index: SearchIndex, questions: int, k: int) -> TopK:
         places = index.called({ranked.passage for ranking in best.values() for ranked in ranking})
         ids, shards, rows = (np.full((questions, k), NOTHING, np.int64) for _ in range(3))
         scores = np.zeros((questions, k), np.float32)
@@ -144,7 +144,7 @@ class RunFile:
                 yield place or 0, _Ranked(str(passage_id(text)), -float(rank), rank, number)
 
 
-def _keys(questions: Questions) -> Iterator[tuple[str, ...]]:
+def _keys(questions: QuestionBatch) -> Iterator[tuple[str, ...]]:
     """What every question may be called, the surest first."""
     names = questions.names or [("", "")] * len(questions.texts)
     for (identity, name), text in zip(names, questions.texts, strict=True):

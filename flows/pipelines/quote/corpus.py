@@ -27,7 +27,7 @@ from vitalfew.storage.costs import Quote, charge, find_quote, save_quotes
 from vitalfew.storage.ids import ID_RANGE, passage_id
 from vitalfew.tasks.datasets.base import Dataset, InputError, Passage, Question, Record, Reject
 from vitalfew.tasks.datasets.files import bytes_read
-from vitalfew.tasks.datasets.limits import Size, checked, shard_count, size_of
+from vitalfew.tasks.datasets.limits import CorpusSize, checked, shard_count, size_of
 from vitalfew.tasks.encode import Encode
 from vitalfew.tasks.encoders import reuse
 from vitalfew.tasks.encoders.titles import salts
@@ -375,11 +375,11 @@ def _quote(
     )
 
 
-def _size(surveyed: Survey) -> Size:
+def _size(surveyed: Survey) -> CorpusSize:
     """What the whole corpus has, as the sample tells."""
     sizes = zip(*(size_of(passage) for _, passage in surveyed.sample), strict=True)
     _, size, sentences = (sum(column) * surveyed.passages / len(surveyed.sample) for column in sizes)
-    return Size(surveyed.passages, size * (1 + surveyed.other_bytes), sentences)
+    return CorpusSize(surveyed.passages, size * (1 + surveyed.other_bytes), sentences)
 
 
 def _seconds(measure: str, samples: tuple[Sample, ...], amount: float, starts: int, shards: int) -> float:
