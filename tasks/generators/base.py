@@ -9,13 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from pydantic import ConfigDict
+
+from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.tasks.models.causal.engines.base import Completion, Engine
 from vitalfew.tasks.models.ticks import Tick, no_tick
 
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """What a generator says of a context. `rank`: its place in the prompt, from 1; `score`: 0 to 1; `kept`: whether the
+    """A generator's rating of a context. `rank`: its place in the prompt, from 1; `score`: 0 to 1; `kept`: whether the
     answer is read from it; `tokens`: its length, as the model counts them."""
 
     rank: int
@@ -55,35 +58,38 @@ class Stepwise(Completion):
 
 
 class Generator(ABC):
-    """A class that has `Options`, a GenerateConfig with what can be set of it besides, and is made of an instance of
-    them. `version`: raise it when the same input would give another output."""
+    """The base of generators. `Options`: a GenerateConfig with the generator's further settings."""
 
-    version: ClassVar[str]
+    class Options(GenerateConfig):
+        model_config = ConfigDict(extra="forbid")
+
+    version: ClassVar[str] = "1"
+    """Raise it when the same input would give another output."""
     prompt: ClassVar[str] = "short_answer"
     """The prompt of configs/prompts that it is asked with by default, where there are contexts."""
     prompt_without_contexts: ClassVar[str] = "no_context"
-    uses_gpu: bool
-    workers: int | None
-    """How many of it a machine bears: None, one a core; 1 for an engine that uses all cores itself."""
+    uses_gpu: bool = False
+    workers: int | None = None
+    """Instances that a machine runs at once: None, one for every core; 1 for an engine that uses all cores itself."""
 
     @staticmethod
     def secrets() -> Mapping[str, str]:
         """Environment variables that it reads secrets from, with the names of the Prefect blocks that may hold them."""
         return {}
 
-    @abstractmethod
     def __init__(self, options: Any) -> None:
         """`options`: an instance of its `Options`.
 
         Raises EngineUnavailable where the model, the library or the server is missing, with the remedy."""
+        self.options = options
 
-    @abstractmethod
     def identity(self) -> dict[str, Any]:
-        """What an answer depends on besides the options: the class, its version, checksums of the weights.
+        """Everything that an answer depends on besides the options: the class, its version, checksums of the weights.
 
         Known without loading the model. {"class": "Reader", "version": "1", "files": {"adapter.safetensors": "…"}}
-        `ratings` in it is what a context's rating depends on besides the question and the context.
+        `ratings` in it is everything that a context's rating depends on besides the question and the context.
         """
+        return {"class": type(self).__name__, "version": self.version}
 
     def rated(self, prompt: Prompt) -> tuple[Rating, ...]:
         """The ratings of all its contexts, with what is kept by them; empty where one is not remembered, and for a
@@ -96,23 +102,31 @@ class Generator(ABC):
         return prompt.text, prompt.question, *prompt.contexts
 
     def without_contexts(self, prompts: Sequence[Prompt]) -> tuple[list[bool], int]:
-        """Whether each of these questions is answered without contexts although there may be some, and the tokens it
-        took to find out. `prompts`: those that the questions have without contexts."""
+        """Decide which questions to answer without contexts although there may be some; and the tokens that the
+        decision took. `prompts`: those that the questions have without contexts."""
         return [False] * len(prompts), 0
 
     @abstractmethod
     def generate(self, prompts: Sequence[Prompt], tick: Tick = no_tick) -> list[Completion]:
-        """An answer for each prompt, in their order."""
+        """Answer the prompts, in their order."""
 
 
-class ByEngine(Generator):
+class WithEngine(Generator):
+    """A generator whose model runs on an engine."""
+
+    def __init__(self, options: Any, engine: Any) -> None:
+        super().__init__(options)
+        self.engine = engine
+        self.uses_gpu, self.workers = engine.uses_gpu, engine.workers
+
+    def identity(self) -> dict[str, Any]:
+        return {**super().identity(), "engine": self.engine.identity()}
+
+
+class ByEngine(WithEngine):
     """A generator that lets an engine answer the rendered prompts."""
 
     engine: Engine
-
-    def use(self, engine: Engine) -> None:
-        self.engine = engine
-        self.uses_gpu, self.workers = engine.uses_gpu, engine.workers
 
     def identity(self) -> dict[str, Any]:
         return self.engine.identity()

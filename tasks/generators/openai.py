@@ -2,10 +2,7 @@
 
 from typing import ClassVar
 
-from pydantic import ConfigDict
-
-from vitalfew.configs.evaluation import GenerateConfig
-from vitalfew.tasks.generators.base import ByEngine
+from vitalfew.tasks.generators.base import ByEngine, Generator
 from vitalfew.tasks.models.causal.engines.openai import OpenAI
 
 
@@ -18,11 +15,11 @@ class OpenAIGenerator(ByEngine):
 
     example: ClassVar[tuple[str, ...]] = ("generate.model=gpt-4o-mini",)
 
-    class Options(GenerateConfig, OpenAI.Options):
-        model_config = ConfigDict(extra="forbid")
+    class Options(Generator.Options, OpenAI.Options):
+        pass
 
     version: ClassVar[str] = OpenAI.version
     secrets = staticmethod(OpenAI.secrets)
 
     def __init__(self, options: Options) -> None:
-        self.use(OpenAI(options, "generate"))
+        super().__init__(options, OpenAI(options, "generate"))

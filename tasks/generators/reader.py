@@ -3,26 +3,31 @@
 Every context is read with the question, and the answer is the best span over all of them, as in DPR (Karpukhin et al.,
 2020, arXiv 2004.04906, section 6.1): P(context) · P(span | context). P(context) is a softmax of the contexts'
 answerability logits; P(span | context) ∝ exp(start + end) over spans of at most `MAX_ANSWER` tokens (DPR takes start
-and end as independent, and chooses the context before the span). A long context is read in overlapping windows, each a
-context of its own. Without a context there is no answer.
+and end as independent, and chooses the context before the span). A long context is read in overlapping windows, every
+one a separate context. Without a context there is no answer.
 
 The rendered prompt plays no part. Trained by `vitalfew train reader`.
+
+`log_likelihoods` says how likely the reader finds a gold answer in a text: log P(the text has the answer) + log P(its
+span | the text), the same decomposition of a single context. With several contexts the first factor is a softmax over
+them; of one alone it would always be 1, and so it is the logistic function of the same logit, as the reader was
+trained. Every place of every gold answer counts.
 """
 
 import dataclasses
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, NamedTuple
 
 import torch
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from tokenizers import Encoding, Tokenizer
 from torch import Tensor
 
-from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.options import Batching
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.generators.base import Generator, Prompt
@@ -36,6 +41,7 @@ from vitalfew.tasks.models.small.windows import MAX_QUESTION, Window, encoded, p
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.models.weights import shipped
 
+NONE = float("-inf")
 MAX_ANSWER = 30
 MOST_KEPT = 1 << 16
 """Windows whose spans are kept: another alpha, or a longer list, leads a question to many of the same contexts. An
@@ -57,9 +63,7 @@ class BestSpan:
 class Reader(InBatches, Generator):
     """An extractive reader on all-MiniLM-L6-v2, embedded: the best span over all contexts; no download."""
 
-    class Options(GenerateConfig, Batching):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(Generator.Options, Batching):
         model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
             None, description="Directory that `vitalfew train` wrote; default: the bundled reader."
         )
@@ -75,7 +79,6 @@ class Reader(InBatches, Generator):
 
     version: ClassVar[str] = "2"
     cpu_tokens: ClassVar[int] = 2048
-    workers: int | None = None
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -173,7 +176,7 @@ class Reader(InBatches, Generator):
 
 
 def best_spans(start: Tensor, end: Tensor, longest: int) -> tuple[list[int], list[int], list[float]]:
-    """First and last position and log-probability of each row's best span of at most `longest` tokens.
+    """First and last position and log-probability of every row's best span of at most `longest` tokens.
 
     `start`, `end`: logits float32 (n, length), −inf where no answer may be.
     """
@@ -201,7 +204,7 @@ def _prompt_tokens(prompt: Prompt, encodings: dict[str, Encoding]) -> int:
 
 
 def _timed(answers: list[Completion], seconds: float) -> list[Completion]:
-    """Each with its share, by tokens, of what they took together besides the reading."""
+    """Add to the seconds of every answer its share, by tokens, of the time besides the reading."""
     read = [0 if answer.error else answer.prompt_tokens for answer in answers]
     total = sum(read) or 1
     return [
@@ -213,3 +216,59 @@ def _timed(answers: list[Completion], seconds: float) -> list[Completion]:
 def embedded() -> Path:
     """The directory of the reader that comes with the project."""
     return shipped("reader")
+
+
+class Told(NamedTuple):
+    """A question, a text, and the question's gold answers."""
+
+    question: str
+    text: str
+    answers: tuple[str, ...]
+
+
+@torch.inference_mode()
+def log_likelihoods(
+    reader: Reader, told: Sequence[Told], tick: Callable[[int], None] = lambda tokens: None
+) -> list[float]:
+    """Natural logarithms; −inf where no answer stands in the text. `tick`: called with the tokens of a batch."""
+    model = reader.model
+    encodings = encoded(reader.tokenizer, [text for one in told for text in one[:2]]) if told else {}
+    rows: list[tuple[Window, int]] = []
+    gold: list[list[tuple[int, int]]] = []
+    for number, one in enumerate(told):
+        question, text = encodings[one.question], encodings[one.text]
+        gold.append([span for place in occurrences(one.text, one.answers) if (span := _tokens(text, place))])
+        if len(question.ids) <= MAX_QUESTION and gold[-1]:
+            rows += [(window, number) for window in windows(reader.tokenizer, question, text)]
+    rows.sort(key=lambda row: (row[0].ids, row[0].start, row[1]))
+    best = [NONE] * len(told)
+    for batch in batches([len(window.ids) for window, _ in rows], reader.batch_tokens):
+        some = [rows[place] for place in batch]
+        inputs = padded([window for window, _ in some], special(reader.tokenizer, "[PAD]"), reader.device)
+        start, end, answerable = model(inputs)
+        scores = span_scores(start, end, MAX_ANSWER)
+        totals = torch.nn.functional.logsigmoid(answerable) - scores.logsumexp(-1)
+        for row, (window, number) in enumerate(some):
+            places = [
+                window.position(first) * MAX_ANSWER + last - first
+                for first, last in gold[number]
+                if window.start <= first and last < window.stop and last - first < MAX_ANSWER
+            ]
+            if places:
+                best[number] = max(best[number], float(scores[row, places].logsumexp(-1) + totals[row]))
+        tick(sum(len(window.ids) for window, _ in some))
+    return best
+
+
+def occurrences(text: str, answers: Sequence[str]) -> list[tuple[int, int]]:
+    """Where a gold answer stands, as whole words, whatever the case: character ranges."""
+    known = sorted({answer for answer in answers if answer.strip()}, key=lambda answer: (-len(answer), answer))
+    if not known:
+        return []
+    pattern = "|".join(rf"(?<!\w){re.escape(answer.strip())}(?!\w)" for answer in known)
+    return [match.span() for match in re.finditer(pattern, text, re.IGNORECASE)]
+
+
+def _tokens(text: Encoding, place: tuple[int, int]) -> tuple[int, int] | None:
+    first, last = text.char_to_token(place[0]), text.char_to_token(place[1] - 1)
+    return None if first is None or last is None else (first, last)

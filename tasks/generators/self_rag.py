@@ -14,14 +14,14 @@ On demand (`retrieval: adaptive`) the model is first asked without contexts, and
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from vitalfew.configs.evaluation import CHOOSES_PROMPTS, GenerateConfig
+from vitalfew.configs.evaluation import CHOOSES_PROMPTS
 from vitalfew.configs.options import Batching
 from vitalfew.configs.section import NOT_IN_FINGERPRINT
-from vitalfew.tasks.generators.base import ByEngine, Prompt
+from vitalfew.tasks.generators.base import Generator, Prompt, WithEngine
 from vitalfew.tasks.models.causal.engines.base import Completion, Engine, EngineUnavailable, LocalOptions, Probe
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.registry import make_engine
@@ -38,14 +38,12 @@ ON_DEMAND = Probe(RETRIEVAL)
 _TOKENS = re.compile("|".join(map(re.escape, (*JUDGEMENTS.tokens, *RETRIEVAL, *OTHERS))))
 
 
-class SelfRag(ByEngine):
+class SelfRag(WithEngine):
     """Self-RAG: a model with reflection tokens (generate.model) for the critic `reflection`; can retrieve on demand."""
 
     example: ClassVar[tuple[str, ...]] = ("generate.model=selfrag/selfrag_llama2_7b",)
 
-    class Options(GenerateConfig, LocalOptions, Batching):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(Generator.Options, LocalOptions, Batching):
         engine: Annotated[str, NOT_IN_FINGERPRINT] = Field(
             "transformers", description="Engine that runs the model: transformers or vllm."
         )
@@ -61,18 +59,13 @@ class SelfRag(ByEngine):
             "contexts.",
         )
 
-    version: ClassVar[str] = "1"
     prompt: ClassVar[str] = "self_rag"
     prompt_without_contexts: ClassVar[str] = "self_rag"
 
     def __init__(self, options: Options) -> None:
         """Raises EngineUnavailable also for a model that lacks one of the reflection tokens."""
-        self.options = options
-        self.use(make_engine(options.engine, options, "generate"))
+        super().__init__(options, make_engine(options.engine, options, "generate"))
         _require_tokens(self.engine, options)
-
-    def identity(self) -> dict[str, Any]:
-        return {"class": type(self).__name__, "version": self.version, "engine": self.engine.identity()}
 
     def without_contexts(self, prompts: Sequence[Prompt]) -> tuple[list[bool], int]:
         if self.options.retrieval != "adaptive":
@@ -114,6 +107,6 @@ def undecided(prompt: str) -> str:
 
 
 def wants_contexts(probabilities: Mapping[str, float], threshold: float) -> bool:
-    """Whether the probability of [Retrieval], against [No Retrieval], exceeds the threshold."""
+    """Test if the probability of [Retrieval], against [No Retrieval], exceeds the threshold."""
     yes, no = (probabilities.get(token, 0.0) for token in RETRIEVAL)
     return yes > threshold * (yes + no)

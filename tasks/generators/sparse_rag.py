@@ -1,8 +1,10 @@
-"""`sparse_rag`: a causal model rates every context in the pass that reads it, and answers from the cache of those it
+"""Generators that rate the contexts and answer from those that they rate high enough: Sparse RAG and its variant.
+
+`sparse_rag`: a causal model rates every context in the pass that reads it, and answers from the cache of those it
 keeps (Zhu et al. 2024, arXiv 2405.16178, section 3.2).
 
-The question comes first, and contexts do not see one another: each is a row of question, context and the control
-that asks whether it is of use (models/causal/blocks.py). Keys and values of those that are kept are put into one cache,
+The question comes first, and contexts do not see one another: a row has a question, a context and the control that
+asks whether it is of use (models/causal/blocks.py). Keys and values of those that are kept are put into one cache,
 and the control that asks for the answer follows.
 
 One class with its baselines (table 3): `attention: full` and no threshold is RAG, `block` and none is PCW, `block` and
@@ -12,33 +14,148 @@ anew. Where the paper is silent: the control stands behind the kept contexts as 
 
 With blocks the order of the contexts changes nothing. `generate.prompt` plays no part. In bf16 the last bits depend on
 what is read together: `precision=fp32` makes a difference rare, `batch_tokens=16` (every row alone) rules it out.
+
+`rate_then_prompt`: a model rates every context in a separate request, and then answers a prompt of those it keeps. It
+is the variant of Sparse RAG's table 8, whose answer has the kept contexts in one prompt, read anew: for engines that
+take no attention mask from a user, as vLLM, which computes the question that all requests begin with once. It is not
+Sparse RAG, whose answer is written from the cache of contexts that have not seen one another (`sparse_rag`).
+
+The score of a context is the probability of "yes" as the next token behind the control that asks whether the context is
+of use. What scores below a threshold is dropped. The paper says nothing of a question for which nothing is left: by
+default its best context stays (`at_least: 0` is the literal rule).
 """
 
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from vitalfew.configs.evaluation import GenerateConfig
-from vitalfew.tasks.generators.base import Generator, Prompt, Rating, Stepwise
-from vitalfew.tasks.generators.rating import RatingOptions
+from vitalfew.configs.evaluation import CHOOSES_PROMPTS
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.options import Batching
+from vitalfew.configs.section import NOT_IN_FINGERPRINT
+from vitalfew.tasks.generators.base import Generator, Prompt, Rating, Stepwise, WithEngine
 from vitalfew.tasks.models.batches import batches
 from vitalfew.tasks.models.causal.blocks import BlockModel, Read, Row, Written, require_blocks, roomy_cache, window
 from vitalfew.tasks.models.causal.controls import Controls, Segmenter, Segments
-from vitalfew.tasks.models.causal.engines.base import Completion, failed, sampling_seed
+from vitalfew.tasks.models.causal.engines.base import (
+    Completion,
+    EngineUnavailable,
+    LocalOptions,
+    Probe,
+    failed,
+    sampling_seed,
+)
 from vitalfew.tasks.models.causal.engines.transformers import Transformers, all_cores, shared
 from vitalfew.tasks.models.causal.halving import in_halves
+from vitalfew.tasks.models.causal.language_model import LocalModel
 from vitalfew.tasks.models.causal.sampling import RowSampler
 from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.registry import make_engine
+
+
+class RatingOptions(Controls):
+    """How contexts are rated, and which are kept."""
+
+    threshold: Annotated[float | None, CHOOSES_PROMPTS] = Field(
+        0.15, ge=0, le=1, description="Lowest score of a context to keep; null: rate no context and keep all."
+    )
+    at_least: Annotated[int, CHOOSES_PROMPTS] = Field(
+        1, ge=0, description="Minimum number of contexts to keep, the best ones; 0: perhaps none, as in the paper."
+    )
+    at_most: Annotated[int | None, CHOOSES_PROMPTS] = Field(
+        None, ge=1, description="Maximum number of contexts to keep, the best ones; default: all above the threshold."
+    )
+    score: Literal["probability", "share"] = Field(
+        "probability", description="Score of a context. probability: P(yes); share: P(yes) / (P(yes) + P(no))."
+    )
+    reuse_ratings: Annotated[bool, NOT_IN_FINGERPRINT] = Field(
+        True, description="Reuse a rating if this model has already rated the context for this question."
+    )
+
+    def check(self, section: str) -> None:
+        """Raises ConfigError."""
+        if self.at_most is None:
+            return
+        if self.at_most < self.at_least:
+            raise ConfigError(
+                f"{section}.at_most must be at least {section}.at_least, got {self.at_most} and {self.at_least}"
+            )
+        if self.threshold is None:
+            raise ConfigError(
+                f"{section}.at_most needs ratings; --set {section}.threshold=0 rates all contexts and drops none"
+            )
+
+    def chosen(self, scores: Sequence[float], texts: Sequence[str]) -> list[int]:
+        """The contexts that are kept, in their order. `texts`: theirs, which decide between equal scores, so that their
+        order does not."""
+        if self.threshold is None:
+            return list(range(len(scores)))
+        best = sorted(range(len(scores)), key=lambda place: (-scores[place], texts[place]))
+        reaching = sum(score >= self.threshold for score in scores)
+        return sorted(best[: min(max(reaching, self.at_least), self.at_most or len(best))])
+
+    def scored(self, yes: float, no: float) -> float:
+        """The score, of the probabilities of both words."""
+        return yes / (yes + no) if self.score == "share" and yes + no > 0 else yes
+
+    def ratings(self, prompt: Prompt, scores: Sequence[float], tokens: Sequence[int]) -> tuple[Rating, ...]:
+        """Return the ratings of a prompt's contexts, by their scores and lengths; none without a threshold."""
+        if self.threshold is None:
+            return ()
+        kept = self.chosen(scores, prompt.contexts)
+        return tuple(
+            Rating(place + 1, score, place in kept, length)
+            for place, (score, length) in enumerate(zip(scores, tokens, strict=True))
+        )
+
+    def rated(self, prompt: Prompt) -> tuple[Rating, ...]:
+        """Return the ratings of a prompt whose contexts are all remembered; none for any other."""
+        known = [rating for rating in prompt.remembered if rating]
+        if len(known) < len(prompt.contexts):
+            return ()
+        return self.ratings(prompt, [rating.score for rating in known], [rating.tokens for rating in known])
+
+    def kept(self, prompt: Prompt) -> tuple[str, ...] | None:
+        """The contexts that the answer is read from, best first; None as long as that is not known."""
+        if self.threshold is None or not prompt.contexts:
+            return prompt.contexts
+        ratings = self.rated(prompt)
+        return tuple(prompt.contexts[each.rank - 1] for each in ratings if each.kept) if ratings else None
+
+
+class RatingGenerator(WithEngine):
+    """Base of generators that rate contexts."""
+
+    prompt: ClassVar[str] = "sparse_rag"
+    prompt_without_contexts: ClassVar[str] = "sparse_rag"
+    batch_tokens: int = 0
+    """Tokens that are read together, where a rating may depend on that."""
+
+    def __init__(self, options: Any, engine: Any) -> None:
+        super().__init__(options, engine)
+        self.local: LocalModel = engine.local
+        self.cut = Segmenter(self.local.tokenizer, options, self.local.given_template)
+
+    def identity(self) -> dict[str, Any]:
+        own = super().identity()
+        if self.batch_tokens:
+            own["engine"] |= {"batch_tokens": self.batch_tokens}
+        controls = {name: getattr(self.options, name) for name in (*Controls.model_fields, "score")}
+        return own | {"ratings": {**own, **controls}}
+
+    def rated(self, prompt: Prompt) -> tuple[Rating, ...]:
+        ratings: tuple[Rating, ...] = self.options.rated(prompt)
+        return ratings
 
 
 @dataclass
-class Reading:
+class Answering:
     """A prompt while it is answered. `scores` and `reads`: by a context's place; `kept`: places, in the order in which
     the answer's cache has them; `tokens`: that were read for it; `seconds`: by step, its share of what was computed
     together with others."""
@@ -68,14 +185,12 @@ class Reading:
         return self.question + sum(self.lengths[place] for place in self.kept)
 
 
-class SparseRag(Generator):
+class SparseRag(RatingGenerator):
     """Sparse RAG: a causal model rates every context and answers from the cache of those it keeps; also RAG and PCW."""
 
     example: ClassVar[tuple[str, ...]] = ("generate.model=HuggingFaceTB/SmolLM2-135M-Instruct",)
 
-    class Options(GenerateConfig, Transformers.Options, RatingOptions):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(Generator.Options, Transformers.Options, RatingOptions):
         attention: Literal["block", "full"] = Field(
             "block",
             description="Attention of contexts. block: contexts do not see one another; full: the kept contexts form "
@@ -87,31 +202,15 @@ class SparseRag(Generator):
             "contexts did; longest: after the longest kept context (as in PCW).",
         )
 
-    version: ClassVar[str] = "1"
-    prompt: ClassVar[str] = "sparse_rag"
-    prompt_without_contexts: ClassVar[str] = "sparse_rag"
-
     def __init__(self, options: Options) -> None:
         """Raises also EngineUnavailable for a model whose cache cannot be put together from blocks, and ConfigError for
         words to rate with that are no single tokens."""
         options.check("generate")
-        self.options = options
-        self.engine = shared(options, "generate")
-        local = self.engine.local
-        require_blocks(local.config, str(local.directory))
-        self.cut = Segmenter(local.tokenizer, options, local.given_template)
-        self.uses_gpu, self.workers = self.engine.uses_gpu, self.engine.workers
+        engine = shared(options, "generate")
+        require_blocks(engine.local.config, str(engine.local.directory))
+        super().__init__(options, engine)
         # A CPU reads rows of some 2,000 tokens together the fastest, a GPU those of several questions.
         self.batch_tokens = options.batch_tokens or (65_536 if self.uses_gpu else 2048)
-
-    def identity(self) -> dict[str, Any]:
-        engine = self.engine.identity() | {"batch_tokens": self.batch_tokens}
-        own = {"class": type(self).__name__, "version": self.version, "engine": engine}
-        controls = {name: getattr(self.options, name) for name in (*Controls.model_fields, "score")}
-        return own | {"ratings": {**own, **controls}}
-
-    def rated(self, prompt: Prompt) -> tuple[Rating, ...]:
-        return self.options.rated(prompt)
 
     def decisive(self, prompt: Prompt) -> tuple[str, ...] | None:
         kept = self.options.kept(prompt)
@@ -134,7 +233,7 @@ class SparseRag(Generator):
         answers: dict[int, Completion] = {}
 
         def run(rows: Sequence[int]) -> list[Completion]:
-            return self._answered([Reading(prompts[row], segments[row], _steps(init)) for row in rows])
+            return self._answered([Answering(prompts[row], segments[row], _steps(init)) for row in rows])
 
         for batch in batches(lengths, self.batch_tokens if self.uses_gpu else 1):
             done = in_halves(run, batch, lengths)
@@ -146,7 +245,7 @@ class SparseRag(Generator):
         """Tokens of a whole prompt."""
         return len(segments.prefix) + sum(map(len, segments.blocks)) + len(self.cut.generate)
 
-    def _answered(self, readings: Sequence[Reading]) -> list[Completion]:
+    def _answered(self, readings: Sequence[Answering]) -> list[Completion]:
         """Answers to prompts that are read together."""
         with all_cores(), torch.inference_mode():
             for each in readings:
@@ -162,7 +261,7 @@ class SparseRag(Generator):
                 written |= zip(map(id, group), self._write(group), strict=True)
         return [self._completion(each, written.get(id(each))) for each in readings]
 
-    def _too_long(self, reading: Reading) -> str:
+    def _too_long(self, reading: Answering) -> str:
         """Why a prompt cannot be read: one of its rows is too long, or all of it is longer than was allowed."""
         limit, whole = self.options.max_input_tokens, self._length(reading.segments)
         if limit and whole > limit:
@@ -178,11 +277,11 @@ class SparseRag(Generator):
     @cached_property
     def room(self) -> int | None:
         """The tokens that the model has positions for, and sees."""
-        _ = self.engine.local.prompt_limit  # raises where max_tokens leaves no room
-        limits = (self.engine.local.positions, window(self.engine.local.config))
+        _ = self.local.prompt_limit  # raises where max_tokens leaves no room
+        limits = (self.local.positions, window(self.local.config))
         return min((limit for limit in limits if limit), default=None)
 
-    def _rate(self, readings: Sequence[Reading]) -> None:
+    def _rate(self, readings: Sequence[Answering]) -> None:
         """The scores of all contexts, those that are remembered among them."""
         if self.options.threshold is None:
             return
@@ -196,8 +295,8 @@ class SparseRag(Generator):
             if self.options.attention == "full":
                 del each.reads[place]
 
-    def _read(self, due: Sequence[tuple[Reading, int]], tail: Sequence[int]) -> None:
-        """Read contexts, each behind its question. Their time is divided by tokens."""
+    def _read(self, due: Sequence[tuple[Answering, int]], tail: Sequence[int]) -> None:
+        """Read contexts behind their questions. Their time is divided by tokens."""
         if not due:
             return
         began = time.perf_counter()
@@ -209,8 +308,8 @@ class SparseRag(Generator):
             each.tokens += read.computed
             each.seconds["prefill"] += share * len(row.ids)
 
-    def _choose(self, reading: Reading) -> None:
-        """What is kept, blocks in an order of their own, so that that of the contexts changes nothing."""
+    def _choose(self, reading: Answering) -> None:
+        """Choose the kept contexts. Blocks are sorted, so that the order of the contexts changes nothing."""
         if reading.error:
             return
         texts = reading.prompt.contexts
@@ -225,8 +324,8 @@ class SparseRag(Generator):
                 "generate.answer_position=longest"
             )
 
-    def _position(self, reading: Reading) -> int:
-        """Of the control that asks for the answer."""
+    def _position(self, reading: Answering) -> int:
+        """Return the position of the control that asks for the answer."""
         lengths = reading.lengths
         kept = [lengths[place] for place in reading.kept]
         if self.options.attention == "full" or not kept:
@@ -234,14 +333,14 @@ class SparseRag(Generator):
         beyond = {"kept": sum(kept), "all": sum(lengths), "longest": max(kept)}
         return reading.question + beyond[self.options.answer_position]
 
-    def _groups(self, readings: Sequence[Reading]) -> list[list[Reading]]:
+    def _groups(self, readings: Sequence[Answering]) -> list[list[Answering]]:
         """Those whose caches are equally long are answered together."""
-        groups: dict[tuple[int, bool], list[Reading]] = {}
+        groups: dict[tuple[int, bool], list[Answering]] = {}
         for each in readings:
             groups.setdefault((each.held, bool(each.reads and each.kept)), []).append(each)
         return list(groups.values())
 
-    def _write(self, group: Sequence[Reading]) -> list[Written]:
+    def _write(self, group: Sequence[Answering]) -> list[Written]:
         """The answers of readings with equally long caches, or of whole prompts where there are none."""
         began = time.perf_counter()
         limit, control = self.options.max_tokens, self.cut.generate
@@ -263,12 +362,12 @@ class SparseRag(Generator):
             each.seconds["decode"] += answer.seconds / len(group)
         return written
 
-    def _seed(self, reading: Reading) -> int:
-        """Of the kept contexts alone, as if there had been no others."""
+    def _seed(self, reading: Answering) -> int:
+        """Return the seed of the kept contexts alone, as if there had been no others."""
         kept = [reading.prompt.contexts[place] for place in reading.kept]
         return sampling_seed(self.options.seed, self.cut.text(reading.prompt.question, kept))
 
-    def _completion(self, reading: Reading, written: Written | None) -> Completion:
+    def _completion(self, reading: Answering, written: Written | None) -> Completion:
         tokens, seconds = self._length(reading.segments), sum(reading.seconds.values())
         error = reading.error
         if written and math.isnan(written.logprob):
@@ -278,7 +377,7 @@ class SparseRag(Generator):
         scores = [reading.scores[place] for place in range(len(reading.scores))]
         whole = not any(reading.prompt.remembered)
         return Stepwise(
-            text=self.engine.local.decode(written.ids),
+            text=self.local.decode(written.ids),
             prompt_tokens=tokens,
             completion_tokens=len(written.ids),
             seconds=seconds,
@@ -296,3 +395,64 @@ class SparseRag(Generator):
 
 def _steps(init: float) -> dict[str, float]:
     return {"init": init, "prefill": 0.0, "copy": 0.0, "decode": 0.0}
+
+
+class RateThenPrompt(RatingGenerator):
+    """A model rates contexts one by one and answers a prompt of those it keeps: Sparse RAG's variant in table 8."""
+
+    example: ClassVar[tuple[str, ...]] = ("generate.model=HuggingFaceTB/SmolLM2-135M-Instruct",)
+
+    class Options(Generator.Options, LocalOptions, Batching, RatingOptions):
+        engine: Annotated[str, NOT_IN_FINGERPRINT] = Field(
+            "vllm", description="Engine that runs the model: vllm or transformers."
+        )
+
+    def __init__(self, options: Options) -> None:
+        options.check("generate")
+        engine = make_engine(options.engine, options, "generate")
+        local = getattr(engine, "local", None)
+        if not isinstance(local, LocalModel) or local.is_seq2seq:
+            raise EngineUnavailable(
+                "generator 'rate_then_prompt' needs a causal model that runs on this machine, to look up its "
+                "tokens; --set generate.engine=vllm (or transformers) and a causal generate.model"
+            )
+        super().__init__(options, engine)
+        words = local.tokenizer.convert_ids_to_tokens([self.cut.yes, self.cut.no])
+        self.words = Probe(tuple(words), alone=True)
+
+    def decisive(self, prompt: Prompt) -> tuple[str, ...] | None:
+        kept = self.options.kept(prompt)
+        return None if kept is None else (prompt.question, *kept)
+
+    def generate(self, prompts: Sequence[Prompt], tick: Tick = no_tick) -> list[Completion]:
+        asked, errors = self._asked(prompts)
+        ready = [prompt for prompt, error in zip(asked, errors, strict=True) if not error]
+        texts = [self.cut.text(prompt.question, self.options.kept(prompt) or ()) for prompt in ready]
+        answers = iter(zip(ready, self.engine.complete(texts, tick=tick), strict=True))
+        return [error or self._completion(*next(answers)) for error in errors]
+
+    def _asked(self, prompts: Sequence[Prompt]) -> tuple[list[Prompt], list[Completion | None]]:
+        """The prompts with the ratings of all their contexts, and the failures of those that have none."""
+        if self.options.threshold is None:
+            return [*prompts], [None] * len(prompts)
+        due = [
+            (row, place)
+            for row, prompt in enumerate(prompts)
+            for place in range(len(prompt.contexts))
+            if not (prompt.remembered and prompt.remembered[place])
+        ]
+        requests = [self.cut.rating_text(prompts[row].question, prompts[row].contexts[place]) for row, place in due]
+        found: list[list[Rating | None]] = [[*prompt.remembered] or [None] * len(prompt.contexts) for prompt in prompts]
+        errors: list[Completion | None] = [None] * len(prompts)
+        for (row, place), answer in zip(due, self.engine.complete(requests, self.words), strict=True):
+            if answer.error:
+                errors[row] = failed(f"context {place + 1} could not be rated: {answer.error}", answer.prompt_tokens)
+            yes, no = (answer.probabilities.get(word, 0.0) for word in self.words.tokens)
+            tokens = len(self.cut.segments("", [prompts[row].contexts[place]]).blocks[0])
+            found[row][place] = Rating(place + 1, self.options.scored(yes, no), False, tokens)
+        return [replace(prompt, remembered=tuple(some)) for prompt, some in zip(prompts, found, strict=True)], errors
+
+    def _completion(self, prompt: Prompt, answer: Completion) -> Completion:
+        """With the ratings. Of its steps no seconds are known: an engine reads many requests at once."""
+        names = ("text", "prompt_tokens", "completion_tokens", "seconds", "logprob", "finish_reason", "error")
+        return Stepwise(**{name: getattr(answer, name) for name in names}, ratings=self.options.rated(prompt))

@@ -1,4 +1,4 @@
-"""`xrag`: each context is one token of the prompt, projected from its vector, and a frozen model answers (xRAG: Cheng
+"""`xrag`: every context is one token of the prompt, projected from its vector, and a frozen model answers (xRAG: Cheng
 et al. 2024, arXiv 2405.13792, section 3).
 
 A retrieval encoder makes a vector of a context, a projector a token of the vector (causal/vectors.py), and that
@@ -25,14 +25,13 @@ from dataclasses import fields
 from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from torch import nn
 
-from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.generators import prompts as templates
-from vitalfew.tasks.generators.base import Generator, Prompt, Stepwise
+from vitalfew.tasks.generators.base import Generator, Prompt, Stepwise, WithEngine
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, sampling_seed
 from vitalfew.tasks.models.causal.engines.transformers import Transformers, shared
 from vitalfew.tasks.models.causal.halving import in_halves
@@ -45,14 +44,12 @@ from vitalfew.tasks.models.ticks import Tick, no_tick
 PLACEHOLDER = "<xRAG>"
 
 
-class XRag(Generator):
+class XRag(WithEngine):
     """xRAG: every context is one token of the prompt, projected from its vector; needs a model with a projector."""
 
     example: ClassVar[tuple[str, ...]] = ("generate.model=xrag-7b", "refine.top_k=1")
 
-    class Options(GenerateConfig, Transformers.Options):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(Generator.Options, Transformers.Options):
         encoder_model: Annotated[ModelName, NOT_IN_FINGERPRINT] = Field(
             "sfr-embedding-mistral",
             description="Encoder of the contexts, the one that the projector was trained with: "
@@ -63,18 +60,15 @@ class XRag(Generator):
         )
         answer_begins: str = Field("The answer is:", description="Beginning of the answer, given to the model.")
 
-    version: ClassVar[str] = "1"
     prompt: ClassVar[str] = "xrag"
     prompt_without_contexts: ClassVar[str] = "xrag"
 
     def __init__(self, options: Options) -> None:
         """Raises also EngineUnavailable for a model without projector or placeholder, or with another encoder's, and
         ConfigError for a prompt that does not show the contexts."""
-        self.options = options
         self.template = _template(options.prompt or self.prompt)
-        self.engine = shared(options, "generate")
+        super().__init__(options, shared(options, "generate"))
         self.local = self.engine.local
-        self.uses_gpu, self.workers = self.engine.uses_gpu, self.engine.workers
         name = source_of("context encoder", options.encoder_model)
         try:
             self.encoder = LastToken(name, options, options.encoder_tokens, "generate.encoder_model")
@@ -92,8 +86,7 @@ class XRag(Generator):
 
     def identity(self) -> dict[str, Any]:
         """The projector is among the engine's files."""
-        own = {"class": type(self).__name__, "version": self.version}
-        return own | {"engine": self.engine.identity(), "encoder": self.encoder.identity()}
+        return {**super().identity(), "encoder": self.encoder.identity()}
 
     @cached_property
     @loading()
@@ -121,7 +114,7 @@ class XRag(Generator):
         return answers
 
     def _text(self, prompt: Prompt) -> str:
-        """A prompt with a placeholder for each context, and with none besides."""
+        """Return a prompt with a placeholder for every context, and no other placeholder."""
         if not prompt.contexts:
             return prompt.text.replace(PLACEHOLDER, "")
         question = prompt.question.replace(PLACEHOLDER, "")

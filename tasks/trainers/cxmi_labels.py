@@ -18,8 +18,7 @@ import torch
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import Batching
-from vitalfew.tasks.generators.likelihood import Told, log_likelihoods, occurrences
-from vitalfew.tasks.generators.reader import Reader
+from vitalfew.tasks.generators.reader import Reader, Told, log_likelihoods, occurrences
 from vitalfew.tasks.models.batches import batches
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.models.causal.surprise import Surprise

@@ -2,7 +2,7 @@
 
 Ours, for machines on which no strong model runs; Oreo has one write the text (`llm`). The sentences in which the data
 set marks what supports the answer are cut into clauses, which are left out one by one, each time the one whose absence
-costs least, as long as the reader's log-probability of the gold answer (tasks/generators/likelihood.py) does not fall
+costs least, as long as the reader's log-probability of the gold answer (tasks/generators/reader.py) does not fall
 by more than `drop` below that of the whole sentences. The title of the first of them is then put in front if that
 raises it. Where nothing of what is marked was retrieved, the sentence counts in which a gold answer stands first.
 """
@@ -19,8 +19,7 @@ from pydantic import ConfigDict, Field, SerializeAsAny
 
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.training import CollectConfig
-from vitalfew.tasks.generators.likelihood import NONE, Told, log_likelihoods, occurrences
-from vitalfew.tasks.generators.reader import Reader
+from vitalfew.tasks.generators.reader import NONE, Reader, Told, log_likelihoods, occurrences
 from vitalfew.tasks.models.small.copied import Run, joined, rendered, trimmed
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.splitters.nltk_punkt import Sentences, untrained

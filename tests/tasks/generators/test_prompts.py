@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vitalfew.configs.loading import ConfigError
-from vitalfew.tasks.generators import prompts, templates
+from vitalfew.tasks.generators import prompts
 
 
 @pytest.fixture
@@ -109,5 +109,5 @@ def test_a_prompt_has_a_length() -> None:
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.sampled_from(["{{", "}}", "{%", "%}", " for ", "a", " in ", "contexts", "|join", "endfor", "("])))
 def test_any_text_is_a_template_or_a_fault(parts: list[str]) -> None:
-    with suppress(templates.Fault):
-        templates.render("".join(parts), question="Who?", contexts=("One.",))
+    with suppress(prompts.TemplateFault):
+        prompts.filled("".join(parts), question="Who?", contexts=("One.",))

@@ -11,9 +11,9 @@ from tests.support.tiny_models import llama, lora, qwen_writer, t5_generator
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.generators.base import Prompt, Stepwise
+from vitalfew.tasks.generators.local import TransformersGenerator
 from vitalfew.tasks.generators.prompts import render, source
 from vitalfew.tasks.generators.sparse_rag import SparseRag
-from vitalfew.tasks.generators.transformers import TransformersGenerator
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.registry import make
 

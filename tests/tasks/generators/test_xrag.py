@@ -18,8 +18,8 @@ from tests.support.indexing import index, sql
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.generators.base import Prompt, Stepwise
+from vitalfew.tasks.generators.local import TransformersGenerator
 from vitalfew.tasks.generators.prompts import render, source
-from vitalfew.tasks.generators.transformers import TransformersGenerator
 from vitalfew.tasks.generators.xrag import XRag
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.models.causal.vectors import NAMES

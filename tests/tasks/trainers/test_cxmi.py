@@ -15,8 +15,7 @@ from tests.support.training import Interrupted, opened, train_stage, write_weigh
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import Batching
 from vitalfew.storage.artifacts import FIGURES
-from vitalfew.tasks.generators.likelihood import Told
-from vitalfew.tasks.generators.reader import Reader
+from vitalfew.tasks.generators.reader import Reader, Told
 from vitalfew.tasks.models.small.sentence_filter import SentenceFilter, parts_of
 from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
 from vitalfew.tasks.trainers.card import HELD_OUT, RECIPE

@@ -1,0 +1,39 @@
+"""Generators whose language model runs on this machine and answers the rendered prompt.
+
+`transformers`: any causal or sequence-to-sequence language model of Hugging Face. `vllm`: the offline engine of vLLM,
+which computes only once the text that many prompts begin with.
+"""
+
+from typing import ClassVar
+
+from vitalfew.tasks.generators.base import ByEngine, Generator
+from vitalfew.tasks.models.causal.engines.transformers import Transformers
+from vitalfew.tasks.models.causal.engines.vllm import Vllm
+
+
+class TransformersGenerator(ByEngine):
+    """A Hugging Face language model in generate.model, by name or directory. The first answer loads it."""
+
+    example: ClassVar[tuple[str, ...]] = ("generate.model=HuggingFaceTB/SmolLM2-135M-Instruct",)
+
+    class Options(Generator.Options, Transformers.Options):
+        pass
+
+    version: ClassVar[str] = Transformers.version
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options, Transformers(options, "generate"))
+
+
+class VllmGenerator(ByEngine):
+    """vLLM's offline engine, with a model's directory or name in generate.model. The first answer starts it."""
+
+    example: ClassVar[tuple[str, ...]] = ("generate.model=HuggingFaceTB/SmolLM2-135M-Instruct",)
+
+    class Options(Generator.Options, Vllm.Options):
+        pass
+
+    version: ClassVar[str] = Vllm.version
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options, Vllm(options, "generate"))
