@@ -1,6 +1,6 @@
 """collect: hits → `gold_contexts`, `oreo_examples`, `rejects`: evidence texts for Oreo to learn to write.
 
-A collector writes a text for every question, which is curated (trainers/oreo/curation.py). Every question becomes an
+A collector writes a text for every question, which is curated (trainers/oreo/collector.py). Every question becomes an
 example or a reject: asked = examples + rejects. Examples are split by the article of the question's first gold passage,
 as for the reader: the same settings on the same articles hold the same ones out. No chunk of an example to learn from
 comes from an article that is held out or chooses.
@@ -23,8 +23,7 @@ from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.models.ticks import Counted
 from vitalfew.tasks.stage import MethodStage, Progress, RowsLost, ShardResult
 from vitalfew.tasks.trainers.articles import split_articles
-from vitalfew.tasks.trainers.oreo.collector import Case, Chunk, Collector
-from vitalfew.tasks.trainers.oreo.curation import KEPT, REASONS, Attempt, collected, unfit
+from vitalfew.tasks.trainers.oreo.collector import KEPT, REASONS, Attempt, Chunk, Collector, OreoCase, collected, unfit
 
 LEARN, CHOOSE, HELD_OUT = "learn", "choose", "held_out"
 _HIT = ("question_id", "passage_id", "start", "end", "title", "text")
@@ -97,7 +96,7 @@ class Collect(MethodStage):
         articles = [titles.of(passages) for passages in gold]
         return [next((kind for kind, unseen in split.items() if article in unseen), LEARN) for article in articles]
 
-    def _cases(self, shard: int, asked: list[dict[str, Any]], kinds: list[str]) -> list[Case]:
+    def _cases(self, shard: int, asked: list[dict[str, Any]], kinds: list[str]) -> list[OreoCase]:
         """The questions with the first of their hits; those to learn from without hits of unseen articles."""
         hits = self.inputs["hits"].read(shard, columns=list(_HIT)).to_pylist()
         of_question = {number: [*rows] for number, rows in groupby(hits, key=lambda row: row["question_id"])}
@@ -109,7 +108,7 @@ class Collect(MethodStage):
             ]
             facts = tuple((fact["passage_id"], fact["start"], fact["end"]) for fact in row["supporting_facts"])
             chunks = tuple(map(self._chunk, own[: self.config.top_k]))
-            cases.append(Case(row["text"], tuple(row["answers"]), chunks, facts))
+            cases.append(OreoCase(row["text"], tuple(row["answers"]), chunks, facts))
         return cases
 
     def _chunk(self, hit: Mapping[str, Any]) -> Chunk:
@@ -131,7 +130,7 @@ class Collect(MethodStage):
         }
 
     @staticmethod
-    def _example(row: Mapping[str, Any], case: Case, attempts: list[Attempt], kind: str) -> dict[str, Any]:
+    def _example(row: Mapping[str, Any], case: OreoCase, attempts: list[Attempt], kind: str) -> dict[str, Any]:
         """A row of `oreo_examples`."""
         output = attempts[-1].output
         chunks = [{"passage_id": one.passage_id, "title": one.title, "text": one.text} for one in case.chunks]

@@ -102,9 +102,9 @@ METHODS: dict[str, dict[str, str]] = {
         "xrag": "vitalfew.tasks.generators.xrag:XRag",
     },
     "critic": {
-        "embedded": "vitalfew.tasks.critics.embedded:Embedded",
-        "reflection": "vitalfew.tasks.critics.reflection:Reflection",
-        "judge": "vitalfew.tasks.critics.judge:Judge",
+        "embedded": "vitalfew.tasks.raters.embedded:Embedded",
+        "reflection": "vitalfew.tasks.raters.recorded:Reflection",
+        "judge": "vitalfew.tasks.raters.asked:ProbabilityJudge",
     },
     "selector": {
         "weighted_sum": "vitalfew.tasks.selectors:WeightedSum",
@@ -112,12 +112,12 @@ METHODS: dict[str, dict[str, str]] = {
         "pareto_ideal": "vitalfew.tasks.selectors:ParetoIdeal",
         "geometric_mean": "vitalfew.tasks.selectors:GeometricMean",
     },
-    "appraiser": {"judge": "vitalfew.tasks.appraisers.judge:Judge"},
+    "appraiser": {"judge": "vitalfew.tasks.raters.asked:GradeJudge"},
     "labeller": {
-        "gold": "vitalfew.tasks.labellers.gold:Gold",
-        "answer_text": "vitalfew.tasks.labellers.answer_text:AnswerText",
-        "title": "vitalfew.tasks.labellers.title:Title",
-        "two_round": "vitalfew.tasks.labellers.two_round:TwoRound",
+        "gold": "vitalfew.tasks.raters.recorded:GoldPassage",
+        "answer_text": "vitalfew.tasks.raters.recorded:AnswerText",
+        "title": "vitalfew.tasks.raters.recorded:Title",
+        "two_round": "vitalfew.tasks.raters.asked:TwoRound",
     },
     "collector": {
         "oracle": "vitalfew.tasks.trainers.oreo.oracle:Oracle",

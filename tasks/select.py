@@ -11,7 +11,7 @@ from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.tasks.metrics.answers import normalise
 from vitalfew.tasks.registry import make
-from vitalfew.tasks.selectors import Chosen, Critiqued, Selector, front
+from vitalfew.tasks.selectors import Critiqued, Selected, Selector, front
 from vitalfew.tasks.stage import MethodStage, Progress, ShardResult
 
 Row = dict[str, Any]
@@ -80,7 +80,7 @@ def critiqued(questions: list[list[Row]], critiques: dict[tuple[int, int], Row])
     return Critiqued(**scores, same=same, usable=usable)
 
 
-def _answers(candidates: list[Row], chosen: Chosen, on_front: np.ndarray, line: int) -> list[Row]:
+def _answers(candidates: list[Row], chosen: Selected, on_front: np.ndarray, line: int) -> list[Row]:
     """The answers of a question, best first; on a tie the earlier candidate comes first."""
     places = np.flatnonzero(chosen.answers[line])
     places = places[np.argsort(-chosen.score[line, places], kind="stable")]

@@ -46,7 +46,7 @@ class Critiqued:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class Selected:
     """Arrays (questions, candidates): which are answers, and the `score` that puts the better ones first."""
 
     answers: Flags
@@ -66,14 +66,14 @@ class Selector(ABC):
         self.options = options
 
     @abstractmethod
-    def select(self, candidates: Critiqued) -> Chosen:
+    def select(self, candidates: Critiqued) -> Selected:
         """Choose at least one answer to every question that has a usable candidate."""
 
 
 class ParetoIdeal(Selector):
     """PFE-Self-RAG: the answer on the Pareto front nearest to the ideal point."""
 
-    def select(self, candidates: Critiqued) -> Chosen:
+    def select(self, candidates: Critiqued) -> Selected:
         return best(nearness(candidates), front(candidates))
 
 
@@ -83,14 +83,14 @@ class ParetoSet(Selector):
     Equal points are on the front together, so a question has one answer or several: see the metric `answer_set`.
     """
 
-    def select(self, candidates: Critiqued) -> Chosen:
-        return Chosen(front(candidates), nearness(candidates))
+    def select(self, candidates: Critiqued) -> Selected:
+        return Selected(front(candidates), nearness(candidates))
 
 
 class GeometricMean(Selector):
     """PFE-Self-RAG: the answer with the greatest geometric mean of the three scores."""
 
-    def select(self, candidates: Critiqued) -> Chosen:
+    def select(self, candidates: Critiqued) -> Selected:
         return best(geometric_mean(candidates.isrel, candidates.issup, candidates.isuse), candidates.usable)
 
 
@@ -115,7 +115,7 @@ class WeightedSum(Selector):
         )
         sequence_probability: bool = Field(False, description="Add the answer's probability per token to its score.")
 
-    def select(self, candidates: Critiqued) -> Chosen:
+    def select(self, candidates: Critiqued) -> Selected:
         options, usable = self.options, candidates.usable
         utility = candidates.isuse if options.utility == "pfe" else 2 * candidates.isuse - 1
         score = options.weight_isrel * candidates.isrel + options.weight_issup * candidates.issup
@@ -129,7 +129,7 @@ class WeightedSum(Selector):
         together = (equal * own[:, None, :]).sum(axis=2)
         top = np.where(usable, together, -np.inf)
         leaders = usable & (top == top.max(axis=1, initial=-np.inf, keepdims=True))
-        return Chosen(best(score, leaders).answers, together)
+        return Selected(best(score, leaders).answers, together)
 
 
 def harmonic_mean(one: Floats, other: Floats) -> Floats:
@@ -161,14 +161,14 @@ def nearness(candidates: Critiqued) -> Floats:
     return -np.hypot(1 - candidates.f1, 1 - candidates.f2)
 
 
-def best(score: Floats, among: Flags) -> Chosen:
+def best(score: Floats, among: Flags) -> Selected:
     """The candidate of the greatest score; of equal ones the first."""
     answers = np.zeros_like(among)
     if among.size:
         place = np.where(among, score, -np.inf).argmax(axis=1)
         lines = np.arange(len(among))
         answers[lines, place] = among[lines, place]
-    return Chosen(answers, score)
+    return Selected(answers, score)
 
 
 def front_sizes(candidates: Critiqued) -> Floats:

@@ -22,13 +22,11 @@ from vitalfew.storage.indexes.opened import IndexMismatch, OpenedIndex
 from vitalfew.storage.indexes.units import table_of
 from vitalfew.storage.runs import NamedIndex, find_index, index_names
 from vitalfew.tasks.ask import Ask
-from vitalfew.tasks.critique import Critique
 from vitalfew.tasks.encode import EncodeQuestions
 from vitalfew.tasks.generate import Generate
-from vitalfew.tasks.label import Label
 from vitalfew.tasks.load import Load
-from vitalfew.tasks.probing.appraise import Appraise
-from vitalfew.tasks.probing.perturb import Perturb
+from vitalfew.tasks.perturb import Perturb
+from vitalfew.tasks.rate import Appraise, Critique, Label
 from vitalfew.tasks.refine import Refine
 from vitalfew.tasks.registry import as_recorded, completed, make, resolve, with_options
 from vitalfew.tasks.report import Written, read_report, write_report

@@ -86,6 +86,12 @@ def normalise(text: str) -> str:
     return _folded(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)))
 
 
+def has_answer(text: str, answers: Iterable[str]) -> bool:
+    """Decide whether a text has one of the answers, as a run of whole words after SQuAD's normalisation."""
+    there = f" {normalise(text)} "
+    return any(f" {answer} " in there for answer in map(normalise, answers) if answer)
+
+
 def comparable(output: str, gold: str) -> tuple[str, str]:
     """Both in the same form: normalised, or less so where nothing would be left of the gold answer."""
     form = next((form for form in _FORMS if form(gold)), _folded)

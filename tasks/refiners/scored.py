@@ -1,6 +1,6 @@
 """`rerank`, `relevance`, `dslr` and `crag`: refiners that score texts with the question, from 0 to 1.
 
-A cross-encoder scores, or where none is named the embedded critic's ISREL (tasks/critics/embedded.py), which costs no
+A cross-encoder scores, or where none is named the embedded critic's ISREL (tasks/raters/embedded.py), which costs no
 download. Published cross-encoders (cross-encoder/ms-marco-MiniLM-L6-v2, BAAI/bge-reranker-base) were not at hand: the
 loading code was run with tiny models of their architectures. CRAG's published evaluator, a T5-large, gives -1 to 1
 (models/small/evaluator.py), which is read as 0 to 1.
@@ -47,10 +47,10 @@ from typing import Any, ClassVar, Self
 from pydantic import Field, model_validator
 
 from vitalfew.configs.options import Keeping, Scoring
-from vitalfew.tasks.critics.embedded import Embedded
 from vitalfew.tasks.models.small.evaluator import cross_encoder
 from vitalfew.tasks.models.small.pairs import CrossEncoder, Pair
 from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.raters.embedded import Embedded
 from vitalfew.tasks.refiners.base import Hit, ModelRefiner, Refined, Refiner, Vectors, answered
 from vitalfew.tasks.refiners.sentences import Scored, Sentence, SentenceRefiner, contexts, ranked, sentences, shown
 from vitalfew.tasks.refiners.whole_hits import Cut
@@ -63,7 +63,7 @@ class Scorer:
     """The model is loaded by the first score, and the same pair is scored once."""
 
     def __init__(self, options: Scoring) -> None:
-        """Raises FileNotFoundError, UnsupportedModel, CriticUnavailable."""
+        """Raises FileNotFoundError, UnsupportedModel, RaterUnavailable."""
         self.model: CrossEncoder | Embedded
         if options.model is None:
             computing = options.model_dump(include={"device", "precision", "batch_tokens"})
@@ -100,7 +100,7 @@ class Rerank(ModelRefiner[Scorer]):
     cut: Cut
 
     def __init__(self, options: Any) -> None:
-        """Raises FileNotFoundError, UnsupportedModel, CriticUnavailable."""
+        """Raises FileNotFoundError, UnsupportedModel, RaterUnavailable."""
         super().__init__(options, Scorer(options))
         self.cut = Cut(options)
 
@@ -160,7 +160,7 @@ class Dslr(SentenceRefiner[Scorer]):
     natural = 0.5
 
     def __init__(self, options: Options) -> None:
-        """Raises FileNotFoundError, UnsupportedModel, CriticUnavailable."""
+        """Raises FileNotFoundError, UnsupportedModel, RaterUnavailable."""
         super().__init__(options, Scorer(options))
 
     def units(self, hits: Sequence[Hit]) -> list[Sentence]:
@@ -216,7 +216,7 @@ class Crag(ModelRefiner[Scorer]):
     needs_sentences = True
 
     def __init__(self, options: Options) -> None:
-        """Raises FileNotFoundError, UnsupportedModel, CriticUnavailable."""
+        """Raises FileNotFoundError, UnsupportedModel, RaterUnavailable."""
         super().__init__(options, Scorer(options))
 
     def refine(

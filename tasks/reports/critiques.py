@@ -21,8 +21,8 @@ from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.ids import shard_of
 from vitalfew.storage.indexes.units import Units
 from vitalfew.storage.runs import Run
-from vitalfew.tasks.critics.calibration import calibration_error
 from vitalfew.tasks.metrics.answers import is_right
+from vitalfew.tasks.raters.calibration import calibration_error
 from vitalfew.tasks.reports.contents import CandidateChoice, ContextMap, CriticResult
 from vitalfew.tasks.reports.runs import read_manifest
 from vitalfew.tasks.selectors import Critiqued, front, front_sizes, rank_correlations

@@ -22,14 +22,14 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from vitalfew.configs.section import ModelName
-from vitalfew.tasks.critics.base import Judgement
-from vitalfew.tasks.critics.calibration import Bin, Calibration, Line, reliability
-from vitalfew.tasks.critics.embedded import Embedded
 from vitalfew.tasks.metrics.answers import RIGHT
 from vitalfew.tasks.models.small.reader import CriticModel
 from vitalfew.tasks.models.small.tuned import SETTINGS
 from vitalfew.tasks.models.small.windows import Batch
 from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.raters.base import Judgement
+from vitalfew.tasks.raters.calibration import Bin, Calibration, LogisticLine, reliability
+from vitalfew.tasks.raters.embedded import Embedded
 from vitalfew.tasks.trainers.base import Finished
 from vitalfew.tasks.trainers.bert import FromReader, WindowOptions
 from vitalfew.tasks.trainers.discrimination import (
@@ -149,7 +149,7 @@ class CriticTrainer(FromReader[CriticModel, Lesson]):
     def _critiques(
         self, critic: Embedded, judgements: Sequence[LabelledCandidate], tick: Tick = no_tick
     ) -> list[Judgement]:
-        return critic.critique([judgement.candidate for judgement in judgements], tick)
+        return critic.rate([judgement.candidate for judgement in judgements], tick)
 
     def _calibration(self, critic: Embedded) -> Calibration:
         """Lines for the critic's log-odds, by the articles that choose the weights: ISREL's and ISUSE's by candidates
@@ -190,10 +190,10 @@ class CriticTrainer(FromReader[CriticModel, Lesson]):
         return Finished(rows, files | {SETTINGS: f"{json.dumps(settings, indent=1)}\n".encode()})
 
 
-def _line(logits: Sequence[float | None], truth: Sequence[bool]) -> Line:
+def _line(logits: Sequence[float | None], truth: Sequence[bool]) -> LogisticLine:
     """Fitted where there was evidence."""
     known = [(logit, true) for logit, true in zip(logits, truth, strict=True) if logit is not None]
-    return Line.fitted([logit for logit, _ in known], [true for _, true in known])
+    return LogisticLine.fitted([logit for logit, _ in known], [true for _, true in known])
 
 
 def _pooled(by_unit: Mapping[str, Sequence[LabelledCandidate]]) -> list[LabelledCandidate]:

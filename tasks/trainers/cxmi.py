@@ -193,8 +193,8 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
 
     def _others(self, asked: Sequence[Judged], tick: Tick) -> Iterator[tuple[str, list[list[float]]]]:
         """What the bundled encoder and critic say of the same sentences, read one by one."""
-        from vitalfew.tasks.critics.embedded import Embedded
         from vitalfew.tasks.encoders.transformer import MiniLM
+        from vitalfew.tasks.raters.embedded import Embedded
 
         encoder = MiniLM(MiniLM.Options(device=self.options.device, precision=self.options.precision))
         texts = [*dict.fromkeys(text for one in asked for text in one.sentences)]

@@ -14,10 +14,10 @@ from typing import Literal
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from vitalfew.tasks.critics.base import Candidate, Judgement
-from vitalfew.tasks.critics.calibration import calibration_error
 from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.metrics.answers import is_right, normalise
+from vitalfew.tasks.raters.base import Judgement, RatedContext
+from vitalfew.tasks.raters.calibration import calibration_error
 from vitalfew.tasks.selectors import Critiqued, front, front_sizes, rank_correlations
 from vitalfew.tasks.trainers.articles import Asked, CharSpan, Material, contains_answer
 from vitalfew.tasks.trainers.examples import ranked
@@ -94,12 +94,12 @@ def _is_relevant(asked: Asked, place: tuple[int, CharSpan]) -> bool:
 def _judgement(asked: Asked, place: tuple[int, CharSpan], text: str, answer: str) -> LabelledCandidate:
     useful = is_right(answer, asked.answers)
     supported = useful and contains_answer(text, asked.answers)
-    return LabelledCandidate(Candidate(asked.question, text, answer), _is_relevant(asked, place), supported, useful)
+    return LabelledCandidate(RatedContext(asked.question, text, answer), _is_relevant(asked, place), supported, useful)
 
 
 def columns(critiques: Sequence[Judgement], judgements: Sequence[LabelledCandidate]) -> dict[str, Column]:
     """Of every aspect, in the order of `ASPECTS`."""
-    scores = np.array([(each.isrel, each.issup, each.isuse) for each in critiques]).reshape(-1, 3)
+    scores = np.array([(each["isrel"], each["issup"], each["isuse"]) for each in critiques]).reshape(-1, 3)
     labels = [(each.relevant, each.supported, each.useful) for each in judgements]
     truth = np.array(labels, bool).reshape(-1, 3)
     questions = np.unique([each.candidate.question for each in judgements], return_inverse=True)[1]
@@ -167,7 +167,7 @@ def fronts(unit: str, judgements: Sequence[LabelledCandidate], critiques: Sequen
         texts = [normalise(judgements[number].candidate.answer) for number in numbers]
         for place, number in enumerate(numbers):
             found = critiques[number]
-            scores[:, line, place] = found.isrel, found.issup, found.isuse
+            scores[:, line, place] = found["isrel"], found["issup"], found["isuse"]
             same[line, place], usable[line, place] = texts.index(texts[place]), not found.error
     isrel, issup, isuse = scores
     matrix = Critiqued(isrel, issup, isuse, np.full(shape, np.nan), same, usable)

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from tokenizers import Tokenizer
 
-from vitalfew.tasks.critics.base import Candidate
 from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.metrics.answers import is_right
 from vitalfew.tasks.models.small.windows import MAX_QUESTION, Window, answer_window, encoded
+from vitalfew.tasks.raters.base import RatedContext
 from vitalfew.tasks.trainers.articles import Asked, Material, contains_answer
 from vitalfew.tasks.trainers.examples import CANDIDATE, Example, Sampler, labelled
 
@@ -33,7 +33,7 @@ class LabelledCandidate:
     """A candidate with its truth. `relevant`: the context has the gold answer where it is marked; `useful`: the answer
     is right; `supported`: it is right, and the context has a gold answer's text."""
 
-    candidate: Candidate
+    candidate: RatedContext
     relevant: bool
     supported: bool
     useful: bool

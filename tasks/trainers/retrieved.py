@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from vitalfew.configs.evaluation import LabelConfig
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.encoders.transformer import MiniLM
-from vitalfew.tasks.labellers.base import Labelled, Labeller
 from vitalfew.tasks.models.causal.adapters import Span
 from vitalfew.tasks.models.causal.controls import Segmenter
+from vitalfew.tasks.raters.base import RatedContext, Rater
 from vitalfew.tasks.registry import make, with_options
 from vitalfew.tasks.trainers.articles import contains_answer
 from vitalfew.tasks.trainers.base import Tables
@@ -61,7 +61,7 @@ class Retrieved:
         """`depth`: how many passages are retrieved for a question. Raises InputError without questions that have
         answers and gold passages."""
         self.depth = depth
-        self.labeller: Labeller = make(with_options(LabelConfig(labeller=labeller), "label"), "label")
+        self.labeller: Rater = make(with_options(LabelConfig(labeller=labeller), "label"), "label")
         self.encoder = MiniLM(MiniLM.Options())
         rows = tables.passages.select(["passage_id", "title", "text"]).to_pylist()
         self.passages = {row["passage_id"]: (row["title"], row["text"]) for row in reversed(rows)}
@@ -125,17 +125,18 @@ class Retrieved:
 
     def _labels(self, question: Question, passages: Sequence[int]) -> list[bool]:
         batch = [
-            Labelled(
-                question.text,
-                question.answers,
-                question.gold,
-                tuple((start, end) for passage, start, end in question.facts if passage == number),
-                number,
-                *self.passages[number],
+            RatedContext(
+                question=question.text,
+                context=self.passages[number][1],
+                answers=question.answers,
+                gold_passages=question.gold,
+                passage_id=number,
+                title=self.passages[number][0],
+                facts=tuple((start, end) for passage, start, end in question.facts if passage == number),
             )
             for number in passages
         ]
-        return [(verdict.label or 0) >= 0.5 for verdict in self.labeller.label(batch, lambda rows, tokens: None)]
+        return [(verdict.label or 0) >= 0.5 for verdict in self.labeller.rate(batch)]
 
 
 Attention = Literal["block", "full"]

@@ -18,10 +18,10 @@ from pydantic import ConfigDict
 
 from vitalfew.configs.evaluation import CritiqueConfig, GenerateConfig
 from vitalfew.configs.schema import EncodeConfig
-from vitalfew.tasks.critics.base import Candidate, Judgement
 from vitalfew.tasks.encoders.base import Encoded, LateEncoded, Spans, TextTick
 from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineOptions, failed
+from vitalfew.tasks.raters.base import Judgement, RatedContext
 
 DIMENSION = 32
 
@@ -196,19 +196,19 @@ class WordCritic:
     def identity(self) -> dict[str, Any]:
         return {"class": type(self).__name__, "version": self.version, "files": {}}
 
-    def critique(self, batch: Sequence[Candidate], tick: Callable[[int, int], None] = _no_tick) -> list[Judgement]:
+    def rate(self, batch: Sequence[RatedContext], tick: Callable[[int, int], None] = _no_tick) -> list[Judgement]:
         tick(len(batch), 7 * len(batch))
         return [self._judge(each) for each in batch]
 
-    def _judge(self, each: Candidate) -> Judgement:
+    def _judge(self, each: RatedContext) -> Judgement:
         if "mute" in each.answer:
-            return Judgement(0.0, 0.0, 0.0, "nothing to say")
+            return Judgement(error="nothing to say")
         if "awkward" in each.question:
-            return Judgement(0.5, float("nan"), 0.5)
+            return Judgement({"isrel": 0.5, "issup": float("nan"), "isuse": 0.5})
         if "odd" in each.question:
-            return Judgement(0.5, -0.1, 1.5)
+            return Judgement({"isrel": 0.5, "issup": -0.1, "isuse": 1.5})
         pairs = ((each.context, each.question), (each.answer, each.context), (each.answer, each.question))
-        return Judgement(*(_shared(one, other) for one, other in pairs))
+        return Judgement({name: _shared(*pair) for name, pair in zip(("isrel", "issup", "isuse"), pairs, strict=True)})
 
 
 def _shared(one: str, other: str) -> float:

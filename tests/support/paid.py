@@ -20,16 +20,14 @@ from vitalfew.configs.schema import RetrieveConfig, SplitConfig
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.runs import find_index
 from vitalfew.tasks.ask import Ask
-from vitalfew.tasks.critique import Critique
 from vitalfew.tasks.generate import Generate
 from vitalfew.tasks.generators.base import Prompt
 from vitalfew.tasks.generators.openai import OpenAIGenerator
-from vitalfew.tasks.label import Label
-from vitalfew.tasks.labellers.base import Label as Verdict
-from vitalfew.tasks.labellers.base import Labelled
 from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.models.causal.engines.openai import OpenAI
 from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.rate import Critique, Label
+from vitalfew.tasks.raters.base import Judgement, RatedContext
 from vitalfew.tasks.refine import Refine
 from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Vectors
 from vitalfew.tasks.retrieve import Retrieve
@@ -109,9 +107,9 @@ class Rater(_Asking):
     class Options(LabelConfig, Server):
         model_config = ConfigDict(extra="forbid")
 
-    def label(self, batch: Sequence[Labelled], tick: Tick) -> list[Verdict]:
+    def rate(self, batch: Sequence[RatedContext], tick: Tick) -> list[Judgement]:
         completions = self.engine.complete([f"Rate what is read for {one.question}" for one in batch], tick=tick)
-        return [Verdict(len(each.text) % 2, error=each.error) for each in completions]
+        return [Judgement({"rater": len(each.text) % 2}, error=each.error) for each in completions]
 
 
 class Shortener(_Asking):

@@ -13,8 +13,8 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.storage import schemas
-from vitalfew.tasks.critics.calibration import calibration_error
 from vitalfew.tasks.metrics.answers import is_right
+from vitalfew.tasks.raters.calibration import calibration_error
 from vitalfew.tasks.report import read_report
 from vitalfew.tasks.reports.shown.notes import notes
 

@@ -33,8 +33,8 @@ from vitalfew.storage import journals
 from vitalfew.storage.costs import Cost, Quote, charge, save_quotes
 from vitalfew.storage.journals import Entry
 from vitalfew.storage.manifests import Manifest
-from vitalfew.tasks.critique import Critique
 from vitalfew.tasks.generate import Due, Generate
+from vitalfew.tasks.rate import Critique
 from vitalfew.tasks.stage import Stage
 
 

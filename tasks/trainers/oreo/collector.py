@@ -1,15 +1,42 @@
-"""The contract of a collector: it writes the evidence text of a question, which Oreo then learns to write.
+"""The contract of a collector, which writes evidence texts that Oreo learns to write, and the curation of its texts.
 
-Oreo (arXiv 2502.13019, section 2.2) has a strong language model write it. What is written is curated
-(tasks/trainers/oreo/curation.py), and where the answer is missing the collector is asked again, told the answer.
+Oreo (arXiv 2502.13019, section 2.2) has a strong language model write the evidence text of a question. Its curation has
+two rules: the text contains a gold answer, and its entities and events are a subset of the chunks'. How entities are
+found is not stated. Ours: names, numbers and dates by their spelling (runs of capitalised words within a sentence, and
+words with digits), compared whatever the case. Events are left out. Bootstrapping (appendix A.2): where a text lacks
+the answer, the collector is told it and asked again.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from vitalfew.tasks.encoders import titles
+from vitalfew.tasks.metrics.answers import has_answer
 from vitalfew.tasks.models.small.copied import Run
+from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.splitters.tokens import count_tokens
+
+UNKNOWN = "[UNKNOWN]"
+"""What a model is asked to write where the chunks do not answer the question."""
+KEPT = "kept"
+REASONS = {
+    "no_hits": "nothing was retrieved for the question",
+    "answer_not_in_chunks": "no chunk has a gold answer",
+    "unknown": "the collector says that the chunks do not answer the question",
+    "empty": "the collector wrote nothing",
+    "answer_not_in_output": "the evidence text has no gold answer",
+    "ungrounded": "the evidence text has a name or a number that no chunk has",
+    "over_long": "the question or its evidence text is longer than collect.question_tokens or collect.target_tokens",
+}
+"""Why a question gives no example."""
+TOLD = ("unknown", "empty", "answer_not_in_output")
+"""Verdicts after which a collector is asked again."""
+
+_WORD = re.compile(r"\w+")
+_START = re.compile(r"(?:^|[.!?:;\"“(\n]\s*)$")
+"""What stands before a word that begins a sentence, whose capital says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +60,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class OreoCase:
     """A question, its gold answers, what was retrieved for it, and where the data set marks what supports the answer
     (passage, start, end)."""
 
@@ -73,7 +100,109 @@ class Collector(Protocol):
 
     def identity(self) -> dict[str, Any]: ...
 
-    def collect(self, cases: Sequence[Case], earlier: Sequence[str | None]) -> list[Output]:
+    def collect(self, cases: Sequence[OreoCase], earlier: Sequence[str | None]) -> list[Output]:
         """The evidence text of each, in their order. `earlier`: None: it is asked plainly; else what it wrote before,
         which lacks the answer: it is now told that."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A collector's text and its verdict: `KEPT` or one of `REASONS`."""
+
+    output: Output
+    verdict: str
+
+
+def collected(
+    collector: Collector, cases: Sequence[OreoCase], target_tokens: int, tick: Tick = no_tick
+) -> list[list[Attempt]]:
+    """All attempts at each case, in their order; the last one counts."""
+    attempts: list[list[Attempt]] = [[] for _ in cases]
+    for _ in range(collector.attempts):
+        due = [number for number, own in enumerate(attempts) if not own or own[-1].verdict in TOLD]
+        earlier = [attempts[number][-1].output.text if attempts[number] else None for number in due]
+        outputs = collector.collect([cases[number] for number in due], earlier) if due else []
+        for number, output in zip(due, outputs, strict=True):
+            attempts[number].append(Attempt(output, verdict(cases[number], output.text, target_tokens)))
+        tick(0, sum(output.tokens for output in outputs))
+    tick(len(cases), 0)
+    return attempts
+
+
+def unfit(case: OreoCase, question_tokens: int) -> str:
+    """Why no collector is asked about a case: one of `REASONS`, or ''."""
+    if not case.chunks:
+        return "no_hits"
+    if count_tokens(case.question) > question_tokens:
+        return "over_long"
+    return "" if any(has_answer(text, case.answers) for text in case.shown) else "answer_not_in_chunks"
+
+
+def verdict(case: OreoCase, text: str, target_tokens: int) -> str:
+    """`KEPT`, or the first of `REASONS` that applies to an evidence text."""
+    if not text.strip():
+        return "empty"
+    if UNKNOWN.lower() in text.lower():
+        return "unknown"
+    if not has_answer(text, case.answers):
+        return "answer_not_in_output"
+    if named(text) - words(" ".join(case.shown)):
+        return "ungrounded"
+    return "over_long" if count_tokens(text) > target_tokens else KEPT
+
+
+def words(text: str) -> set[str]:
+    return {match[0].casefold() for match in _WORD.finditer(text)}
+
+
+def named(text: str) -> set[str]:
+    """The words of names and numbers by their spelling: those with a digit, and those with a capital that do not begin
+    a sentence, folded."""
+    return {
+        match[0].casefold()
+        for match in _WORD.finditer(text)
+        if any(map(str.isdigit, match[0]))
+        or (match[0][0].isupper() and not _START.search(text[max(0, match.start() - 8) : match.start()]))
+    }
+
+
+def aligned(text: str, chunks: Sequence[str]) -> tuple[Run, ...]:
+    """The parts of the chunks that a text repeats: from left to right always the longest run of the same words that is
+    left, whatever the case. A single word counts if it is spelled like a name or a number. Empty if these parts do not
+    hold half of the text's words: it is told in other words."""
+    own = [match[0].casefold() for match in _WORD.finditer(text)]
+    single = named(text)
+    places = [[(match[0].casefold(), *match.span()) for match in _WORD.finditer(chunk)] for chunk in chunks]
+    starts: dict[str, list[tuple[int, int]]] = {}
+    for chunk, of_chunk in enumerate(places):
+        for number, (word, _, _) in enumerate(of_chunk):
+            starts.setdefault(word, []).append((chunk, number))
+    used: set[tuple[int, int]] = set()
+    runs: list[Run] = []
+    number = held = 0
+    while number < len(own):
+        length, chunk, first = max(
+            ((_common(own[number:], places[chunk], chunk, first, used), -chunk, -first)
+             for chunk, first in starts.get(own[number], ())),
+            default=(0, 0, 0),
+        )  # fmt: skip
+        if length > 1 or (length == 1 and own[number] in single):
+            chunk, first = -chunk, -first
+            used |= {(chunk, place) for place in range(first, first + length)}
+            runs.append(Run(chunk, places[chunk][first][1], places[chunk][first + length - 1][2]))
+            held += length
+        number += max(1, length)
+    return tuple(runs) if 2 * held >= len(own) else ()
+
+
+def _common(
+    words: Sequence[str], places: Sequence[tuple[str, int, int]], chunk: int, first: int, used: set[tuple[int, int]]
+) -> int:
+    """How many words agree with those of a chunk from a place on, none of them used."""
+    length = 0
+    for word, (other, _, _) in zip(words, places[first:], strict=False):
+        if word != other or (chunk, first + length) in used:
+            break
+        length += 1
+    return length

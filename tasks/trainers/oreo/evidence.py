@@ -11,14 +11,13 @@ import torch
 
 from vitalfew.tasks.generators import prompts
 from vitalfew.tasks.generators.base import Generator, Prompt
-from vitalfew.tasks.metrics.answers import F1, is_right, normalise
+from vitalfew.tasks.metrics.answers import F1, has_answer, is_right, normalise
 from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.models.small.copied import Run
 from vitalfew.tasks.models.small.policy import Policy, Written, greedy
 from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.splitters.tokens import count_tokens
-from vitalfew.tasks.trainers.oreo.collector import Chunk
-from vitalfew.tasks.trainers.oreo.curation import has_answer, named, words
+from vitalfew.tasks.trainers.oreo.collector import Chunk, named, words
 
 SHORT = 8
 """Words: a text of fewer may be no more than the answer."""

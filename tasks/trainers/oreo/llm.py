@@ -6,7 +6,7 @@ further rounds the answer is given and the explanation asked for. The prompts ar
 paper's is wrong. From the second of those rounds on the model also sees its last text, since the same prompt would get
 the same reply. Any generator will do.
 
-The copier learns what of a text are the chunks' own words (curation.aligned).
+The copier learns what of a text are the chunks' own words (collector.aligned).
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,7 @@ from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.training import CollectConfig
 from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.registry import make, options_type, with_options
-from vitalfew.tasks.trainers.oreo.collector import Case, Output
-from vitalfew.tasks.trainers.oreo.curation import UNKNOWN, aligned
+from vitalfew.tasks.trainers.oreo.collector import UNKNOWN, OreoCase, Output, aligned
 
 GIVEN = "Texts:\n{chunks}\n\nQuestion: {question}\n"
 PLAIN = (
@@ -71,7 +70,7 @@ class Llm:
             "generator": self.generator.identity(),
         }
 
-    def collect(self, cases: Sequence[Case], earlier: Sequence[str | None]) -> list[Output]:
+    def collect(self, cases: Sequence[OreoCase], earlier: Sequence[str | None]) -> list[Output]:
         prompts = [
             Prompt(asked(case, before), case.question, tuple(case.shown))
             for case, before in zip(cases, earlier, strict=True)
@@ -88,7 +87,7 @@ class Llm:
         ]
 
 
-def asked(case: Case, earlier: str | None) -> str:
+def asked(case: OreoCase, earlier: str | None) -> str:
     """The prompt for a case; `earlier`: what was written before, without the answer; None: nothing."""
     chunks = "\n".join(f"[{number}] {text}" for number, text in enumerate(case.shown, 1))
     if earlier is None:

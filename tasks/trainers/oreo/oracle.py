@@ -23,7 +23,7 @@ from vitalfew.tasks.generators.reader import NONE, Reader, Told, log_likelihoods
 from vitalfew.tasks.models.small.copied import Run, joined, rendered, trimmed
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.splitters.nltk_punkt import Sentences, untrained
-from vitalfew.tasks.trainers.oreo.collector import Case, Output
+from vitalfew.tasks.trainers.oreo.collector import OreoCase, Output
 
 _BOUNDARY = re.compile(r"[,;:]\s+|\s+[—–-]\s+|\s+(?=\()|(?<=\))\s+")
 """Where a clause ends and the next begins."""
@@ -59,7 +59,7 @@ class Oracle:
     def sentences(self) -> Sentences:
         return untrained()
 
-    def collect(self, cases: Sequence[Case], earlier: Sequence[str | None]) -> list[Output]:
+    def collect(self, cases: Sequence[OreoCase], earlier: Sequence[str | None]) -> list[Output]:
         began, tokens = time.perf_counter(), 0
 
         def tick(computed: int) -> None:
@@ -87,7 +87,7 @@ class Oracle:
         seconds = (time.perf_counter() - began) / max(1, len(cases))
         return [Output(draft.text(), draft.runs(), tokens // len(cases), seconds) for draft in drafts]
 
-    def _clauses(self, case: Case) -> list[Run]:
+    def _clauses(self, case: OreoCase) -> list[Run]:
         """Of the sentences with what is marked; else of the first one with an answer. Ranges of the chunks as shown."""
         spans = [*self._spans(case)]
         marked = [span for span in spans if any(self._supports(case, span, fact) for fact in case.facts)]
@@ -95,7 +95,7 @@ class Oracle:
         chosen = marked if any(span in answers for span in marked) else [*marked, *answers[:1]]
         return [clause for span in chosen for clause in clauses(case.chunks[span.chunk].shown, span, case.answers)]
 
-    def _spans(self, case: Case) -> Iterator[Run]:
+    def _spans(self, case: OreoCase) -> Iterator[Run]:
         """Every sentence of every chunk."""
         for number, chunk in enumerate(case.chunks):
             lead = len(chunk.lead)
@@ -103,7 +103,7 @@ class Oracle:
                 yield Run(number, lead + start, lead + end)
 
     @staticmethod
-    def _supports(case: Case, span: Run, fact: tuple[int, int, int]) -> bool:
+    def _supports(case: OreoCase, span: Run, fact: tuple[int, int, int]) -> bool:
         """Whether a sentence overlaps with a marked range of its passage."""
         chunk = case.chunks[span.chunk]
         shift = chunk.start - len(chunk.lead)
@@ -122,7 +122,7 @@ def clauses(text: str, sentence: Run, answers: Sequence[str]) -> list[Run]:
     return [Run(sentence.chunk, start, end) for start, end in pairwise(bounds)]
 
 
-def _text(case: Case, run: Run) -> str:
+def _text(case: OreoCase, run: Run) -> str:
     return case.chunks[run.chunk].shown[run.start : run.end]
 
 
@@ -130,7 +130,7 @@ def _text(case: Case, run: Run) -> str:
 class _Draft:
     """A text on its way: `kept` of its clauses, the log-probability `best` of that, and the `least` that is allowed."""
 
-    case: Case
+    case: OreoCase
     kept: list[Run]
     best: float = 0.0
     least: float = 0.0

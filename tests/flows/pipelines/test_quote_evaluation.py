@@ -19,9 +19,9 @@ from vitalfew.flows.pipelines.quote.evaluation import MethodQuote, QuotedEvaluat
 from vitalfew.flows.pipelines.quote.questions import speeds
 from vitalfew.flows.pipelines.run import graph
 from vitalfew.storage.runs import IndexNotFound
-from vitalfew.tasks.critique import Critique
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.generate import Generate
+from vitalfew.tasks.rate import Critique
 from vitalfew.tasks.retrieve import Retrieve
 
 FAKE = {"generator": "tests.support.fakes:FirstWords"}

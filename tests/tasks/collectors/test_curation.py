@@ -5,12 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vitalfew.tasks.models.small.copied import Run, joined, rendered, trimmed
-from vitalfew.tasks.trainers.oreo.collector import Case, Chunk
-from vitalfew.tasks.trainers.oreo.curation import aligned, named, unfit, verdict, words
+from vitalfew.tasks.trainers.oreo.collector import Chunk, OreoCase, aligned, named, unfit, verdict, words
 from vitalfew.tasks.trainers.oreo.oracle import clauses
 
 CHUNK = Chunk(1, 0, 60, "Velmar", "The mill was built in 1742 by Ada Norrin, near the river.")
-CASE = Case("Who built the mill?", ("Ada Norrin",), (CHUNK,))
+CASE = OreoCase("Who built the mill?", ("Ada Norrin",), (CHUNK,))
 TEXTS = st.lists(st.text("ab c,.;(", min_size=1, max_size=30), min_size=1, max_size=4)
 
 
@@ -34,8 +33,8 @@ def test_what_is_kept(text: str, expected: str) -> None:
 def test_cases_about_which_nobody_is_asked() -> None:
     assert unfit(CASE, 96) == ""
     assert unfit(CASE, 3) == "over_long"
-    assert unfit(Case("Who?", ("Ada",), ()), 96) == "no_hits"
-    assert unfit(Case("Who?", ("Tomas",), (CHUNK,)), 96) == "answer_not_in_chunks"
+    assert unfit(OreoCase("Who?", ("Ada",), ()), 96) == "no_hits"
+    assert unfit(OreoCase("Who?", ("Tomas",), (CHUNK,)), 96) == "answer_not_in_chunks"
 
 
 def test_names_are_spelled_with_a_capital_within_a_sentence() -> None:

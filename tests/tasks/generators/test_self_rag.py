@@ -14,8 +14,6 @@ from tests.support.indexing import index, sql
 from vitalfew.configs.evaluation import CritiqueConfig, GenerateConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.experiments import evaluation
-from vitalfew.tasks.critics.base import Candidate
-from vitalfew.tasks.critics.reflection import Reflection
 from vitalfew.tasks.generators.base import Prompt
 from vitalfew.tasks.generators.self_rag import (
     ON_DEMAND,
@@ -28,6 +26,8 @@ from vitalfew.tasks.generators.self_rag import (
     freed,
 )
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
+from vitalfew.tasks.raters.base import RatedContext
+from vitalfew.tasks.raters.recorded import Reflection
 from vitalfew.tasks.registry import make
 
 TOKENS = (*RETRIEVAL, *RELEVANCE, *SUPPORT, *UTILITY, *OTHERS)
@@ -88,12 +88,12 @@ def test_scores_are_expectations_over_each_group() -> None:
     }  # fmt: skip
     critic = Reflection(CritiqueConfig(critic="reflection"))
     half = {"[Relevant]": 0.5, "[Irrelevant]": 0.5}
-    judged = [Candidate("q", "c", "a", each) for each in (probabilities, half, {})]
-    whole, cut, none = critic.critique(judged)
-    assert (whole.isrel, whole.issup, whole.isuse) == pytest.approx((0.75, 0.375, (0.25 * 0.1 + 0.3) / 0.4))
+    judged = [RatedContext("q", "c", "a", each) for each in (probabilities, half, {})]
+    whole, cut, none = critic.rate(judged)
+    assert (whole["isrel"], whole["issup"], whole["isuse"]) == pytest.approx((0.75, 0.375, (0.25 * 0.1 + 0.3) / 0.4))
     # on Self-RAG's scale, grades -1, -0.5, 0, 0.5, 1
-    assert 2 * whole.isuse - 1 == pytest.approx((-0.5 * 0.1 + 1 * 0.3) / 0.4)
-    assert (cut.isrel, cut.issup, cut.isuse, cut.error) == (0.5, 0.0, 0.5, "")
+    assert 2 * whole["isuse"] - 1 == pytest.approx((-0.5 * 0.1 + 1 * 0.3) / 0.4)
+    assert (cut["isrel"], cut["issup"], cut["isuse"], cut.error) == (0.5, 0.0, 0.5, "")
     assert "no probabilities of reflection tokens" in none.error
 
 
@@ -163,8 +163,8 @@ def test_an_evaluation_with_reflection_on_demand(store: Path, selfrag: Path) -> 
     for _, _, contexts, listed, isrel, issup, isuse, _ in judged:
         assert len(contexts) == 1
         probabilities = {each["token"]: each["probability"] for each in listed}
-        (due,) = Reflection(CritiqueConfig(critic="reflection")).critique([Candidate("", "", "", probabilities)])
-        assert (isrel, issup, isuse) == (due.isrel, due.issup, due.isuse)
+        (due,) = Reflection(CritiqueConfig(critic="reflection")).rate([RatedContext("", "", "", probabilities)])
+        assert (isrel, issup, isuse) == (due["isrel"], due["issup"], due["isuse"])
     with pytest.raises(ConfigError, match=r"critic 'reflection' needs generator 'self_rag'"):
         evaluation("trial", {**settings, "methods": {"a": {"generate": {"generator": "transformers"}}}})
 

@@ -59,7 +59,7 @@ def rate(monkeypatch: pytest.MonkeyPatch) -> Relate:
             tick(len(pairs), 3 * len(pairs))
             return [scores.get(text, 0.5) for _, text in pairs]
 
-        monkeypatch.setattr("vitalfew.tasks.critics.embedded.Embedded.relevance", relevance)
+        monkeypatch.setattr("vitalfew.tasks.raters.embedded.Embedded.relevance", relevance)
         return rated
 
     return given
@@ -145,7 +145,7 @@ def test_what_is_kept_is_of_the_hits_in_their_order(passages: list[list[str]], c
     one = refiner(**chosen)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(
-            "vitalfew.tasks.critics.embedded.Embedded.relevance",
+            "vitalfew.tasks.raters.embedded.Embedded.relevance",
             lambda self, pairs, tick: [sum(map(ord, text)) % 7 / 7 for _, text in pairs],
         )
         contexts = one.refine(["Where?"], [hits]).contexts[0]

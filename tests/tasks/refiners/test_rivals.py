@@ -47,7 +47,7 @@ def scorer(monkeypatch: pytest.MonkeyPatch) -> None:
         tick(len(pairs), 3 * len(pairs))
         return [score(text) for _, text in pairs]
 
-    monkeypatch.setattr("vitalfew.tasks.critics.embedded.Embedded.relevance", relevance)
+    monkeypatch.setattr("vitalfew.tasks.raters.embedded.Embedded.relevance", relevance)
 
 
 def refined(refiner: Any, hits: list[Hit]) -> tuple[list[Evidence], Refined]:

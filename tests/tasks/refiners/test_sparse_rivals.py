@@ -70,7 +70,7 @@ def test_the_relevant_are_kept_best_first(scores: list[float], threshold: float,
     known = {hit.text: score for hit, score in zip(hits, scores, strict=True)}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(
-            "vitalfew.tasks.critics.embedded.Embedded.relevance",
+            "vitalfew.tasks.raters.embedded.Embedded.relevance",
             lambda self, pairs, tick: [known[text] for _, text in pairs],
         )
         [contexts] = refiner.refine(["Where?"], [hits]).contexts

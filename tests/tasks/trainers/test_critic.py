@@ -12,11 +12,11 @@ from tests.support.towns import towns
 from tests.support.training import Interrupted, opened, train_stage, write_weights
 from vitalfew.configs.loading import ConfigError
 from vitalfew.storage.artifacts import FIGURES
-from vitalfew.tasks.critics.base import Candidate, Judgement
-from vitalfew.tasks.critics.embedded import Embedded
 from vitalfew.tasks.datasets.specification import parse_dataset
 from vitalfew.tasks.metrics.answers import is_right
 from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
+from vitalfew.tasks.raters.base import Judgement, RatedContext
+from vitalfew.tasks.raters.embedded import Embedded
 from vitalfew.tasks.trainers.articles import Asked, Material, Text, contains_answer, read_material
 from vitalfew.tasks.trainers.card import HELD_OUT, RECIPE
 from vitalfew.tasks.trainers.critic import CriticTrainer
@@ -48,12 +48,12 @@ def test_training_learns_its_lessons_by_heart(settings: dict[str, object], place
     critic = trainer.critic(tmp_path / "out")
     relevant = np.array(critic.relevance([(each.question, each.context) for each in contexts]))
     assert auc(np.array([bool(each.spans) for each in contexts]), relevant) > 0.95
-    told = critic.critique([Candidate(each.question, "", each.answer) for each in answers])
-    assert auc(np.array([each.useful for each in answers]), np.array([each.isuse for each in told])) > 0.95
+    told = critic.rate([RatedContext(each.question, "", each.answer) for each in answers])
+    assert auc(np.array([each.useful for each in answers]), np.array([each["isuse"] for each in told])) > 0.95
     with_answer = [each for each in contexts if each.spans]
-    right = [Candidate(each.question, each.context, each.context[slice(*each.spans[0])]) for each in with_answer]
-    wrong = [Candidate(each.question, each.context, "river") for each in with_answer]
-    found = np.array([each.issup for each in critic.critique([*right, *wrong])])
+    right = [RatedContext(each.question, each.context, each.context[slice(*each.spans[0])]) for each in with_answer]
+    wrong = [RatedContext(each.question, each.context, "river") for each in with_answer]
+    found = np.array([each["issup"] for each in critic.rate([*right, *wrong])])
     assert auc(np.arange(len(found)) < len(right), found) > 0.95
 
 
@@ -75,8 +75,8 @@ def test_weights_come_with_a_card_figures_and_what_was_held_out(
     card = (out / "README.md").read_text()
     assert "8 questions of 4 articles" in card
     assert "vitalfew train recipe.yaml squad:towns.json --out DIR" in card
-    judged = Candidate("Who built the mill?", "The mill was built by Ada Norrin.", "Ada Norrin")
-    Embedded(Embedded.Options(model=str(out))).critique([judged])
+    judged = RatedContext("Who built the mill?", "The mill was built by Ada Norrin.", "Ada Norrin")
+    Embedded(Embedded.Options(model=str(out))).rate([judged])
 
 
 def test_an_interrupted_training_comes_to_the_same_weights(
@@ -172,8 +172,9 @@ def test_relevant_candidates_alone_are_those_among_all() -> None:
 
 def test_support_is_measured_among_relevant_contexts_alone() -> None:
     truth = [(True, True), (True, False), (False, False), (False, True)]
-    judged = [LabelledCandidate(Candidate("Who?", "", str(n)), a, a and b, b) for n, (a, b) in enumerate(truth)]
-    told = [Judgement(0.9, 0.8, 0.5), Judgement(0.8, 0.3, 0.4), Judgement(0.1, 0.9, 0.3), Judgement(0.2, 0.9, 0.6)]
+    judged = [LabelledCandidate(RatedContext("Who?", "", str(n)), a, a and b, b) for n, (a, b) in enumerate(truth)]
+    scores = [(0.9, 0.8, 0.5), (0.8, 0.3, 0.4), (0.1, 0.9, 0.3), (0.2, 0.9, 0.6)]
+    told = [Judgement(dict(zip(("isrel", "issup", "isuse"), values, strict=True))) for values in scores]
     rows = {row.aspect: row for row in discrimination("passage", columns(told, judged), resamples=0)}
     assert {aspect: row.candidates for aspect, row in rows.items()} == {
         "isrel": 4,

@@ -13,11 +13,11 @@ from tests.support.indexing import sql
 from tests.support.shared import indexed
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.probing import AppraiseConfig
-from vitalfew.tasks.appraisers.base import Appraisal, Refined
-from vitalfew.tasks.appraisers.judge import Judge, graded
 from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineOptions, failed
 from vitalfew.tasks.models.ticks import no_tick
+from vitalfew.tasks.raters.asked import GradeJudge, graded
+from vitalfew.tasks.raters.base import Judgement, RatedContext
 from vitalfew.tasks.registry import make
 
 
@@ -60,13 +60,14 @@ JUDGE = {"appraiser": "judge", "judge": {"generator": f"{__name__}:Grader"}}
 def test_two_grades_with_their_reasons_or_an_error() -> None:
     ticked: list[tuple[int, int]] = []
     contexts = ["The mill stands.", "The mill of the hills stands.", "fail", "mumble"]
-    batch = [Refined("What stands?", ("Mill: It stands.", "A river."), context) for context in contexts]
-    found = make(AppraiseConfig(**JUDGE), "appraise").appraise(batch, lambda *given: ticked.append(given))
-    assert found[0] == Appraisal(
-        9.5, 6.0, "faithfulness: Because of its truth.\ncompleteness: Because of its length.", ""
+    batch = [RatedContext("What stands?", context, hits=("Mill: It stands.", "A river.")) for context in contexts]
+    found = make(AppraiseConfig(**JUDGE), "appraise").rate(batch, lambda *given: ticked.append(given))
+    assert found[0] == Judgement(
+        {"faithfulness": 9.5, "completeness": 6.0},
+        "faithfulness: Because of its truth.\ncompleteness: Because of its length.",
     )
-    assert (found[1].faithfulness, found[1].completeness) == (3, 6)
-    assert [(each.faithfulness, each.completeness) for each in found[2:]] == [(None, None)] * 2
+    assert found[1].scores == {"faithfulness": 3, "completeness": 6}
+    assert [each.scores for each in found[2:]] == [{}] * 2
     assert found[2].error == "faithfulness: no answer in time"
     assert "must begin with a grade from 0 to 10" in found[3].error
     assert (sum(rows for rows, _ in ticked), sum(tokens for _, tokens in ticked)) == (4, 40)
@@ -90,7 +91,7 @@ def test_two_grades_with_their_reasons_or_an_error() -> None:
     ],
 )
 def test_a_reply_begins_with_its_grade(reply: str, grade: float | None, reason: str) -> None:
-    found, said = graded(Completion(reply, 9, 3, 0.1))
+    found, said = graded(reply)
     assert found == grade
     assert said == reason if grade is not None else "must begin with a grade" in said
 
@@ -98,12 +99,12 @@ def test_a_reply_begins_with_its_grade(reply: str, grade: float | None, reason: 
 @settings(deadline=None)
 @given(st.text(max_size=60))
 def test_whatever_is_replied_is_a_grade_or_an_error(reply: str) -> None:
-    found, said = graded(Completion(reply, 9, 3, 0.1))
+    found, said = graded(reply)
     assert (found is None and said) or (found is not None and 0 <= found <= 10)
 
 
 def test_another_judge_is_another_appraiser() -> None:
-    options = [Judge.Options(**{**JUDGE, "judge": {**JUDGE["judge"], "few": few}}) for few in (4, 5)]
+    options = [GradeJudge.Options(**{**JUDGE, "judge": {**JUDGE["judge"], "few": few}}) for few in (4, 5)]
     assert options[0].identity() != options[1].identity()
     assert options[0].asked().given()["max_tokens"] == 120
 

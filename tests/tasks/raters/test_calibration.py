@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vitalfew.tasks.critics.calibration import BINS, Calibration, Line, calibration_error, reliability
+from vitalfew.tasks.raters.calibration import BINS, Calibration, LogisticLine, calibration_error, reliability
 
 LOGITS = st.floats(-700, 700)
 
@@ -16,7 +16,7 @@ LOGITS = st.floats(-700, 700)
 def test_a_line_gives_probabilities_in_the_order_of_the_log_odds(
     one: float, other: float, slope: float, offset: float
 ) -> None:
-    line = Line(slope, offset)
+    line = LogisticLine(slope, offset)
     assert 0 <= line(one) <= 1
     assert one > other or line(one) <= line(other)
 
@@ -24,21 +24,23 @@ def test_a_line_gives_probabilities_in_the_order_of_the_log_odds(
 def test_a_fitted_line_is_the_one_that_made_the_truth() -> None:
     draw = np.random.default_rng(2)
     logits = draw.normal(0, 3, 20_000)
-    made = Line(0.5, -1.0)
+    made = LogisticLine(0.5, -1.0)
     truth = draw.random(len(logits)) < [made(logit) for logit in logits]
-    found = Line.fitted(logits.tolist(), truth.tolist())
+    found = LogisticLine.fitted(logits.tolist(), truth.tolist())
     assert (found.slope, found.offset) == (pytest.approx(0.5, abs=0.05), pytest.approx(-1, abs=0.05))
     told = np.array([found(logit) for logit in logits])
-    assert calibration_error(told, truth) < 0.02 < calibration_error(np.array([Line()(x) for x in logits]), truth)
+    assert (
+        calibration_error(told, truth) < 0.02 < calibration_error(np.array([LogisticLine()(x) for x in logits]), truth)
+    )
 
 
 def test_without_both_truths_the_line_is_the_identity() -> None:
-    assert Line.fitted([1.0, 2.0], [True, True]) == Line() == Line.fitted([], [])
-    assert Line()(0.0) == 0.5
+    assert LogisticLine.fitted([1.0, 2.0], [True, True]) == LogisticLine() == LogisticLine.fitted([], [])
+    assert LogisticLine()(0.0) == 0.5
 
 
 def test_a_calibration_comes_back_from_its_settings() -> None:
-    made = Calibration(Line(1.5, -2.0), Line(), Line(0.3, 0.1))
+    made = Calibration(LogisticLine(1.5, -2.0), LogisticLine(), LogisticLine(0.3, 0.1))
     assert Calibration.of(made.settings()) == made
     assert Calibration.of(None) == Calibration()
 

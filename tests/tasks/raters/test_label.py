@@ -13,15 +13,12 @@ from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.runs import find_index
 from vitalfew.tasks.ask import Ask
 from vitalfew.tasks.generators.base import Generator, Prompt
-from vitalfew.tasks.label import Label
-from vitalfew.tasks.labellers.answer_text import AnswerText
-from vitalfew.tasks.labellers.base import Label as Verdict
-from vitalfew.tasks.labellers.base import Labelled
-from vitalfew.tasks.labellers.gold import Gold
-from vitalfew.tasks.labellers.title import Title
-from vitalfew.tasks.labellers.two_round import TwoRound
 from vitalfew.tasks.models.causal.engines.base import Completion, failed
 from vitalfew.tasks.models.ticks import no_tick
+from vitalfew.tasks.rate import Label
+from vitalfew.tasks.raters.asked import TwoRound
+from vitalfew.tasks.raters.base import Judgement, RatedContext
+from vitalfew.tasks.raters.recorded import AnswerText, GoldPassage, Title
 from vitalfew.tasks.registry import UnknownName, make
 from vitalfew.tasks.retrieve import Retrieve
 
@@ -67,17 +64,20 @@ def test_a_passage_is_labelled_once_for_a_question(retrieved: tuple[Artifact, Ar
 def test_gold_asks_for_the_answer_where_it_is_told_to() -> None:
     text = "Ada Norrin built the mill. It burnt in 1742."
 
-    def labelled(passage: int, answer: str, *facts: tuple[int, int]) -> Labelled:
-        return Labelled("Who?", (answer,), (1,), facts, passage, "Velmar", text)
+    def labelled(passage: int, answer: str, *facts: tuple[int, int]) -> RatedContext:
+        return RatedContext(
+            "Who?", text, answers=(answer,), gold_passages=(1,), facts=facts, passage_id=passage, title="Velmar"
+        )
 
     batch = [labelled(1, "Tomas"), labelled(1, "1742", (0, 26)), labelled(1, "1742", (27, 44)), labelled(2, "1742")]
-    plain, strict = (Gold(Gold.Options(answer=answer)).label(batch, lambda rows, tokens: None) for answer in (0, 1))
+    plain, strict = (GoldPassage(GoldPassage.Options(answer=answer)).rate(batch) for answer in (0, 1))
     assert [verdict.label for verdict in plain] == [1, 1, 1, 0]
     assert [verdict.label for verdict in strict] == [0, 0, 1, 0]
 
 
 def test_a_critic_has_the_last_word() -> None:
-    assert (Verdict(1.0).label, Verdict(1.0, 0.0).label, Verdict(None, error="no answer").label) == (1, 0, None)
+    given = [Judgement({"rater": 1.0}), Judgement({"rater": 1.0, "critic": 0.0}), Judgement(error="no answer")]
+    assert [judgement.label for judgement in given] == [1, 0, None]
 
 
 def test_an_unknown_labeller_is_refused(retrieved: tuple[Artifact, Artifact, Artifact]) -> None:
@@ -85,7 +85,7 @@ def test_an_unknown_labeller_is_refused(retrieved: tuple[Artifact, Artifact, Art
         Label(retrieved[0].store, *retrieved, LabelConfig(labeller="glod"))
 
 
-def labelled(title: str, text: str, **more: object) -> Labelled:
+def labelled(title: str, text: str, **more: object) -> RatedContext:
     given = {
         "question": "Who runs Velmar?",
         "answers": ("Ada Norrin",),
@@ -93,13 +93,13 @@ def labelled(title: str, text: str, **more: object) -> Labelled:
         "facts": (),
         "passage_id": 2,
     }
-    return Labelled(**{**given, **more}, title=title, text=text)  # type: ignore[arg-type]
+    return RatedContext(**{**given, **more}, title=title, context=text)  # type: ignore[arg-type]
 
 
 def test_answer_text_looks_for_whole_words() -> None:
     batch = [labelled("", text) for text in ("It is Ada Norrin's.", "ADA, NORRIN", "Adam Norrin", "")]
     batch += [labelled("", "the", answers=("The",))]
-    verdicts = AnswerText(AnswerText.Options()).label(batch, lambda rows, tokens: None)
+    verdicts = AnswerText(LabelConfig(labeller="answer_text")).rate(batch)
     assert [verdict.label for verdict in verdicts] == [0, 1, 0, 0, 0]
 
 
@@ -111,7 +111,7 @@ def test_title_compares_with_gold_titles_else_with_the_question() -> None:
         labelled("Vel", "", gold_passages=()),
         labelled("", "", gold_passages=()),
     ]
-    verdicts = Title(Title.Options()).label(batch, lambda rows, tokens: None)
+    verdicts = Title(LabelConfig(labeller="title")).rate(batch)
     assert [verdict.label for verdict in verdicts] == [1, 0, 1, 0, 0]
 
 
@@ -165,9 +165,9 @@ def test_the_second_of_two_rounds_corrects_the_first() -> None:
     options = {"labeller": "two_round", **ROUNDS}
     ticked: list[tuple[int, int]] = []
     labeller = make(LabelConfig(**options), "label")
-    found = labeller.label([labelled("T", text) for text in texts], lambda *given: ticked.append(given))
-    assert [verdict.rater for verdict in found] == [1, 1, 0, 0, None, None]
-    assert [verdict.critic for verdict in found] == [1, 0, 1, 0, None, None]
+    found = labeller.rate([labelled("T", text) for text in texts], lambda *given: ticked.append(given))
+    assert [verdict.scores.get("rater") for verdict in found] == [1, 1, 0, 0, None, None]
+    assert [verdict.scores.get("critic") for verdict in found] == [1, 0, 1, 0, None, None]
     assert [verdict.label for verdict in found] == [1, 0, 1, 0, None, None]
     assert [verdict.error for verdict in found[4:]] == [
         "rater: no answer in time",
@@ -175,8 +175,8 @@ def test_the_second_of_two_rounds_corrects_the_first() -> None:
     ]
     assert (sum(rows for rows, _ in ticked), sum(tokens for _, tokens in ticked)) == (6, 100)
     alone = make(LabelConfig(**{**options, "critic": None}), "label")
-    verdicts = alone.label([labelled("T", text) for text in texts[:3]], lambda rows, tokens: None)
-    assert [(verdict.label, verdict.critic) for verdict in verdicts] == [(1, None), (1, None), (0, None)]
+    verdicts = alone.rate([labelled("T", text) for text in texts[:3]])
+    assert [verdict.scores for verdict in verdicts] == [{"rater": 1}, {"rater": 1}, {"rater": 0}]
 
 
 def test_both_rounds_are_in_the_table(retrieved: tuple[Artifact, Artifact, Artifact]) -> None:
@@ -222,6 +222,6 @@ def test_a_reply_is_a_rating_or_an_error(reply: str, label: float | None) -> Non
 
     labeller = TwoRound(TwoRound.Options(rater=GenerateConfig(**ROUNDS["rater"])))
     labeller.rounds = {"rater": Says(GenerateConfig())}
-    (verdict,) = labeller.label([labelled("T", "x")], lambda rows, tokens: None)
+    (verdict,) = labeller.rate([labelled("T", "x")])
     assert verdict.label == label
     assert bool(verdict.error) == (label is None)

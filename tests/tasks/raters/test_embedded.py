@@ -15,9 +15,6 @@ from tests.support.material import squad_dev
 from tests.support.tiny_models import bert
 from tests.support.training import write_weights
 from vitalfew.storage.artifacts import FIGURES
-from vitalfew.tasks.critics.base import Candidate, CriticUnavailable, Judgement
-from vitalfew.tasks.critics.embedded import Embedded, embedded
-from vitalfew.tasks.critics.evidence import Said, agreement, readings, said, support
 from vitalfew.tasks.generators.reader import Reader
 from vitalfew.tasks.metrics.answers import is_right, normalise
 from vitalfew.tasks.models.files import UnsupportedModel
@@ -34,6 +31,8 @@ from vitalfew.tasks.models.small.windows import (
     padded,
     windows,
 )
+from vitalfew.tasks.raters.base import Judgement, RatedContext, RaterUnavailable
+from vitalfew.tasks.raters.embedded import Embedded, Said, agreement, embedded, readings, said, support
 from vitalfew.tasks.trainers.card import HELD_OUT
 from vitalfew.tasks.trainers.discrimination import candidates, columns, discrimination
 
@@ -91,15 +90,15 @@ def test_a_long_context_is_read_to_its_end_and_the_best_window_counts(critic: Em
     assert all(len(part.ids) <= SIZE for part in parts)
     with torch.inference_mode():
         scores = critic.model(padded(parts, 0, torch.device("cpu"))).relevant
-    (judged,) = critic.critique([Candidate(QUESTION, context, ANSWER_TEXT)])
-    assert judged.isrel == pytest.approx(scores.max().sigmoid().item(), abs=1e-5)
+    (judged,) = critic.rate([RatedContext(QUESTION, context, ANSWER_TEXT)])
+    assert judged["isrel"] == pytest.approx(scores.max().sigmoid().item(), abs=1e-5)
 
 
 def test_of_a_long_answer_the_beginning_is_read(critic: Embedded) -> None:
     long = "salt " * MAX_ANSWER
-    batch = [Candidate(QUESTION, CONTEXT, long), Candidate(QUESTION, CONTEXT, long + "and wool")]
-    one, other = critic.critique(batch)
-    assert one.isuse == other.isuse
+    batch = [RatedContext(QUESTION, CONTEXT, long), RatedContext(QUESTION, CONTEXT, long + "and wool")]
+    one, other = critic.rate(batch)
+    assert one["isuse"] == other["isuse"]
 
 
 # What is told from what
@@ -107,17 +106,17 @@ def test_of_a_long_answer_the_beginning_is_read(critic: Embedded) -> None:
 
 def test_each_judgement_has_its_own_evidence(critic: Embedded) -> None:
     other = CONTEXT.replace("1742", "1820")
-    first, second, third = critic.critique(
+    first, second, third = critic.rate(
         [
-            Candidate(QUESTION, CONTEXT, ANSWER_TEXT),
-            Candidate(QUESTION, CONTEXT, "1742"),
-            Candidate(QUESTION, other, ANSWER_TEXT),
+            RatedContext(QUESTION, CONTEXT, ANSWER_TEXT),
+            RatedContext(QUESTION, CONTEXT, "1742"),
+            RatedContext(QUESTION, other, ANSWER_TEXT),
         ]
     )
-    assert first.isrel == second.isrel != third.isrel
-    assert first.isuse == third.isuse != second.isuse
-    assert len({first.issup, second.issup, third.issup}) == 3
-    assert [first.isrel, third.isrel] == critic.relevance([(QUESTION, CONTEXT), (QUESTION, other)])
+    assert first["isrel"] == second["isrel"] != third["isrel"]
+    assert first["isuse"] == third["isuse"] != second["isuse"]
+    assert len({first["issup"], second["issup"], third["issup"]}) == 3
+    assert [first["isrel"], third["isrel"]] == critic.relevance([(QUESTION, CONTEXT), (QUESTION, other)])
 
 
 SPANS = st.lists(
@@ -154,36 +153,38 @@ def test_what_a_context_says_is_its_best_spans_and_their_shares(critic: Embedded
 # Critiques
 
 
-def _batch(seed: int, count: int) -> list[Candidate]:
+def _batch(seed: int, count: int) -> list[RatedContext]:
     draw = random.Random(seed)
     words = CONTEXT.split()
     return [
-        Candidate(" ".join(draw.choices(words, k=6)), " ".join(draw.choices(words, k=20 + n % 50)), draw.choice(words))
+        RatedContext(
+            " ".join(draw.choices(words, k=6)), " ".join(draw.choices(words, k=20 + n % 50)), draw.choice(words)
+        )
         for n in range(count)
     ]
 
 
 def test_scores_are_probabilities_and_the_order_of_candidates_changes_nothing(critic: Embedded) -> None:
     batch = _batch(1, 80)
-    found = critic.critique(batch)
-    assert all(0 <= score <= 1 for each in found for score in (each.isrel, each.issup, each.isuse))
-    assert len({each.isrel for each in found}) > 40
-    assert critic.critique(batch[::-1])[::-1] == found
-    assert critic.critique(batch + batch[:3]) == found + found[:3]
-    assert critic.critique([]) == []
+    found = critic.rate(batch)
+    assert all(0 <= score <= 1 for each in found for score in (each["isrel"], each["issup"], each["isuse"]))
+    assert len({each["isrel"] for each in found}) > 40
+    assert critic.rate(batch[::-1])[::-1] == found
+    assert critic.rate(batch + batch[:3]) == found + found[:3]
+    assert critic.rate([]) == []
 
 
 def test_an_empty_answer_is_neither_supported_nor_of_use(critic: Embedded) -> None:
     for answer in ("", " \n"):
-        (found,) = critic.critique([Candidate(QUESTION, CONTEXT, answer)])
-        assert found.isrel > 0
-        assert (found.issup, found.isuse, found.error) == (0, 0, "")
+        (found,) = critic.rate([RatedContext(QUESTION, CONTEXT, answer)])
+        assert found["isrel"] > 0
+        assert (found["issup"], found["isuse"], found.error) == (0, 0, "")
 
 
 def test_without_a_context_an_answer_may_still_be_of_use(critic: Embedded) -> None:
-    bare, whole = critic.critique([Candidate(QUESTION, "", ANSWER_TEXT), Candidate(QUESTION, CONTEXT, ANSWER_TEXT)])
-    assert (bare.isrel, bare.issup) == (0, 0)
-    assert bare.isuse == whole.isuse > 0
+    bare, whole = critic.rate([RatedContext(QUESTION, "", ANSWER_TEXT), RatedContext(QUESTION, CONTEXT, ANSWER_TEXT)])
+    assert (bare["isrel"], bare["issup"]) == (0, 0)
+    assert bare["isuse"] == whole["isuse"] > 0
 
 
 def test_relevance_is_told_of_pairs_without_an_answer(critic: Embedded) -> None:
@@ -196,12 +197,12 @@ def test_relevance_is_told_of_pairs_without_an_answer(critic: Embedded) -> None:
 
 def test_an_over_long_question_is_an_error_row_and_its_neighbours_are_judged(critic: Embedded) -> None:
     counted: list[int] = []
-    long = Candidate("why " * (MAX_QUESTION + 1), CONTEXT, ANSWER_TEXT)
-    batch = [long, Candidate(QUESTION, CONTEXT, ANSWER_TEXT), long]
-    wrong, fine, _ = critic.critique(batch, lambda candidates, tokens: counted.append(candidates))
-    assert fine == critic.critique(batch[1:2])[0]
+    long = RatedContext("why " * (MAX_QUESTION + 1), CONTEXT, ANSWER_TEXT)
+    batch = [long, RatedContext(QUESTION, CONTEXT, ANSWER_TEXT), long]
+    wrong, fine, _ = critic.rate(batch, lambda candidates, tokens: counted.append(candidates))
+    assert fine == critic.rate(batch[1:2])[0]
     assert wrong == Judgement(
-        0, 0, 0, f"the question has {MAX_QUESTION + 1} tokens, the critic takes at most {MAX_QUESTION}"
+        error=f"the question has {MAX_QUESTION + 1} tokens, the critic takes at most {MAX_QUESTION}"
     )
     assert sum(counted) == 3
 
@@ -214,12 +215,12 @@ def test_its_identity_follows_the_weights(directory: Path, critic: Embedded, tmp
 
 
 def test_a_directory_without_the_critics_files_is_refused(tmp_path: Path, directory: Path) -> None:
-    with pytest.raises(CriticUnavailable, match=r"has no adapter\.safetensors; leave critique\.model out"):
+    with pytest.raises(RaterUnavailable, match=r"has no adapter\.safetensors; leave critique\.model out"):
         Embedded(Embedded.Options(model=str(tmp_path)))
     save_file({**load_file(directory / ADAPTER), "decoder.weight": torch.zeros(2)}, tmp_path / ADAPTER)
     (tmp_path / SETTINGS).write_text((directory / SETTINGS).read_text())
     with pytest.raises(UnsupportedModel, match="not an adapter"):
-        Embedded(Embedded.Options(model=str(tmp_path))).critique([Candidate(QUESTION, CONTEXT, ANSWER_TEXT)])
+        Embedded(Embedded.Options(model=str(tmp_path))).rate([RatedContext(QUESTION, CONTEXT, ANSWER_TEXT)])
 
 
 def test_a_critic_begins_where_its_reader_ended(tmp_path: Path) -> None:
@@ -253,16 +254,16 @@ def own() -> Embedded:
 
 def test_the_embedded_critic_judges_plain_answers(own: Embedded) -> None:
     other = "Ships of the northern fleet carried salt, timber and wool to Kessin."
-    right, wrong, elsewhere = own.critique(
+    right, wrong, elsewhere = own.rate(
         [
-            Candidate(QUESTION, CONTEXT, "Ada Norrin"),
-            Candidate(QUESTION, CONTEXT, "1742"),
-            Candidate(QUESTION, other, "Kessin"),
+            RatedContext(QUESTION, CONTEXT, "Ada Norrin"),
+            RatedContext(QUESTION, CONTEXT, "1742"),
+            RatedContext(QUESTION, other, "Kessin"),
         ]
     )
-    assert min(right.isrel, wrong.isrel) > elsewhere.isrel
-    assert right.issup > wrong.issup
-    assert right.isuse > wrong.isuse
+    assert min(right["isrel"], wrong["isrel"]) > elsewhere["isrel"]
+    assert right["issup"] > wrong["issup"]
+    assert right["isuse"] > wrong["isuse"]
 
 
 def test_the_embedded_weights_are_small() -> None:
@@ -275,7 +276,7 @@ def test_the_embedded_critic_on_held_out_articles_is_as_good_as_its_card_says(ow
     judgements = candidates(held_out, asked, "sentence", Reader(Reader.Options()))
     figures = json.loads((embedded() / FIGURES).read_text())["figures"]
     told = {each["aspect"]: each for each in figures if each["unit"] == "sentence"}
-    critiques = own.critique([judgement.candidate for judgement in judgements])
+    critiques = own.rate([judgement.candidate for judgement in judgements])
     found = {each.aspect: each for each in discrimination("sentence", columns(critiques, judgements), resamples=0)}
     for aspect, lower in {"isrel": 0.06, "isrel_issup": 0.06, "isuse": 0.15}.items():
         assert found[aspect].auc > told[aspect]["auc"] - lower

@@ -9,7 +9,7 @@ How much noise and disorder a refiner bears (Oreo, arXiv 2502.13019, section 4.4
 
 What is drawn depends on the seed and the question's id alone, given the hits: with more noise the chunks of less noise
 come first. A question of whose hits none has an answer, or for which too few are irrelevant, is rejected with its
-reason: it has no row here, and its answer counts in no metric. Chunks are drawn from the question's own shard, and from
+reason: it has no row here, and its answer counts in no metric. Chunks are drawn from the question's shard, and from
 the next ones where that has too few: memory follows the shard.
 """
 
@@ -114,7 +114,7 @@ def _count(rejects: list[Row], reason: str) -> int:
 
 
 class _Pools:
-    """The hits of all questions, shard after shard from one's own on; two shards are held at a time."""
+    """The hits of all questions, shard after shard from the given one on; two shards are held at a time."""
 
     def __init__(self, hits: Artifact, shard: int, shards: list[int]) -> None:
         self.hits = hits

@@ -16,7 +16,7 @@ BINS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LogisticLine:
     """The log-odds `slope` · x + `offset`."""
 
     slope: float = 1.0
@@ -41,14 +41,14 @@ class Line:
 class Calibration:
     """A line for each judgement."""
 
-    isrel: Line = Line()
-    issup: Line = Line()
-    isuse: Line = Line()
+    isrel: LogisticLine = LogisticLine()
+    issup: LogisticLine = LogisticLine()
+    isuse: LogisticLine = LogisticLine()
 
     @classmethod
     def of(cls, settings: Mapping[str, Mapping[str, float]] | None) -> Self:
         """From what `settings` gave; None: the identity."""
-        return cls(**{aspect: Line(**line) for aspect, line in (settings or {}).items()})
+        return cls(**{aspect: LogisticLine(**line) for aspect, line in (settings or {}).items()})
 
     def settings(self) -> dict[str, dict[str, float]]:
         """{"isrel": {"slope": 0.9, "offset": -1.2}, …}"""

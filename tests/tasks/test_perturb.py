@@ -17,7 +17,7 @@ from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.runs import find_index
 from vitalfew.tasks.ask import Ask
 from vitalfew.tasks.metrics.ranking import first_correct
-from vitalfew.tasks.probing.perturb import Perturb
+from vitalfew.tasks.perturb import Perturb
 from vitalfew.tasks.retrieve import Retrieve
 
 Rows = dict[int, list[dict[str, Any]]]

@@ -11,16 +11,16 @@ from tests.support import tiny_models
 from tests.support.fakes import ChatServer, completion
 from vitalfew.configs.evaluation import CritiqueConfig
 from vitalfew.configs.loading import ConfigError
-from vitalfew.tasks.critics.base import Candidate
-from vitalfew.tasks.critics.judge import ASKING, Judge
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
+from vitalfew.tasks.raters.asked import CRITIQUING, ProbabilityJudge
+from vitalfew.tasks.raters.base import RatedContext
 from vitalfew.tasks.registry import UnknownName, make
 
 ANSWERS = ("Yes", "No", "1", "2", "3", "4", "5")
 BATCH = [
-    Candidate("Who founded it?", "The mill still stands.", "hills"),
-    Candidate("Where does the {river} rise?", "", "the sea"),
-    Candidate("Who?", "", ""),
+    RatedContext("Who founded it?", "The mill still stands.", "hills"),
+    RatedContext("Where does the {river} rise?", "", "the sea"),
+    RatedContext("Who?", "", ""),
 ]
 
 
@@ -29,9 +29,9 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_models.llama(tmp_path_factory.mktemp("judge"), positions=1024, tokens=("Yes", "No"))
 
 
-def judge(model: str | Path, **settings: object) -> Judge:
+def judge(model: str | Path, **settings: object) -> ProbabilityJudge:
     section = CritiqueConfig(critic="judge", model=str(model), **{"precision": "fp32", "device": "cpu", **settings})
-    critic: Judge = make(section, "critique")
+    critic: ProbabilityJudge = make(section, "critique")
     return critic
 
 
@@ -54,19 +54,19 @@ def by_hand(model: Path, asked: str, values: dict[str, float]) -> float:
 
 def test_scores_are_the_probabilities_of_the_answers(llama: Path) -> None:
     told: list[tuple[int, int]] = []
-    found = judge(llama).critique(BATCH, lambda *done: told.append(done))
+    found = judge(llama).rate(BATCH, lambda *done: told.append(done))
     assert sum(rows for rows, _ in told) == len(BATCH)
     assert sum(tokens for _, tokens in told) > 0
     grades = {str(grade): (grade - 1) / 4 for grade in range(1, 6)}
     for each, critique in zip(BATCH, found, strict=True):
         assert critique.error == ""
         known = {"question": each.question, "context": each.context, "answer": each.answer}
-        assert critique.isuse == pytest.approx(by_hand(llama, ASKING["isuse"].format(**known), grades), rel=1e-3)
+        assert critique["isuse"] == pytest.approx(by_hand(llama, CRITIQUING["isuse"].format(**known), grades), rel=1e-3)
         for name in ("isrel", "issup"):
-            asked = ASKING[name].format(**known)
+            asked = CRITIQUING[name].format(**known)
             due = by_hand(llama, asked, {"Yes": 1.0, "No": 0.0}) if each.context else 0.0
-            assert getattr(critique, name) == pytest.approx(due, rel=1e-3)
-    assert judge(llama).critique([]) == []
+            assert critique[name] == pytest.approx(due, rel=1e-3)
+    assert judge(llama).rate([]) == []
 
 
 def test_what_cannot_judge_is_named(tmp_path: Path, llama: Path) -> None:
@@ -82,9 +82,9 @@ def test_what_cannot_judge_is_named(tmp_path: Path, llama: Path) -> None:
         judge("nowhere")
     lacking = tiny_models.llama(tmp_path / "lacking", tokens=("No",))
     with pytest.raises(ConfigError, match="lacks the token 'Yes'"):
-        judge(lacking).critique(BATCH)
-    long = [Candidate("Who?", "the mill " * 2000, "Ada")]
-    (critique,) = judge(llama).critique(long)
+        judge(lacking).rate(BATCH)
+    long = [RatedContext("Who?", "the mill " * 2000, "Ada")]
+    (critique,) = judge(llama).rate(long)
     assert "isrel: the prompt has" in critique.error
 
 
@@ -108,6 +108,6 @@ def test_a_server_is_asked_for_its_most_probable_tokens(monkeypatch: pytest.Monk
 
     with ChatServer(behave) as server:  # type: ignore[arg-type]
         critic = judge("some-model", engine="openai", base_url=server.url, precision="auto", device="auto")
-        found = critic.critique([Candidate("Who?", "Ada", "Ada"), Candidate("Who?", "", "mute")])
-    assert (found[0].isrel, found[0].issup, found[0].isuse) == pytest.approx((0.75, 0.75, 0.75))
+        found = critic.rate([RatedContext("Who?", "Ada", "Ada"), RatedContext("Who?", "", "mute")])
+    assert (found[0]["isrel"], found[0]["issup"], found[0]["isuse"]) == pytest.approx((0.75, 0.75, 0.75))
     assert "isuse: the model gives no probability to any of 1, 2, 3, 4, 5" in found[1].error

@@ -1,0 +1,245 @@
+"""rate: what is rated → a table of scores. Three stages: critique, label, appraise (tasks/raters/base.py)."""
+
+import math
+from abc import abstractmethod
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from vitalfew.configs.evaluation import CritiqueConfig, LabelConfig
+from vitalfew.configs.probing import AppraiseConfig
+from vitalfew.storage import schemas
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.ids import shard_of
+from vitalfew.storage.indexes.units import Units
+from vitalfew.tasks.encoders import titles
+from vitalfew.tasks.models.ticks import Counted
+from vitalfew.tasks.raters.base import Judgement, RatedContext, Rater
+from vitalfew.tasks.selectors import geometric_mean, harmonic_mean
+from vitalfew.tasks.stage import MethodStage, Progress, ShardResult
+
+Row = dict[str, Any]
+Cases = list[tuple[Row, RatedContext | str]]
+"""The key of every row, with its case, or why there is none."""
+
+
+class Rate(MethodStage):
+    """A stage that writes a row of scores for every case. All cases of a shard are rated in one batch.
+
+    A case that cannot be rated, or whose rater gives a score outside of the scale, becomes a row with an error.
+    """
+
+    schema: ClassVar[pa.Schema]
+    scores: ClassVar[tuple[str, ...]]
+    """The scores that a judgement must have."""
+    most: ClassVar[float]
+    """The greatest value of a score; the least is 0."""
+    method: Rater
+
+    @abstractmethod
+    def cases(self, shard: int) -> tuple[int, Cases]:
+        """The number of rows read, and the cases."""
+
+    def columns(self, judgement: Judgement) -> Row:
+        """The columns of a row besides its key and its error."""
+        return {} if judgement.error else {name: judgement[name] for name in self.scores}
+
+    def work(self, shard: int, progress: Progress) -> ShardResult:
+        rows_in, cases = self.cases(shard)
+        due = [case for _, case in cases if isinstance(case, RatedContext)]
+        progress(rows_in - len(due), 0)
+        tick = Counted(progress)
+        judgements = iter(self.method.rate(due, tick))
+        rows = []
+        for key, case in cases:
+            judgement = Judgement(error=case) if isinstance(case, str) else self._checked(next(judgements))
+            rows.append({**key, **self.columns(judgement), "error": judgement.error})
+        notes = {"errors": sum(bool(row["error"]) for row in rows)}
+        table = pa.Table.from_pylist(rows, self.schema)
+        return ShardResult(rows_in, {self.table: table}, tokens=tick.tokens, notes=notes)
+
+    def _checked(self, judgement: Judgement) -> Judgement:
+        """The judgement, or an error if a score is missing or outside of the scale."""
+        if judgement.error:
+            return judgement
+        scores = {name: float(value) for name, value in judgement.scores.items()}
+        given = {**dict.fromkeys(self.scores, math.nan), **scores}
+        outside = [f"{name} = {value:g}" for name, value in given.items() if not 0 <= value <= self.most]  # so is NaN
+        if outside:
+            return Judgement(error=f"the {self.role} gave {', '.join(outside)}; scores must be from 0 to {self.most:g}")
+        return replace(judgement, scores=scores)
+
+    def _questions(self, shard: int) -> dict[int, str]:
+        """The texts of the shard's questions, by id."""
+        asked = self.inputs["asked"].read(shard, columns=["question_id", "text"])
+        return dict(zip(asked["question_id"].to_pylist(), asked["text"].to_pylist(), strict=True))
+
+
+class Critique(Rate):
+    """Stage `critique` over `candidates`, by one critic: is the context relevant, the answer supported and useful?"""
+
+    name: ClassVar[str] = "critique"
+    table: ClassVar[str] = "critiques"
+    over: ClassVar[str] = "candidates"
+    section: ClassVar[str] = "critique"
+    role: ClassVar[str | None] = "critic"
+    schema = schemas.CRITIQUES
+    scores: ClassVar[tuple[str, ...]] = ("isrel", "issup", "isuse")
+    most: ClassVar[float] = 1
+
+    def __init__(
+        self, store: Path, asked: Artifact, evidence: Artifact | None, candidates: Artifact, config: CritiqueConfig
+    ) -> None:
+        """Raises UnknownName, ConfigError, RaterUnavailable, EngineUnavailable."""
+        inputs = {"asked": asked, "candidates": candidates} | ({"evidence": evidence} if evidence else {})
+        super().__init__(store, inputs, config)
+
+    def cases(self, shard: int) -> tuple[int, Cases]:
+        candidates = self.inputs["candidates"].read(shard).to_pylist()
+        questions = self._questions(shard)
+        contexts: dict[tuple[int, int], str] = {}
+        if "evidence" in self.inputs:
+            evidence = self.inputs["evidence"].read(shard, columns=["question_id", "rank", "text"])
+            contexts = {(row["question_id"], row["rank"]): row["text"] for row in evidence.to_pylist()}
+        cases: Cases = []
+        for row in candidates:
+            key = {"question_id": row["question_id"], "candidate": row["candidate"]}
+            if row["error"]:
+                cases.append((key, f"no answer: {row['error']}"))
+                continue
+            case = RatedContext(
+                question=questions[row["question_id"]],
+                context="\n\n".join(contexts[row["question_id"], rank] for rank in row["contexts"]),
+                answer=row["text"],
+                probabilities={token["token"]: token["probability"] for token in row["probabilities"]},
+            )
+            cases.append((key, case))
+        return len(candidates), cases
+
+    def columns(self, judgement: Judgement) -> Row:
+        if judgement.error:
+            return {}
+        isrel, issup, isuse = (np.array([judgement[name]]) for name in self.scores)
+        means = {"utility_f1": harmonic_mean(isuse, issup), "geometric_mean": geometric_mean(isrel, issup, isuse)}
+        return {**super().columns(judgement), **{name: mean.item() for name, mean in means.items()}}
+
+
+class Label(Rate):
+    """Stage `label` over the hits of a method, by one labeller: is the passage relevant to the question?
+
+    There is a row for every pair of question and passage: a passage with several retrieved units is labelled once. A
+    labeller gives `rater`: 1 relevant, 0 not, or between; and perhaps `critic`, what another made of that, which counts
+    then (Sparse RAG, arXiv 2405.16178, section 3).
+    """
+
+    name: ClassVar[str] = "label"
+    table: ClassVar[str] = "labels"
+    over: ClassVar[str] = "hits"
+    section: ClassVar[str] = "label"
+    role: ClassVar[str | None] = "labeller"
+    schema = schemas.LABELS
+    scores: ClassVar[tuple[str, ...]] = ("rater",)
+    most: ClassVar[float] = 1
+
+    def __init__(self, store: Path, asked: Artifact, hits: Artifact, passages: Artifact, config: LabelConfig) -> None:
+        """`passages`: the load artifact of the index that was searched. Raises UnknownName, ConfigError."""
+        super().__init__(store, {"asked": asked, "hits": hits, "passages": passages}, config)
+
+    def cases(self, shard: int) -> tuple[int, Cases]:
+        hits = self.inputs["hits"].read(shard, columns=["question_id", "passage_id"])
+        pairs = dict.fromkeys(zip(hits["question_id"].to_pylist(), hits["passage_id"].to_pylist(), strict=True))
+        questions = {row["question_id"]: row for row in self.inputs["asked"].read(shard).to_pylist()}
+        passages = _Passages(self.inputs["passages"])
+        cases: Cases = []
+        for question_id, passage_id in pairs:
+            question, passage = questions[question_id], passages.row(passage_id)
+            facts = [fact for fact in question["supporting_facts"] if fact["passage_id"] == passage_id]
+            gold_titles = dict.fromkeys(title for gold in question["gold_passages"] if (title := passages.title(gold)))
+            case = RatedContext(
+                question=question["text"],
+                context=passage["text"],
+                answers=tuple(question["answers"]),
+                gold_passages=tuple(question["gold_passages"]),
+                gold_titles=tuple(gold_titles),
+                passage_id=passage_id,
+                title=passage["title"],
+                facts=tuple((fact["start"], fact["end"]) for fact in facts),
+            )
+            cases.append(({"question_id": question_id, "passage_id": passage_id}, case))
+        return hits.num_rows, cases
+
+    def columns(self, judgement: Judgement) -> Row:
+        """A first score stays if there is no second one because of an error."""
+        return {**judgement.scores, "label": judgement.label}
+
+
+class _Passages:
+    """The rows of `passages`, by id."""
+
+    def __init__(self, load: Artifact) -> None:
+        self.units, self.shards = Units({"passages": load}), len(load.completed().shards)
+
+    def row(self, passage_id: int) -> Row:
+        return self.units.passage(self._shard(passage_id), passage_id)
+
+    def title(self, passage_id: int) -> str:
+        """'' where the corpus lacks the passage, as it may lack gold ones."""
+        row = self.units.find_passage(self._shard(passage_id), passage_id)
+        return str(row["title"]) if row else ""
+
+    def _shard(self, passage_id: int) -> int:
+        return int(shard_of(np.array(passage_id, np.int64), self.shards))
+
+
+class Appraise(Rate):
+    """Stage `appraise` over `evidence`, by one appraiser: how faithful to the hits are the contexts, and how complete?
+
+    Hits are shown with their titles, contexts below each other, as the prompt has them. Contexts that reach beyond
+    their hits (refine.text=window, passage) are set beside the hits alone, and seem to add what stands around them. A
+    question without contexts is an error row.
+    """
+
+    name: ClassVar[str] = "appraise"
+    table: ClassVar[str] = "appraisals"
+    over: ClassVar[str] = "evidence"
+    counts: ClassVar[str] = "asked"
+    section: ClassVar[str] = "appraise"
+    role: ClassVar[str | None] = "appraiser"
+    schema = schemas.APPRAISALS
+    scores: ClassVar[tuple[str, ...]] = ("faithfulness", "completeness")
+    most: ClassVar[float] = 10
+
+    def __init__(
+        self, store: Path, asked: Artifact, hits: Artifact, evidence: Artifact, config: AppraiseConfig
+    ) -> None:
+        """`hits`: as the refiner was given them. Raises UnknownName, ConfigError, EngineUnavailable."""
+        super().__init__(store, {"asked": asked, "hits": hits, "evidence": evidence}, config)
+
+    def cases(self, shard: int) -> tuple[int, Cases]:
+        questions = self._questions(shard)
+        hits = _texts(self.inputs["hits"].read(shard, columns=["question_id", "title", "text"]))
+        contexts = _texts(self.inputs["evidence"].read(shard, columns=["question_id", "text"]))
+        cases: Cases = [
+            (
+                {"question_id": key},
+                RatedContext(question=text, context="\n".join(contexts[key]), hits=tuple(hits[key]))
+                if key in contexts
+                else "there is no context to appraise",
+            )
+            for key, text in questions.items()
+        ]
+        return len(questions), cases
+
+    def columns(self, judgement: Judgement) -> Row:
+        return {**super().columns(judgement), "explanation": judgement.explanation}
+
+
+def _texts(rows: pa.Table) -> dict[int, list[str]]:
+    """The texts of every question in their order, with their titles where they have one."""
+    found: dict[int, list[str]] = {}
+    for row in rows.to_pylist():
+        found.setdefault(row["question_id"], []).append(titles.lead(row.get("title", "")) + row["text"].strip())
+    return found
