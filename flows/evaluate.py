@@ -3,7 +3,7 @@ Prefect and Ray."""
 
 import os
 from contextlib import nullcontext, suppress
-from typing import cast
+from typing import Annotated, cast
 
 from prefect import flow
 from prefect.blocks.system import Secret
@@ -11,29 +11,25 @@ from prefect.blocks.system import Secret
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.section import Section
 from vitalfew.flows.execute import on_ray, show_costs, show_report
-from vitalfew.flows.forms import EvaluateForm
+from vitalfew.flows.forms import EvaluateForm, OrWhole
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.run import graph
 from vitalfew.flows.ray_pool import ray_cluster, secrets
 
 
-@flow(name="evaluate", validate_parameters=True, persist_result=False)
-def evaluate(parameters: Evaluate) -> Evaluated:
+@flow(name="evaluate", flow_run_name="{parameters.name}", validate_parameters=True, persist_result=False)
+def evaluate(parameters: Annotated[EvaluateForm | Evaluate, OrWhole()]) -> Evaluated:
     """Answer questions with several methods, and compare their quality, tokens, time and costs."""
-    return evaluate_and_show(parameters)
-
-
-def evaluate_and_show(parameters: Evaluate) -> Evaluated:
-    """The common part of all flows that evaluate."""
-    use_secrets(parameters)
-    plan = graph(parameters)
-    with nullcontext() if plan.done() else ray_cluster(parameters):
-        outcome = plan.run(on_ray(parameters.workers, keep=True))
+    whole = parameters.evaluation() if isinstance(parameters, EvaluateForm) else parameters
+    use_secrets(whole)
+    plan = graph(whole)
+    with nullcontext() if plan.done() else ray_cluster(whole):
+        outcome = plan.run(on_ray(whole.workers, keep=True))
     users: dict[str, list[str]] = {}
     for method, manifests in outcome.methods.items():
         for manifest in manifests.values():
             users.setdefault(manifest.artifact, []).append(method)
-    show_costs(parameters.store, outcome, users)
+    show_costs(whole.store, outcome, users)
     show_report(outcome.report)
     return outcome
 
@@ -49,14 +45,3 @@ def use_secrets(parameters: Evaluate) -> None:
         if not os.environ.get(variable):
             with suppress(ValueError):  # no such block
                 os.environ[variable] = cast(Secret[str], Secret.load(block)).get()
-
-
-@flow(
-    name="evaluate-experiment",
-    flow_run_name="{parameters.experiment}",
-    validate_parameters=True,
-    persist_result=False,
-)
-def evaluate_experiment(parameters: EvaluateForm) -> Evaluated:
-    """Answer questions with the methods of an experiment, and compare their quality, tokens, time and costs."""
-    return evaluate_and_show(parameters.evaluation())

@@ -7,11 +7,11 @@ written anew when they have changed. A user's own method ("module:Class") goes i
 of `--set`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema, core_schema
@@ -31,7 +31,7 @@ Names = Mapping[str, Sequence[str]]
 """By `Kind`."""
 MARK = "x-vitalfew-names"
 """The key of a field's schema that says which names the field takes."""
-NONE_YET = " **This store has none yet: run index-datasets first,** or `vitalfew index`."
+NONE_YET = " **This store has none yet: run index-corpus first,** or `vitalfew index`."
 """Ends the description of a field for which there is no name."""
 
 
@@ -100,6 +100,22 @@ def _fill(field: dict[str, Any], kind: Kind, known: Sequence[str]) -> None:
     if kind == "index":
         field.pop("default", None)
         field |= {"default": known[0]} if len(known) == 1 else {}
+
+
+@dataclass(frozen=True)
+class OrWhole:
+    """Marks parameters that are a form, or those that the form stands for, as a script gives them and schedules of
+    version 0.2 do. Prefect shows and checks the form alone."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        form, whole = get_args(source)
+        due = {name for name, field in whole.model_fields.items() if field.is_required()} - form.model_fields.keys()
+
+        def read(given: Any, as_form: Callable[[Any], Any]) -> Any:
+            is_whole = isinstance(given, whole) or (isinstance(given, Mapping) and due & given.keys())
+            return whole.model_validate(given) if is_whole else as_form(given)
+
+        return core_schema.no_info_wrap_validator_function(read, handler(form))
 
 
 class Form(Place):
@@ -194,6 +210,11 @@ class EvaluateForm(Form):
         None, description="Selector that chooses among the candidates."
     )
     more: tuple[str, ...] = MORE
+
+    @property
+    def name(self) -> str:
+        """The name of a run."""
+        return self.experiment
 
     def evaluation(self) -> Evaluate:
         """The parameters of `evaluate`. Raises ConfigError, which names the field, and UnknownName."""

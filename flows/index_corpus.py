@@ -1,25 +1,28 @@
 """The flow `index-corpus`: load → split → encode → index, on Prefect and Ray."""
 
 from contextlib import nullcontext
+from typing import Annotated
 
 from prefect import flow
 
 from vitalfew.configs.schema import IndexCorpus
 from vitalfew.flows.execute import on_ray, show_costs
-from vitalfew.flows.forms import IndexForm
+from vitalfew.flows.forms import IndexForm, OrWhole
 from vitalfew.flows.pipelines.quote.corpus import quote as quoted
 from vitalfew.flows.pipelines.run import Outcome, graph
 from vitalfew.flows.ray_pool import ray_cluster
 
 
-@flow(name="index-corpus", validate_parameters=True, persist_result=False)
-def index_corpus(parameters: IndexCorpus) -> Outcome:
+@flow(name="index-corpus", flow_run_name="{parameters.name}", validate_parameters=True, persist_result=False)
+def index_corpus(parameters: Annotated[IndexForm | IndexCorpus, OrWhole()]) -> Outcome:
     """Index a corpus; finished work is not repeated."""
+    if isinstance(parameters, IndexForm):
+        return index_and_show(parameters.corpus(), parameters.quote)
     return index_and_show(parameters)
 
 
 def index_and_show(parameters: IndexCorpus, quote: bool = False) -> Outcome:
-    """The common part of all flows that make an index; `quote`: quote the run before its start. Raises DoesNotFit."""
+    """The common part of the flows that make an index; `quote`: quote the run before its start. Raises DoesNotFit."""
     plan = graph(parameters)
     if not (done := plan.done()):
         if quote:
@@ -30,9 +33,3 @@ def index_and_show(parameters: IndexCorpus, quote: bool = False) -> Outcome:
         outcome = plan.run(on_ray(parameters.workers))
     show_costs(parameters.store, outcome)
     return outcome
-
-
-@flow(name="index-datasets", flow_run_name="{parameters.name}", validate_parameters=True, persist_result=False)
-def index_datasets(parameters: IndexForm) -> Outcome:
-    """Index a corpus; finished work is not repeated."""
-    return index_and_show(parameters.corpus(), parameters.quote)

@@ -10,14 +10,17 @@ import asyncio
 import logging
 import sys
 import time
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Self, cast
 
 from prefect import get_client
+from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter
-from prefect.client.schemas.objects import StateType
+from prefect.client.schemas.objects import DeploymentSchedule, StateType
 from prefect.deployments.runner import RunnerDeployment
+from prefect.exceptions import ObjectNotFound
 from prefect.flows import Flow
 from prefect.runner import Runner
 from prefect.schedules import Cron
@@ -35,14 +38,14 @@ logger = logging.getLogger("vitalfew")
 AT_ONCE = 2
 """Runs that work at the same time; others wait. Each takes the whole machine unless its `workers` say otherwise."""
 FLOWS = (
-    "vitalfew.flows.evaluate:evaluate_experiment",
-    "vitalfew.flows.index_corpus:index_datasets",
-    "vitalfew.flows.re_encode:re_encode",
     "vitalfew.flows.evaluate:evaluate",
     "vitalfew.flows.index_corpus:index_corpus",
+    "vitalfew.flows.re_encode:re_encode",
     "vitalfew.flows.train:train",
 )
 """What the UI can start, in its order: flows whose one parameter, `parameters`, is a `Place`."""
+FORMER = {"evaluate-experiment": "evaluate", "index-datasets": "index-corpus"}
+"""Deployments of version 0.2, and those that have their forms now."""
 TAG = "vitalfew"
 
 
@@ -78,6 +81,7 @@ def serve_deployments(store: Path, ready: Path, own: Path | None) -> None:
     # What is missed while nothing serves is not made up for: a schedule is paused until this serves again.
     runner = OrderlyRunner(ready, name=TAG, limit=AT_ONCE, pause_on_shutdown=True)
     identifiers = [runner.add_deployment(deployment) for deployment in served]
+    replace_former()
     _settle_lost_runs(identifiers)
     asyncio.run(runner.start())
 
@@ -121,6 +125,25 @@ def _reencoding(flow: Flow[..., Any], store: Path, own: Path | None) -> RunnerDe
             except ValueError as error:
                 raise ValueError(f"{files[name]}: cron {corpus.cron!r}: {error}") from None
     return _deployment(flow, place, schedules)
+
+
+def replace_former() -> None:
+    """Remove the deployments of version 0.2, whose flows are no more, when their schedules have moved to those that
+    replaced them."""
+    with get_client(sync_client=True) as client:
+        for former, name in FORMER.items():
+            with suppress(ObjectNotFound):
+                old, new = (client.read_deployment_by_name(f"{each}/{each}") for each in (former, name))
+                there = [(schedule.schedule, schedule.parameters) for schedule in new.schedules]
+                fields = {*DeploymentScheduleCreate.model_fields} & {*DeploymentSchedule.model_fields}
+                moved = [
+                    DeploymentScheduleCreate.model_validate(schedule.model_dump(include=fields))
+                    for schedule in old.schedules
+                    if (schedule.schedule, schedule.parameters) not in there
+                ]
+                client.create_deployment_schedules(new.id, moved)
+                _settle_lost_runs([old.id])
+                client.delete_deployment(old.id)
 
 
 def _settle_lost_runs(identifiers: list[Any]) -> None:

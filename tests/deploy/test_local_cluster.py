@@ -142,8 +142,8 @@ def _index(environment: dict[str, str], folder: Path) -> None:
     own = {**environment, "PREFECT_HOME": str(folder / "prefect"), "PYTHONPATH": str(ROOT)}
     done = subprocess.run([*vitalfew, "--store", store], cwd=folder, env=own, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    source = NOTES.replace("notes.jsonl", str(folder / "notes.jsonl"))
-    given = {"store": store, "datasets": [source], "name": "again"}
+    form, _, source = NOTES.replace("notes.jsonl", str(folder / "notes.jsonl")).partition(":")
+    given = {"store": store, "sources": [{"format": form, "path": source}], "name": "again"}
     words = ["deployment", "run", "index-corpus/index-corpus", "--param", f"parameters={json.dumps(given)}", "--watch"]
     prefect = [sys.executable, "-m", "prefect", *words]
     flow = subprocess.run(prefect, cwd=folder, env=own, capture_output=True, text=True)

@@ -6,23 +6,25 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prefect.exceptions import ParameterTypeError
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import ValidationError as Refused
 from prefect.utilities.schema_tools.validation import validate
 from pydantic import ValidationError
 
+from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import ConfigError
-from vitalfew.flows.evaluate import evaluate_experiment
+from vitalfew.configs.schema import IndexCorpus
+from vitalfew.flows.evaluate import evaluate
 from vitalfew.flows.forms import NONE_YET, EvaluateForm, IndexForm, Names, ReEncode, Source, names, with_names
-from vitalfew.flows.index_corpus import index_datasets
+from vitalfew.flows.index_corpus import index_corpus
 from vitalfew.flows.pipelines.named import corpora, find_corpus
 from vitalfew.flows.re_encode import re_encode
 from vitalfew.storage.runs import NamedIndex, remove_index, save_index
 from vitalfew.tasks.registry import METHODS, UnknownName, resolve
 
 SCHEMAS = {
-    flow.name: parameter_schema(flow).model_dump(exclude_unset=True)
-    for flow in (evaluate_experiment, index_datasets, re_encode)
+    flow.name: parameter_schema(flow).model_dump(exclude_unset=True) for flow in (evaluate, index_corpus, re_encode)
 }
 """Of the deployments, as `vitalfew ui` registers them."""
 LISTS = st.lists(st.text(min_size=1, max_size=8), max_size=4, unique=True)
@@ -115,7 +117,7 @@ def test_the_drop_downs_are_the_names_and_nothing_of_what_was(before: Names, aft
         fresh = with_names(with_names(schema, before), after)
         assert fresh == with_names(schema, after)
         assert with_names(schema, before) == with_names(schema, before)
-        if flow == "evaluate-experiment":
+        if flow == "evaluate":
             index = field(fresh, "EvaluateForm", "index")
             assert index.get("enum", []) == after["index"]
             assert index.get("default") == (after["index"][0] if len(after["index"]) == 1 else None)
@@ -126,7 +128,7 @@ def test_the_drop_downs_are_the_names_and_nothing_of_what_was(before: Names, aft
 @given(NAMES, st.data())
 def test_a_name_is_taken_while_it_is_there(present: Names, data: st.DataObject) -> None:
     """Whatever the form's names were when somebody opened it, or made a schedule with it."""
-    for kind, flow in (("index", "evaluate-experiment"), ("corpus", "re-encode")):
+    for kind, flow in (("index", "evaluate"), ("corpus", "re-encode")):
         known = present[kind]
         assert [refusal(flow, present, **{kind: name}) for name in known] == [""] * len(known)
         if known:
@@ -137,8 +139,8 @@ def test_a_name_is_taken_while_it_is_there(present: Names, data: st.DataObject) 
 def test_names_are_those_of_this_moment(tmp_path: Path) -> None:
     store = tmp_path / "store"
     assert names(store)["index"] == []
-    told = field(with_names(SCHEMAS["evaluate-experiment"], names(store)), "EvaluateForm", "index")
-    assert "index-datasets" in told["description"]
+    told = field(with_names(SCHEMAS["evaluate"], names(store)), "EvaluateForm", "index")
+    assert "index-corpus" in told["description"]
     assert "enum" not in told  # an empty drop-down could not be left
     add_index(store, "wiki")
     assert names(store)["index"] == ["wiki"]
@@ -162,12 +164,12 @@ def test_a_path_is_due_where_the_format_reads_one() -> None:
         method = resolve("dataset", name)
         bare = {"name": "mine", "sources": [{"format": name}]}
         empty = {"name": "mine", "sources": [{"format": name, "path": ""}]}
-        refused = [bool(refusal("index-datasets", names(Path("store")), **form)) for form in (bare, empty)]
+        refused = [bool(refusal("index-corpus", names(Path("store")), **form)) for form in (bare, empty)]
         assert refused == [method.reads_path] * 2
         if method.reads_path:
             with pytest.raises(ValidationError, match=f"format '{name}' needs a path, for example"):
                 Source(format=name)
-    told = refusal("index-datasets", names(Path("store")), name="mine", sources=[{"format": "jsonl"}])
+    told = refusal("index-corpus", names(Path("store")), name="mine", sources=[{"format": "jsonl"}])
     assert "parameters.sources[0]" in told
     assert "'path' is a required property" in told
 
@@ -177,3 +179,18 @@ def test_the_questions_of_ones_own() -> None:
     asked = form.evaluation().questions
     assert (asked.dataset, asked.sample) == ("squad:mine.json", 5)
     assert EvaluateForm(index="w").evaluation().questions.dataset is None
+
+
+def test_a_flow_takes_its_form_or_what_the_form_stands_for() -> None:
+    whole = {"name": "mine", "methods": [{"name": "bare", "retrieve": None}]}
+    form = {"experiment": "quickstart", "index": "wiki"}
+    taken = [
+        evaluate.validate_parameters({"parameters": given})["parameters"]
+        for given in (form, whole, Evaluate.model_validate(whole))
+    ]
+    assert [type(each) for each in taken] == [EvaluateForm, Evaluate, Evaluate]
+    assert [each.name for each in taken] == ["quickstart", "mine", "mine"]
+    corpus = {"name": "mine", "datasets": ["synthetic:passages=30"]}
+    assert type(index_corpus.validate_parameters({"parameters": corpus})["parameters"]) is IndexCorpus
+    with pytest.raises(ParameterTypeError, match=r"parameters\.indx: Extra inputs"):
+        evaluate.validate_parameters({"parameters": {**form, "indx": "wiki"}})

@@ -208,12 +208,12 @@ def test_what_is_wrong_is_refused_by_name(ui: Ui) -> None:
     assert (status, "parameters.corpus" in told, "'towns'" in told) == (409, True, True), told
     wrong = (("alpha", 2, "1"), ("experiment", "quikstart", "'quickstart'"), ("critic", "x", "judge"))
     for field, value, known in wrong:
-        status, told = ui.refused("evaluate-experiment", **{field: value})
+        status, told = ui.refused("evaluate", **{field: value})
         assert (status, f"parameters.{field}" in told, known in told) == (409, True, True), told
 
 
 def test_an_evaluation_over_rest(ui: Ui) -> None:
-    run = ui.run("evaluate-experiment", index="demo", sample=5, alpha=0.5, workers=1, more=FAST)
+    run = ui.run("evaluate", index="demo", sample=5, alpha=0.5, workers=1, more=FAST)
     assert ui.ended(run)["type"] == "COMPLETED"
     found = {each["key"]: each for each in ui.artifacts(run) if each["key"]}
     assert r"| ParetoRAG \(late\) |" in found["report"]["data"]
@@ -351,7 +351,7 @@ def test_a_link_opens_both_versions_of_the_interface_once_and_no_address_has_the
         other.get_by_text("This link was used").wait_for(timeout=90_000)
         for path in ("/deployments", "/v2/deployments"):
             page.goto(f"{ui.address}{path}")
-            page.get_by_role("link", name="evaluate-experiment").first.wait_for()
+            page.get_by_role("link", name="evaluate").first.wait_for()
 
 
 def test_an_evaluation_in_a_browser(ui: Ui, tmp_path: Path) -> None:
@@ -363,13 +363,13 @@ def test_an_evaluation_in_a_browser(ui: Ui, tmp_path: Path) -> None:
         page.add_init_script(REMEMBER)
         page.on("request", lambda request: outside.append(request.url))
         page.goto(ui.link())
-        page.get_by_role("link", name="evaluate-experiment").first.click()
+        page.get_by_role("link", name="evaluate").first.click()
         page.wait_for_url("**/deployments/deployment/*")
         page.get_by_role("button", name="Run", exact=True).click()
         page.get_by_text("Custom run").click()
-        before = {each["id"] for each in ui.runs("evaluate-experiment")}
+        before = {each["id"] for each in ui.runs("evaluate")}
         fill_form(page, tmp_path)
-        (run,) = wait(lambda: {each["id"] for each in ui.runs("evaluate-experiment")} - before, 60)
+        (run,) = wait(lambda: {each["id"] for each in ui.runs("evaluate")} - before, 60)
         assert ui.ended(run)["type"] == "COMPLETED"
         ui.logged(run, "ask: done")
         page.goto(f"{ui.address}/runs/flow-run/{run}")
@@ -485,12 +485,12 @@ def test_a_form_lists_what_a_run_has_just_added(ui: Ui, tmp_path: Path) -> None:
         page.set_default_timeout(90_000)
         page.goto(ui.link())
         page.wait_for_url("**/deployments")
-        open_form(page, ui, "evaluate-experiment")
+        open_form(page, ui, "evaluate")
         before = offered(page, "Index")
         assert "demo" in before
         assert "fresh" not in before
         page.screenshot(path=tmp_path / "evaluate-before.png")
-        open_form(page, ui, "index-datasets")
+        open_form(page, ui, "index-corpus")
         part(page, "Name").locator("textarea").fill("fresh")
         page.get_by_text("Add item").first.click()
         choose(page, "Format", "synthetic")
@@ -503,7 +503,7 @@ def test_a_form_lists_what_a_run_has_just_added(ui: Ui, tmp_path: Path) -> None:
         (ui.store.parent / "experiments").mkdir()
         methods = "{naive: {retrieve: {retriever: passage}, generate: null}}"
         (ui.store.parent / "experiments" / "ours.yaml").write_text(f"methods: {methods}\n")
-        open_form(page, ui, "evaluate-experiment")
+        open_form(page, ui, "evaluate")
         assert set(offered(page, "Index")) == {*before, "fresh"}
         choose(page, "Index", "fresh")
         choose(page, "Experiment", "ours")
@@ -518,7 +518,7 @@ def test_a_form_lists_what_a_run_has_just_added(ui: Ui, tmp_path: Path) -> None:
 
 def test_a_removed_index_is_refused_by_name_and_planned_runs_stay_planned(ui: Ui) -> None:
     index(ui.store, name="soon-gone")
-    deployment = ui.deployment("evaluate-experiment")
+    deployment = ui.deployment("evaluate")
     fields = deployment["parameter_openapi_schema"]["definitions"]["EvaluateForm"]["properties"]
     assert "soon-gone" in fields["index"]["enum"]
     parameters = {"parameters": {"store": str(ui.store), "index": "soon-gone"}}
@@ -526,11 +526,11 @@ def test_a_removed_index_is_refused_by_name_and_planned_runs_stay_planned(ui: Ui
     yearly = {"schedule": {"cron": "0 3 1 1 *", "timezone": "UTC"}, "active": True, "parameters": parameters}
     (schedule,) = ui.call(path, [yearly])
     try:
-        planned = wait(lambda: {run["id"] for run in ui.runs("evaluate-experiment") if run["auto_scheduled"]}, 60)
+        planned = wait(lambda: {run["id"] for run in ui.runs("evaluate") if run["auto_scheduled"]}, 60)
         remove_index(ui.store, "soon-gone")
-        status, told = ui.refused("evaluate-experiment", index="soon-gone")
+        status, told = ui.refused("evaluate", index="soon-gone")
         assert (status, "parameters.index" in told, "'demo'" in told) == (409, True, True), told
-        assert {run["id"] for run in ui.runs("evaluate-experiment")} >= planned
+        assert {run["id"] for run in ui.runs("evaluate")} >= planned
     finally:
         ui.call(f"{path}/{schedule['id']}", method="DELETE")
 
