@@ -34,14 +34,14 @@ BATCH_CHARS = 64 << 20
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownVectors:
     """Known vectors of one kind: `found` bool (n,), `vectors` float32 (n, d), zero where `found` is False."""
 
     found: NDArray[np.bool_]
     vectors: Vectors
 
     @classmethod
-    def nothing(cls, rows: int, dimension: int) -> "Known":
+    def nothing(cls, rows: int, dimension: int) -> "KnownVectors":
         return cls(np.zeros(rows, bool), np.zeros((rows, dimension), np.float32))
 
 
@@ -67,7 +67,7 @@ def encode_units(
     mode: ContextMode,
     units: Sequence[Unit],
     tick: TextTick,
-    known: Mapping[str, Known] | None = None,
+    known: Mapping[str, KnownVectors] | None = None,
     originals: Sequence[str] | None = None,
     leads: Sequence[str] | None = None,
 ) -> UnitVectors:
@@ -142,7 +142,7 @@ def _late(
     leads: Sequence[str],
     has_context: NDArray[np.bool_],
     tick: TextTick,
-    known: Mapping[str, Known],
+    known: Mapping[str, KnownVectors],
 ) -> UnitVectors:
     """One pass gives all vectors of a passage, so a passage is encoded if one of its vectors is missing."""
     owner = np.repeat(np.arange(len(passages)), [len(sentences) for sentences in passages])
@@ -172,8 +172,10 @@ def sharpened(core: Vectors, passage: Vectors, gain: float = LATE_GAIN) -> Vecto
     return moved * (wanted / np.maximum(lengths, 1e-12, dtype=np.float32))
 
 
-def _nothing(encoder: Encoder, rows: Sequence[int]) -> dict[str, Known]:
-    return {kind: Known.nothing(count, encoder.dimension) for kind, count in zip(VECTOR_KINDS, rows, strict=True)}
+def _nothing(encoder: Encoder, rows: Sequence[int]) -> dict[str, KnownVectors]:
+    return {
+        kind: KnownVectors.nothing(count, encoder.dimension) for kind, count in zip(VECTOR_KINDS, rows, strict=True)
+    }
 
 
 def is_late(mode: ContextMode | None, units: Sequence[Unit]) -> bool:

@@ -19,7 +19,7 @@ from vitalfew.tasks.models.encoder.tower import Tower
 
 
 @dataclass(frozen=True)
-class Window:
+class _Window:
     """A run of consecutive tokens of a passage, and the sentence that every token belongs to (-1: none)."""
 
     passage: int
@@ -27,8 +27,8 @@ class Window:
     sentences: list[int]
 
 
-class Sums:
-    """Sums of token states, float32 (rows, hidden), and the numbers of tokens: of sentences, or of passages."""
+class _Sums:
+    """_Sums of token states, float32 (rows, hidden), and the numbers of tokens: of sentences, or of passages."""
 
     def __init__(self, zeros: Tensor) -> None:
         self.states, self.tokens = zeros, zeros.new_zeros(len(zeros))
@@ -45,14 +45,14 @@ def encode_late(tower: Tower, passages: Sequence[str], spans: Sequence[Spans], t
     first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     prompt = tower.recipe.passage_prompt
     # One row more than there are sentences, for the tokens that belong to none.
-    of_sentences, of_passages = Sums(tower.zeros(int(first[-1]) + 1)), Sums(tower.zeros(len(passages)))
+    of_sentences, of_passages = _Sums(tower.zeros(int(first[-1]) + 1)), _Sums(tower.zeros(len(passages)))
     tokens = 0
     for start, encodings in tokenised(tower, prompt, passages):
         windows = []
         for row, encoding in enumerate(encodings, start):
             cuts = _cuts(encoding, prompt + passages[row], len(prompt), spans[row], tower.recipe.max_tokens)
             windows += [
-                Window(row, ids, [place + int(first[row]) if place >= 0 else -1 for place in of]) for ids, of in cuts
+                _Window(row, ids, [place + int(first[row]) if place >= 0 else -1 for place in of]) for ids, of in cuts
             ]
         tokens += (window_tokens := sum(len(window.ids) for window in windows))
         share = len(encodings) / len(passages)
@@ -103,14 +103,14 @@ def _first_letter(text: str, start: int, end: int) -> int:
     return start
 
 
-def _add_states(tower: Tower, windows: Sequence[Window], of_sentences: Sums, of_passages: Sums) -> None:
+def _add_states(tower: Tower, windows: Sequence[_Window], of_sentences: _Sums, of_passages: _Sums) -> None:
     states = tower.states([window.ids for window in windows])
     rows = np.concatenate([window.sentences for window in windows])
     of_sentences.add(rows % len(of_sentences.states), states)
     of_passages.add(np.repeat([window.passage for window in windows], [len(window.ids) for window in windows]), states)
 
 
-def _means(tower: Tower, sums: Sums) -> np.ndarray:
+def _means(tower: Tower, sums: _Sums) -> np.ndarray:
     """The vectors of sums. A sum has the direction of its mean, so the division is left out where only that counts."""
     divided = tower.recipe.layers or not tower.recipe.unit
     return tower.finish(sums.states / sums.tokens.clamp(min=1).unsqueeze(1) if divided else sums.states)

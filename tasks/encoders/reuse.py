@@ -23,7 +23,7 @@ from vitalfew.storage.artifacts import Artifact, fingerprint
 from vitalfew.storage.ids import ID_RANGE
 from vitalfew.storage.schemas import VECTOR_KINDS
 from vitalfew.tasks.encoders.base import Vectors
-from vitalfew.tasks.encoders.contexts import Known, is_late
+from vitalfew.tasks.encoders.contexts import KnownVectors, is_late
 from vitalfew.tasks.encoders.titles import salts
 
 Keys = Mapping[str, NDArray[np.int64]]
@@ -182,9 +182,9 @@ def share_known(bases: Iterable[Base], passages: NDArray[np.int64], of_passages:
     return float(np.any(best, axis=0).mean()) if best else 0.0
 
 
-def find(bases: Iterable[Base], keys: Keys, shard: int, of: int, dimension: int) -> dict[str, Known]:
+def find(bases: Iterable[Base], keys: Keys, shard: int, of: int, dimension: int) -> dict[str, KnownVectors]:
     """The vectors of a shard's units that the bases hold; the first base that holds one gives it."""
-    known = {kind: Known.nothing(len(of_kind), dimension) for kind, of_kind in keys.items()}
+    known = {kind: KnownVectors.nothing(len(of_kind), dimension) for kind, of_kind in keys.items()}
     for base in bases:
         for number in base.covering(shard, of):
             if all(vectors.found.all() for vectors in known.values()):
@@ -194,9 +194,9 @@ def find(bases: Iterable[Base], keys: Keys, shard: int, of: int, dimension: int)
     return known
 
 
-def _take(path: Path, held: Mapping[str, Held], keys: Keys, known: Mapping[str, Known]) -> None:
+def _take(path: Path, held: Mapping[str, Held], keys: Keys, known: Mapping[str, KnownVectors]) -> None:
     """Fill in the missing vectors that this file holds."""
-    targets: list[tuple[Known, NDArray[np.int64], NDArray[np.int64]]] = []
+    targets: list[tuple[KnownVectors, NDArray[np.int64], NDArray[np.int64]]] = []
     for kind, (of_kind, rows) in held.items():
         if kind not in keys or not len(of_kind):
             continue

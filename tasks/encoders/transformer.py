@@ -20,7 +20,7 @@ from vitalfew.configs.section import NOT_IN_FINGERPRINT, Device, KernelName, Mod
 from vitalfew.tasks.encoders.base import Encoded, LateEncoded, Spans, TextTick
 from vitalfew.tasks.models.batches import cut, tokenised
 from vitalfew.tasks.models.device import choose_device
-from vitalfew.tasks.models.encoder.recipe import Preset, RecipeOptions, read_recipe
+from vitalfew.tasks.models.encoder.recipe import EncoderPreset, RecipeOptions, read_recipe
 from vitalfew.tasks.models.files import find_model, minilm_directory
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def _no_tick(tokens: int, share: float) -> None:
 class TransformerEncoder:
     """A model directory with weights (safetensors) and tokenizer; a second one for questions where there are two.
 
-    A published model is a subclass whose `Preset` names the model and states what its files do not.
+    A published model is a subclass whose `EncoderPreset` names the model and states what its files do not.
     """
 
     class Options(RecipeOptions, EncodeConfig):
@@ -71,7 +71,7 @@ class TransformerEncoder:
         )
 
     version: ClassVar[str] = "3"
-    preset: ClassVar[Preset] = Preset()
+    preset: ClassVar[EncoderPreset] = EncoderPreset()
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -237,7 +237,7 @@ class Contriever(TransformerEncoder):
     encode.model=facebook/contriever-msmarco.
     """
 
-    preset: ClassVar[Preset] = Preset(model="facebook/contriever", pooling="mean", similarity="dot")
+    preset: ClassVar[EncoderPreset] = EncoderPreset(model="facebook/contriever", pooling="mean", similarity="dot")
 
 
 class ANCE(TransformerEncoder):
@@ -248,7 +248,9 @@ class ANCE(TransformerEncoder):
     tokens, where the authors' code cuts questions at 64.
     """
 
-    preset: ClassVar[Preset] = Preset(model="sentence-transformers/msmarco-roberta-base-ance-firstp", similarity="dot")
+    preset: ClassVar[EncoderPreset] = EncoderPreset(
+        model="sentence-transformers/msmarco-roberta-base-ance-firstp", similarity="dot"
+    )
 
 
 class DPR(TransformerEncoder):
@@ -260,7 +262,7 @@ class DPR(TransformerEncoder):
     """
 
     separator: ClassVar[str] = " [SEP] "
-    preset: ClassVar[Preset] = Preset(
+    preset: ClassVar[EncoderPreset] = EncoderPreset(
         model="facebook/dpr-ctx_encoder-multiset-base",
         question_model="facebook/dpr-question_encoder-multiset-base",
         pooling="cls",

@@ -26,7 +26,7 @@ from pydantic import Field
 from vitalfew.configs.options import Batching
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.models.readings import settled
-from vitalfew.tasks.models.small.pairs import Reading
+from vitalfew.tasks.models.small.pairs import PairReading
 from vitalfew.tasks.models.small.token_classifier import TokenClassifier, Word
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.refiners.base import Evidence, Hit, ModelRefiner, Refined, Refiner, Vectors, answered
@@ -131,7 +131,7 @@ class LLMLingua2(ModelRefiner[TokenClassifier]):
         return Evidence(shown, count_tokens(shown), tuple(origin) if hit.start < hit.end else ())
 
 
-def _words(places: Sequence[Word], reading: Reading) -> list[tuple[Word, float]]:
+def _words(places: Sequence[Word], reading: PairReading) -> list[tuple[Word, float]]:
     """The words of a text with their probabilities. One of which the model knows nothing is dropped first."""
     starts, ends, keep = np.reshape(reading.tokens, (-1, 3)).T
     keep = settled(keep.astype(np.float32))

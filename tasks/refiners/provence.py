@@ -22,13 +22,13 @@ from vitalfew.configs.options import Batching
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.encoders import titles
 from vitalfew.tasks.models.small import provence
-from vitalfew.tasks.models.small.pairs import Pair, Reading
+from vitalfew.tasks.models.small.pairs import Pair, PairReading
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.refiners.base import Evidence, Hit, ModelRefiner, Refined, Refiner, Vectors, answered
 from vitalfew.tasks.refiners.sentences import Sentence, contexts, sentences
 
 
-class Provence(ModelRefiner[provence.Provence]):
+class Provence(ModelRefiner[provence.ProvenceModel]):
     """A DeBERTa with a pruning head says which sentences of a passage to keep, and ranks the passages (Provence)."""
 
     class Options(Batching, Refiner.Options):
@@ -45,7 +45,7 @@ class Provence(ModelRefiner[provence.Provence]):
 
     def __init__(self, options: Options) -> None:
         """Raises FileNotFoundError, UnsupportedModel."""
-        super().__init__(options, provence.Provence(options.model, options, "refine"))
+        super().__init__(options, provence.ProvenceModel(options.model, options, "refine"))
 
     def refine(
         self,
@@ -59,7 +59,7 @@ class Provence(ModelRefiner[provence.Provence]):
         made = [self._pruned(own, of_own, readings) for own, of_own in zip(hits, pairs, strict=True)]
         return Refined(made, tokens, {"empty": sum(not each for each in made)})
 
-    def _pruned(self, hits: Sequence[Hit], pairs: Sequence[Pair], readings: dict[Pair, Reading]) -> list[Evidence]:
+    def _pruned(self, hits: Sequence[Hit], pairs: Sequence[Pair], readings: dict[Pair, PairReading]) -> list[Evidence]:
         order = list(range(len(hits)))
         if self.options.reorder:
             order.sort(key=lambda number: -readings[pairs[number]].score)
@@ -73,7 +73,7 @@ class Provence(ModelRefiner[provence.Provence]):
         ]
         return contexts(ordered, kept, self.options)
 
-    def _keeps(self, sentence: Sentence, hit: Hit, reading: Reading) -> bool:
+    def _keeps(self, sentence: Sentence, hit: Hit, reading: PairReading) -> bool:
         """Test if more than a share of the sentence's tokens are kept."""
         start = len(titles.lead(hit.title)) + sentence.span[0] - hit.start
         end = start + len(sentence.text.rstrip())  # a token may begin with the blank before its word

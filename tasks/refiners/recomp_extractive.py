@@ -28,7 +28,7 @@ from vitalfew.configs.options import Batching
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.encoders.base import Encoded
 from vitalfew.tasks.encoders.transformer import TransformerEncoder
-from vitalfew.tasks.models.encoder.recipe import Preset
+from vitalfew.tasks.models.encoder.recipe import EncoderPreset
 from vitalfew.tasks.models.files import find_model, minilm_directory
 from vitalfew.tasks.models.presets import source_of
 from vitalfew.tasks.models.readings import Reading, Values, remembered, settled
@@ -45,7 +45,7 @@ SETTING = "refine.model"
 class Compressor(TransformerEncoder):
     """One encoder for questions and sentences: the inner product of its vectors, as it pools them."""
 
-    preset: ClassVar[Preset] = Preset(similarity="dot")
+    preset: ClassVar[EncoderPreset] = EncoderPreset(similarity="dot")
     workers: int | None = None
 
     def model_directory(self) -> Path:

@@ -3,7 +3,7 @@
 A cross-encoder scores, or where none is named the embedded critic's ISREL (tasks/raters/embedded.py), which costs no
 download. Published cross-encoders (cross-encoder/ms-marco-MiniLM-L6-v2, BAAI/bge-reranker-base) were not at hand: the
 loading code was run with tiny models of their architectures. CRAG's published evaluator, a T5-large, gives -1 to 1
-(models/small/evaluator.py), which is read as 0 to 1.
+(models/small/pairs.py), which is read as 0 to 1.
 
 `rerank` (Nogueira & Cho, 2019, arXiv 1901.04085) puts the hits in a new order, and top_k or a budget keeps the best.
 Hits are scored as the prompt shows them, the title included. Hits of equal score keep their order. All retrieved hits
@@ -47,8 +47,7 @@ from typing import Any, ClassVar, Self
 from pydantic import Field, model_validator
 
 from vitalfew.configs.options import Keeping, Scoring
-from vitalfew.tasks.models.small.evaluator import cross_encoder
-from vitalfew.tasks.models.small.pairs import CrossEncoder, Pair
+from vitalfew.tasks.models.small.pairs import CrossEncoder, Pair, cross_encoder
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.raters.embedded import Embedded
 from vitalfew.tasks.refiners.base import Hit, ModelRefiner, Refined, Refiner, Vectors, answered

@@ -16,7 +16,7 @@ from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable, LocalOptions, Probe
-from vitalfew.tasks.models.encoder.recipe import OFFSET_POSITIONS, read_config
+from vitalfew.tasks.models.encoder.recipe import read_config, usable_positions
 from vitalfew.tasks.models.files import IDENTIFYING, UnsupportedModel, digests, find_model, require_safetensors
 from vitalfew.tasks.models.loading import loading
 from vitalfew.tasks.models.presets import source_of
@@ -113,10 +113,7 @@ class LocalModel:
         """The number of the model's positions; None if they are relative (T5)."""
         # For a model that also takes pictures: the positions of its text half.
         config = self.config.get_text_config()
-        positions = getattr(config, "max_position_embeddings", None)
-        if positions and config.model_type in OFFSET_POSITIONS:
-            positions -= config.pad_token_id + 1
-        return positions
+        return usable_positions(config) or None
 
     def refusal(self, tokens: int) -> str:
         """The reason why a prompt of that many tokens cannot be answered; "" if it can."""

@@ -30,7 +30,7 @@ from vitalfew.tasks.models.batches import batches, cut
 from vitalfew.tasks.models.causal.engines.transformers import all_cores
 from vitalfew.tasks.models.device import InBatches, precision_of
 from vitalfew.tasks.models.encoder.kernels import Computation
-from vitalfew.tasks.models.encoder.recipe import Preset, RecipeOptions, read_json, read_recipe
+from vitalfew.tasks.models.encoder.recipe import EncoderPreset, RecipeOptions, read_json, read_recipe
 from vitalfew.tasks.models.encoder.tower import Tower, Vectors
 from vitalfew.tasks.models.files import UnsupportedModel, find_model
 
@@ -51,7 +51,7 @@ class LastToken(InBatches):
         super().__init__(options)
         folder = find_model(name, setting)
         given = RecipeOptions(pooling="last", similarity="dot", question_prompt="", passage_prompt="")
-        recipe = read_recipe(folder, Preset(), given)
+        recipe = read_recipe(folder, EncoderPreset(), given)
         precision = precision_of(self.dtype)
         way = Computation("plain" if precision == "fp32" else "half", precision, self.batch_tokens)
         self.tower = Tower(folder, recipe, setting, self.device, way)

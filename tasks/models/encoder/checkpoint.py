@@ -17,7 +17,7 @@ from tokenizers.normalizers import Sequence as Chain
 from torch import nn
 
 from vitalfew.tasks.models.encoder import bert
-from vitalfew.tasks.models.encoder.recipe import Recipe, read_config, read_json
+from vitalfew.tasks.models.encoder.recipe import EncoderRecipe, read_config, read_json
 from vitalfew.tasks.models.files import UnsupportedModel, digests, require_safetensors
 from vitalfew.tasks.models.loading import pretrained
 
@@ -31,7 +31,7 @@ class Checkpoint:
     `setting`: the key that names the model, for messages.
     """
 
-    def __init__(self, directory: Path, recipe: Recipe, setting: str) -> None:
+    def __init__(self, directory: Path, recipe: EncoderRecipe, setting: str) -> None:
         self.directory, self.recipe, self.setting = directory, recipe, setting
         self.folder = directory / recipe.transformer
 

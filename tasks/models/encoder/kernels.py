@@ -21,7 +21,7 @@ from vitalfew.configs.section import DtypeName, KernelName
 from vitalfew.tasks.models.device import dtype_of
 from vitalfew.tasks.models.encoder.bert import Bert
 from vitalfew.tasks.models.encoder.checkpoint import Checkpoint
-from vitalfew.tasks.models.encoder.packed import Packed, packs
+from vitalfew.tasks.models.encoder.packed import PackedBert, packs
 from vitalfew.tasks.models.files import UnsupportedModel
 
 Kernels = Callable[[Sequence[Sequence[int]]], Tensor]
@@ -81,7 +81,7 @@ def load(checkpoint: Checkpoint, device: torch.device, computation: Computation)
     if kernels == "packed":
         if not isinstance(network, Bert):
             raise UnsupportedModel(f"{checkpoint.folder}: kernels=packed supports only a plain BERT")
-        return Packed(network, dtype, computation.batch_tokens), projection
+        return PackedBert(network, dtype, computation.batch_tokens), projection
     if kernels == "half":
         network.to(dtype)
     if kernels == "autocast":  # which would convert the weights at every use

@@ -77,7 +77,7 @@ class PackedLayer(NamedTuple):
         )
 
 
-class Packed:
+class PackedBert:
     """`model` with its matrix products in `dtype`, and states between them too; `batch_tokens`: in a full batch;
     `depth`: its first layers alone."""
 

@@ -1,8 +1,10 @@
-"""From token states to a vector: the rules in settings, preset and a model's own files.
+"""From token states to a vector: the rules in settings, preset and a model's files.
 
-The files are those of sentence-transformers (modules.json and the folders it names). They are read as JSON, because
-importing that library would cost every worker ten seconds and 500 MB. A plain Hugging Face model lacks these files and
-uses the defaults.
+The files are those of sentence-transformers (modules.json and the folders it names); a plain Hugging Face model lacks
+them and uses the defaults. They are read as JSON here, since every command and worker needs the rules, and importing
+that library (6.2) takes 4 seconds and 280 MB more than PyTorch and transformers. It also accepts what would give other
+vectors or run code, and is refused here: pickles, activations outside PyTorch (it takes Tanh), encoders of other kinds
+(it converts them). Only layers after pooling are read by it (tower.py), where there are any.
 """
 
 import json
@@ -64,7 +66,7 @@ class RecipeOptions(Config):
 
 
 @dataclass(frozen=True)
-class Preset:
+class EncoderPreset:
     """Facts about a published model that are known without its files."""
 
     model: str | None = None
@@ -74,7 +76,7 @@ class Preset:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class EncoderRecipe:
     """How one model is used. Folders are relative to the model's directory: `folders` has all that describe the model,
     among them `transformer` and the folders of `layers` (after pooling: kind, folder)."""
 
@@ -89,7 +91,7 @@ class Recipe:
     passage_prompt: str
 
 
-def read_recipe(directory: Path, preset: Preset, options: RecipeOptions) -> Recipe:
+def read_recipe(directory: Path, preset: EncoderPreset, options: RecipeOptions) -> EncoderRecipe:
     """A setting wins over the preset, the preset over the model's files, these over the default.
 
     Raises UnsupportedModel for an unknown module or option, and ConfigError for a setting that does not fit the model.
@@ -102,7 +104,7 @@ def read_recipe(directory: Path, preset: Preset, options: RecipeOptions) -> Reci
     prompts = _prompts(about, options)
     if any(prompts) and not includes_prompt:
         raise UnsupportedModel(f"{directory}: pooling without the prompt's tokens (include_prompt) is not supported")
-    return Recipe(
+    return EncoderRecipe(
         folders=modules.folders,
         transformer=modules.transformer,
         layers=modules.layers,
@@ -198,7 +200,7 @@ def _check_kind(directory: Path, about: Mapping[str, Any]) -> None:
         raise UnsupportedModel(f"{path}: truncate_dim is not supported; remove it to use the whole vectors")
 
 
-def _pooling(directory: Path, folder: str | None, setting: str, preset: Preset) -> tuple[Pooling, bool]:
+def _pooling(directory: Path, folder: str | None, setting: str, preset: EncoderPreset) -> tuple[Pooling, bool]:
     """The kind of pooling, and whether it includes the prompt's tokens."""
     options = read_json(directory / folder / "config.json") if folder is not None else {}
     includes_prompt = bool(options.get("include_prompt", True))
@@ -216,7 +218,7 @@ def _pooling(directory: Path, folder: str | None, setting: str, preset: Preset) 
     return POOLINGS[modes[0]], includes_prompt
 
 
-def _is_unit(directory: Path, modules: _Modules, about: Mapping[str, Any], setting: str, preset: Preset) -> bool:
+def _is_unit(directory: Path, modules: _Modules, about: Mapping[str, Any], setting: str, preset: EncoderPreset) -> bool:
     """Whether vectors are scaled to length 1, so that their inner product is the cosine."""
     if setting != "auto":
         return setting == "cosine"
@@ -255,9 +257,18 @@ def _positions(folder: Path) -> int:
     stated = read_json(folder / "config.json")
     if stated.get("model_type") == "bert" and "auto_map" not in stated and "max_position_embeddings" in stated:
         return int(stated["max_position_embeddings"])
-    config = read_config(folder)
+    return usable_positions(read_config(folder))
+
+
+def usable_positions(config: "PretrainedConfig") -> int:
+    """Count the positions that tokens can have; 0: any number."""
     positions = getattr(config, "max_position_embeddings", None) or 0
-    return positions - (config.pad_token_id + 1) if config.model_type in OFFSET_POSITIONS else positions
+    return positions - (config.pad_token_id + 1) if positions and config.model_type in OFFSET_POSITIONS else positions
+
+
+def least_limit(*limits: int | None) -> int:
+    """Return the least of the limits that models and tokenizers state; a tokenizer without one states 10^30."""
+    return min((int(limit) for limit in limits if limit and 0 < limit < 10**9), default=FALLBACK_TOKENS)
 
 
 def _max_tokens(folder: Path, options: Mapping[str, Any], setting: int | None) -> int:
@@ -269,6 +280,4 @@ def _max_tokens(folder: Path, options: Mapping[str, Any], setting: int | None) -
             )
         return setting
     stated = options.get("max_seq_length") or read_json(folder / "tokenizer_config.json").get("model_max_length")
-    # A tokenizer without a limit states 10^30.
-    limits = [int(limit) for limit in (stated, positions) if limit and 0 < limit < 10**9]
-    return min(limits, default=FALLBACK_TOKENS)
+    return least_limit(stated, positions)

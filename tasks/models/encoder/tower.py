@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,8 +19,8 @@ from vitalfew.tasks.models.batches import batches
 from vitalfew.tasks.models.device import require_device
 from vitalfew.tasks.models.encoder.checkpoint import Checkpoint
 from vitalfew.tasks.models.encoder.kernels import Computation, Kernels, load
-from vitalfew.tasks.models.encoder.layers import read_layer
-from vitalfew.tasks.models.encoder.recipe import Recipe
+from vitalfew.tasks.models.encoder.recipe import EncoderRecipe, read_json
+from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.models.loading import loading
 
 Vectors = NDArray[np.float32]
@@ -29,7 +30,7 @@ class Tower(Checkpoint):
     """A checkpoint and how it is computed. The first use loads the weights."""
 
     def __init__(
-        self, directory: Path, recipe: Recipe, setting: str, device: torch.device, computation: Computation
+        self, directory: Path, recipe: EncoderRecipe, setting: str, device: torch.device, computation: Computation
     ) -> None:
         super().__init__(directory, recipe, setting)
         self.device, self.computation = device, computation
@@ -43,7 +44,7 @@ class Tower(Checkpoint):
         # oneDNN keeps a compiled kernel per shape; its default of 1024 kernels takes some hundred megabytes.
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
         kernels, projection = load(self, self.device, self.computation)
-        layers = (read_layer(kind, self.directory / folder) for kind, folder in self.recipe.layers)
+        layers = (_read_layer(kind, self.directory / folder) for kind, folder in self.recipe.layers)
         return kernels, nn.Sequential(*projection, *layers).to(self.device).eval()
 
     @property
@@ -99,3 +100,28 @@ def unit_rows(vectors: Vectors) -> Vectors:
     """Rows scaled to length 1; a zero row stays zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.maximum(lengths, 1e-12, dtype=np.float32)
+
+
+def _read_layer(kind: str, folder: Path) -> nn.Module:
+    """Read a Dense or LayerNorm module. sentence-transformers reads it, which takes seconds to import: only models that
+    have such a module pay for it. Raises UnsupportedModel."""
+    place, options = folder / "config.json", read_json(folder / "config.json")
+    ends = {options.get(key) for key in ("module_input_name", "module_output_name")}
+    if options.get("use_residual") or ends - {None, "sentence_embedding"}:
+        raise UnsupportedModel(
+            f"{place}: a Dense module with a residual, or on anything but the vector, is not supported"
+        )
+    activation = str(options.get("activation_function", "torch.nn.Tanh"))
+    if not activation.startswith("torch.nn."):  # which the library would replace by Tanh
+        raise UnsupportedModel(f"{place}: activation {activation} is not supported; it must be a class of torch.nn")
+    from sentence_transformers.base.modules import Dense
+    from sentence_transformers.sentence_transformer.modules import LayerNorm
+
+    if kind == "LayerNorm":
+        return LayerNorm.load(str(folder), local_files_only=True).norm
+    try:
+        dense = Dense.load(str(folder), local_files_only=True)
+    except (ValueError, AttributeError, ImportError) as error:
+        raise UnsupportedModel(f"{place}: activation {activation} is not supported: {error}") from None
+    activated: Any = dense.activation_function  # a module: the library trusts nothing else
+    return nn.Sequential(dense.linear, activated)

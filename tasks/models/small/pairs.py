@@ -1,4 +1,4 @@
-"""Networks that read a question and a text together: the base of cross-encoders, and cross-encoders themselves.
+"""Networks that read a question and a text together: the base of cross-encoders, cross-encoders, and CRAG's evaluator.
 
 A cross-encoder is a sequence classifier with one logit, as sentence-transformers' `CrossEncoder` saves it (Nogueira &
 Cho, 2019, arXiv 1901.04085: passage re-ranking with BERT). It is read by transformers, from safetensors alone;
@@ -18,24 +18,26 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from tokenizers import Encoding, Tokenizer
+from tokenizers.processors import TemplateProcessing
 from torch import Tensor, nn
 
 from vitalfew.configs.options import Batching
 from vitalfew.tasks.models.batches import batches
 from vitalfew.tasks.models.device import InBatches, require_device
-from vitalfew.tasks.models.encoder.recipe import FALLBACK_TOKENS, OFFSET_POSITIONS, read_config, read_json
+from vitalfew.tasks.models.encoder.recipe import least_limit, read_config, read_json, usable_positions
 from vitalfew.tasks.models.files import UnsupportedModel, digests, find_model, require_safetensors
 from vitalfew.tasks.models.loading import loading, pretrained
-from vitalfew.tasks.models.readings import LEAST, Values, finite, remembered
-from vitalfew.tasks.models.readings import Reading as Remembered
+from vitalfew.tasks.models.readings import LEAST, Reading, Values, finite, remembered
 from vitalfew.tasks.models.ticks import Tick
 
 Pair = tuple[str, str]
 """A question and a text."""
+SEPARATOR = "[SEP]"
+"""What CRAG's evaluator reads between a question and a text."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class PairReading:
     """What a network says of a pair: its score, a logit; of a network that judges tokens, also the text's tokens as
     (start, end, probability of being kept), in code points of the text."""
 
@@ -83,11 +85,8 @@ class PairModel(InBatches):
     @cached_property
     def limit(self) -> int:
         """Tokens of a pair, special ones included."""
-        positions = getattr(self.config, "max_position_embeddings", None) or 0
-        if self.config.model_type in OFFSET_POSITIONS:
-            positions -= self.config.pad_token_id + 1
         stated = read_json(self.folder / "tokenizer_config.json").get("model_max_length")
-        return min((int(limit) for limit in (positions, stated) if limit and limit < 10**9), default=FALLBACK_TOKENS)
+        return least_limit(stated, usable_positions(self.config))
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -105,12 +104,12 @@ class PairModel(InBatches):
         tokenizer.no_padding()
         return tokenizer
 
-    def read(self, pairs: Sequence[Pair], tick: Tick = lambda pairs, tokens: None) -> list[Reading]:
+    def read(self, pairs: Sequence[Pair], tick: Tick = lambda pairs, tokens: None) -> list[PairReading]:
         """A reading of every pair, in order; remembered across methods, ratios and runs. The order changes no reading:
         batches have an order of their own."""
         new = 0
 
-        def read(places: Sequence[int]) -> list[Remembered]:
+        def read(places: Sequence[int]) -> list[Reading]:
             nonlocal new
             new = len(places)
             return self._read([pairs[place] for place in places], tick)
@@ -119,12 +118,12 @@ class PairModel(InBatches):
         tick(len(pairs) - new, 0)
         return [_unpacked(own) for own in values]
 
-    def _read(self, pairs: Sequence[Pair], tick: Tick) -> list[Remembered]:
+    def _read(self, pairs: Sequence[Pair], tick: Tick) -> list[Reading]:
         rows: list[tuple[int, Encoding]] = []
         for number, encoding in enumerate(self._encoded(pairs)):
             rows += [(number, part) for part in (encoding, *encoding.overflowing)]
         rows.sort(key=lambda row: (row[1].ids, row[1].type_ids))
-        parts: list[list[Reading]] = [[] for _ in pairs]
+        parts: list[list[PairReading]] = [[] for _ in pairs]
         ticked = done = 0
         for numbers in batches([len(part.ids) for _, part in rows], self.batch_tokens):
             some = [rows[number] for number in numbers]
@@ -137,7 +136,7 @@ class PairModel(InBatches):
         tokens = [0] * len(pairs)
         for pair, part in rows:
             tokens[pair] += len(part.ids)
-        return [Remembered(_packed(_whole(of_pair)), read) for of_pair, read in zip(parts, tokens, strict=True)]
+        return [Reading(_packed(_whole(of_pair)), read) for of_pair, read in zip(parts, tokens, strict=True)]
 
     def _encoded(self, pairs: Sequence[Pair]) -> list[Encoding]:
         self.tokenizer.no_truncation()
@@ -150,7 +149,7 @@ class PairModel(InBatches):
         return self.tokenizer.encode_batch([(cut[question], text) for question, text in pairs])
 
     @torch.inference_mode()
-    def _readings(self, parts: Sequence[Encoding]) -> list[Reading]:
+    def _readings(self, parts: Sequence[Encoding]) -> list[PairReading]:
         shape = len(parts), max(len(part.ids) for part in parts)
         # RoBERTa tells padding by its id.
         ids = np.full(shape, getattr(self.config, "pad_token_id", 0) or 0, np.int64)
@@ -166,7 +165,7 @@ class PairModel(InBatches):
             scores, keep = self.outputs(inputs)
         judged = [()] * len(parts) if keep is None else keep.float().cpu().tolist()
         kept = [_of_text(part, self.judged, own) for part, own in zip(parts, judged, strict=True)]
-        return [Reading(score, tokens) for score, tokens in zip(scores.float().cpu().tolist(), kept, strict=True)]
+        return [PairReading(score, tokens) for score, tokens in zip(scores.float().cpu().tolist(), kept, strict=True)]
 
 
 class CrossEncoder(PairModel):
@@ -198,6 +197,45 @@ class CrossEncoder(PairModel):
         return 1 / (1 + exp(-score)) if score >= 0 else exp(score) / (1 + exp(score))
 
 
+class Evaluator(CrossEncoder):
+    """CRAG's retrieval evaluator (Yan et al., 2024, arXiv 2401.15884, section 4.2): an encoder-decoder with one logit.
+
+    T5-large, tuned to give 1 for a relevant pair and -1 for another (mean squared error). It reads
+    "question [SEP] text" as one text. The authors cut it behind 512 tokens; here a longer one is read in parts, as
+    with every cross-encoder. They publish their checkpoint as pickles behind a link, so that it takes a copy in
+    safetensors; it was not at hand, and tests use a tiny model of its architecture.
+    """
+
+    def load(self) -> nn.Module:
+        model: Any = super().load()
+        model.classification_head = InFloat32(model.classification_head)
+        return model
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        tokenizer = self.read_tokenizer()
+        end = tokenizer.id_to_token(self.config.eos_token_id)
+        # The head reads the state at the one end token, which stands behind question and text together.
+        tokenizer.post_processor = TemplateProcessing(
+            single=f"$A {end}", pair=f"$A $B:1 {end}:1", special_tokens=[(end, self.config.eos_token_id)]
+        )
+        return tokenizer
+
+    def read(self, pairs: Sequence[Pair], tick: Tick = lambda pairs, tokens: None) -> list[PairReading]:
+        return super().read([(f"{question} {SEPARATOR}", text) for question, text in pairs], tick)
+
+    def relevance(self, score: float) -> float:
+        """Its -1 to 1 as 0 to 1; a regression can leave that range."""
+        return min(1.0, max(0.0, (score + 1) / 2))
+
+
+def cross_encoder(name: str, options: Batching, section: str) -> CrossEncoder:
+    """The cross-encoder in a directory, an encoder or CRAG's T5. Raises FileNotFoundError, UnsupportedModel."""
+    config = read_config(find_model(name, f"{section}.model"))
+    kind = Evaluator if getattr(config, "is_encoder_decoder", False) else CrossEncoder
+    return kind(name, options, section)
+
+
 class InFloat32(nn.Module):
     """A head that is computed in float32 whatever the rest is: in bf16 a logit has three digits, and many are equal."""
 
@@ -216,20 +254,20 @@ def _of_text(part: Encoding, judged: int, keep: Sequence[float]) -> tuple[tuple[
     return tuple((*offsets, probability) for sequence, offsets, probability in rows if sequence == judged)
 
 
-def _whole(parts: Sequence[Reading]) -> Reading:
+def _whole(parts: Sequence[PairReading]) -> PairReading:
     """Of a pair that was read in parts: the best score, and all tokens in order."""
     tokens = sorted(token for part in parts for token in part.tokens)
-    return Reading(max(part.score for part in parts), tuple(tokens))
+    return PairReading(max(part.score for part in parts), tuple(tokens))
 
 
-def _packed(reading: Reading) -> Values:
+def _packed(reading: PairReading) -> Values:
     """The score, the least where it is no number, then start, end and probability of every token: as float32 has whole
     numbers up to 16 million, places are exact."""
     score = finite(np.array([reading.score], np.float32), LEAST)
     return np.concatenate([score, np.array(reading.tokens, np.float32).reshape(-1)])
 
 
-def _unpacked(values: Values) -> Reading:
+def _unpacked(values: Values) -> PairReading:
     score, *rest = values.tolist()
     triples = zip(rest[::3], rest[1::3], rest[2::3], strict=True)
-    return Reading(score, tuple((int(start), int(end), probability) for start, end, probability in triples))
+    return PairReading(score, tuple((int(start), int(end), probability) for start, end, probability in triples))

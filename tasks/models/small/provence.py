@@ -43,10 +43,13 @@ class Network(nn.Module):
         return self.classifier(self.pooler(states))[:, 0], keep
 
 
-class Provence(PairModel):
+class ProvenceModel(PairModel):
     """A checkpoint with Provence's layout."""
 
     version: ClassVar[str] = "1"
+
+    def identity(self) -> dict[str, Any]:
+        return {**super().identity(), "class": "Provence"}
 
     def read_config(self) -> Any:
         from transformers import DebertaV2Config
@@ -75,5 +78,5 @@ class Provence(PairModel):
         return network
 
     def outputs(self, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        scores, keep = self.network(**inputs)
-        return scores, keep
+        outputs: tuple[Tensor, Tensor] = self.network(**inputs)
+        return outputs

@@ -20,7 +20,7 @@ from torch.nn.utils import parametrize
 
 from vitalfew.storage.files import read_json
 from vitalfew.tasks.models.encoder.bert import from_transformers, plain_bert
-from vitalfew.tasks.models.encoder.packed import Packed, packs
+from vitalfew.tasks.models.encoder.packed import PackedBert, packs
 from vitalfew.tasks.models.files import UnsupportedModel, digests, directory_of, minilm_directory
 from vitalfew.tasks.models.small.windows import SIZE, Batch
 
@@ -69,9 +69,9 @@ class TunedEncoder(nn.Module):
 
         super().__init__()
         self.base, self.dtype = base, dtype
-        self.packed: Packed | None = None
+        self.packed: PackedBert | None = None
         self.fixed = 0
-        self.below: Packed | None = None
+        self.below: PackedBert | None = None
         # Eager attention: PyTorch's fused attention is slower for bf16 on CPUs (by half, with the backward pass).
         self.encoder = AutoModel.from_pretrained(
             base,
@@ -100,7 +100,7 @@ class TunedEncoder(nn.Module):
             states = self._above(batch, self._below(batch)) if self.fixed else self._whole(batch)
         return self.head(states.float())
 
-    def _of_packed(self, packed: Packed, batch: Batch) -> Tensor:
+    def _of_packed(self, packed: PackedBert, batch: Batch) -> Tensor:
         logits = torch.zeros((*batch.ids.shape, self.head.out_features))
         logits[batch.mask.bool()] = self.head(_packed(packed, batch))
         return logits
@@ -140,7 +140,7 @@ class TunedEncoder(nn.Module):
             return
         device = next(self.parameters()).device
         if (config := plain_bert(self.base)) and packs(device, self.dtype):
-            self.below = Packed(from_transformers(self._merged(), config), self.dtype, batch_tokens, layers)
+            self.below = PackedBert(from_transformers(self._merged(), config), self.dtype, batch_tokens, layers)
 
     def _merged(self) -> dict[str, Tensor]:
         """The encoder's weights with their updates, by the names that they have without."""
@@ -212,14 +212,14 @@ class TunedEncoder(nn.Module):
         """The model on its device, computed without padding where it is a plain BERT on a CPU. `batch_tokens`: in a
         full batch."""
         if (config := plain_bert(self.base)) and packs(device, self.dtype):
-            self.packed = Packed(from_transformers(self.encoder.state_dict(), config), self.dtype, batch_tokens)
+            self.packed = PackedBert(from_transformers(self.encoder.state_dict(), config), self.dtype, batch_tokens)
         for module in self.encoder.modules():
             if isinstance(module, nn.Linear):
                 module.to(self.dtype)
         return self.to(device).eval()
 
 
-def _packed(packed: Packed, batch: Batch) -> Tensor:
+def _packed(packed: PackedBert, batch: Batch) -> Tensor:
     """States of the tokens without padding, float32 (tokens, d)."""
     lengths = batch.mask.sum(1).tolist()
     ids, types = (

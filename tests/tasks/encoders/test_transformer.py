@@ -56,6 +56,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "roberta": roberta,
         "ance": saved(roberta, root / "ance", *ance, pooling="cls"),
         "prompts": saved(bert, root / "prompts", Dense(32, 16), Normalize(), prompts=prompts, max_seq_length=40),
+        "silu": saved(bert, root / "silu", Dense(32, 16, activation_function=torch.nn.SiLU())),
         "decoder": saved(tiny_models.qwen(root / "qwen"), root / "decoder", pooling="lasttoken"),
         "t5": saved(
             tiny_models.t5(root / "t5"),
@@ -89,6 +90,7 @@ def cosines(found: np.ndarray, reference: np.ndarray) -> np.ndarray:
         ("huggingface", "bert", True),
         ("huggingface", "roberta", True),
         ("huggingface", "prompts", True),
+        ("huggingface", "silu", True),
         ("huggingface", "decoder", True),
         ("huggingface", "t5", True),
         ("huggingface", "old", True),
@@ -455,6 +457,7 @@ def _module(kind: str) -> Any:
         (_edit("1_Pooling/config.json", pooling_mode=["cls", "mean"]), r"pooling cls \+ mean is not supported"),
         (_edit("1_Pooling/config.json", include_prompt=False), "without the prompt's tokens"),
         (_edit("2_Dense/config.json", activation_function="os.system"), r"activation os\.system is not supported"),
+        (_edit("2_Dense/config.json", activation_function="torch.nn.init"), r"torch\.nn\.init is not supported"),
         (_edit("2_Dense/config.json", use_residual=True), "a Dense module with a residual"),
         (_edit("config_sentence_transformers.json", model_type="SparseEncoder"), "a SparseEncoder"),
         (_edit("config_sentence_transformers.json", truncate_dim=8), "truncate_dim"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support import tiny_models
 from vitalfew.tasks.models.batches import batches
 from vitalfew.tasks.models.encoder.bert import Bert, read_bert
-from vitalfew.tasks.models.encoder.packed import Packed, packs
+from vitalfew.tasks.models.encoder.packed import PackedBert, packs
 
 multiplies_bf16 = pytest.mark.skipif(
     not packs(torch.device("cpu"), torch.bfloat16), reason="oneDNN has no products in bf16 for this CPU"
@@ -38,7 +38,7 @@ texts = st.lists(st.lists(st.integers(5, 900), min_size=1, max_size=40), min_siz
 @given(ids=texts, batch_tokens=st.sampled_from([16, 64, 480, 512]))
 def test_packed_states_are_those_of_the_network(network: Bert, ids: list[list[int]], batch_tokens: int) -> None:
     """Also where there are more tokens than a batch should have, and where texts of one length are no neighbours."""
-    found = Packed(network, torch.float32, batch_tokens)(ids)
+    found = PackedBert(network, torch.float32, batch_tokens)(ids)
     torch.testing.assert_close(found, expected(network, ids), atol=2e-5, rtol=1e-4)
 
 
@@ -46,16 +46,16 @@ def test_packed_states_are_those_of_the_network(network: Bert, ids: list[list[in
 @settings(max_examples=10, deadline=None)
 @given(ids=texts)
 def test_packed_states_in_bf16_are_close(network: Bert, ids: list[list[int]]) -> None:
-    found, states = Packed(network, torch.bfloat16, 512)(ids), expected(network, ids)
+    found, states = PackedBert(network, torch.bfloat16, 512)(ids), expected(network, ids)
     assert torch.cosine_similarity(found, states).min() > 0.99
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.bfloat16, marks=multiplies_bf16)])
 def test_the_same_batch_has_the_same_bytes(network: Bert, dtype: torch.dtype) -> None:
     ids = [[7] * 30, [8, 9] * 6, [11] * 3]
-    kernels = Packed(network, dtype, 128)
+    kernels = PackedBert(network, dtype, 128)
     assert torch.equal(kernels(ids), kernels(ids))
-    assert torch.equal(kernels(ids), Packed(network, dtype, 128)(ids))
+    assert torch.equal(kernels(ids), PackedBert(network, dtype, 128)(ids))
 
 
 @given(lengths=st.lists(st.integers(1, 300), max_size=60), budget=st.integers(16, 600))

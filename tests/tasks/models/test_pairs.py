@@ -11,7 +11,7 @@ from tests.support import tiny_models
 from vitalfew.configs.options import Scoring
 from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.models.small.pairs import CrossEncoder, PairModel
-from vitalfew.tasks.models.small.provence import Provence
+from vitalfew.tasks.models.small.provence import ProvenceModel
 
 EXACT = Scoring(device="cpu", precision="fp32")
 PAIRS = [
@@ -80,7 +80,7 @@ def test_what_is_no_cross_encoder_is_refused(tmp_path: Path) -> None:
 
 def test_provence_is_its_heads_over_deberta(tmp_path: Path) -> None:
     folder = tiny_models.provence(tmp_path)
-    model = Provence(str(folder), EXACT, "refine")
+    model = ProvenceModel(str(folder), EXACT, "refine")
     readings = model.read(PAIRS[:2])
     from safetensors.torch import load_file
 
@@ -111,12 +111,12 @@ def test_a_model_without_provences_heads_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         UnsupportedModel, match=r"not a checkpoint of Provence: .* weights are missing \(token_classifier"
     ):
-        Provence(str(folder), EXACT, "refine").read(PAIRS)
+        ProvenceModel(str(folder), EXACT, "refine").read(PAIRS)
 
 
-@pytest.mark.parametrize("kind", [CrossEncoder, Provence])
+@pytest.mark.parametrize("kind", [CrossEncoder, ProvenceModel])
 def test_identity_follows_the_weights_and_loads_nothing(tmp_path: Path, kind: type[PairModel]) -> None:
-    make = tiny_models.provence if kind is Provence else tiny_models.cross_encoder
+    make = tiny_models.provence if kind is ProvenceModel else tiny_models.cross_encoder
     model = kind(str(make(tmp_path)), EXACT, "refine")
     before = model.identity()
     assert "model.safetensors" in before["files"]

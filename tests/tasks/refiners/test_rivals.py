@@ -12,7 +12,7 @@ from tests.support.evaluating import copied, run
 from tests.support.indexing import sql
 from tests.support.shared import indexed
 from vitalfew.configs.evaluation import RefineConfig
-from vitalfew.tasks.models.small.pairs import Reading
+from vitalfew.tasks.models.small.pairs import PairReading
 from vitalfew.tasks.refiners.base import Evidence, Hit, Refined
 from vitalfew.tasks.refiners.provence import Provence
 from vitalfew.tasks.refiners.scored import Dslr, Rerank
@@ -139,8 +139,10 @@ def test_sentences_are_kept_by_the_share_of_their_tokens(tiny: Path, monkeypatch
     one, other = hit(0, ["mill sea town. ", "river hill. "]), hit(1, ["town. ", "hill. ", "sea. "])
     # Tokens with the blank before them, as sentencepiece has them; behind the title "Ouse: ".
     readings = {
-        one.text: Reading(1.0, ((0, 5, 0.9), (6, 10, 0.9), (10, 14, 0.9), (14, 19, 0.0), (20, 26, 0.0), (26, 31, 0.9))),
-        other.text: Reading(2.0, ((6, 10, 0.9), (11, 17, 0.05), (17, 21, 0.9))),
+        one.text: PairReading(
+            1.0, ((0, 5, 0.9), (6, 10, 0.9), (10, 14, 0.9), (14, 19, 0.0), (20, 26, 0.0), (26, 31, 0.9))
+        ),
+        other.text: PairReading(2.0, ((6, 10, 0.9), (11, 17, 0.05), (17, 21, 0.9))),
     }
     monkeypatch.setattr(
         "vitalfew.tasks.models.small.pairs.PairModel.read",

@@ -14,7 +14,7 @@ from tests.support.evaluating import copied, run
 from tests.support.indexing import sql
 from tests.support.shared import indexed
 from vitalfew.configs.options import Batching
-from vitalfew.tasks.models.small.evaluator import cross_encoder
+from vitalfew.tasks.models.small.pairs import cross_encoder
 from vitalfew.tasks.refiners.base import Hit
 from vitalfew.tasks.refiners.scored import Relevance
 from vitalfew.tasks.refiners.whole_hits import GoldHits
