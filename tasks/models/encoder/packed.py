@@ -44,7 +44,7 @@ class Product(NamedTuple):
 
     @classmethod
     def of(cls, dtype: torch.dtype, *layers: nn.Linear) -> "Product":
-        """Of several layers with one input: their outputs side by side."""
+        """Join layers with one input: their outputs stand side by side."""
         weight = torch.cat([layer.weight.detach() for layer in layers]).to(dtype).contiguous()
         bias = torch.cat([layer.bias.detach() for layer in layers]).to(dtype)
         return cls(torch.ops.mkldnn._reorder_linear_weight(weight, None), bias)

@@ -33,7 +33,7 @@ from vitalfew.tasks.models.ticks import Tick
 Pair = tuple[str, str]
 """A question and a text."""
 SEPARATOR = "[SEP]"
-"""What CRAG's evaluator reads between a question and a text."""
+"""The text between question and text for CRAG's evaluator."""
 
 
 @dataclass(frozen=True, slots=True)
