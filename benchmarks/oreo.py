@@ -39,7 +39,7 @@ from vitalfew.tasks.refiners.base import Hit
 from vitalfew.tasks.refiners.oreo import Oreo
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.trainers.base import Tables
-from vitalfew.tasks.trainers.oreo.evidence import Example, examples
+from vitalfew.tasks.trainers.oreo.evidence import OreoExample, examples
 
 CHUNKS, WORDS = 5, (30, 220)
 GOALS = {
@@ -106,7 +106,7 @@ def speed(training: Any, steps: int) -> tuple[float, float]:
     return sum(step.rows for step in done) / seconds, sum(step.tokens for step in done) / seconds
 
 
-def refined(folder: Path, asked: Sequence[Example], cores: int) -> float:
+def refined(folder: Path, asked: Sequence[OreoExample], cores: int) -> float:
     """Questions a second, by as many processes at once."""
     context = get_context("spawn")
     ready = context.Barrier(cores)
@@ -122,7 +122,7 @@ def _meet(ready: Barrier) -> None:
     _ready.append(ready)
 
 
-def _refined(folder: Path, asked: Sequence[Example]) -> float:
+def _refined(folder: Path, asked: Sequence[OreoExample]) -> float:
     # Texts as long as a trained copier's: one of a few steps would not end.
     refiner = Oreo(Oreo.Options(refiner="oreo", model=str(folder), max_new_tokens=31))
     questions = [row.question for row in asked]
@@ -133,7 +133,7 @@ def _refined(folder: Path, asked: Sequence[Example]) -> float:
 
 
 @torch.inference_mode()
-def sorting(copier: Copier, asked: Sequence[Example]) -> float:
+def sorting(copier: Copier, asked: Sequence[OreoExample]) -> float:
     """Seconds of reading windows in batches of their arrival, over those in batches of similar length, as a training
     reads them; batches have as many windows in the mean."""
     copier.eval()

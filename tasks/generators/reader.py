@@ -37,7 +37,7 @@ from vitalfew.tasks.models.device import InBatches, require_device
 from vitalfew.tasks.models.files import directory_of
 from vitalfew.tasks.models.small.reader import ReaderModel, span_scores
 from vitalfew.tasks.models.small.tuned import Weights, read_tokenizer
-from vitalfew.tasks.models.small.windows import MAX_QUESTION, Window, encoded, padded, special, windows
+from vitalfew.tasks.models.small.windows import MAX_QUESTION, PairWindow, encoded, padded, special, windows
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.models.weights import shipped
 
@@ -93,7 +93,7 @@ class Reader(InBatches, Generator):
             raise EngineUnavailable(f"reader: {error}") from error
         super().__init__(options)
         self.max_answer = min(MAX_ANSWER, options.max_tokens)
-        self.kept: dict[Window, BestSpan] = {}
+        self.kept: dict[PairWindow, BestSpan] = {}
 
     def files(self) -> dict[str, str]:
         return self.weights.digests()
@@ -151,12 +151,12 @@ class Reader(InBatches, Generator):
         return f"the prompt has {tokens} tokens, max_input_tokens is {limit}" if limit and tokens > limit else ""
 
     @torch.inference_mode()
-    def _read(self, distinct: set[Window], prompts: int, tick: Tick) -> dict[Window, BestSpan]:
+    def _read(self, distinct: set[PairWindow], prompts: int, tick: Tick) -> dict[PairWindow, BestSpan]:
         """The best span of every window."""
         # In an order of their own, so that what is in a batch does not depend on the order of the prompts.
         rows = sorted(distinct, key=lambda window: (window.ids, window.first, window.start))
         padding = special(self.tokenizer, "[PAD]")
-        spans: dict[Window, BestSpan] = {}
+        spans: dict[PairWindow, BestSpan] = {}
         ticked = 0
         for batch in batches([len(row.ids) for row in rows], self.batch_tokens):
             some = [rows[number] for number in batch]
@@ -233,7 +233,7 @@ def log_likelihoods(
     """Natural logarithms; −inf where no answer stands in the text. `tick`: called with the tokens of a batch."""
     model = reader.model
     encodings = encoded(reader.tokenizer, [text for one in told for text in one[:2]]) if told else {}
-    rows: list[tuple[Window, int]] = []
+    rows: list[tuple[PairWindow, int]] = []
     gold: list[list[tuple[int, int]]] = []
     for number, one in enumerate(told):
         question, text = encodings[one.question], encodings[one.text]

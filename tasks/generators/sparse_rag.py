@@ -41,7 +41,7 @@ from vitalfew.configs.options import Batching
 from vitalfew.configs.section import NOT_IN_FINGERPRINT
 from vitalfew.tasks.generators.base import Generator, Prompt, Rating, Stepwise, WithEngine
 from vitalfew.tasks.models.batches import batches
-from vitalfew.tasks.models.causal.blocks import BlockModel, Read, Row, Written, require_blocks, roomy_cache, window
+from vitalfew.tasks.models.causal.blocks import BlockModel, Continuation, Read, Row, require_blocks, roomy_cache, window
 from vitalfew.tasks.models.causal.controls import Controls, Segmenter, Segments
 from vitalfew.tasks.models.causal.engines.base import (
     Completion,
@@ -256,7 +256,7 @@ class SparseRag(RatingGenerator):
             due = [each for each in readings if not each.error]
             if self.options.attention == "block":
                 self._read([(each, place) for each in due for place in each.kept if place not in each.reads], [])
-            written: dict[int, Written] = {}
+            written: dict[int, Continuation] = {}
             for group in self._groups(due):
                 written |= zip(map(id, group), self._write(group), strict=True)
         return [self._completion(each, written.get(id(each))) for each in readings]
@@ -340,7 +340,7 @@ class SparseRag(RatingGenerator):
             groups.setdefault((each.held, bool(each.reads and each.kept)), []).append(each)
         return list(groups.values())
 
-    def _write(self, group: Sequence[Answering]) -> list[Written]:
+    def _write(self, group: Sequence[Answering]) -> list[Continuation]:
         """The answers of readings with equally long caches, or of whole prompts where there are none."""
         began = time.perf_counter()
         limit, control = self.options.max_tokens, self.cut.generate
@@ -367,7 +367,7 @@ class SparseRag(RatingGenerator):
         kept = [reading.prompt.contexts[place] for place in reading.kept]
         return sampling_seed(self.options.seed, self.cut.text(reading.prompt.question, kept))
 
-    def _completion(self, reading: Answering, written: Written | None) -> Completion:
+    def _completion(self, reading: Answering, written: Continuation | None) -> Completion:
         tokens, seconds = self._length(reading.segments), sum(reading.seconds.values())
         error = reading.error
         if written and math.isnan(written.logprob):

@@ -48,7 +48,15 @@ from vitalfew.tasks.models.loading import loading
 from vitalfew.tasks.models.readings import LEAST, Reading, finite, remembered
 from vitalfew.tasks.models.small.reader import CriticLogits, CriticModel, span_scores
 from vitalfew.tasks.models.small.tuned import SETTINGS, Weights, read_tokenizer
-from vitalfew.tasks.models.small.windows import MAX_QUESTION, Window, answer_window, encoded, padded, special, windows
+from vitalfew.tasks.models.small.windows import (
+    MAX_QUESTION,
+    PairWindow,
+    answer_window,
+    encoded,
+    padded,
+    special,
+    windows,
+)
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.models.weights import shipped
 from vitalfew.tasks.raters.base import Judgement, RatedContext, Rater, RaterUnavailable
@@ -205,7 +213,7 @@ class Embedded(InBatches, Rater):
             for question, context in dict.fromkeys(pairs)
             if len(texts[question].ids) <= MAX_QUESTION
         }
-        read: dict[Window, WindowReading] = {}
+        read: dict[PairWindow, WindowReading] = {}
         ticked = 0
         distinct = {window for rows in parts.values() for window in rows}
         for rows, logits in self._logits(distinct):
@@ -228,14 +236,14 @@ class Embedded(InBatches, Rater):
             for question, answer in dict.fromkeys(pairs)
             if len(texts[question].ids) <= MAX_QUESTION
         }
-        told: dict[Window, float] = {}
+        told: dict[PairWindow, float] = {}
         for rows, logits in self._logits(set(whole.values())):
             told |= zip(rows, logits.useful.tolist(), strict=True)
             tick(0, sum(len(window.ids) for window in rows))
         return {pair: told[window] for pair, window in whole.items()}
 
     @torch.inference_mode()
-    def _logits(self, distinct: set[Window]) -> Iterator[tuple[list[Window], CriticLogits]]:
+    def _logits(self, distinct: set[PairWindow]) -> Iterator[tuple[list[PairWindow], CriticLogits]]:
         """What the network says of the windows, batch by batch."""
         # In an order of their own, so that what is in a batch does not depend on the order of the candidates.
         rows = sorted(distinct, key=lambda window: (window.ids, window.types, window.start))
@@ -250,7 +258,7 @@ def embedded() -> Path:
     return shipped("critic")
 
 
-def readings(rows: Sequence[Window], logits: CriticLogits) -> list[WindowReading]:
+def readings(rows: Sequence[PairWindow], logits: CriticLogits) -> list[WindowReading]:
     """Of a batch of windows with contexts."""
     scores = span_scores(logits.start, logits.end, LONGEST)
     best, where = scores.topk(min(SPANS, scores.shape[1]))

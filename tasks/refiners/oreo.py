@@ -23,9 +23,9 @@ from vitalfew.tasks.models.files import directory_of
 from vitalfew.tasks.models.loading import loading
 from vitalfew.tasks.models.presets import source_of
 from vitalfew.tasks.models.readings import Reading, remembered
-from vitalfew.tasks.models.small.copied import Run
+from vitalfew.tasks.models.small.copied import CopiedRun
 from vitalfew.tasks.models.small.policies import Shape, kind_of, policy_files, read_policy
-from vitalfew.tasks.models.small.policy import Drawn, Policy, Source, Written, greedy
+from vitalfew.tasks.models.small.policy import Drawn, Policy, PolicyOutput, PolicySource, greedy
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Vectors, Writing
 from vitalfew.tasks.splitters.tokens import count_tokens, first
@@ -128,7 +128,7 @@ class Oreo(InBatches, Refiner):
         names = ("max_input_tokens", "min_new_tokens", "max_new_tokens")
         return {"texts": self.texts, **{name: getattr(self.options, name) for name in names}}
 
-    def _written(self, sources: Sequence[Source], asked: Sequence[tuple[str, ...]], tick: Tick) -> list[Reading]:
+    def _written(self, sources: Sequence[PolicySource], asked: Sequence[tuple[str, ...]], tick: Tick) -> list[Reading]:
         """The actions that write a text, of every source."""
         # In an order of their own, so that what is in a batch does not depend on the order of the questions.
         order = sorted(range(len(sources)), key=lambda place: (sources[place].tokens, asked[place]))
@@ -141,12 +141,12 @@ class Oreo(InBatches, Refiner):
         return [found[place] for place in range(len(sources))]
 
     @torch.inference_mode()
-    def _drawn(self, sources: Sequence[Source]) -> list[Drawn]:
+    def _drawn(self, sources: Sequence[PolicySource]) -> list[Drawn]:
         options = self.options
         memory = self.policy.encode(sources)
         return greedy(self.policy, memory, options.max_new_tokens, options.min_new_tokens, self.texts)
 
-    def _evidence(self, source: Source, actions: Sequence[int], hits: Sequence[Hit]) -> list[Evidence]:
+    def _evidence(self, source: PolicySource, actions: Sequence[int], hits: Sequence[Hit]) -> list[Evidence]:
         written = self.policy.write(source, actions)
         text = first(written.text, self.options.max_words, self.options.max_tokens)
         if not text:
@@ -155,7 +155,7 @@ class Oreo(InBatches, Refiner):
         spans = [span for run in runs if (span := self._span(run, hits[run.chunk]))]
         return [Evidence(text, count_tokens(text), tuple(spans))]
 
-    def _shown(self, written: Written, hits: Sequence[Hit], length: int) -> Iterator[Run]:
+    def _shown(self, written: PolicyOutput, hits: Sequence[Hit], length: int) -> Iterator[CopiedRun]:
         """The parts of the text as far as its first characters, which a budget left, show them."""
         at = 0
         for run in written.runs:
@@ -163,10 +163,10 @@ class Oreo(InBatches, Refiner):
             part = (hit.label(self.options) + hit.text)[run.start : run.end]
             at = written.text.index(part, at)
             if at < length:
-                yield Run(run.chunk, run.start, run.start + min(len(part), length - at))
+                yield CopiedRun(run.chunk, run.start, run.start + min(len(part), length - at))
             at += len(part)
 
-    def _span(self, run: Run, hit: Hit) -> tuple[int, int, int] | None:
+    def _span(self, run: CopiedRun, hit: Hit) -> tuple[int, int, int] | None:
         """Where a part of a hit, as it was read, lies in its passage; None of a title and of a hit without a place."""
         shift = hit.start - len(hit.label(self.options))
         start, end = max(hit.start, run.start + shift), run.end + shift

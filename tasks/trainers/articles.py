@@ -27,7 +27,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class MarkedQuestion:
     """A question, its gold answers, and their half-open character ranges in its passage."""
 
     question: str
@@ -41,7 +41,7 @@ class Material:
     """Passages by id, and the questions on them."""
 
     passages: dict[int, Text]
-    questions: list[Asked]
+    questions: list[MarkedQuestion]
 
     def without(self, articles: Iterable[str]) -> "Material":
         """The material without these articles and their questions."""
@@ -49,7 +49,7 @@ class Material:
         passages = {number: text for number, text in self.passages.items() if text.article not in gone}
         return Material(passages, [asked for asked in self.questions if asked.passage in passages])
 
-    def sample(self, size: int, seed: int) -> list[Asked]:
+    def sample(self, size: int, seed: int) -> list[MarkedQuestion]:
         """A random choice of the questions: `size`, or all in their order if there are no more."""
         return self.questions if size >= len(self.questions) else random.Random(seed).sample(self.questions, size)
 
@@ -88,8 +88,8 @@ def read_material(records: Iterable[Record]) -> Material:
     return Material(_split(passages), asked)
 
 
-def _asked(question: Question, passages: dict[int, Passage]) -> Iterator[Asked]:
-    """One `Asked` for every passage that has the answer within its supporting facts."""
+def _asked(question: Question, passages: dict[int, Passage]) -> Iterator[MarkedQuestion]:
+    """One question for every passage that has the answer within its supporting facts."""
     answers = set(question.answers)
     for number in question.gold_passages:
         if number not in passages:
@@ -98,7 +98,7 @@ def _asked(question: Question, passages: dict[int, Passage]) -> Iterator[Asked]:
         facts = [(fact.start, fact.end) for fact in question.supporting_facts if fact.passage_id == number]
         spans = dict.fromkeys(span for fact in facts for span in _spans(text, fact, answers))
         if spans:
-            yield Asked(question.text, question.answers, number, tuple(spans))
+            yield MarkedQuestion(question.text, question.answers, number, tuple(spans))
 
 
 def _spans(text: str, fact: CharSpan, answers: set[str]) -> list[CharSpan]:

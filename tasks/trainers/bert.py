@@ -22,7 +22,7 @@ from vitalfew.tasks.generators.reader import Reader
 from vitalfew.tasks.models.batches import batches
 from vitalfew.tasks.models.device import require_device
 from vitalfew.tasks.models.small.tuned import TunedEncoder, read_tokenizer, weight_files
-from vitalfew.tasks.models.small.windows import QUESTION, Batch, Window, padded, special
+from vitalfew.tasks.models.small.windows import QUESTION, Batch, PairWindow, padded, special
 from vitalfew.tasks.trainers.articles import read_material, records_of, split_articles
 from vitalfew.tasks.trainers.base import NetworkTrainer, State, Step, Tables
 from vitalfew.tasks.trainers.card import HELD_OUT, Sources, card_files
@@ -40,14 +40,14 @@ class WindowOptions(ArticleOptions):
     batch_tokens: int = Field(1536, ge=256, description="Tokens per step, padding included.")
 
 
-class Row(Protocol):
+class Windowed(Protocol):
     """A window and its labels."""
 
     @property
-    def window(self) -> Window: ...
+    def window(self) -> PairWindow: ...
 
 
-RowT = TypeVar("RowT", bound=Row)
+RowT = TypeVar("RowT", bound=Windowed)
 ModelT = TypeVar("ModelT", bound=TunedEncoder)
 
 

@@ -30,7 +30,7 @@ from vitalfew.configs.section import ModelName
 from vitalfew.tasks.models.readings import Memory, remembering
 from vitalfew.tasks.models.small.sentence_filter import FilterModel, Request, SentenceFilter, parts_of
 from vitalfew.tasks.models.small.tuned import SETTINGS
-from vitalfew.tasks.models.small.windows import Batch, Window
+from vitalfew.tasks.models.small.windows import Batch, PairWindow
 from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.trainers.articles import Material
 from vitalfew.tasks.trainers.base import Finished
@@ -57,7 +57,7 @@ ALONE = 0.25
 class Lesson:
     """A window of a question and a hit. `gold`: the first position of the gold context and one past its last."""
 
-    window: Window
+    window: PairWindow
     gold: tuple[int, int] | None
 
 

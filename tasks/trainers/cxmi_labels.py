@@ -22,8 +22,8 @@ from vitalfew.tasks.generators.reader import Reader, Told, log_likelihoods, occu
 from vitalfew.tasks.models.batches import batches
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.models.causal.surprise import Surprise
-from vitalfew.tasks.models.small.windows import CONTEXT, MAX_QUESTION, QUESTION, Window, encoded, padded, special
-from vitalfew.tasks.trainers.articles import Asked, Material
+from vitalfew.tasks.models.small.windows import CONTEXT, MAX_QUESTION, QUESTION, PairWindow, encoded, padded, special
+from vitalfew.tasks.trainers.articles import MarkedQuestion, Material
 from vitalfew.tasks.trainers.examples import ranked
 
 THRESHOLDS = tuple(place / 20 for place in range(1, 20))
@@ -47,7 +47,9 @@ class Judged:
         return [sentence for hit in self.hits for sentence in hit]
 
 
-def judged(material: Material, asked: Sequence[Asked], top_k: int, score: Scorer, least: float) -> list[Judged]:
+def judged(
+    material: Material, asked: Sequence[MarkedQuestion], top_k: int, score: Scorer, least: float
+) -> list[Judged]:
     """These questions with the passages of the material that BM25 ranks highest for each."""
     asked = list({each.question: each for each in asked}.values())
     numbers = [*material.passages]
@@ -110,7 +112,7 @@ class ReaderLikelihood:
         rows = []
         for encoding in encoded(tokenizer, questions).values() if questions else ():
             head = (start, *encoding.ids[:MAX_QUESTION], end)
-            rows.append(Window((*head, end), (*(QUESTION,) * len(head), CONTEXT), len(head), 0, 0))
+            rows.append(PairWindow((*head, end), (*(QUESTION,) * len(head), CONTEXT), len(head), 0, 0))
         found = dict.fromkeys(questions, 0.0)
         for places in batches([len(row.ids) for row in rows], self.reader.batch_tokens):
             batch = padded([rows[place] for place in places], special(tokenizer, "[PAD]"), self.reader.device)

@@ -19,7 +19,7 @@ from vitalfew.tasks.metrics.answers import is_right, normalise
 from vitalfew.tasks.raters.base import Judgement, RatedContext
 from vitalfew.tasks.raters.calibration import calibration_error
 from vitalfew.tasks.selectors import Critiqued, front, front_sizes, rank_correlations
-from vitalfew.tasks.trainers.articles import Asked, CharSpan, Material, contains_answer
+from vitalfew.tasks.trainers.articles import CharSpan, MarkedQuestion, Material, contains_answer
 from vitalfew.tasks.trainers.examples import ranked
 from vitalfew.tasks.trainers.judgements import LabelledCandidate
 
@@ -60,7 +60,7 @@ class Discrimination:
 
 
 def candidates(
-    material: Material, questions: Sequence[Asked], unit: Unit, reader: Generator, relevant_only: bool = False
+    material: Material, questions: Sequence[MarkedQuestion], unit: Unit, reader: Generator, relevant_only: bool = False
 ) -> list[LabelledCandidate]:
     """The reader's answers from the `RETRIEVED` contexts of the material that BM25 ranks highest for a question, best
     first; or from those of them alone that are relevant."""
@@ -86,12 +86,12 @@ def _places(material: Material, unit: Unit) -> Iterator[tuple[int, CharSpan]]:
             yield number, span
 
 
-def _is_relevant(asked: Asked, place: tuple[int, CharSpan]) -> bool:
+def _is_relevant(asked: MarkedQuestion, place: tuple[int, CharSpan]) -> bool:
     number, (start, end) = place
     return number == asked.passage and any(start <= first and last <= end for first, last in asked.spans)
 
 
-def _judgement(asked: Asked, place: tuple[int, CharSpan], text: str, answer: str) -> LabelledCandidate:
+def _judgement(asked: MarkedQuestion, place: tuple[int, CharSpan], text: str, answer: str) -> LabelledCandidate:
     useful = is_right(answer, asked.answers)
     supported = useful and contains_answer(text, asked.answers)
     return LabelledCandidate(RatedContext(asked.question, text, answer), _is_relevant(asked, place), supported, useful)

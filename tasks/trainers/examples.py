@@ -23,9 +23,9 @@ import torch
 from tokenizers import Encoding, Tokenizer
 from torch import Tensor
 
-from vitalfew.tasks.models.small.windows import Window, encoded, windows
+from vitalfew.tasks.models.small.windows import PairWindow, encoded, windows
 from vitalfew.tasks.retrievers.keywords import words
-from vitalfew.tasks.trainers.articles import Asked, CharSpan, Material, Text, contains_answer
+from vitalfew.tasks.trainers.articles import CharSpan, MarkedQuestion, Material, Text, contains_answer
 
 logging.getLogger("bm25s").setLevel(logging.WARNING)  # otherwise it logs every index
 
@@ -36,7 +36,7 @@ SHAPE_WEIGHTS = (0.5, 0.2, 0.3)
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class SpanExample:
     """`spans`: half-open character ranges of the answer in the context; empty if the context lacks the answer."""
 
     question: str
@@ -59,7 +59,7 @@ class Sampler:
         for number, text in self.material.passages.items():
             self.articles.setdefault(text.article, []).append(number)
 
-    def examples(self, epoch: int) -> Iterator[tuple[Asked, Example]]:
+    def examples(self, epoch: int) -> Iterator[tuple[MarkedQuestion, SpanExample]]:
         """The examples of one pass, with the question that an example comes from."""
         draw = random.Random(f"{self.seed}/{epoch}")
         for row, asked in enumerate(self.material.questions):
@@ -69,9 +69,9 @@ class Sampler:
             for _ in range(count):
                 context = self._distractor(row, asked, draw)
                 if not contains_answer(context, asked.answers):
-                    yield asked, Example(asked.question, context)
+                    yield asked, SpanExample(asked.question, context)
 
-    def _distractor(self, row: int, asked: Asked, draw: random.Random) -> str:
+    def _distractor(self, row: int, asked: MarkedQuestion, draw: random.Random) -> str:
         kind = draw.random()
         if kind < 0.4:
             text = self.material.passages[asked.passage]
@@ -88,13 +88,15 @@ class Sampler:
         return _run(text, first, first, draw)[0]
 
 
-def with_answer(asked: Asked, text: Text, draw: random.Random) -> Example:
+def with_answer(asked: MarkedQuestion, text: Text, draw: random.Random) -> SpanExample:
     """The question with sentences of its passage that contain one of its answers in full."""
     start, end = draw.choice(asked.spans)
     touched = [number for number, sentence in enumerate(text.sentences) if _overlap(sentence, (start, end))]
     context, offset = _run(text, touched[0], touched[-1], draw)
     inside = [(first - offset, last - offset) for first, last in asked.spans]
-    return Example(asked.question, context, tuple(span for span in inside if span[0] >= 0 and span[1] <= len(context)))
+    return SpanExample(
+        asked.question, context, tuple(span for span in inside if span[0] >= 0 and span[1] <= len(context))
+    )
 
 
 def _run(text: Text, first: int, last: int, draw: random.Random) -> tuple[str, int]:
@@ -122,7 +124,7 @@ def hard_passages(material: Material) -> list[list[int]]:
     ]
 
 
-def ranked(texts: Sequence[str], questions: Sequence[Asked], k: int) -> list[list[int]]:
+def ranked(texts: Sequence[str], questions: Sequence[MarkedQuestion], k: int) -> list[list[int]]:
     """For every question the `k` texts, by number, that BM25 ranks highest, best first."""
     index = bm25s.BM25()
     index.index(words(texts), show_progress=False)
@@ -131,7 +133,7 @@ def ranked(texts: Sequence[str], questions: Sequence[Asked], k: int) -> list[lis
     return numbers.tolist()
 
 
-def _distractors(material: Material, asked: Asked, numbers: Sequence[int]) -> list[int]:
+def _distractors(material: Material, asked: MarkedQuestion, numbers: Sequence[int]) -> list[int]:
     """The passages without the answer, at most `HARD`."""
     texts = material.passages
     return [number for number in numbers if not contains_answer(texts[number].text, asked.answers)][:HARD]
@@ -147,7 +149,7 @@ REACH = 10
 """The maximal number of words on either side of the answer that go into a question."""
 
 
-def clozes(material: Material, per_passage: int, seed: int) -> list[Asked]:
+def clozes(material: Material, per_passage: int, seed: int) -> list[MarkedQuestion]:
     """`per_passage` questions on every passage, or fewer if the passage has fewer names and numbers."""
     draw = random.Random(seed)
     return [
@@ -157,7 +159,7 @@ def clozes(material: Material, per_passage: int, seed: int) -> list[Asked]:
     ]
 
 
-def _of_passage(number: int, text: Text, count: int, draw: random.Random) -> Iterator[Asked]:
+def _of_passage(number: int, text: Text, count: int, draw: random.Random) -> Iterator[MarkedQuestion]:
     gaps = [
         (start, end, match.span())
         for start, end in text.sentences
@@ -170,7 +172,9 @@ def _of_passage(number: int, text: Text, count: int, draw: random.Random) -> Ite
         left, right = text.text[start:first].split()[-REACH:], text.text[last:end].split()[:REACH]
         kept = [word for word in left + right if draw.random() >= DROPPED]
         if kept:
-            yield Asked(f"{_question_word(answer, draw)} {' '.join(kept)}?", (answer,), number, ((first, last),))
+            yield MarkedQuestion(
+                f"{_question_word(answer, draw)} {' '.join(kept)}?", (answer,), number, ((first, last),)
+            )
 
 
 def _question_word(answer: str, draw: random.Random) -> str:
@@ -182,10 +186,10 @@ def _question_word(answer: str, draw: random.Random) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class SpanWindow:
     """A window, and the positions of the first and last tokens of its answers; empty if it has no answer."""
 
-    window: Window
+    window: PairWindow
     starts: tuple[int, ...]
     ends: tuple[int, ...]
 
@@ -200,7 +204,7 @@ class Marked(Protocol):
     def ends(self) -> tuple[int, ...]: ...
 
 
-def labelled(tokenizer: Tokenizer, examples: Iterable[Example]) -> list[Labelled]:
+def labelled(tokenizer: Tokenizer, examples: Iterable[SpanExample]) -> list[SpanWindow]:
     """The windows of examples, with the positions of their answers."""
     examples = list(examples)
     encodings = encoded(tokenizer, [text for example in examples for text in (example.question, example.context)])
@@ -212,7 +216,7 @@ def labelled(tokenizer: Tokenizer, examples: Iterable[Example]) -> list[Labelled
             inside = [(first, last) for first, last in spans if window.start <= first and last < window.stop]
             starts = sorted({window.position(first) for first, _ in inside})
             ends = sorted({window.position(last) for _, last in inside})
-            rows.append(Labelled(window, tuple(starts), tuple(ends)))
+            rows.append(SpanWindow(window, tuple(starts), tuple(ends)))
     return rows
 
 

@@ -15,10 +15,10 @@ from tokenizers import Tokenizer
 
 from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.metrics.answers import is_right
-from vitalfew.tasks.models.small.windows import MAX_QUESTION, Window, answer_window, encoded
+from vitalfew.tasks.models.small.windows import MAX_QUESTION, PairWindow, answer_window, encoded
 from vitalfew.tasks.raters.base import RatedContext
-from vitalfew.tasks.trainers.articles import Asked, Material, contains_answer
-from vitalfew.tasks.trainers.examples import CANDIDATE, Example, Sampler, labelled
+from vitalfew.tasks.trainers.articles import MarkedQuestion, Material, contains_answer
+from vitalfew.tasks.trainers.examples import CANDIDATE, Sampler, SpanExample, labelled
 
 READ_RIGHT = 0.5
 """Share of the answers to a context with the right one that are the reader's; the others are the gold answer."""
@@ -52,7 +52,7 @@ class JudgedAnswer:
 class _Draft:
     """An answer to a question. If `read` is not empty, the reader still has to answer from that text."""
 
-    asked: Asked
+    asked: MarkedQuestion
     answer: str = ""
     read: str = ""
     wrong: bool = False
@@ -68,7 +68,7 @@ class JudgementSampler:
         for asked in material.questions:
             self.golds.setdefault(asked.passage, []).extend(dict.fromkeys(asked.answers))
 
-    def contexts(self, epoch: int) -> list[Example]:
+    def contexts(self, epoch: int) -> list[SpanExample]:
         """The contexts of one pass."""
         return [example for _, example in self.sampler.examples(epoch)]
 
@@ -83,7 +83,7 @@ class JudgementSampler:
         finished = ((draft, next(answers).text if draft.read else draft.answer) for draft in drafts)
         return [judged for draft, answer in finished if (judged := _judged(draft, answer))]
 
-    def _drafts(self, asked: Asked, example: Example, draw: random.Random) -> Iterator[_Draft]:
+    def _drafts(self, asked: MarkedQuestion, example: SpanExample, draw: random.Random) -> Iterator[_Draft]:
         context = example.context
         if not example.spans:
             yield self._stray(asked, context, draw)
@@ -92,7 +92,7 @@ class JudgementSampler:
         yield _Draft(asked, read=context) if draw.random() < READ_RIGHT else _Draft(asked, context[start:end])
         yield self._wrong(asked, context, draw)
 
-    def _wrong(self, asked: Asked, context: str, draw: random.Random) -> _Draft:
+    def _wrong(self, asked: MarkedQuestion, context: str, draw: random.Random) -> _Draft:
         left = without_answers(context, asked.answers)
         others = [text for text in self.golds[asked.passage] if text in left]
         names = [match.group() for match in CANDIDATE.finditer(left)]
@@ -102,7 +102,7 @@ class JudgementSampler:
                 return _Draft(asked, draw.choice(pool), wrong=True)
         return _Draft(asked, read=left, wrong=True)
 
-    def _stray(self, asked: Asked, context: str, draw: random.Random) -> _Draft:
+    def _stray(self, asked: MarkedQuestion, context: str, draw: random.Random) -> _Draft:
         if draw.random() < READ_STRAY:
             return _Draft(asked, read=context)
         return _Draft(asked, draw.choice(self.golds[asked.passage]))
@@ -127,13 +127,13 @@ class Lesson:
     """A window of a question with a context, and where it has the answer; or, where `useful` is not None, a window of
     a question with an answer, and whether that is right."""
 
-    window: Window
+    window: PairWindow
     starts: tuple[int, ...] = ()
     ends: tuple[int, ...] = ()
     useful: bool | None = None
 
 
-def lessons(tokenizer: Tokenizer, contexts: Sequence[Example], answers: Sequence[JudgedAnswer]) -> list[Lesson]:
+def lessons(tokenizer: Tokenizer, contexts: Sequence[SpanExample], answers: Sequence[JudgedAnswer]) -> list[Lesson]:
     """All windows of the contexts, and of the answers those whose question is not too long."""
     read = [Lesson(row.window, row.starts, row.ends) for row in labelled(tokenizer, contexts)]
     texts = encoded(tokenizer, [text for row in answers for text in (row.question, row.answer)])

@@ -32,7 +32,7 @@ from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.trainers.articles import Material
 from vitalfew.tasks.trainers.base import Finished
 from vitalfew.tasks.trainers.bert import DROPOUT, BertTrainer, WindowOptions
-from vitalfew.tasks.trainers.examples import Labelled, Sampler, clozes, hard_passages, labelled, span_loss
+from vitalfew.tasks.trainers.examples import Sampler, SpanWindow, clozes, hard_passages, labelled, span_loss
 
 logger = logging.getLogger("vitalfew")
 
@@ -42,7 +42,7 @@ CARD_QUESTIONS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Quality:
+class ReaderQuality:
     """`exact_match` and `f1` in percent."""
 
     questions: int
@@ -59,7 +59,7 @@ class Quality:
 
 def measure(
     reader: Generator, material: Material, contexts: int, tick: Callable[[int, int], None] = lambda rows, tokens: None
-) -> Quality:
+) -> ReaderQuality:
     """Ask the material's questions with `contexts` passages: the gold passage, then the passages without the answer
     that BM25 ranks highest among all of them."""
     hard = hard_passages(material) if contexts > 1 else [[] for _ in material.questions]
@@ -87,10 +87,10 @@ def measure(
     figures = {**ExactMatch(ExactMatch.Options()).score(cases), **F1(F1.Options()).score(cases)}
     means = {name: 100 * sum(value or 0.0 for value in values) / len(cases) for name, values in figures.items()}
     tokens = sum(completion.prompt_tokens for completion in completions) / len(cases)
-    return Quality(len(cases), contexts, round(means["exact_match"], 2), round(means["f1"], 2), round(tokens, 1))
+    return ReaderQuality(len(cases), contexts, round(means["exact_match"], 2), round(means["f1"], 2), round(tokens, 1))
 
 
-class ReaderTrainer(BertTrainer[ReaderModel, Labelled]):
+class ReaderTrainer(BertTrainer[ReaderModel, SpanWindow]):
     """The extractive reader: where is the answer in the contexts, and is there one?"""
 
     class Options(WindowOptions):
@@ -137,11 +137,11 @@ class ReaderTrainer(BertTrainer[ReaderModel, Labelled]):
         materials = [Material(self.learnt.passages, questions)] * bool(options.clozes) + [self.learnt]
         return [Sampler(material, options.negatives, options.seed) for material in materials]
 
-    def rows(self, epoch: int) -> list[Labelled]:
+    def rows(self, epoch: int) -> list[SpanWindow]:
         sampler = self.samplers[min(epoch, len(self.samplers) - 1)]
         return labelled(self.tokenizer, (example for _, example in sampler.examples(epoch)))
 
-    def losses(self, rows: Sequence[Labelled], batch: Batch) -> dict[str, Tensor]:
+    def losses(self, rows: Sequence[SpanWindow], batch: Batch) -> dict[str, Tensor]:
         start, end, answerable = self.model(batch)
         has_answer = torch.tensor([float(bool(row.starts)) for row in rows], device=self.device)
         losses = {"answerable": self.answerability(answerable, has_answer)}

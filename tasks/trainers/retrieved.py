@@ -33,7 +33,7 @@ from vitalfew.tasks.trainers.base import Tables
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class RetrievedQuestion:
     """A question with gold answers and passages; `article`: the title of its first gold passage."""
 
     text: str
@@ -45,7 +45,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class RetrievedExample:
     """A question with contexts in random order, which of them are relevant, and an answer of it."""
 
     question: str
@@ -70,20 +70,24 @@ class Retrieved:
         if not self.questions:
             raise InputError("no question has an answer and a gold passage; name data sets like squad or hotpotqa")
 
-    def _question(self, row: Mapping[str, Any]) -> list[Question]:
+    def _question(self, row: Mapping[str, Any]) -> list[RetrievedQuestion]:
         gold = tuple(number for number in row["gold_passages"] if number in self.passages)
         facts = tuple((fact["passage_id"], fact["start"], fact["end"]) for fact in row["supporting_facts"])
         if not gold or not row["answers"]:
             return []
-        return [Question(row["text"], tuple(row["answers"]), gold, facts, self.passages[gold[0]][0])]
+        return [RetrievedQuestion(row["text"], tuple(row["answers"]), gold, facts, self.passages[gold[0]][0])]
 
     @cached_property
     def vectors(self) -> NDArray[np.float32]:
         return self.encoder.encode([text for _, text in self.passages.values()]).vectors
 
     def examples(
-        self, questions: Sequence[Question], without: Collection[str], sizes: tuple[int, int], draw: random.Random
-    ) -> list[Example]:
+        self,
+        questions: Sequence[RetrievedQuestion],
+        without: Collection[str],
+        sizes: tuple[int, int],
+        draw: random.Random,
+    ) -> list[RetrievedExample]:
         """An example of each question, with at least and at most so many contexts; `without`: titles of articles whose
         passages are no distractors."""
         near = self._near(questions, without)
@@ -92,7 +96,7 @@ class Retrieved:
             for question, numbers in zip(questions, near, strict=True)
         ]
 
-    def _near(self, questions: Sequence[Question], without: Collection[str]) -> list[list[int]]:
+    def _near(self, questions: Sequence[RetrievedQuestion], without: Collection[str]) -> list[list[int]]:
         """The nearest passages of each question, best first."""
         allowed = np.array([title not in without for title, _ in self.passages.values()])
         places = np.flatnonzero(allowed)
@@ -102,7 +106,9 @@ class Retrieved:
         best = np.argsort(-scores, axis=1, kind="stable")[:, : self.depth]
         return [[int(self.numbers[places[place]]) for place in row] for row in best]
 
-    def _example(self, question: Question, near: Sequence[int], size: int, draw: random.Random) -> Example:
+    def _example(
+        self, question: RetrievedQuestion, near: Sequence[int], size: int, draw: random.Random
+    ) -> RetrievedExample:
         pool = list(dict.fromkeys([*question.gold, *near]))
         labels = dict(zip(pool, self._labels(question, pool), strict=True))
         relevant = [number for number in pool if labels[number]]
@@ -116,14 +122,14 @@ class Retrieved:
         first = draw.sample(relevant, min(len(relevant), max(1, len(question.gold)), size))
         chosen = first + draw.sample(others, min(len(others), size - len(first)))
         draw.shuffle(chosen)
-        return Example(
+        return RetrievedExample(
             question.text,
             tuple(self.passages[number][1] for number in chosen),
             tuple(labels[number] for number in chosen),
             draw.choice(question.answers),
         )
 
-    def _labels(self, question: Question, passages: Sequence[int]) -> list[bool]:
+    def _labels(self, question: RetrievedQuestion, passages: Sequence[int]) -> list[bool]:
         batch = [
             RatedContext(
                 question=question.text,
@@ -143,7 +149,7 @@ Attention = Literal["block", "full"]
 
 
 @dataclass
-class Packed:
+class PackedExample:
     """An example in one pass: token ids with their positions, and the layout of their segments. Targets: places of
     tokens, with the id that should come next."""
 
@@ -174,10 +180,10 @@ def pack(
     relevant: Sequence[bool] | None,
     answer: str,
     attention: Attention = "block",
-) -> Packed:
+) -> PackedExample:
     """`relevant`: of each context; None: no rating is learnt. with attention `full` contexts see those before them."""
     full = attention == "full"
-    packed, prompt = Packed(), segmenter.segments(question, contexts)
+    packed, prompt = PackedExample(), segmenter.segments(question, contexts)
     prefix, first = packed.add(prompt.prefix, 0), len(prompt.prefix)
     if full:
         shown = [packed.add([token for block in prompt.blocks for token in block], first, [prefix])]

@@ -36,7 +36,14 @@ from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.trainers.articles import split_articles
 from vitalfew.tasks.trainers.base import Finished, NetworkTrainer, State, Step, Tables
 from vitalfew.tasks.trainers.card import Sources, card_files
-from vitalfew.tasks.trainers.retrieved import Attention, Example, Packed, Question, Retrieved, pack
+from vitalfew.tasks.trainers.retrieved import (
+    Attention,
+    PackedExample,
+    Retrieved,
+    RetrievedExample,
+    RetrievedQuestion,
+    pack,
+)
 from vitalfew.tasks.trainers.updates import OptimizerName, Updates
 
 
@@ -52,7 +59,7 @@ class Ratings:
     exact: bool
 
     @classmethod
-    def of(cls, packed: Packed, logits: Tensor, yes: int) -> "Ratings":
+    def of(cls, packed: PackedExample, logits: Tensor, yes: int) -> "Ratings":
         """`logits`: at the places of the ratings, then of the answer, (places, vocabulary)."""
         wanted = torch.tensor([token for _, token in (*packed.ratings, *packed.answer)], device=logits.device)
         rated = len(packed.ratings)
@@ -97,7 +104,7 @@ def measured(found: Sequence[Ratings], contexts: int) -> Rated:
 logger = logging.getLogger("vitalfew")
 
 
-class SparseRagTrainer(NetworkTrainer[Sequence[Packed]]):
+class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
     """LoRA weights for a causal model that rates contexts and answers from those it keeps; or for RAG and PCW."""
 
     class Options(ArticleOptions, Controls):
@@ -163,7 +170,7 @@ class SparseRagTrainer(NetworkTrainer[Sequence[Packed]]):
         )
         self.updates = Updates(self.model.trained(), options.learning_rate, options.optimizer)
 
-    def batches(self, epoch: int) -> Sequence[Sequence[Packed]]:
+    def batches(self, epoch: int) -> Sequence[Sequence[PackedExample]]:
         options = self.options
         size = min(options.questions or len(self.learnt), len(self.learnt))
         first = epoch * size
@@ -174,7 +181,7 @@ class SparseRagTrainer(NetworkTrainer[Sequence[Packed]]):
         draw.shuffle(examples)
         return [examples[start : start + options.batch] for start in range(0, len(examples), options.batch)]
 
-    def _packed(self, examples: Sequence[Example]) -> list[Packed]:
+    def _packed(self, examples: Sequence[RetrievedExample]) -> list[PackedExample]:
         """Those that have room in the model."""
         torch.set_num_threads(self.threads)  # the encoder that retrieved has set its own
         options, room = self.options, self.language_model.positions or 10**9
@@ -198,7 +205,7 @@ class SparseRagTrainer(NetworkTrainer[Sequence[Packed]]):
             )
         return fitting
 
-    def step(self, batch: Sequence[Packed], number: int, done: float) -> Step:
+    def step(self, batch: Sequence[PackedExample], number: int, done: float) -> Step:
         torch.manual_seed(self.options.seed * 1_000_003 + number)
         self.model.model.train()
         sums: dict[str, float] = {}
@@ -210,7 +217,7 @@ class SparseRagTrainer(NetworkTrainer[Sequence[Packed]]):
         rate = self.updates.descend(done)
         return Step(len(batch), sum(len(packed.ids) for packed in batch), rate, {**sums, "loss": sum(sums.values())})
 
-    def _losses(self, packed: Packed) -> dict[str, torch.Tensor]:
+    def _losses(self, packed: PackedExample) -> dict[str, torch.Tensor]:
         targets = [*packed.ratings, *packed.answer]
         logits = self._logits(packed)
         wanted = torch.tensor([token for _, token in targets], device=self.device)
@@ -218,7 +225,7 @@ class SparseRagTrainer(NetworkTrainer[Sequence[Packed]]):
         parts = {"rating": slice(0, rated), "answer": slice(rated, None)} if rated else {"answer": slice(None)}
         return {name: cross_entropy(logits[part], wanted[part]) for name, part in parts.items()}
 
-    def _logits(self, packed: Packed) -> torch.Tensor:
+    def _logits(self, packed: PackedExample) -> torch.Tensor:
         """At the places of the ratings and of the answer's tokens: float32 (places, vocabulary)."""
         return self.model.logits(packed.ids, packed.positions, packed.layout, packed.places)
 
@@ -243,7 +250,7 @@ class SparseRagTrainer(NetworkTrainer[Sequence[Packed]]):
         """Questions of these articles, with distractors out of all passages."""
         of_these = [question for question in self.whole.questions if question.article in articles]
         draw = random.Random(f"{self.options.seed}/measured")
-        asked: list[Question] = draw.sample(of_these, min(len(of_these), self.options.check_questions))
+        asked: list[RetrievedQuestion] = draw.sample(of_these, min(len(of_these), self.options.check_questions))
         found = []
         examples = self._packed(self.whole.examples(asked, (), (self.options.contexts, self.options.contexts), draw))
         with self.model.weights_of(directory):

@@ -18,7 +18,7 @@ from vitalfew.storage.artifacts import Artifact
 from vitalfew.tasks.collect import CHOOSE, HELD_OUT, split_file
 from vitalfew.tasks.generators.base import Prompt
 from vitalfew.tasks.models.causal.engines.base import Completion, failed
-from vitalfew.tasks.models.small.copied import Run
+from vitalfew.tasks.models.small.copied import CopiedRun
 from vitalfew.tasks.models.small.reader import ReaderModel
 from vitalfew.tasks.stage import Progress, ShardResult, Stage
 from vitalfew.tasks.trainers.oreo.contrastive import OreoContrastive
@@ -56,7 +56,7 @@ def rows(towns: Sequence[str] = TOWNS) -> list[dict[str, Any]]:
         year = str(1700 + 7 * number)
         texts = [f"{town} lies on a river.", f"The mill was built in {year}, near the bridge."]
         start = len(town) + 2 + texts[1].index("built")
-        copied = Run(1, start, start + len(f"built in {year}"))
+        copied = CopiedRun(1, start, start + len(f"built in {year}"))
         made.append(
             {
                 "question_id": number,

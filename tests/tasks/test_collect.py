@@ -19,7 +19,7 @@ from vitalfew.tasks.collect import Collect
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.models.causal.engines.base import Completion
-from vitalfew.tasks.models.small.copied import Run, rendered
+from vitalfew.tasks.models.small.copied import CopiedRun, rendered
 from vitalfew.tasks.models.ticks import no_tick
 from vitalfew.tasks.retrieve import Retrieve
 
@@ -60,7 +60,7 @@ def test_the_oracle_keeps_the_clause_with_the_answer(retrieved: tuple[Artifact, 
     assert stage.artifact.read(0).schema.equals(schemas.OREO_EXAMPLES)
     for row in rows:
         shown = [f"{chunk['title']}: {chunk['text']}" for chunk in row["chunks"]]
-        assert row["target"] == rendered(shown, [Run(**run) for run in row["copied"]])
+        assert row["target"] == rendered(shown, [CopiedRun(**run) for run in row["copied"]])
         assert row["answers"][0] in row["target"]
         assert len(row["target"]) < len(shown[0])
     asked, examples, rejects = sql(store, COUNTS.format(stage.artifact.fingerprint))[0]

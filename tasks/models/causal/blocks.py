@@ -147,7 +147,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class Continuation:
     """Token ids that were written, with the one that ended them; the logarithm of their probability; the seconds until
     the first of them, and those of all others."""
 
@@ -231,7 +231,7 @@ class BlockModel:
     @torch.inference_mode()
     def write(
         self, cache: Cache, ids: Tensor, positions: Sequence[int], sampler: RowSampler, limit: int
-    ) -> list[Written]:
+    ) -> list[Continuation]:
         """Continue each row of a cache by `ids`, int64 (rows, tokens), the first of which stands at the row's position,
         and then by at most `limit` tokens that the sampler chooses."""
         began = time.perf_counter()
@@ -254,10 +254,10 @@ class BlockModel:
         written = torch.stack(chosen, 1).tolist()
         return [self._written(row, number, sampler, first, rest) for number, row in enumerate(written)]
 
-    def _written(self, row: list[int], number: int, sampler: RowSampler, first: float, rest: float) -> Written:
+    def _written(self, row: list[int], number: int, sampler: RowSampler, first: float, rest: float) -> Continuation:
         end = next((place for place, token in enumerate(row) if token in self.ends), len(row))
         ids = row[: end + 1]
-        return Written(ids, sampler.logprob(number, len(ids)), first, rest)
+        return Continuation(ids, sampler.logprob(number, len(ids)), first, rest)
 
 
 def _cut(pair: Pair, start: int, end: int | None = None) -> Pair:

@@ -9,7 +9,7 @@ _LOOSE = " \t\r\n,;:–—(["
 """What a part is rid of at its end."""
 
 
-class Run(NamedTuple):
+class CopiedRun(NamedTuple):
     """A part of a text: the number of the text among several, and a half-open range of its characters."""
 
     chunk: int
@@ -17,29 +17,29 @@ class Run(NamedTuple):
     end: int
 
 
-def trimmed(texts: Sequence[str], run: Run) -> Run | None:
+def trimmed(texts: Sequence[str], run: CopiedRun) -> CopiedRun | None:
     """Without white space around it, and without a comma or an opened bracket at its end; None if nothing is left."""
     text = texts[run.chunk][run.start : run.end]
     start = run.start + len(text) - len(text.lstrip())
     end = run.start + len(text.rstrip(_LOOSE))
-    return Run(run.chunk, start, end) if start < end else None
+    return CopiedRun(run.chunk, start, end) if start < end else None
 
 
-def joined(texts: Sequence[str], runs: Sequence[Run]) -> list[Run]:
+def joined(texts: Sequence[str], runs: Sequence[CopiedRun]) -> list[CopiedRun]:
     """Those that follow one another in one text become one, across the white space between them."""
-    whole: list[Run] = []
+    whole: list[CopiedRun] = []
     for run in runs:
         last = whole[-1] if whole else None
         if last and last.chunk == run.chunk and last.end <= run.start:
             between = texts[run.chunk][last.end : run.start]
             if not between.strip():
-                whole[-1] = Run(run.chunk, last.start, run.end)
+                whole[-1] = CopiedRun(run.chunk, last.start, run.end)
                 continue
         whole.append(run)
     return whole
 
 
-def rendered(texts: Sequence[str], runs: Sequence[Run]) -> str:
+def rendered(texts: Sequence[str], runs: Sequence[CopiedRun]) -> str:
     """The runs with a blank between them, or ". " where a run lacks final punctuation."""
     parts = [texts[run.chunk][run.start : run.end] for run in runs]
     ended = [part if _FINAL.search(part) else f"{part}." for part in parts[:-1]]

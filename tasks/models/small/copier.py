@@ -23,10 +23,10 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.models.batches import batches
-from vitalfew.tasks.models.small.copied import Run, joined, rendered, trimmed
-from vitalfew.tasks.models.small.policy import Decoded, Policy, Source, Written
+from vitalfew.tasks.models.small.copied import CopiedRun, joined, rendered, trimmed
+from vitalfew.tasks.models.small.policy import Decoded, Policy, PolicyOutput, PolicySource
 from vitalfew.tasks.models.small.tuned import TunedEncoder, Weights, read_tokenizer
-from vitalfew.tasks.models.small.windows import MAX_QUESTION, Window, encoded, padded, special, windows
+from vitalfew.tasks.models.small.windows import MAX_QUESTION, PairWindow, encoded, padded, special, windows
 
 HEAD = 32
 """The width of a head."""
@@ -94,15 +94,15 @@ class Words(NamedTuple):
     """What a copier reads: windows, and for each word of the texts its window, the position in it, its place (near
     words have near places) and its part of a text."""
 
-    windows: tuple[Window, ...]
+    windows: tuple[PairWindow, ...]
     window: tuple[int, ...]
     position: tuple[int, ...]
     place: tuple[int, ...]
-    runs: tuple[Run, ...]
+    runs: tuple[CopiedRun, ...]
 
 
 @dataclass(frozen=True)
-class Memory:
+class CopierMemory:
     """States of the words float32 (n, 1 + most words, d), slot 0 for the end; `mask`: which slots there are; `places`:
     of the words, int64."""
 
@@ -110,13 +110,13 @@ class Memory:
     mask: Tensor
     places: Tensor
 
-    def of(self, rows: Sequence[int]) -> "Memory":
+    def of(self, rows: Sequence[int]) -> "CopierMemory":
         index = torch.tensor(rows, device=self.states.device)
-        return Memory(self.states[index], self.mask[index], self.places[index])
+        return CopierMemory(self.states[index], self.mask[index], self.places[index])
 
 
 @dataclass(frozen=True)
-class State:
+class CopierState:
     """Between two steps: keys and values of the steps so far and of the memory, by layer; the slots that were used,
     bool (n, slots)."""
 
@@ -124,10 +124,10 @@ class State:
     memory: tuple[tuple[Tensor, Tensor], ...]
     used: Tensor
 
-    def of(self, rows: Sequence[int]) -> "State":
+    def of(self, rows: Sequence[int]) -> "CopierState":
         index = torch.tensor(rows, device=self.used.device)
         own, memory = (tuple((key[index], value[index]) for key, value in pairs) for pairs in (self.own, self.memory))
-        return State(own, memory, self.used[index])
+        return CopierState(own, memory, self.used[index])
 
 
 class Copier(TunedEncoder, Policy):
@@ -178,13 +178,13 @@ class Copier(TunedEncoder, Policy):
         """The decoder's parameters, by the names under which they are saved."""
         return {name: own for name, own in self.trained().items() if not name.startswith(("encoder.", "head."))}
 
-    def read(self, questions: Sequence[str], texts: Sequence[Sequence[str]]) -> list[Source]:
+    def read(self, questions: Sequence[str], texts: Sequence[Sequence[str]]) -> list[PolicySource]:
         encodings = encoded(self.tokenizer, [text for own in (questions, *texts) for text in own])
         return [
             self._source(question, own, encodings) for question, own in zip(questions, texts, strict=True)
         ]  # fmt: skip
 
-    def _source(self, question: str, texts: Sequence[str], encodings: dict[str, Encoding]) -> Source:
+    def _source(self, question: str, texts: Sequence[str], encodings: dict[str, Encoding]) -> PolicySource:
         asked = encodings[question]
         if len(asked.ids) > MAX_QUESTION:
             asked.truncate(MAX_QUESTION)
@@ -193,20 +193,22 @@ class Copier(TunedEncoder, Policy):
             if sum(len(encodings[one].ids) for one in (*kept, text)) > self.limit:
                 break
             kept.append(text)
-        whole: list[Window] = []
-        rows: list[tuple[int, int, int, Run]] = []
+        whole: list[PairWindow] = []
+        rows: list[tuple[int, int, int, CopiedRun]] = []
         for number, text in enumerate(sorted({*kept})):
             own, first = windows(self.tokenizer, asked, encodings[text]), len(whole)
             whole += own
             for token, start, stop in _words(encodings[text]):
                 near = _central(own, token)
-                run = Run(kept.index(text), start, stop)
+                run = CopiedRun(kept.index(text), start, stop)
                 rows.append((first + near, own[near].position(token), len(rows) + APART * number, run))
         window, position, places, runs = zip(*rows, strict=True) if rows else ((), (), (), ())
         tokens = sum(len(one.ids) for one in whole)
-        return Source(tuple(kept), tokens, len(texts) - len(kept), Words(tuple(whole), window, position, places, runs))
+        return PolicySource(
+            tuple(kept), tokens, len(texts) - len(kept), Words(tuple(whole), window, position, places, runs)
+        )
 
-    def encode(self, sources: Sequence[Source]) -> Memory:
+    def encode(self, sources: Sequence[PolicySource]) -> CopierMemory:
         if not self.frozen:
             return self._memory(sources)
         training = self.training
@@ -216,7 +218,7 @@ class Copier(TunedEncoder, Policy):
         self.train(training)
         return memory
 
-    def _memory(self, sources: Sequence[Source]) -> Memory:
+    def _memory(self, sources: Sequence[PolicySource]) -> CopierMemory:
         """The windows of all sources are read in batches of similar length."""
         device, contents = self.begin.device, [source.content for source in sources]
         whole = [window for content in contents for window in content.windows]
@@ -248,9 +250,9 @@ class Copier(TunedEncoder, Policy):
             states = states.index_put(at, torch.cat(flat)[torch.tensor(pick, device=device)])
         mask = (places > NOWHERE).to(device)
         mask[:, 0] = True
-        return Memory(states, mask, places.to(device))
+        return CopierMemory(states, mask, places.to(device))
 
-    def decode(self, memory: Memory, actions: Tensor) -> Decoded:
+    def decode(self, memory: CopierMemory, actions: Tensor) -> Decoded:
         rows, steps = actions.shape
         last = actions[:, :-1]
         inputs = memory.states.gather(1, last[..., None].expand(-1, -1, self.width))
@@ -263,7 +265,7 @@ class Copier(TunedEncoder, Policy):
         used[:, 1:].scatter_(2, last[..., None], 1)
         return self._pointed(memory, states, places, used.cumsum(1) > 0)
 
-    def _pointed(self, memory: Memory, states: Tensor, places: Tensor, used: Tensor) -> Decoded:
+    def _pointed(self, memory: CopierMemory, states: Tensor, places: Tensor, used: Tensor) -> Decoded:
         """`states` (n, steps, d), the `places` of the words copied before them (n, steps), and the slots that were
         `used` by then (n, steps, slots)."""
         states = self.norm(states)
@@ -274,17 +276,17 @@ class Copier(TunedEncoder, Policy):
         blocked[..., 0] = False
         return Decoded((logits + self.near[near]).masked_fill(blocked, -torch.inf), states)
 
-    def start(self, memory: Memory) -> State:
+    def start(self, memory: CopierMemory) -> CopierState:
         kept = tuple(layer.remembered(memory.states) for layer in self.layers)
-        return State((), kept, torch.zeros_like(memory.mask))
+        return CopierState((), kept, torch.zeros_like(memory.mask))
 
-    def start_again(self, begun: State, written: Sequence[Sequence[int]]) -> State:
+    def start_again(self, begun: CopierState, written: Sequence[Sequence[int]]) -> CopierState:
         used = begun.used.clone()
         for row, actions in enumerate(written):
             used[row, list(actions)] = True
-        return State((), begun.memory, used)
+        return CopierState((), begun.memory, used)
 
-    def step(self, memory: Memory, state: State, last: Tensor | None) -> tuple[Tensor, State]:
+    def step(self, memory: CopierMemory, state: CopierState, last: Tensor | None) -> tuple[Tensor, CopierState]:
         rows = torch.arange(len(memory.mask), device=memory.mask.device)
         used = state.used
         if last is None:
@@ -299,9 +301,9 @@ class Copier(TunedEncoder, Policy):
             states, pair = layer(states, earlier, state.memory[number], memory.mask)
             own.append(pair)
         logits = self._pointed(memory, states, places, used[:, None]).logits[:, 0]
-        return logits, State(tuple(own), state.memory, used)
+        return logits, CopierState(tuple(own), state.memory, used)
 
-    def target(self, source: Source, text: str, runs: Sequence[Run]) -> list[int]:
+    def target(self, source: PolicySource, text: str, runs: Sequence[CopiedRun]) -> list[int]:
         slots = [
             1 + slot
             for run in runs
@@ -311,12 +313,12 @@ class Copier(TunedEncoder, Policy):
         whole = list(dict.fromkeys(slots))
         return [*whole, self.end] if whole else []
 
-    def write(self, source: Source, actions: Sequence[int]) -> Written:
+    def write(self, source: PolicySource, actions: Sequence[int]) -> PolicyOutput:
         words = [source.content.runs[action - 1] for action in actions if action != self.end]
         runs = [run for one in joined(source.texts, words) if (run := trimmed(source.texts, one))]
-        return Written(rendered(source.texts, runs), tuple(runs))
+        return PolicyOutput(rendered(source.texts, runs), tuple(runs))
 
-    def known(self, memory: Memory) -> tuple[Tensor, Tensor]:
+    def known(self, memory: CopierMemory) -> tuple[Tensor, Tensor]:
         words = memory.mask.clone()
         words[:, 0] = False
         return memory.states, words
@@ -335,7 +337,7 @@ def _words(encoding: Encoding) -> list[tuple[int, int, int]]:
     return rows
 
 
-def _central(own: Sequence[Window], token: int) -> int:
+def _central(own: Sequence[PairWindow], token: int) -> int:
     """The window in which a token is farthest from the ends."""
     return max(
         range(len(own)), key=lambda number: (min(token - own[number].start, own[number].stop - 1 - token), -number)

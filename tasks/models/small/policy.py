@@ -14,11 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from vitalfew.configs.loading import ConfigError
-from vitalfew.tasks.models.small.copied import Run
+from vitalfew.tasks.models.small.copied import CopiedRun
 
 
 @dataclass(frozen=True)
-class Source:
+class PolicySource:
     """What a text is written from. `texts`: as they came; `tokens`: that are read, padding apart; `cut`: texts that
     were left out, the last ones, because all together were too long; `content`: the policy's own."""
 
@@ -28,11 +28,11 @@ class Source:
     content: Any
 
 
-class Written(NamedTuple):
+class PolicyOutput(NamedTuple):
     """A text, and the parts of the source's texts that it consists of; none where it is not copied."""
 
     text: str
-    runs: tuple[Run, ...] = ()
+    runs: tuple[CopiedRun, ...] = ()
 
 
 class Decoded(NamedTuple):
@@ -77,11 +77,11 @@ class Policy(nn.Module, ABC):
         """Of these the ones that are trained while it is frozen."""
 
     @abstractmethod
-    def read(self, questions: Sequence[str], texts: Sequence[Sequence[str]]) -> list[Source]:
+    def read(self, questions: Sequence[str], texts: Sequence[Sequence[str]]) -> list[PolicySource]:
         """Tokens of questions, each with its texts, best first."""
 
     @abstractmethod
-    def encode(self, sources: Sequence[Source]) -> Any:
+    def encode(self, sources: Sequence[PolicySource]) -> Any:
         """The memory of a batch: an object with `of(rows)`, the memory of these rows in this order, and a `mask` with a
         row for each."""
 
@@ -104,11 +104,11 @@ class Policy(nn.Module, ABC):
         None: there was none."""
 
     @abstractmethod
-    def target(self, source: Source, text: str, runs: Sequence[Run]) -> list[int]:
+    def target(self, source: PolicySource, text: str, runs: Sequence[CopiedRun]) -> list[int]:
         """The actions that write a text, `end` with them; empty if this policy cannot write it."""
 
     @abstractmethod
-    def write(self, source: Source, actions: Sequence[int]) -> Written:
+    def write(self, source: PolicySource, actions: Sequence[int]) -> PolicyOutput:
         """The text of actions."""
 
     @abstractmethod

@@ -30,7 +30,7 @@ from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.models.loading import loading
 from vitalfew.tasks.models.readings import Reading, Values, remembered, settled
 from vitalfew.tasks.models.small.tuned import SETTINGS, TunedEncoder, Weights, read_tokenizer
-from vitalfew.tasks.models.small.windows import MAX_QUESTION, Batch, Window, encoded, padded, special, windows
+from vitalfew.tasks.models.small.windows import MAX_QUESTION, Batch, PairWindow, encoded, padded, special, windows
 from vitalfew.tasks.models.ticks import Tick
 
 Request = tuple[str, ...]
@@ -65,7 +65,7 @@ class Part:
     """A window of a text. `places`: of the sentences that it has tokens of, each's number in the text, its first
     position and one past its last; `whole`: the numbers of those that are in it altogether."""
 
-    window: Window
+    window: PairWindow
     places: tuple[tuple[int, int, int], ...]
     whole: frozenset[int]
 
@@ -98,7 +98,7 @@ def _sentences(text: Encoding, sentences: Sequence[str]) -> list[int]:
     return [bisect_right(ends, start) for start, _ in text.offsets]
 
 
-def _part(window: Window, owners: Sequence[int]) -> Part:
+def _part(window: PairWindow, owners: Sequence[int]) -> Part:
     own = owners[window.start : window.stop]
     numbers = sorted(set(own))
     places = tuple((n, window.first + own.index(n), window.first + bisect_right(own, n)) for n in numbers)

@@ -15,31 +15,31 @@ from torch import Tensor, nn
 
 from vitalfew.tasks.models.encoder.recipe import read_config
 from vitalfew.tasks.models.files import UnsupportedModel, require_safetensors
-from vitalfew.tasks.models.small.copied import Run
-from vitalfew.tasks.models.small.policy import Decoded, Policy, Source, Written
+from vitalfew.tasks.models.small.copied import CopiedRun
+from vitalfew.tasks.models.small.policy import Decoded, Policy, PolicyOutput, PolicySource
 
 INSTRUCTION = "Write what these texts say to answer the question.\nQuestion: {question}\n"
 
 
 @dataclass(frozen=True)
-class Memory:
+class Seq2SeqMemory:
     """The encoder's states float32 (n, longest, d), and which of them are no padding."""
 
     states: Tensor
     mask: Tensor
 
-    def of(self, rows: Sequence[int]) -> "Memory":
+    def of(self, rows: Sequence[int]) -> "Seq2SeqMemory":
         index = torch.tensor(rows, device=self.states.device)
-        return Memory(self.states[index], self.mask[index])
+        return Seq2SeqMemory(self.states[index], self.mask[index])
 
 
 @dataclass(frozen=True)
-class State:
+class Seq2SeqState:
     """Keys and values of the steps so far, which transformers keeps."""
 
     cache: Any
 
-    def of(self, rows: Sequence[int]) -> "State":
+    def of(self, rows: Sequence[int]) -> "Seq2SeqState":
         """This very state, with its rows chosen."""
         self.cache.reorder_cache(torch.tensor(rows))
         return self
@@ -83,10 +83,10 @@ class Seq2SeqPolicy(Policy):
         """All weights: none is frozen."""
         return self.trained()
 
-    def read(self, questions: Sequence[str], texts: Sequence[Sequence[str]]) -> list[Source]:
+    def read(self, questions: Sequence[str], texts: Sequence[Sequence[str]]) -> list[PolicySource]:
         return [self._source(question, own) for question, own in zip(questions, texts, strict=True)]
 
-    def _source(self, question: str, texts: Sequence[str]) -> Source:
+    def _source(self, question: str, texts: Sequence[str]) -> PolicySource:
         parts = [INSTRUCTION.format(question=question), *(f"{text}\n" for text in texts)]
         pieces: list[list[int]] = self.tokenizer(parts, add_special_tokens=False)["input_ids"]
         ids = pieces[0][: self.limit - 1]
@@ -95,9 +95,9 @@ class Seq2SeqPolicy(Policy):
             if len(ids) + len(piece) >= self.limit:
                 break
             ids, kept = ids + piece, kept + 1
-        return Source(tuple(texts[:kept]), len(ids) + 1, len(texts) - kept, (*ids, self.end))
+        return PolicySource(tuple(texts[:kept]), len(ids) + 1, len(texts) - kept, (*ids, self.end))
 
-    def encode(self, sources: Sequence[Source]) -> Memory:
+    def encode(self, sources: Sequence[PolicySource]) -> Seq2SeqMemory:
         device = self.model.device
         rows = [source.content for source in sources]
         longest = max(map(len, rows))
@@ -105,41 +105,41 @@ class Seq2SeqPolicy(Policy):
         mask = torch.arange(longest, device=device) < torch.tensor([[len(row)] for row in rows], device=device)
         with self._half():
             states = self.model.get_encoder()(input_ids=ids, attention_mask=mask.long()).last_hidden_state
-        return Memory(states.float(), mask)
+        return Seq2SeqMemory(states.float(), mask)
 
     def _half(self) -> torch.autocast:
         return torch.autocast(self.model.device.type, dtype=self.dtype, enabled=self.dtype != torch.float32)
 
-    def decode(self, memory: Memory, actions: Tensor) -> Decoded:
+    def decode(self, memory: Seq2SeqMemory, actions: Tensor) -> Decoded:
         first = torch.full((len(actions), 1), self.begin, device=actions.device)
         out = self._out(memory, torch.cat([first, actions[:, :-1]], 1), use_cache=False, output_hidden_states=True)
         return Decoded(out.logits.float(), out.decoder_hidden_states[-1].float())
 
-    def _out(self, memory: Memory, ids: Tensor, **options: Any) -> Any:
+    def _out(self, memory: Seq2SeqMemory, ids: Tensor, **options: Any) -> Any:
         with self._half():
             return self.model(
                 encoder_outputs=(memory.states,), attention_mask=memory.mask.long(), decoder_input_ids=ids, **options
             )
 
-    def start(self, memory: Memory) -> State:
+    def start(self, memory: Seq2SeqMemory) -> Seq2SeqState:
         from transformers import DynamicCache, EncoderDecoderCache
 
-        return State(EncoderDecoderCache(DynamicCache(), DynamicCache()))
+        return Seq2SeqState(EncoderDecoderCache(DynamicCache(), DynamicCache()))
 
-    def step(self, memory: Memory, state: State, last: Tensor | None) -> tuple[Tensor, State]:
+    def step(self, memory: Seq2SeqMemory, state: Seq2SeqState, last: Tensor | None) -> tuple[Tensor, Seq2SeqState]:
         if last is None:
             last = torch.full((len(memory.mask),), self.begin, device=memory.mask.device)
         out = self._out(memory, last[:, None], past_key_values=state.cache, use_cache=True)
-        return out.logits[:, -1].float(), State(out.past_key_values)
+        return out.logits[:, -1].float(), Seq2SeqState(out.past_key_values)
 
-    def target(self, source: Source, text: str, runs: Sequence[Run]) -> list[int]:
+    def target(self, source: PolicySource, text: str, runs: Sequence[CopiedRun]) -> list[int]:
         ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         return [*ids, self.end] if ids else []
 
-    def write(self, source: Source, actions: Sequence[int]) -> Written:
-        return Written(str(self.tokenizer.decode(list(actions), skip_special_tokens=True)).strip())
+    def write(self, source: PolicySource, actions: Sequence[int]) -> PolicyOutput:
+        return PolicyOutput(str(self.tokenizer.decode(list(actions), skip_special_tokens=True)).strip())
 
-    def known(self, memory: Memory) -> tuple[Tensor, Tensor]:
+    def known(self, memory: Seq2SeqMemory) -> tuple[Tensor, Tensor]:
         return memory.states, memory.mask
 
     def files(self) -> dict[str, bytes]:

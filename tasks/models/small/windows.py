@@ -27,7 +27,7 @@ QUESTION, CONTEXT, SHARED, ANSWER = range(4)
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class PairWindow:
     """`ids` and `types` of its tokens. Position `first` holds the context's token number `start`; `stop` is one past
     the last context token in the window."""
 
@@ -69,7 +69,7 @@ def special(tokenizer: Tokenizer, token: str) -> int:
     return number
 
 
-def windows(tokenizer: Tokenizer, question: Encoding, context: Encoding) -> list[Window]:
+def windows(tokenizer: Tokenizer, question: Encoding, context: Encoding) -> list[PairWindow]:
     """The windows of one context; none if the context has no token."""
     start, end = special(tokenizer, "[CLS]"), special(tokenizer, "[SEP]")
     head, asked = (start, *question.ids, end), set(question.ids)
@@ -77,15 +77,15 @@ def windows(tokenizer: Tokenizer, question: Encoding, context: Encoding) -> list
     rows = []
     for first, stop in ranges(len(context.ids), SIZE - 1 - len(head)):
         types = (*(QUESTION,) * len(head), *kinds[first:stop], CONTEXT)
-        rows.append(Window((*head, *context.ids[first:stop], end), types, len(head), first, stop))
+        rows.append(PairWindow((*head, *context.ids[first:stop], end), types, len(head), first, stop))
     return rows
 
 
-def answer_window(tokenizer: Tokenizer, question: Encoding, answer: Encoding) -> Window:
+def answer_window(tokenizer: Tokenizer, question: Encoding, answer: Encoding) -> PairWindow:
     """A question and an answer, of which the first `MAX_ANSWER` tokens are read; no context."""
     start, end = special(tokenizer, "[CLS]"), special(tokenizer, "[SEP]")
     head, tail = (start, *question.ids, end), (*answer.ids[:MAX_ANSWER], end)
-    return Window((*head, *tail), (QUESTION,) * len(head) + (ANSWER,) * len(tail), len(head), 0, 0)
+    return PairWindow((*head, *tail), (QUESTION,) * len(head) + (ANSWER,) * len(tail), len(head), 0, 0)
 
 
 def ranges(length: int, room: int) -> list[tuple[int, int]]:
@@ -96,7 +96,7 @@ def ranges(length: int, room: int) -> list[tuple[int, int]]:
     return [(first, first + room) for first in firsts]
 
 
-def padded(rows: Sequence[Window], padding: int, device: torch.device) -> Batch:
+def padded(rows: Sequence[PairWindow], padding: int, device: torch.device) -> Batch:
     """A batch of windows, padded on the right."""
     shape = len(rows), max(len(row.ids) for row in rows)
     ids, types = np.full(shape, padding, np.int64), np.zeros(shape, np.int64)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol
 
 from vitalfew.tasks.encoders import titles
 from vitalfew.tasks.metrics.answers import has_answer
-from vitalfew.tasks.models.small.copied import Run
+from vitalfew.tasks.models.small.copied import CopiedRun
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.splitters.tokens import count_tokens
 
@@ -80,7 +80,7 @@ class Output:
     them; `tokens` and `seconds`: what it took; `error`: why there is none."""
 
     text: str
-    copied: tuple[Run, ...] = ()
+    copied: tuple[CopiedRun, ...] = ()
     tokens: int = 0
     seconds: float = 0.0
     error: str = ""
@@ -167,7 +167,7 @@ def named(text: str) -> set[str]:
     }
 
 
-def aligned(text: str, chunks: Sequence[str]) -> tuple[Run, ...]:
+def aligned(text: str, chunks: Sequence[str]) -> tuple[CopiedRun, ...]:
     """The parts of the chunks that a text repeats: from left to right always the longest run of the same words that is
     left, whatever the case. A single word counts if it is spelled like a name or a number. Empty if these parts do not
     hold half of the text's words: it is told in other words."""
@@ -179,7 +179,7 @@ def aligned(text: str, chunks: Sequence[str]) -> tuple[Run, ...]:
         for number, (word, _, _) in enumerate(of_chunk):
             starts.setdefault(word, []).append((chunk, number))
     used: set[tuple[int, int]] = set()
-    runs: list[Run] = []
+    runs: list[CopiedRun] = []
     number = held = 0
     while number < len(own):
         length, chunk, first = max(
@@ -190,7 +190,7 @@ def aligned(text: str, chunks: Sequence[str]) -> tuple[Run, ...]:
         if length > 1 or (length == 1 and own[number] in single):
             chunk, first = -chunk, -first
             used |= {(chunk, place) for place in range(first, first + length)}
-            runs.append(Run(chunk, places[chunk][first][1], places[chunk][first + length - 1][2]))
+            runs.append(CopiedRun(chunk, places[chunk][first][1], places[chunk][first + length - 1][2]))
             held += length
         number += max(1, length)
     return tuple(runs) if 2 * held >= len(own) else ()

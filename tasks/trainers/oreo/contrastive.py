@@ -22,7 +22,7 @@ from torch.nn.functional import cosine_similarity
 
 from vitalfew.tasks.models.small.policy import beams
 from vitalfew.tasks.trainers.base import Step
-from vitalfew.tasks.trainers.oreo.evidence import Example
+from vitalfew.tasks.trainers.oreo.evidence import OreoExample
 from vitalfew.tasks.trainers.oreo.training import Material, OreoOptions, OreoTrainer
 from vitalfew.tasks.trainers.updates import Updates
 
@@ -64,7 +64,7 @@ def rouge_l(text: str, gold: str) -> float:
     return float(_scorer().score(gold, text)["rougeL"].fmeasure)
 
 
-class Candidate(NamedTuple):
+class ContrastCandidate(NamedTuple):
     """`actions`: that write it; none of another question's text, which has an `embedding` already."""
 
     kind: str
@@ -96,7 +96,7 @@ class OreoContrastive(OreoTrainer):
         layer = {f"shared.{name}": own for name, own in self.shared.named_parameters()}
         self.updates = Updates({**self.model.decoder(), **layer}, self.options.learning_rate)
 
-    def step(self, batch: Sequence[Example], number: int, done: float) -> Step:
+    def step(self, batch: Sequence[OreoExample], number: int, done: float) -> Step:
         torch.manual_seed(self.options.seed * 1_000_003 + number)
         parts = self.read(batch)
         count = max(1, sum(map(len, parts)))
@@ -128,10 +128,10 @@ class OreoContrastive(OreoTrainer):
         read = self._embedded(*model.known(memory))
         contrastive, records = torch.zeros((), device=self.device), []
         for row, (example, source, target) in enumerate(part):
-            own = [Candidate("gold", example.target, target)]
-            own += [Candidate("beam", model.write(source, one.actions).text, one.actions) for one in drawn[row]]
+            own = [ContrastCandidate("gold", example.target, target)]
+            own += [ContrastCandidate("beam", model.write(source, one.actions).text, one.actions) for one in drawn[row]]
             others = [
-                Candidate("batch", other[0].target, [], golds[place])
+                ContrastCandidate("batch", other[0].target, [], golds[place])
                 for place, other in enumerate(part)
                 if place != row
             ]
@@ -145,7 +145,7 @@ class OreoContrastive(OreoTrainer):
         sft = -(logprobs.sum(1) / present.sum(1)).sum()
         return {"contrastive": contrastive, "sft": sft}, records
 
-    def _candidates(self, memory: Any, chosen: Sequence[Candidate]) -> tuple[Tensor, list[float | None]]:
+    def _candidates(self, memory: Any, chosen: Sequence[ContrastCandidate]) -> tuple[Tensor, list[float | None]]:
         """Embeddings of a question's candidates (n, d), and their log-probabilities; None of another question's."""
         actions = [one.actions for one in chosen if one.actions]
         logprobs, present, states = self.model.log_probabilities(memory, actions)
@@ -159,7 +159,7 @@ class OreoContrastive(OreoTrainer):
         return (self.shared(states).relu() * weights[..., None]).sum(1)
 
     def _records(
-        self, example: Example, chosen: Sequence[Candidate], scores: list[float], summed: list[float | None]
+        self, example: OreoExample, chosen: Sequence[ContrastCandidate], scores: list[float], summed: list[float | None]
     ) -> list[Mapping[str, Any]]:
         places = ranked(scores)
         return [

@@ -13,8 +13,8 @@ from vitalfew.tasks.generators import prompts
 from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.metrics.answers import F1, has_answer, is_right, normalise
 from vitalfew.tasks.models.causal.engines.base import Completion
-from vitalfew.tasks.models.small.copied import Run
-from vitalfew.tasks.models.small.policy import Policy, Written, greedy
+from vitalfew.tasks.models.small.copied import CopiedRun
+from vitalfew.tasks.models.small.policy import Policy, PolicyOutput, greedy
 from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.splitters.tokens import count_tokens
 from vitalfew.tasks.trainers.oreo.collector import Chunk, named, words
@@ -26,7 +26,7 @@ TOGETHER = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class OreoExample:
     """A row of `oreo_examples`; `texts`: the chunks as they are shown."""
 
     question_id: int
@@ -34,11 +34,11 @@ class Example:
     answers: tuple[str, ...]
     texts: tuple[str, ...]
     target: str
-    copied: tuple[Run, ...]
+    copied: tuple[CopiedRun, ...]
     split: str
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> "Example":
+    def of(cls, row: Mapping[str, Any]) -> "OreoExample":
         chunks = [Chunk(one["passage_id"], 0, 0, one["title"], one["text"]) for one in row["chunks"]]
         return cls(
             row["question_id"],
@@ -46,7 +46,7 @@ class Example:
             tuple(row["answers"]),
             tuple(chunk.shown for chunk in chunks),
             row["target"],
-            tuple(Run(**run) for run in row["copied"]),
+            tuple(CopiedRun(**run) for run in row["copied"]),
             row["split"],
         )
 
@@ -56,11 +56,11 @@ class Example:
         return sum(map(len, self.texts)) + len(self.question) * len(self.texts)
 
 
-def examples(table: pa.Table) -> list[Example]:
-    return [Example.of(row) for row in table.to_pylist()]
+def examples(table: pa.Table) -> list[OreoExample]:
+    return [OreoExample.of(row) for row in table.to_pylist()]
 
 
-def sorted_batches(rows: Sequence[Example], size: int, draw: random.Random) -> list[list[Example]]:
+def sorted_batches(rows: Sequence[OreoExample], size: int, draw: random.Random) -> list[list[OreoExample]]:
     """Batches of so many examples in random order; those of a batch are of similar length."""
     mixed = draw.sample(rows, len(rows))
     steps = []
@@ -71,7 +71,7 @@ def sorted_batches(rows: Sequence[Example], size: int, draw: random.Random) -> l
     return steps
 
 
-def some_of(rows: Sequence[Example], size: int, seed: int) -> list[Example]:
+def some_of(rows: Sequence[OreoExample], size: int, seed: int) -> list[OreoExample]:
     """At most so many of them, a random choice."""
     return random.Random(seed).sample(rows, min(size, len(rows)))
 
@@ -98,7 +98,7 @@ def answer_f1(text: str, gold: Sequence[str]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Quality:
+class EvidenceQuality:
     """Of texts that were written greedily. `kept`: in which a gold answer stands; `tokens`: words and punctuation
     marks; `share`: of those of the whole chunks; `short`: of texts under `SHORT` words; `grounded`: of the texts whose
     words, names and numbers all stand in the chunks; `f1`, `right`: of the generator's answers from them, and
@@ -117,10 +117,10 @@ class Quality:
 
 def written(
     policy: Policy,
-    rows: Sequence[Example],
+    rows: Sequence[OreoExample],
     limit: int,
     tick: Tick = lambda rows, tokens: None,
-) -> Iterator[tuple[Example, Written]]:
+) -> Iterator[tuple[OreoExample, PolicyOutput]]:
     """Greedy texts of examples, in batches of similar length."""
     ordered = sorted(rows, key=lambda row: (row.size, row.question_id))
     for start in range(0, len(ordered), TOGETHER):
@@ -136,11 +136,11 @@ def written(
 def measure(
     policy: Policy,
     generator: Generator,
-    rows: Sequence[Example],
+    rows: Sequence[OreoExample],
     limit: int,
     full: bool = False,
     tick: Tick = lambda rows, tokens: None,
-) -> Quality:
+) -> EvidenceQuality:
     """`full`: also answer from the whole chunks."""
     pairs = [(row, text.text) for row, text in written(policy, rows, limit, tick=tick)]
     replies = answers(generator, [(row.question, text) for row, text in pairs])
@@ -155,7 +155,7 @@ def measure(
 
     tokens = [count_tokens(text) for _, text in pairs]
     shown = [sum(map(count_tokens, row.texts)) for row, _ in pairs]
-    return Quality(
+    return EvidenceQuality(
         len(pairs),
         mean([has_answer(text, row.answers) for row, text in pairs]),
         mean(tokens),

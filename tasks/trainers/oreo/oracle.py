@@ -20,7 +20,7 @@ from pydantic import ConfigDict, Field, SerializeAsAny
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.training import CollectConfig
 from vitalfew.tasks.generators.reader import NONE, Reader, Told, log_likelihoods, occurrences
-from vitalfew.tasks.models.small.copied import Run, joined, rendered, trimmed
+from vitalfew.tasks.models.small.copied import CopiedRun, joined, rendered, trimmed
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.splitters.nltk_punkt import Sentences, untrained
 from vitalfew.tasks.trainers.oreo.collector import OreoCase, Output
@@ -87,7 +87,7 @@ class Oracle:
         seconds = (time.perf_counter() - began) / max(1, len(cases))
         return [Output(draft.text(), draft.runs(), tokens // len(cases), seconds) for draft in drafts]
 
-    def _clauses(self, case: OreoCase) -> list[Run]:
+    def _clauses(self, case: OreoCase) -> list[CopiedRun]:
         """Of the sentences with what is marked; else of the first one with an answer. Ranges of the chunks as shown."""
         spans = [*self._spans(case)]
         marked = [span for span in spans if any(self._supports(case, span, fact) for fact in case.facts)]
@@ -95,22 +95,22 @@ class Oracle:
         chosen = marked if any(span in answers for span in marked) else [*marked, *answers[:1]]
         return [clause for span in chosen for clause in clauses(case.chunks[span.chunk].shown, span, case.answers)]
 
-    def _spans(self, case: OreoCase) -> Iterator[Run]:
+    def _spans(self, case: OreoCase) -> Iterator[CopiedRun]:
         """Every sentence of every chunk."""
         for number, chunk in enumerate(case.chunks):
             lead = len(chunk.lead)
             for start, end in self.sentences.split(chunk.text):
-                yield Run(number, lead + start, lead + end)
+                yield CopiedRun(number, lead + start, lead + end)
 
     @staticmethod
-    def _supports(case: OreoCase, span: Run, fact: tuple[int, int, int]) -> bool:
+    def _supports(case: OreoCase, span: CopiedRun, fact: tuple[int, int, int]) -> bool:
         """Whether a sentence overlaps with a marked range of its passage."""
         chunk = case.chunks[span.chunk]
         shift = chunk.start - len(chunk.lead)
         return fact[0] == chunk.passage_id and fact[1] < span.end + shift and fact[2] > span.start + shift
 
 
-def clauses(text: str, sentence: Run, answers: Sequence[str]) -> list[Run]:
+def clauses(text: str, sentence: CopiedRun, answers: Sequence[str]) -> list[CopiedRun]:
     """The clauses of a sentence of a text, which cover it; no answer is cut in two."""
     whole = occurrences(text, answers)
     cuts = [
@@ -119,10 +119,10 @@ def clauses(text: str, sentence: Run, answers: Sequence[str]) -> list[Run]:
         if sentence.start < match.end() < sentence.end and not any(s < match.end() < e for s, e in whole)
     ]
     bounds = [sentence.start, *cuts, sentence.end]
-    return [Run(sentence.chunk, start, end) for start, end in pairwise(bounds)]
+    return [CopiedRun(sentence.chunk, start, end) for start, end in pairwise(bounds)]
 
 
-def _text(case: OreoCase, run: Run) -> str:
+def _text(case: OreoCase, run: CopiedRun) -> str:
     return case.chunks[run.chunk].shown[run.start : run.end]
 
 
@@ -131,24 +131,24 @@ class _Draft:
     """A text on its way: `kept` of its clauses, the log-probability `best` of that, and the `least` that is allowed."""
 
     case: OreoCase
-    kept: list[Run]
+    kept: list[CopiedRun]
     best: float = 0.0
     least: float = 0.0
-    _next: tuple[float, list[Run]] | None = field(default=None)
+    _next: tuple[float, list[CopiedRun]] | None = field(default=None)
 
-    def runs(self, kept: Sequence[Run] | None = None) -> tuple[Run, ...]:
+    def runs(self, kept: Sequence[CopiedRun] | None = None) -> tuple[CopiedRun, ...]:
         shown = self.case.shown
         own = [run for one in joined(shown, self.kept if kept is None else kept) if (run := trimmed(shown, one))]
         return tuple(own)
 
-    def text(self, kept: Sequence[Run] | None = None) -> str:
+    def text(self, kept: Sequence[CopiedRun] | None = None) -> str:
         return rendered(self.case.shown, self.runs(kept))
 
-    def shorter(self) -> list[list[Run]]:
+    def shorter(self) -> list[list[CopiedRun]]:
         """The kept clauses without one of them, each time another."""
         return [[*self.kept[:place], *self.kept[place + 1 :]] for place in range(len(self.kept))]
 
-    def consider(self, kept: list[Run], value: float) -> None:
+    def consider(self, kept: list[CopiedRun], value: float) -> None:
         if value >= self.least and (self._next is None or value > self._next[0]):
             self._next = value, kept
 
@@ -159,9 +159,9 @@ class _Draft:
         (self.best, self.kept), self._next = self._next, None
         return True
 
-    def title(self) -> list[Run] | None:
+    def title(self) -> list[CopiedRun] | None:
         """The kept clauses with the title of the first one's chunk before them; None without a title."""
         if not self.kept or not self.case.chunks[self.kept[0].chunk].lead:
             return None
         chunk = self.kept[0].chunk
-        return [Run(chunk, 0, len(self.case.chunks[chunk].lead)), *self.kept]
+        return [CopiedRun(chunk, 0, len(self.case.chunks[chunk].lead)), *self.kept]

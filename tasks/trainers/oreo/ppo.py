@@ -26,7 +26,7 @@ from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.models.small.policies import for_training
 from vitalfew.tasks.models.small.policy import Drawn, Sampling, sample
 from vitalfew.tasks.trainers.base import State, Step
-from vitalfew.tasks.trainers.oreo.evidence import Example, answer_f1, answers
+from vitalfew.tasks.trainers.oreo.evidence import OreoExample, answer_f1, answers
 from vitalfew.tasks.trainers.oreo.training import OreoOptions, OreoTrainer
 from vitalfew.tasks.trainers.updates import Updates
 
@@ -184,7 +184,7 @@ class OreoPpo(OreoTrainer):
         self.values.restore(own)
         self.delta = float(state.notes["delta"])
 
-    def step(self, batch: Sequence[Example], number: int, done: float) -> Step:
+    def step(self, batch: Sequence[OreoExample], number: int, done: float) -> Step:
         """Raises GeneratorFails."""
         self.model.eval()
         sources = self.model.read([row.question for row in batch], [row.texts for row in batch])
@@ -207,13 +207,13 @@ class OreoPpo(OreoTrainer):
         losses = {**figures, "delta": self.delta, "failed": float(len(batch) - len(kept))}
         return Step(len(kept), tokens, rate, losses, {"rollouts": records})
 
-    def _sampled(self, memory: Any, batch: Sequence[Example], number: int) -> list[Drawn]:
+    def _sampled(self, memory: Any, batch: Sequence[OreoExample], number: int) -> list[Drawn]:
         """A text of each question, by seed, step and question."""
         options = self.options
         seeds = [seed_of(options.seed, number, row.question_id) for row in batch]
         return sample(self.model, memory, seeds, options.max_new_tokens, Sampling(options.top_k, options.top_p))
 
-    def _replies(self, batch: Sequence[Example], texts: Sequence[str]) -> list[Completion]:
+    def _replies(self, batch: Sequence[OreoExample], texts: Sequence[str]) -> list[Completion]:
         replies = answers(self.generator, [(row.question, text) for row, text in zip(batch, texts, strict=True)])
         torch.set_num_threads(self.threads)
         failed = [reply.error for reply in replies if reply.error]
@@ -227,7 +227,7 @@ class OreoPpo(OreoTrainer):
         self,
         memory: Any,
         kept: Sequence[int],
-        batch: Sequence[Example],
+        batch: Sequence[OreoExample],
         drawn: Sequence[Drawn],
         texts: Sequence[str],
         replies: Sequence[Completion],

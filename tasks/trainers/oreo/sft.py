@@ -10,7 +10,7 @@ import torch
 from pydantic import ConfigDict, Field
 
 from vitalfew.tasks.trainers.base import Step
-from vitalfew.tasks.trainers.oreo.evidence import Example
+from vitalfew.tasks.trainers.oreo.evidence import OreoExample
 from vitalfew.tasks.trainers.oreo.training import OreoOptions, OreoTrainer
 
 
@@ -35,7 +35,7 @@ class OreoSft(OreoTrainer):
             self.model.learn_last(self.options.layers)
         super().prepare()
 
-    def step(self, batch: Sequence[Example], number: int, done: float) -> Step:
+    def step(self, batch: Sequence[OreoExample], number: int, done: float) -> Step:
         torch.manual_seed(self.options.seed * 1_000_003 + number)
         self.model.train()
         parts = self.read(batch)

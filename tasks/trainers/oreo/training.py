@@ -32,13 +32,20 @@ from vitalfew.tasks.models.small.policies import (
     policy_files,
     read_policy,
 )
-from vitalfew.tasks.models.small.policy import Policy, Source
+from vitalfew.tasks.models.small.policy import Policy, PolicySource
 from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.trainers.articles import ArticleSplit
 from vitalfew.tasks.trainers.base import Finished, NetworkTrainer, State, Tables
 from vitalfew.tasks.trainers.card import card_files
-from vitalfew.tasks.trainers.oreo.evidence import Example, Quality, examples, measure, some_of, sorted_batches
+from vitalfew.tasks.trainers.oreo.evidence import (
+    EvidenceQuality,
+    OreoExample,
+    examples,
+    measure,
+    some_of,
+    sorted_batches,
+)
 from vitalfew.tasks.trainers.updates import Updates
 
 logger = logging.getLogger("vitalfew")
@@ -48,7 +55,7 @@ class Diverged(ValueError):
     """A loss that is no number; the last checkpoint is kept."""
 
 
-Material = tuple[Example, Source, list[int]]
+Material = tuple[OreoExample, PolicySource, list[int]]
 """An example as a policy reads it, and the actions that write its target."""
 
 
@@ -84,7 +91,7 @@ class OreoOptions(TrainConfig):
         return {**super().identity(), "generator": self.generator.identity()}
 
 
-class OreoTrainer(NetworkTrainer[Sequence[Example]]):
+class OreoTrainer(NetworkTrainer[Sequence[OreoExample]]):
     """A subclass takes steps."""
 
     use: ClassVar[str] = "refine.model"
@@ -135,10 +142,10 @@ class OreoTrainer(NetworkTrainer[Sequence[Example]]):
         """What a training needs besides; here the optimiser of all weights that learn."""
         self.updates = Updates(self.model.learning(), self.options.learning_rate)
 
-    def _of(self, split: str) -> list[Example]:
+    def _of(self, split: str) -> list[OreoExample]:
         return [row for row in self.whole if row.split == split]
 
-    def finite(self, loss: float, number: int, batch: Sequence[Example]) -> float:
+    def finite(self, loss: float, number: int, batch: Sequence[OreoExample]) -> float:
         """The loss. Raises Diverged if it is no number."""
         if not math.isfinite(loss):
             raise Diverged(
@@ -148,7 +155,7 @@ class OreoTrainer(NetworkTrainer[Sequence[Example]]):
             )
         return loss
 
-    def batches(self, epoch: int) -> Sequence[Sequence[Example]]:
+    def batches(self, epoch: int) -> Sequence[Sequence[OreoExample]]:
         self.epoch = epoch
         torch.set_num_threads(self.threads)  # a generator that was asked has set its own
         options = self.options
@@ -157,7 +164,7 @@ class OreoTrainer(NetworkTrainer[Sequence[Example]]):
         asked = [ordered[place % len(ordered)] for place in range(epoch * size, (epoch + 1) * size)]
         return sorted_batches(asked, options.batch, random.Random(f"{options.seed}/{epoch}"))
 
-    def read(self, batch: Sequence[Example]) -> list[list[Material]]:
+    def read(self, batch: Sequence[OreoExample]) -> list[list[Material]]:
         """A batch in parts of at most `batch_tokens` tokens, without the examples that the policy cannot write."""
         sources = self.model.read([row.question for row in batch], [row.texts for row in batch])
         parts: list[list[Material]] = []
@@ -191,7 +198,7 @@ class OreoTrainer(NetworkTrainer[Sequence[Example]]):
 
     def measured(
         self, directory: Path, split: str, full: bool = False, tick: Tick = lambda rows, tokens: None
-    ) -> Quality:
+    ) -> EvidenceQuality:
         options = self.options
         asked = some_of(self._of(split), options.check_questions, options.seed)
         policy = read_policy(directory, self.shape)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vitalfew.tasks.models.small.copied import Run, joined, rendered, trimmed
+from vitalfew.tasks.models.small.copied import CopiedRun, joined, rendered, trimmed
 from vitalfew.tasks.trainers.oreo.collector import Chunk, OreoCase, aligned, named, unfit, verdict, words
 from vitalfew.tasks.trainers.oreo.oracle import clauses
 
@@ -52,7 +52,7 @@ def test_a_text_in_the_words_of_the_chunks_is_aligned() -> None:
 
 @given(TEXTS, st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30), st.integers(0, 30)), max_size=4))
 def test_what_is_rendered_consists_of_words_of_the_texts(texts: list[str], drawn: list[tuple[int, int, int]]) -> None:
-    runs = [Run(chunk, min(ends), max(ends)) for chunk, *ends in drawn if chunk < len(texts)]
+    runs = [CopiedRun(chunk, min(ends), max(ends)) for chunk, *ends in drawn if chunk < len(texts)]
     own = [run for one in joined(texts, runs) if (run := trimmed(texts, one))]
     letters = "".join(rendered(texts, own).replace(".", "").split())
     assert letters == "".join("".join(texts[run.chunk][run.start : run.end].replace(".", "").split()) for run in own)
@@ -60,7 +60,7 @@ def test_what_is_rendered_consists_of_words_of_the_texts(texts: list[str], drawn
 
 @given(st.text("ab ,;:-()", max_size=40), st.sampled_from([("a, b",), ("b",), ("a (b",)]))
 def test_clauses_cover_a_sentence(text: str, answers: tuple[str, ...]) -> None:
-    parts = clauses(text, Run(0, 0, len(text)), answers)
+    parts = clauses(text, CopiedRun(0, 0, len(text)), answers)
     assert "".join(text[part.start : part.end] for part in parts) == text
 
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from tests.support.tiny_models import bert
 from vitalfew.configs.loading import ConfigError
-from vitalfew.tasks.models.small.copied import Run
+from vitalfew.tasks.models.small.copied import CopiedRun
 from vitalfew.tasks.models.small.copier import Copier
 from vitalfew.tasks.models.small.policy import Sampling, beams, greedy, sample
 
@@ -63,7 +63,7 @@ def test_every_word_stands_in_the_texts(copier: Copier, texts: list[str], action
 def test_a_target_is_written_again(copier: Copier, texts: list[str], start: int, length: int) -> None:
     source = copier.read(["Who?"], [texts])[0]
     part = texts[0][start : start + length]
-    actions = copier.target(source, part, [Run(0, start, start + length)])
+    actions = copier.target(source, part, [CopiedRun(0, start, start + length)])
     assert actions[-1:] in ([], [copier.end])
     if part.strip(" .,:;("):
         assert part.strip(" .,:;(") in copier.write(source, actions).text

@@ -17,7 +17,7 @@ from vitalfew.tasks.metrics.answers import is_right
 from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
 from vitalfew.tasks.raters.base import Judgement, RatedContext
 from vitalfew.tasks.raters.embedded import Embedded
-from vitalfew.tasks.trainers.articles import Asked, Material, Text, contains_answer, read_material
+from vitalfew.tasks.trainers.articles import MarkedQuestion, Material, Text, contains_answer, read_material
 from vitalfew.tasks.trainers.card import HELD_OUT, RECIPE
 from vitalfew.tasks.trainers.critic import CriticTrainer
 from vitalfew.tasks.trainers.discrimination import auc, candidates, columns, discrimination, interval
@@ -151,7 +151,7 @@ def test_candidates_are_the_readers_answers_to_what_bm25_finds() -> None:
     texts = ("Ada Norrin built the mill. It burnt.", "The mill of Kessin was built by Tomas Rell.", "Ada Norrin sang.")
     sentences = ((0, 26), (27, 36)), ((0, len(texts[1])),), ((0, len(texts[2])),)
     passages = {number: Text(str(number), text, sentences[number]) for number, text in enumerate(texts)}
-    material = Material(passages, [Asked("Who built the mill?", ("Ada Norrin",), 0, ((0, 10),))])
+    material = Material(passages, [MarkedQuestion("Who built the mill?", ("Ada Norrin",), 0, ((0, 10),))])
     found = candidates(material, material.questions, "sentence", Echo())  # type: ignore[arg-type]
     by_context = {each.candidate.context: (each.relevant, each.supported, each.useful) for each in found}
     assert by_context == {
@@ -164,7 +164,7 @@ def test_candidates_are_the_readers_answers_to_what_bm25_finds() -> None:
 
 def test_relevant_candidates_alone_are_those_among_all() -> None:
     passages = {0: Text("0", "Ada Norrin built the mill.", ((0, 26),)), 1: Text("1", "A mill burnt.", ((0, 13),))}
-    material = Material(passages, [Asked("Who built the mill?", ("Ada Norrin",), 0, ((0, 10),))])
+    material = Material(passages, [MarkedQuestion("Who built the mill?", ("Ada Norrin",), 0, ((0, 10),))])
     every, alone = (candidates(material, material.questions, "passage", Echo(), only) for only in (False, True))  # type: ignore[arg-type]
     assert len(every) == 2
     assert alone == [each for each in every if each.relevant]

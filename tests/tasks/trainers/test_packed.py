@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.support.tiny_models import llama
 from vitalfew.tasks.models.causal.adapters import CausalLora
 from vitalfew.tasks.models.causal.controls import Controls, Segmenter
-from vitalfew.tasks.trainers.retrieved import Attention, Packed, pack
+from vitalfew.tasks.trainers.retrieved import Attention, PackedExample, pack
 
 WORDS = st.lists(st.sampled_from(["river", "mill", "hills", "sea", "founded"]), min_size=1, max_size=12).map(" ".join)
 CONTROLS = Controls(assess_control="\nuse?", generate_control="\nsay:", yes=".", no="?")
@@ -26,7 +26,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[CausalLora, Segment
     return model, Segmenter(AutoTokenizer.from_pretrained(base), CONTROLS)
 
 
-def logits(model: CausalLora, packed: Packed) -> torch.Tensor:
+def logits(model: CausalLora, packed: PackedExample) -> torch.Tensor:
     with torch.no_grad():
         return model.logits(packed.ids, packed.positions, packed.layout, packed.places)
 

@@ -32,7 +32,7 @@ from vitalfew.configs.options import Server
 from vitalfew.tasks.models.causal.engines import keys
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, Probe, failed, sampling_seed
 from vitalfew.tasks.models.causal.engines.bounded import BoundedClient, OutOfBounds, TooLong
-from vitalfew.tasks.models.causal.engines.remote import Answer, Remote, RemoteOptions
+from vitalfew.tasks.models.causal.engines.remote import Remote, RemoteOptions, ServerAnswer
 
 logger = logging.getLogger("vitalfew")
 
@@ -76,7 +76,7 @@ class OpenAI(Remote):
             "files": {},
         }
 
-    def asker(self, probe: Probe | None) -> Callable[[str], Answer]:
+    def asker(self, probe: Probe | None) -> Callable[[str], ServerAnswer]:
         if probe and probe.groups:
             raise EngineUnavailable(
                 "openai can probe a fixed position of an answer, not the place where a token was written"
@@ -124,7 +124,7 @@ class OpenAI(Remote):
                 f"{self.base_url} redirects to {there}, and redirects are not followed; {remedy}"
             ) from None
 
-    def _answer(self, prompt: str, probe: Probe | None, probed: dict[str, int]) -> Answer:
+    def _answer(self, prompt: str, probe: Probe | None, probed: dict[str, int]) -> ServerAnswer:
         try:
             response = self._request(prompt, probe, probed)
         except openai.AuthenticationError as error:  # of a server that lists its models to anybody
@@ -132,7 +132,7 @@ class OpenAI(Remote):
         except openai.OpenAIError as error:
             self._refuse_redirect(error)
             refused = isinstance(error, openai.APIStatusError) and error.status_code in REFUSALS
-            return Answer(failed(_why(error)), may_pass=not refused)
+            return ServerAnswer(failed(_why(error)), may_pass=not refused)
         seconds = response.elapsed.total_seconds()
         content = response.content.decode("utf-8-sig", "replace")
         answer: Any = None
@@ -142,9 +142,9 @@ class OpenAI(Remote):
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             reason = f"the server's answer cannot be used ({type(error).__name__}: {_why(error)})"
             tokens = sum(_usage(answer))
-            return Answer(failed(f"{reason}: {_shown(content, 80)!r}"), tokens, may_pass=not tokens)
+            return ServerAnswer(failed(f"{reason}: {_shown(content, 80)!r}"), tokens, may_pass=not tokens)
         self._check(answer, completion)
-        return Answer(completion, completion.prompt_tokens + completion.completion_tokens)
+        return ServerAnswer(completion, completion.prompt_tokens + completion.completion_tokens)
 
     def _check(self, answer: dict[str, Any], completion: Completion) -> None:
         """Warn of what the ledger lacks, and of another model than was asked for."""

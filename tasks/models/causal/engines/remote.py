@@ -1,8 +1,8 @@
 """Engines that ask a server: every prompt is a request, several are under way at once, and each may cost money.
 
-What is paid for is kept before anything else happens with it, in the `Memory` of whoever is at work (a stage keeps the
-answers of its shard in a journal: tasks/stage.py), and nothing is asked for that is in there. Equal prompts of a batch
-are one request. Without a memory the answers live as long as the batch.
+What is paid for is kept before anything else happens with it, in the `AnswerMemory` of whoever is at work (a stage
+keeps the answers of its shard in a journal: tasks/stage.py), and nothing is asked for that is in there. Equal prompts
+of a batch are one request. Without a memory the answers live as long as the batch.
 
 A refusal (the prompt is too long) is an answer, and becomes a row with an error. A failure that may pass (an outage, a
 limit of requests) is not an answer: the batch ends with `Unanswered` once all its prompts were asked, so that no shard
@@ -37,7 +37,7 @@ _HALVES = re.compile("[\ud800-\udfff]")
 """Halves of surrogate pairs, which JSON can name and UTF-8, so any table, cannot hold."""
 
 
-class Memory(Protocol):
+class AnswerMemory(Protocol):
     """Where answers are kept that were paid for: plain JSON by the key of their request. Threads share it."""
 
     def find(self, key: str) -> dict[str, Any] | None:
@@ -50,11 +50,11 @@ class Memory(Protocol):
         """A completion of so many tokens is returned for a prompt, whether it was asked for now or kept."""
 
 
-_memory: ContextVar[Memory | None] = ContextVar("memory", default=None)
+_memory: ContextVar[AnswerMemory | None] = ContextVar("memory", default=None)
 
 
 @contextmanager
-def remembering(memory: Memory) -> Iterator[None]:
+def remembering(memory: AnswerMemory) -> Iterator[None]:
     """In this block, remote engines that are asked by this thread keep what they pay for, and ask for nothing twice."""
     token = _memory.set(memory)
     try:
@@ -99,7 +99,7 @@ class Unanswered(ValueError):
         return cls(reasons, sum(failure.sent for failure in failures), stage)
 
 
-class Answer(NamedTuple):
+class ServerAnswer(NamedTuple):
     """The answer to a request, and the `tokens` that the server counted for it, even if the answer is useless.
 
     `may_pass`: it is an error that the same request may not have later."""
@@ -128,7 +128,7 @@ class Remote(Engine):
     _lost_in_a_row = 0
 
     @abstractmethod
-    def asker(self, probe: Probe | None) -> Callable[[str], Answer]:
+    def asker(self, probe: Probe | None) -> Callable[[str], ServerAnswer]:
         """A function of a prompt that asks the server, and is called in several threads at once. Raises
         EngineUnavailable, ConfigError; what the function itself raises ends the batch."""
 
@@ -171,13 +171,15 @@ class Remote(Engine):
             self._lost_in_a_row = 0
             raise EngineUnavailable(f"the last {PATIENCE} requests have no answer: {error.rstrip('.')}. {GOES_ON}")
 
-    def _ask(self, due: dict[str, str], probe: Probe | None, memory: Memory | None) -> Iterator[tuple[str, Answer]]:
+    def _ask(
+        self, due: dict[str, str], probe: Probe | None, memory: AnswerMemory | None
+    ) -> Iterator[tuple[str, ServerAnswer]]:
         """The answers to prompts, each with its key, as they come."""
         if not due:
             return
         ask = self.asker(probe)
 
-        def paid(key: str, prompt: str) -> Answer:
+        def paid(key: str, prompt: str) -> ServerAnswer:
             answer = ask(prompt)
             if memory and answer.is_paid:
                 memory.keep(key, asdict(answer.completion), answer.tokens)
