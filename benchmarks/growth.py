@@ -3,20 +3,194 @@
     python -m benchmarks.growth [SIZE …] [--index ivf_pq] [--report]
 
 The index of each size is made in a process of its own, one stage after the other (runner `serial`), and looked at by
-another. Passages are generated, the encoder is a random projection to 32 numbers (benchmarks/growth_encoder.py), all
-else is as `vitalfew index` has it by default, but for the index type and, of the largest size, LISTS. What is counted
-is said in benchmarks/growth_counts.py. It is kept in build/growth.json, and sizes that are there are not made again:
-remove the file to begin anew. The largest size takes 13 GB of disk and 55 minutes of one core.
+another. Passages are generated, the encoder is a random projection to 32 numbers (benchmarks/projection.py), all
+else is as `vitalfew index` has it by default, but for the index type and, of the largest size, LISTS. Figures are kept
+in build/growth.json, and sizes that are there are not made again: remove the file to begin anew. The largest size takes
+13 GB of disk and 55 minutes of one core.
+
+Everything is counted from outside, in a process that runs the stages one after the other:
+
+- *opened*: files of the store opened by Python (the audit hook `open`, which also sees every file and folder flushed),
+  and paths that libraries got from the seam (`vitalfew.storage.files.local`);
+- *made*: files that got their name in the store (the audit hook `os.rename`), whatever became of them since;
+- *kept*: files and bytes in the store when the stage has ended; *records*: bytes of its manifests and done-markers;
+- *read*, *written*: bytes of system calls (`rchar` and `wchar` of /proc/self/io): what is mapped is not among them;
+- *parsed*: records (JSON) of the store;
+- *put*, *get*, *head*, *list*, *delete*: calls of `vitalfew.storage.files` from outside, by what each is on an object
+  store. A call is one at least: a large object is put in parts, and a table's columns are got one by one.
+- *peak*: largest resident memory, bytes; *cpu*: seconds of all threads.
 """
 
 import argparse
+import functools
+import inspect
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+from vitalfew.configs.loading import build
+from vitalfew.configs.schema import IndexCorpus
+from vitalfew.flows.pipelines.run import graph, run_serially
+from vitalfew.storage import files
+from vitalfew.storage.artifacts import Manifest
+from vitalfew.storage.files import records
+from vitalfew.storage.usage import Family
+from vitalfew.tasks.stage import Stage
+
+ENCODER = "benchmarks.projection:Small"
+CHECK = "check"
+"""The look of a second run whether there is anything to do; it is no stage."""
+AROUND = "around"
+"""What a run does before, between and after its stages: plans, looks at finished artifacts, writes the catalog."""
+REQUESTS = ("put", "get", "head", "list", "delete")
+BY_SHARD = ("opened", "made", "parsed", "kept", "records", *REQUESTS)
+"""What a shard has so many of, however many rows are in it."""
+_BEGINNINGS = {
+    "put": ("write_", "append_", "locked"),
+    "get": ("read_", "map_", "open_table", "checksum", "checked", "has_checksum", "local"),
+    "head": ("exists", "status", "is_folder", "is_link", "is_writable", "is_locked"),
+    "list": ("find", "folders", "statuses", "tree_bytes", "left_behind", "remove_leftovers"),
+    "delete": ("remove",),
+}
+counts: Counter[str] = Counter()
+
+
+def request(name: str) -> str | None:
+    """What a function of the seam is on an object store; None of one that asks nothing of it."""
+    kinds = {
+        beginning: kind for kind, names in _BEGINNINGS.items() for beginning in names if name.startswith(beginning)
+    }
+    return kinds[max(kinds, key=len)] if kinds else None
+
+
+def watch(store: Path) -> None:
+    """Count from now on."""
+    inside = f"{store.absolute()}/"
+
+    def audited(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open" and not isinstance(arguments[0], int):
+            counts["opened"] += os.path.abspath(os.fsdecode(arguments[0])).startswith(inside)
+        elif event == "os.rename":
+            counts["made"] += os.path.abspath(os.fsdecode(arguments[1])).startswith(inside)
+
+    sys.addaudithook(audited)
+    for name, module in [*sys.modules.items()]:
+        local = vars(module).get("local")
+        if name.startswith("vitalfew.storage.files.") and inspect.isfunction(local) and local.__module__ != name:
+            vars(module)["local"] = _counted("opened", local)  # where another module of the seam asks for it
+    for module in (files, records):
+        vars(module)["read_json"] = _counted("parsed", vars(module)["read_json"])
+    for name in files.__all__:
+        if kind := request(name):
+            vars(files)[name] = _counted(kind, vars(files)[name])
+
+
+def _counted(what: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapper(*arguments: Any, **options: Any) -> Any:
+        counts[what] += 1
+        return function(*arguments, **options)
+
+    return wrapper
+
+
+class Count:
+    """What was counted within the block: `with Count(store) as count: ...`, then `count.total`."""
+
+    def __init__(self, store: Path) -> None:
+        self.store = store
+        self.total: dict[str, float] = {}
+
+    def __enter__(self) -> "Count":
+        Family().reset_peak_memory()
+        self.kept = _kept(self.store)
+        self.before, self.moved, self.began = counts.copy(), _moved(), time.process_time()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.total["cpu"] = time.process_time() - self.began
+        names = ("opened", "made", "parsed", *REQUESTS)
+        self.total |= {name: counts[name] - self.before[name] for name in names}
+        self.total |= {name: number - self.moved[name] for name, number in _moved().items()}
+        self.total |= {name: number - self.kept[name] for name, number in _kept(self.store).items()}
+        self.total["peak"] = Family().peak_memory()
+
+
+def _moved() -> dict[str, int]:
+    """Bytes that this process has read and written so far."""
+    values = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return {"read": int(values["rchar"]), "written": int(values["wchar"])}
+
+
+def _kept(store: Path) -> dict[str, int]:
+    """Files of the store, their bytes, and the bytes of manifests and markers. Nothing of it is counted."""
+    total = {"kept": 0, "bytes": 0, "records": 0}
+    for folder, _, names in os.walk(store):
+        done = os.path.basename(folder) == "done"
+        for name in names:
+            size = os.lstat(os.path.join(folder, name)).st_size
+            total["kept"] += 1
+            total["bytes"] += size
+            total["records"] += size if done or name in ("manifest.json", "stage.json") else 0
+    return total
+
+
+def parameters(size: int, store: Path, index: dict[str, Any], load: dict[str, Any]) -> IndexCorpus:
+    """The index of so many generated passages; `index`, `load`: what is set of these sections."""
+    given = {"store": store, "name": "growth", "datasets": [f"synthetic:passages={size},questions=0"]}
+    sections = {"load": load, "index": index, "encode": {"encoder": ENCODER}}
+    return build(IndexCorpus, {**given, **sections, "runner": "serial"})
+
+
+def measure(given: IndexCorpus, tell: Callable[[str, dict[str, float]], Any], until: str | None = None) -> None:
+    """Make the index; `tell` is given each stage's name and counts when it has ended, and those of AROUND at last.
+    `until`: the stage after which to stop, and nothing is told of AROUND."""
+    within: Counter[str] = Counter()
+
+    def execute(stages: Sequence[Stage], run_id: str) -> list[Manifest]:
+        manifests = []
+        for stage in stages:
+            manifest, total = _counted_run(stage, run_id)
+            within.update(total)
+            tell(stage.name, total)
+            manifests.append(manifest)
+        return manifests
+
+    with Count(given.store) as whole:
+        plan = graph(given)
+        if until:
+            names = [stage.name for stage in plan.stages]
+            execute(plan.stages[: names.index(until) + 1], "growth")
+            return
+        plan.run(execute)
+    rest = {name: number - within[name] for name, number in whole.total.items() if name != "peak"}
+    tell(AROUND, {**rest, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024})
+
+
+def _counted_run(stage: Stage, run_id: str) -> tuple[Manifest, dict[str, float]]:
+    with Count(stage.store) as count:
+        manifest = run_serially([stage], run_id)[0]
+    # a shard's meter begins the peak anew
+    metered = [*manifest.shards, *([manifest.preparation] if manifest.preparation else [])]
+    count.total["peak"] = max(count.total["peak"], *(record.cost.peak_memory_bytes for record in metered))
+    count.total["shards"] = len(manifest.shards)
+    return manifest, count.total
+
+
+def check(given: IndexCorpus) -> dict[str, float]:
+    """What is counted of a run that finds everything done, in a process that has not made it."""
+    with Count(given.store) as count:
+        assert graph(given).done()
+    return count.total
+
 
 RESULTS = Path("build/growth.json")
 PLOT = RESULTS.with_suffix(".svg")
@@ -44,15 +218,13 @@ def keep(group: str, name: str, value: Any) -> None:
 
 def one(size: int, index: str, checking: bool) -> None:
     """One size, in this process."""
-    from benchmarks import growth_counts as counting
-
-    counting.watch(STORE)
+    watch(STORE)
     lists = {"nlist": LISTS[size]} if size in LISTS and index.startswith("ivf") else {}
-    given = counting.parameters(size, STORE, {"type": index, **lists}, {})
+    given = parameters(size, STORE, {"type": index, **lists}, {})
     if checking:
-        keep(str(size), counting.CHECK, counting.check(given))
+        keep(str(size), CHECK, check(given))
     else:
-        counting.measure(given, lambda stage, total: keep(str(size), stage, total))
+        measure(given, lambda stage, total: keep(str(size), stage, total))
 
 
 def every(sizes: list[int], index: str) -> None:
@@ -70,14 +242,14 @@ def every(sizes: list[int], index: str) -> None:
 
 def machine() -> None:
     """What is measured once, whatever the sizes: the rates of an index at real widths, and the catalog."""
-    from benchmarks import growth_catalog, growth_rates
+    from benchmarks import growth_machine
 
     if "rates" not in known():
-        growth_rates.measure(lambda name, value: keep("rates", name, value), RESULTS.parent)
+        growth_machine.measure_rates(lambda name, value: keep("rates", name, value), RESULTS.parent)
     for shards in SHARDS:
         if str(shards) not in known().get("catalog", {}):
             figures: dict[str, Any] = {}
-            growth_catalog.figures(shards, figures.__setitem__)
+            growth_machine.figures(shards, figures.__setitem__)
             keep("catalog", str(shards), figures)
 
 
@@ -95,8 +267,7 @@ def main() -> None:
     if not given.report:
         every(given.sizes or list(SIZES), given.index)
         machine()
-    from benchmarks.growth_plot import drawn
-    from benchmarks.growth_report import report
+    from benchmarks.growth_report import drawn, report
 
     PLOT.write_text(drawn(known()))
     print(report(known()), f"\nThe plot is {PLOT}", sep="")

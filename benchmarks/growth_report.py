@@ -1,18 +1,137 @@
-"""What build/growth.json comes to: counts, exponents, and 10^8 passages, as Markdown."""
+"""What build/growth.json comes to, as Markdown and as a plot: counts, exponents, and 10^8 passages."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from benchmarks.growth_counts import AROUND, BY_SHARD, CHECK, REQUESTS
-from benchmarks.growth_fit import Lists, Power, Rates, exponent, full, per_passage, power
+from benchmarks.growth import AROUND, BY_SHARD, CHECK, REQUESTS
 from vitalfew.configs.schema import IndexConfig, LoadConfig
 from vitalfew.storage.costs import read_prices
 from vitalfew.storage.indexes.recall import PROBES
 from vitalfew.storage.indexes.types import EFFORTS, Recipe
-from vitalfew.tasks.datasets.limits import CorpusSize, shard_count
+from vitalfew.tasks.datasets.limits import SHARD_PASSAGES, CorpusSize, shard_count
 from vitalfew.tasks.registry import make
+from vitalfew.tasks.reports.plots.drawing import (
+    COLOURS,
+    INK,
+    LINES,
+    MARKERS,
+    axes_grid,
+    ground,
+    legend,
+    standing_alone,
+    svg,
+)
+
+Points = Mapping[int, float]
+"""A figure by the number of passages."""
+LARGEST = 3
+"""The sizes that a line is fitted to: small corpora have what is done once, whatever the size."""
+
+
+@dataclass(frozen=True)
+class Power:
+    """value = at (size / of) ** exponent, which goes through the largest size that was measured."""
+
+    exponent: float
+    of: int
+    at: float
+
+    def value(self, size: int) -> float:
+        """At another size. A figure that grew more slowly than the corpus is taken to grow as fast from here on: what
+        was done once, or fell with fuller shards, does not go on falling."""
+        return self.at * (size / self.of) ** max(1.0, self.exponent)
+
+
+def exponent(points: Points, largest: int = LARGEST) -> float:
+    """The slope of log(value) against log(size): least squares over the `largest` sizes, every one weighing the same.
+
+    0 of figures that are 0 or that are known of one size; a zero among others is left out, having no logarithm.
+    """
+    pairs = [(math.log(size), math.log(value)) for size, value in sorted(points.items())[-largest:] if value > 0]
+    if len(pairs) < 2:
+        return 0.0
+    middle = [sum(numbers) / len(pairs) for numbers in zip(*pairs, strict=True)]
+    spread = sum((x - middle[0]) ** 2 for x, _ in pairs)
+    return sum((x - middle[0]) * (y - middle[1]) for x, y in pairs) / spread
+
+
+def power(points: Points, largest: int = LARGEST) -> Power:
+    """Raises ValueError where nothing was measured."""
+    if not points:
+        raise ValueError("no size was measured")
+    size = max(points)
+    return Power(exponent(points, largest), size, points[size])
+
+
+def per_passage(points: Points) -> dict[int, float]:
+    """A figure per thousand passages."""
+    return {size: 1000 * value / size for size, value in sorted(points.items())}
+
+
+def full(counted: Points, shards: Points) -> dict[int, float]:
+    """Counts as if every shard were full, of the sizes whose number of shards is known. The number of shards is a power
+    of two: a shard has between 2,048 and 4,096 passages, and ten times the corpus eight or sixteen times the shards."""
+    return {size: value * size / SHARD_PASSAGES / shards[size] for size, value in counted.items() if shards.get(size)}
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What this machine does on one core with vectors of `width` numbers: seconds."""
+
+    width: int
+    product: float
+    """of a multiplication and an addition, in matrices"""
+    encode: float
+    """of a vector's code"""
+    scan: float
+    """of a code that is looked at"""
+    probe: float
+    """of a vector that is compared with the probes, exactly"""
+    coarse: float
+    """of a number of the centres, for one query"""
+    shard: float
+    """of a shard in which nothing is looked at"""
+    visit: float
+    """of a list in which nothing is looked at"""
+
+
+@dataclass(frozen=True)
+class Lists:
+    """An index of `rows` vectors in `lists` lists, learnt from `points`, in `shards` shards."""
+
+    rows: int
+    lists: int
+    points: int
+    shards: int
+
+    def training(self, rates: Rates, rounds: int = 10) -> float:
+        """Seconds for the centres: every point against every centre, `rounds` times (FAISS's for an IVF index)."""
+        return rounds * self.points * self.lists * rates.width * rates.product
+
+    def assigning(self, rates: Rates) -> float:
+        """Seconds to find every vector's list: rows times lists, which grow with the root of the rows."""
+        return self.rows * self.lists * rates.width * rates.product
+
+    def adding(self, rates: Rates, probes: int, looked_at: int) -> float:
+        """Seconds for codes and recall: every vector's code and its comparison with the probes, and their searches at
+        every effort, `looked_at` lists together."""
+        searching = probes * looked_at * self.rows / self.lists * rates.scan
+        return self.rows * (rates.encode + rates.probe) + searching
+
+    def query(self, rates: Rates, lists: int) -> float:
+        """Seconds of one query that looks into so many lists."""
+        codes = lists * self.rows / self.lists
+        centres = self.lists * rates.width * rates.coarse
+        return centres + codes * rates.scan + self.shards * (rates.shard + lists * rates.visit)
+
+    def lists_within(self, rates: Rates, seconds: float) -> int:
+        """How many lists a query can look into in that time."""
+        per = self.query(rates, 1) - self.query(rates, 0)
+        return max(0, math.floor((seconds - self.query(rates, 0)) / per))
+
 
 STAGES = ("load", "split", "encode", "index")
 TARGET = 100_000_000
@@ -22,7 +141,6 @@ BY_ROW = ("read", "written", "bytes", "cpu")
 LIMIT = 1.05
 EFFORT = 0.1
 """Seconds of a query, at most."""
-
 Results = dict[str, Any]
 
 
@@ -195,3 +313,48 @@ def report(results: Results) -> str:
         "Catalog": catalog(results),
     }
     return "\n".join(f"## {title}\n\n{text}" for title, text in parts.items())
+
+
+SHOWN = (*STAGES, CHECK)
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+TITLE = "What the stages of an index take as the corpus grows"
+
+
+def drawn(results: Results) -> str:
+    """An SVG file: CPU seconds and requests by stage, with dots as far as measured and lines beyond."""
+    with ground("growth"):
+        figure, (cpu, requests) = axes_grid(1, 2, (9.0, 3.8))
+        handles = [_line(cpu, results, stage, ("cpu",)) for stage in STAGES]
+        handles = [_line(requests, results, stage, REQUESTS) for stage in SHOWN]
+        for axes, what in ((cpu, "CPU seconds"), (requests, "calls of the store")):
+            axes.set(xscale="log", yscale="log", xlabel="passages", title=what)
+            for axis in (axes.xaxis, axes.yaxis):
+                axis.set_major_formatter(_power_of_ten)
+            largest = max(max(line.get_ydata()) for line in axes.get_lines())
+            axes.plot([TARGET / 1e4, TARGET], [largest / 1e4, largest], color=INK, alpha=0.35, linewidth=0.8)
+        legend(figure, handles, SHOWN)
+        return standing_alone(svg(figure, "growth", TITLE, _about(results)))
+
+
+def _line(axes: Any, results: Results, stage: str, names: tuple[str, ...]) -> Any:
+    """A stage: what was measured with a marker each, and 10^8 with an empty one. `names`: of the figures to add up."""
+    place = SHOWN.index(stage)
+    sizes = sorted(points(results, stage, names[0]))
+    values = [sum(points(results, stage, name)[size] for name in names) for size in sizes]
+    look = {"color": COLOURS[place], "linestyle": LINES[place], "marker": MARKERS[place], "markersize": 5}
+    (handle,) = axes.plot(sizes, values, **look)
+    if (stage, names) != ("index", ("cpu",)):  # real vectors are wider: see indexes()
+        beyond = sum(extrapolated(results, stage, name) for name in names)
+        axes.plot([sizes[-1], TARGET], [values[-1], beyond], **look, alpha=0.45, markerfacecolor="none")
+    return handle
+
+
+def _power_of_ten(value: float, place: int) -> str:
+    """A power of ten as it is written."""
+    return "10" + str(round(math.log10(value))).translate(_RAISED)
+
+
+def _about(results: Results) -> str:
+    largest = {stage: max(points(results, stage, "cpu").items()) for stage in STAGES}
+    said = (f"{stage} {seconds:,.0f} CPU seconds at {size:,} passages" for stage, (size, seconds) in largest.items())
+    return f"{'; '.join(said)}. The thin line grows as the corpus does."

@@ -8,9 +8,19 @@ from typing import Any
 
 import pytest
 
-from benchmarks.growth_counts import BY_SHARD, request
-from benchmarks.growth_fit import Lists, Power, Rates, exponent, full, per_passage, power
-from benchmarks.growth_report import extrapolated, fitted, report
+from benchmarks.growth import BY_SHARD, request
+from benchmarks.growth_report import (
+    Lists,
+    Power,
+    Rates,
+    exponent,
+    extrapolated,
+    fitted,
+    full,
+    per_passage,
+    power,
+    report,
+)
 
 ROOT = Path(__file__).parents[1]
 # Runs and shards so small that a corpus of 10^4 passages has as many of both as one of 10^8 has at default settings,
@@ -18,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 MEASURE = """
 import json, sys
 from pathlib import Path
-from benchmarks import growth_counts as counting
+from benchmarks import growth as counting
 from vitalfew.storage import staging
 from vitalfew.tasks import load
 load.RUN_ROWS, staging.PARTITIONS, staging.GROUP = 100, 8, 8
