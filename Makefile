@@ -197,7 +197,7 @@ bench-faiss: setup-tests  ## Index types: recall, size and queries per second ag
 	$(BIN)/python -m benchmarks.index_types
 
 bench-scale: setup-tests  ## Memory and time from 10^4 to 10^6 generated passages (half an hour, 30 GB of disk)
-	$(BIN)/python -m benchmarks.scale
+	$(BIN)/python -m benchmarks.commands scale
 
 bench-growth: setup-tests  ## What 10^4 to 10^7 generated passages take by stage, and what 10^8 come to (1.5 hours, 13 GB of disk)
 	$(BIN)/python -m benchmarks.growth
@@ -224,7 +224,7 @@ bench-catalog: setup-tests  ## SQL on a store with a million hits: seconds of ea
 	$(BIN)/python -m benchmarks.catalog
 
 bench-runners: setup-tests  ## One process against one and two Ray workers
-	$(BIN)/python -m benchmarks.runners
+	$(BIN)/python -m benchmarks.commands runners
 
 bench-startup: setup-tests  ## Seconds that each command of the command line takes, beside its goal
-	$(BIN)/python -m benchmarks.startup
+	$(BIN)/python -m benchmarks.commands startup

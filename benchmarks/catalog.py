@@ -8,7 +8,6 @@ process; the best and the worst of `rounds` are shown.
 
 import shutil
 import sys
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.common import clock, table_head, table_row
 from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact, File, Manifest, ShardRecord, fingerprint
 from vitalfew.storage.catalog.database import build, connect, query
@@ -207,27 +207,21 @@ def summary(method: int) -> pa.Table:
 
 def timed(action: Any, rounds: int) -> tuple[float, float]:
     """Seconds of the fastest and of the slowest."""
-    taken = []
-    for _ in range(rounds):
-        began = time.perf_counter()
-        action()
-        taken.append(time.perf_counter() - began)
+    taken = [clock(action) for _ in range(rounds)]
     return min(taken), max(taken)
 
 
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-    began = time.perf_counter()
-    make()
+    seconds = clock(make)
     files = sum(1 for _ in STORE.rglob("*.parquet"))
-    seconds = time.perf_counter() - began
     print(f"{METHODS * QUESTIONS * HITS:,} hits in {files:,} Parquet files, made in {seconds:.0f} s\n")
-    print("| what | best s | worst s |\n|---|---|---|")
+    print(table_head(["what", "best s", "worst s"]))
     actions = {"rebuild the catalog": lambda: build(STORE), "open it": lambda: connect(STORE).close()}
     for name, sql in DOCUMENTED.items():
         actions[name] = lambda sql=sql: query(STORE, sql).fetchall()  # type: ignore[misc]
     for name, action in actions.items():
-        print("| {} | {:.2f} | {:.2f} |".format(name, *timed(action, rounds)), flush=True)
+        print(table_row([name, *(f"{seconds:.2f}" for seconds in timed(action, rounds))]), flush=True)
 
 
 if __name__ == "__main__":

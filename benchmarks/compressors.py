@@ -32,6 +32,8 @@ os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELIS
 
 import torch
 
+from benchmarks.common import REAL, one_core
+from benchmarks.common import texts as corpus_texts
 from benchmarks.compressors_authors import (
     DROPPED,
     METHODS,
@@ -43,9 +45,7 @@ from benchmarks.compressors_authors import (
     placed,
     sentences,
 )
-from benchmarks.corpus import REAL
 from vitalfew.tasks.datasets.base import Passage
-from vitalfew.tasks.datasets.specification import parse_dataset
 from vitalfew.tasks.models.causal import smollm2
 from vitalfew.tasks.refiners.base import Hit, Refiner
 from vitalfew.tasks.refiners.llmlingua import LLMLingua
@@ -61,8 +61,7 @@ VOCABULARY, LEARNT_FROM = 8000, 500
 def passages() -> tuple[str, list[str]]:
     """Where from, and all passages of it, one blank between words."""
     source = f"squad:{REAL['squad']}" if REAL["squad"].exists() else "python_manual"
-    records = parse_dataset(source)[1].records()
-    return source, [" ".join(record.text.split()) for _, record in records if isinstance(record, Passage)]
+    return source, [" ".join(text.split()) for text in corpus_texts(Passage, [source])]
 
 
 def classifier(directory: Path, texts: Sequence[str]) -> Path:
@@ -219,8 +218,7 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=TEXTS, help=f"passages, {TEXTS} by default")
     chosen = parser.parse_args()
     names, count = chosen.methods or [*METHODS], chosen.texts
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    one_core()
     torch.set_num_threads(1)
     if not ENVIRONMENT.exists():
         raise SystemExit(f"there is no {ENVIRONMENT}, which has the authors' packages: make setup-compressors")

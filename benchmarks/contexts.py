@@ -26,10 +26,7 @@ os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELIS
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.corpus import DATA, describe, specifications
-from vitalfew.configs.loading import build
-from vitalfew.configs.schema import IndexCorpus
-from vitalfew.flows.pipelines.run import graph, run_serially
+from benchmarks.common import NQ, describe, index, nq_articles, one_core, specifications, table_head, table_row
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.indexes.units import Outline, ShardVectors, pooled
 from vitalfew.storage.runs import find_index
@@ -39,7 +36,6 @@ from vitalfew.tasks.reports.statistics.paired import paired_bootstrap
 from vitalfew.tasks.retrieve import Searcher
 
 BUILD = Path("build/bench/contexts")
-NQ = DATA / "nq_gold" / "dev.jsonl"
 ALPHA, ALPHAS = 0.8, (0.5, 0.6, 0.7, 0.8, 0.9)
 GAINS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5)
 K = 10
@@ -52,28 +48,15 @@ def sources() -> tuple[str, ...]:
     """The benchmark corpus and, where it is, NQ's gold passages with their questions, in SQuAD's layout."""
     if not NQ.exists():
         return specifications()
-    rows = [json.loads(line) for line in NQ.read_text(encoding="utf-8").splitlines()]
-    articles = [
-        {"title": gold["title"], "paragraphs": [{"context": gold["text"], "qas": [_asked(number, row)]}]}
-        for number, row in enumerate(rows)
-        for gold in row["ctxs"]
-        if gold["isgold"]
-    ]
     BUILD.mkdir(parents=True, exist_ok=True)
-    (BUILD / "nq.json").write_text(json.dumps({"data": articles}), encoding="utf-8")
+    (BUILD / "nq.json").write_text(json.dumps(nq_articles()), encoding="utf-8")
     return (*specifications(), f"squad:{BUILD / 'nq.json'}")
-
-
-def _asked(number: int, row: dict) -> dict:
-    answers = [{"text": answer, "answer_start": -1} for answer in row["answers"]]  # its place is not known
-    return {"id": f"nq-{number}", "question": row["question"], "answers": answers}
 
 
 def build_index(store: Path, mode: str) -> None:
     """`late` with the cores as they are, for any gain to be tried on them."""
     contexts.LATE_GAIN = 0.0
-    settings = {"datasets": sources(), "name": mode, "store": store, "encode": {"context": mode}}
-    graph(build(IndexCorpus, settings)).run(run_serially)
+    index(datasets=sources(), name=mode, store=store, encode={"context": mode})
 
 
 @dataclass(frozen=True)
@@ -258,15 +241,15 @@ def choose(mode: str, tried: dict[str, Callable[[], Scoring]], questions: Asked,
 
 def table(chosen: dict[str, Chosen], questions: Asked) -> str:
     """Of the questions that chose nothing, by source: recalls and differences."""
-    lines = ["| questions | mode | chosen | passage@10 | minus naive (95 %) | minus `passage` (95 %) | answer@10 |"]
-    lines += ["|---|---|---|---|---|---|---|"]
+    columns = ["questions", "mode", "chosen", "passage@10", "minus naive (95 %)", "minus `passage` (95 %)", "answer@10"]
+    lines = [table_head(columns)]
     sources = {name: questions.source == name for name in dict.fromkeys(questions.source)}
     for source, of_source in {"all": questions.report | True, **sources}.items():
         kept = of_source & questions.report
         for mode, each in chosen.items():
             cells = [f"{source} ({kept.sum():,})", mode, each.settings, f"{each.passage[kept].mean():.3f}"]
             cells += [difference(each, chosen[base], kept) if mode != base else "" for base in ("naive", "passage")]
-            lines.append(f"| {' | '.join([*cells, f'{each.answer[kept].mean():.3f}'])} |")
+            lines.append(table_row([*cells, f"{each.answer[kept].mean():.3f}"]))
     return "\n".join(lines)
 
 
@@ -281,7 +264,7 @@ def main() -> None:
     parser.add_argument("--store", type=Path, default=BUILD / "store", help="vectors that it has are not encoded again")
     parser.add_argument("--modes", nargs="*", default=["late", "exact"], help="besides passage and pooled")
     given = parser.parse_args()
-    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    one_core()
     print(f"corpus: {describe()}, nq_gold", flush=True)
     for mode in ("passage", *given.modes):
         build_index(given.store, mode)

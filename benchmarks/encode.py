@@ -29,11 +29,10 @@ os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELIS
 import numpy as np
 import torch
 
-from benchmarks.corpus import describe, specifications
+from benchmarks.common import describe, one_core, texts
 from benchmarks.rivals import DEFAULT, PRODUCT, WAYS
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.datasets.base import Passage, Question
-from vitalfew.tasks.datasets.specification import parse_dataset
 from vitalfew.tasks.encoders.transformer import MiniLM
 from vitalfew.tasks.models.files import minilm_directory
 
@@ -78,13 +77,7 @@ class Contender:
 
 def sample() -> dict[str, list[str]]:
     """Passages and questions, evenly drawn over the corpus."""
-    passages, questions = [], []
-    for specification in specifications():
-        for _, record in parse_dataset(specification)[1].records():
-            if isinstance(record, Passage):
-                passages.append(record.text)
-            elif isinstance(record, Question):
-                questions.append(record.text)
+    passages, questions = list(texts(Passage)), list(texts(Question))
     return {
         "passages": passages[:: len(passages) // TEXTS][:TEXTS],
         "questions": questions[:: max(1, len(questions) // QUESTIONS)][:QUESTIONS],
@@ -217,14 +210,14 @@ def main() -> None:
     parser.add_argument("--isa", help="the newest instructions that oneDNN may use, as AVX512_CORE_BF16")
     if isa := parser.parse_args().isa:
         os.environ["ONEDNN_MAX_CPU_ISA"] = isa  # oneDNN reads it with its first product, workers inherit it
-    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    one_core()
     torch.set_num_threads(1)
-    texts = sample()
-    tokens = MiniLM(MiniLM.Options()).encode(texts["passages"]).tokens
-    print(f"{len(texts['passages'])} passages of {describe()}, {tokens:,} tokens, one core{f', {isa}' if isa else ''}")
+    chosen = sample()
+    tokens = MiniLM(MiniLM.Options()).encode(chosen["passages"]).tokens
+    print(f"{len(chosen['passages'])} passages of {describe()}, {tokens:,} tokens, one core{f', {isa}' if isa else ''}")
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
-        (written := Path(scratch) / "texts.json").write_text(json.dumps(texts))
-        contenders = [*ours(texts), *rivals(written, stack)]
+        (written := Path(scratch) / "texts.json").write_text(json.dumps(chosen))
+        contenders = [*ours(chosen), *rivals(written, stack)]
         reference = next(each for each in contenders if each.name == DEFAULT)
         judge(contenders, reference, Path(scratch) / "vectors.npy")
         for turn in range(ROUNDS):

@@ -20,14 +20,9 @@ os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELIS
 
 from rich.console import Console
 
-from benchmarks.corpus import describe, specifications
-from vitalfew.configs.loading import build
-from vitalfew.configs.schema import IndexCorpus
+from benchmarks.common import describe, evaluated, held_out, index, specifications, sql_list
 from vitalfew.flows.pipelines.evaluate import Evaluated
-from vitalfew.flows.pipelines.experiments import evaluation
-from vitalfew.flows.pipelines.run import graph, run_serially
 from vitalfew.storage.runs import index_names
-from vitalfew.tasks.generators.reader import embedded
 from vitalfew.tasks.report import read_report, write_report
 from vitalfew.tasks.reports.shown.markdown import markdown_report
 
@@ -37,13 +32,11 @@ QUESTIONS = 1000
 SWEEP = [round(0.1 * step, 1) for step in range(11)]
 
 
-def held_out() -> dict[str, Any]:
+def asked() -> dict[str, Any]:
     """The questions of the reader's held-out articles; all SQuAD questions, or all, where the corpus lacks those."""
     if "squad:" not in " ".join(specifications()):
         return {"sample": QUESTIONS}
-    titles = (embedded() / "held_out.txt").read_text(encoding="utf-8").split("\n")
-    listed = ", ".join("'" + title.replace("_", " ").replace("'", "''") + "'" for title in titles if title)
-    return {"where": f"source LIKE 'squad:%' AND list_has_any(titles, [{listed}])", "sample": QUESTIONS}
+    return {"where": f"source LIKE 'squad:%' AND list_has_any(titles, {sql_list(held_out())})", "sample": QUESTIONS}
 
 
 def methods() -> dict[str, Any]:
@@ -59,8 +52,7 @@ def methods() -> dict[str, Any]:
 
 def run(store: Path, name: str, settings: dict[str, Any]) -> tuple[Evaluated, float]:
     began = time.perf_counter()
-    given = {"questions": held_out(), "store": store, "runner": "serial"}
-    outcome = graph(evaluation(name, settings, given)).run(run_serially)
+    outcome = evaluated(name, settings, store, questions=asked())
     return outcome, time.perf_counter() - began
 
 
@@ -86,8 +78,7 @@ def main() -> None:
     BUILD.mkdir(parents=True, exist_ok=True)
     for mode in MODES:
         if mode not in index_names(store):
-            settings = {"datasets": specifications(), "name": mode, "store": store, "encode": {"context": mode}}
-            graph(build(IndexCorpus, settings)).run(run_serially)
+            index(datasets=specifications(), name=mode, store=store, encode={"context": mode})
     metrics = ["accuracy", "exact_match", "f1", "passage_recall", "answer_recall", "tokens"]
     score = {"metrics": metrics, "k": [10, 30]}
     outcome, seconds = run(store, "held_out", {"methods": methods(), "score": score})

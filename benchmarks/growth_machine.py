@@ -30,6 +30,7 @@ import faiss
 import numpy as np
 import psutil
 
+from benchmarks.common import VITALFEW, clock_and_cpu, cpu
 from benchmarks.growth_report import Rates
 from benchmarks.index_types import Clusters
 from vitalfew.storage import files, schemas
@@ -49,12 +50,7 @@ INNER = faiss.METRIC_INNER_PRODUCT
 
 def seconds(action: Callable[[], Any], rounds: int = 3) -> float:
     """CPU seconds of the fastest round."""
-    taken = []
-    for _ in range(rounds):
-        began = time.process_time()
-        action()
-        taken.append(time.process_time() - began)
-    return min(taken)
+    return min(cpu(action) for _ in range(rounds))
 
 
 class Filled:
@@ -200,21 +196,8 @@ def make(shards: int) -> list[Artifact]:
         return [artifact(stage, run.run_id, shards) for stage in STAGES]
 
 
-def timed(action: Callable[[], Any]) -> tuple[float, float]:
-    """Seconds by the clock and of CPU time, of this process and those that it waited for."""
-    began, used = time.perf_counter(), _cpu()
-    action()
-    return time.perf_counter() - began, _cpu() - used
-
-
-def _cpu() -> float:
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
-
-
 def vitalfew(*arguments: str) -> None:
-    command = [sys.executable, "-m", "vitalfew.flows.cli", *arguments, "--store", str(STORE)]
-    subprocess.run(command, check=True, capture_output=True)
+    subprocess.run([*VITALFEW, *arguments, "--store", str(STORE)], check=True, capture_output=True)
 
 
 def figures(shards: int, tell: Callable[[str, Any], Any]) -> None:
@@ -223,7 +206,7 @@ def figures(shards: int, tell: Callable[[str, Any], Any]) -> None:
     tell("shards", shards)
     tell("manifest bytes", sum(_bytes(one.directory) for one in artifacts))
     for what, action in _actions(artifacts).items():
-        tell(what, min(timed(action) for _ in range(ROUNDS)))
+        tell(what, min(clock_and_cpu(action) for _ in range(ROUNDS)))
     tell("catalog bytes", (STORE / "catalog.duckdb").stat().st_size)
     shutil.rmtree(STORE)
 

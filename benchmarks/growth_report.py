@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from benchmarks.common import table_head, table_row
 from benchmarks.growth import AROUND, BY_SHARD, CHECK, REQUESTS
 from vitalfew.configs.schema import IndexConfig, LoadConfig
 from vitalfew.storage.costs import read_prices
@@ -145,8 +146,7 @@ Results = dict[str, Any]
 
 
 def table(head: Sequence[str], rows: Iterator[Sequence[Any]] | Sequence[Sequence[Any]]) -> str:
-    lines = [head, ["---"] * len(head), *([_shown(cell) for cell in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    return "\n".join([table_head(head), *(table_row(map(_shown, cells)) for cells in rows)]) + "\n"
 
 
 def _shown(value: Any) -> str:

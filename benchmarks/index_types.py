@@ -28,6 +28,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import faiss
 import numpy as np
 
+from benchmarks.common import table_head, table_row
 from vitalfew.configs.schema import IndexConfig
 from vitalfew.storage.indexes import TopK, faiss_shards, merged
 from vitalfew.storage.indexes.faiss_shards import Shard
@@ -174,9 +175,7 @@ class Trial:
             costs.append(f"{whole / rate:.2f}")
         size = sum(shard.path.stat().st_size for shard in self.shards) / int(self.corpus.starts[-1])
         figures = [f"{reached:.3f}", f"{size:,.0f}", f"{self.training:.0f}", f"{self.building:.0f}", *cells, *costs]
-        return (
-            f"| {self.name} ({self.recipe.factory()}) | {len(self.shards)} | {effort or '–'} | {' | '.join(figures)} |"
-        )
+        return table_row([f"{self.name} ({self.recipe.factory()})", len(self.shards), effort or "–", *figures])
 
     def remove(self) -> None:
         for shard in [*self.shards, *self.together]:
@@ -195,7 +194,7 @@ def main() -> None:
     columns = ["type", "shards", "nprobe / efSearch", f"recall@{K}", "bytes/vector", "train s", "build s"]
     columns += ["q/s, batch 1", "× flat", "q/s, batch 100", "× flat", "shards / 1 index, batch 1", "batch 100"]
     print(f"{given.vectors:,} vectors of {DIMENSION} numbers, one thread\n")
-    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
+    print(table_head(columns), flush=True)
     flat: dict[int, float] = {}
     for name in given.types.split(","):
         trial = Trial(corpus, name, given.shards)

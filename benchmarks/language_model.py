@@ -10,39 +10,18 @@ beside the goal and what fewer tokens (no padding, the common head once) would c
 
 import os
 import statistics
-import time
-from collections.abc import Callable
-from typing import Any
+from itertools import islice
 
 os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
 
 import torch
 
-from benchmarks.corpus import describe, specifications
+from benchmarks.common import cpu, describe, one_core, texts
 from vitalfew.tasks.datasets.base import Passage, Question
-from vitalfew.tasks.datasets.specification import parse_dataset
 from vitalfew.tasks.models.causal.engines.transformers import Transformers
 from vitalfew.tasks.models.causal.prefill import shared_tokens
 
 PROMPTS, ROUNDS, GOAL = 64, 3, 3
-
-
-def texts(kind: type) -> list[str]:
-    """The first passages or questions of the corpus."""
-    found: list[str] = []
-    for specification in specifications():
-        for _, record in parse_dataset(specification)[1].records():
-            if isinstance(record, kind):
-                found.append(record.text)  # type: ignore[attr-defined]
-            if len(found) == PROMPTS:
-                return found
-    return found
-
-
-def seconds(work: Callable[[], Any]) -> float:
-    began = time.process_time()
-    work()
-    return time.process_time() - began
 
 
 def compared(engine: Transformers, prompts: list[str]) -> str:
@@ -53,7 +32,7 @@ def compared(engine: Transformers, prompts: list[str]) -> str:
         with torch.inference_mode():
             engine.model.generate(**inputs, max_new_tokens=1, do_sample=False)
 
-    turns = [(seconds(plain), seconds(lambda: engine.complete(prompts))) for _ in range(1 + ROUNDS)][1:]
+    turns = [(cpu(plain), cpu(lambda: engine.complete(prompts))) for _ in range(1 + ROUNDS)][1:]
     theirs, ours = map(statistics.median, zip(*turns, strict=True))
     tokens = sum(map(len, ids))
     computed = tokens - (len(ids) - 1) * shared_tokens(ids)
@@ -67,11 +46,10 @@ def compared(engine: Transformers, prompts: list[str]) -> str:
 
 
 def main() -> None:
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    one_core()
     torch.set_num_threads(1)
     engine = Transformers(Transformers.Options(model="smollm2", max_tokens=1, temperature=0, device="cpu"), "generate")
-    questions, passages = texts(Question), texts(Passage)
+    questions, passages = (list(islice(texts(kind), PROMPTS)) for kind in (Question, Passage))
     sentences = [f"{passage.partition('. ')[0]}.\n" if row % 2 else "" for row, passage in enumerate(passages)]
     mixed = [sentence + question for sentence, question in zip(sentences, questions, strict=True)]
     print(f"{PROMPTS} prompts of {describe()}, {engine.dtype}")

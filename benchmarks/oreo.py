@@ -17,7 +17,7 @@ import platform
 import random
 import resource
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -29,6 +29,7 @@ from typing import Any
 import pyarrow as pa
 import torch
 
+from benchmarks.common import clock
 from vitalfew.configs.training import TrainConfig
 from vitalfew.flows.pipelines.named import find_recipe
 from vitalfew.storage import files, schemas
@@ -129,7 +130,7 @@ def _refined(folder: Path, asked: Sequence[OreoExample]) -> float:
     hits = [[Hit("", text, number, 0, len(text)) for number, text in enumerate(row.texts)] for row in asked]
     refiner.refine(questions[:1], hits[:1])
     _ready[0].wait()
-    return len(asked) / seconds(lambda: refiner.refine(questions, hits))
+    return len(asked) / clock(lambda: refiner.refine(questions, hits))
 
 
 @torch.inference_mode()
@@ -149,13 +150,7 @@ def sorting(copier: Copier, asked: Sequence[OreoExample]) -> float:
 
     with copier.held():
         read(similar[:1])
-        return seconds(lambda: read(arriving)) / seconds(lambda: read(similar))
-
-
-def seconds(work: Callable[[], Any]) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
+        return clock(lambda: read(arriving)) / clock(lambda: read(similar))
 
 
 def measured(questions: int, steps: int, cores: int, folder: Path) -> dict[str, float]:

@@ -19,10 +19,8 @@ import faiss
 import numpy as np
 import pyarrow.parquet as pq
 
-from benchmarks.corpus import describe, specifications
-from vitalfew.configs.loading import build
-from vitalfew.configs.schema import IndexCorpus, RetrieveConfig
-from vitalfew.flows.pipelines.run import graph, run_serially
+from benchmarks.common import describe, index, one_core, specifications, table_head, table_row
+from vitalfew.configs.schema import RetrieveConfig
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.tasks.retrieve import Searcher
 
@@ -43,18 +41,17 @@ SETTINGS: dict[str, dict[str, object]] = {
 def build_index(mode: str) -> list[Manifest]:
     store = BUILD / mode
     shutil.rmtree(store, ignore_errors=True)
-    settings = {"datasets": specifications(), "name": mode, "store": store, "encode": SETTINGS[mode]}
-    return graph(build(IndexCorpus, settings)).run(run_serially).manifests
+    return index(datasets=specifications(), name=mode, store=store, encode=SETTINGS[mode]).manifests
 
 
 def cost_table(manifests: dict[str, list[Manifest]]) -> str:
-    lines = ["| index | tokens | × naive | wall s | × naive | CPU s | × naive |", "|---|---|---|---|---|---|---|"]
+    lines = [table_head(["index", "tokens", "× naive", "wall s", "× naive", "CPU s", "× naive"])]
     base = totals(manifests["naive"])
     for mode, stages in manifests.items():
         ratios = [each / of_naive for each, of_naive in zip(totals(stages), base, strict=True)]
         tokens, wall, cpu = totals(stages)
         cells = [f"{tokens:,}", f"{ratios[0]:.2f}", f"{wall:.1f}", f"{ratios[1]:.2f}", f"{cpu:.1f}", f"{ratios[2]:.2f}"]
-        lines.append(f"| {' | '.join([mode, *cells])} |")
+        lines.append(table_row([mode, *cells]))
     return "\n".join(lines)
 
 
@@ -92,7 +89,7 @@ def first(matches) -> float:
 
 def main() -> None:
     faiss.omp_set_num_threads(1)
-    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    one_core()
     modes = sys.argv[1:] or list(SETTINGS)
     print(f"corpus: {describe()}", flush=True)
     manifests: dict[str, list[Manifest]] = {}
@@ -102,7 +99,7 @@ def main() -> None:
     if "naive" in manifests:
         print(cost_table(manifests), "\n")
     header = [f"{kind}@{k}" for kind in ("passage", "answer") for k in KS]
-    print(f"| context | alpha | {' | '.join(header)} |\n|{'---|' * (len(header) + 2)}")
+    print(table_head(["context", "alpha", *header]))
     results = {}
     for mode in modes:
         searcher = Searcher.named(BUILD / mode, mode)
@@ -113,9 +110,9 @@ def main() -> None:
         encoding = time.perf_counter() - began
         retriever = "passage" if mode == "naive" else "core_context"
         for alpha in ALPHAS if mode != "naive" else [1.0]:
-            row = recalls(searcher, questions, vectors, RetrieveConfig(retriever=retriever, alpha=alpha, top_k=max(KS)))
-            results[f"{mode} {alpha}"] = row
-            print(f"| {mode} | {alpha if mode != 'naive' else '–'} | {' | '.join(f'{row[h]:.3f}' for h in header)} |")
+            request = RetrieveConfig(retriever=retriever, alpha=alpha, top_k=max(KS))
+            found = results[f"{mode} {alpha}"] = recalls(searcher, questions, vectors, request)
+            print(table_row([mode, alpha if mode != "naive" else "–", *(f"{found[name]:.3f}" for name in header)]))
         began = time.perf_counter()
         searcher.texts(
             searcher.search(texts, RetrieveConfig(retriever=retriever, top_k=10), vectors),

@@ -9,7 +9,6 @@ Each the best of three.
 """
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,11 +19,10 @@ os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELIS
 import numpy as np
 import pyarrow.parquet as pq
 
+from benchmarks.common import cpu, index
 from vitalfew.configs.evaluation import SelectConfig
-from vitalfew.configs.loading import build
-from vitalfew.configs.schema import IndexCorpus
 from vitalfew.flows.pipelines.experiments import evaluation
-from vitalfew.flows.pipelines.run import graph, run_serially
+from vitalfew.flows.pipelines.run import graph
 from vitalfew.tasks.generators.base import Prompt
 from vitalfew.tasks.generators.prompts import render, source
 from vitalfew.tasks.generators.reader import Reader
@@ -44,9 +42,7 @@ def best(*works: Callable[[], Any]) -> list[float]:
     seconds: list[list[float]] = [[] for _ in works]
     for _ in range(3):
         for each, work in zip(seconds, works, strict=True):
-            began = time.process_time()
-            work()
-            each.append(time.process_time() - began)
+            each.append(cpu(work))
     return [min(each) for each in seconds]
 
 
@@ -77,8 +73,7 @@ def batch_ratio() -> str:
     """Answers a second by the stage `generate`, against a bare call: the reader, one candidate for each context."""
     with TemporaryDirectory() as folder:
         store = Path(folder)
-        corpus = {"datasets": ["synthetic:passages=600,questions=60,seed=0"], "name": "bench", "store": store}
-        graph(build(IndexCorpus, corpus)).run(run_serially)
+        index(datasets=["synthetic:passages=600,questions=60,seed=0"], name="bench", store=store)
         settings = {
             "index": "bench",
             "retrieve": {"retriever": "passage"},

@@ -8,20 +8,9 @@ import json
 import time
 from itertools import accumulate
 
-from benchmarks.corpus import REAL, describe, specifications
+from benchmarks.common import REAL, describe, texts
 from vitalfew.tasks.datasets.base import Passage
-from vitalfew.tasks.datasets.specification import parse_dataset
 from vitalfew.tasks.splitters.punkt import Punkt
-
-
-def passages() -> list[str]:
-    texts = (
-        record.text
-        for specification in specifications()
-        for _, record in parse_dataset(specification)[1].records()
-        if isinstance(record, Passage)
-    )
-    return list(dict.fromkeys(texts))
 
 
 def boundaries(sentences: list[str]) -> set[int]:
@@ -37,15 +26,15 @@ def gold() -> dict[str, list[str]]:
 
 
 def main() -> None:
-    texts = passages()
-    parameters = Punkt(Punkt.Options()).train(texts_up_to(texts, Punkt.Options().sample_chars))
+    passages = list(dict.fromkeys(texts(Passage)))
+    parameters = Punkt(Punkt.Options()).train(texts_up_to(passages, Punkt.Options().sample_chars))
     punkt = Punkt(Punkt.Options())
     punkt.load(parameters)
     began = time.process_time()
-    split = {text: [text[start:end] for start, end in punkt.split(text)] for text in texts}
+    split = {text: [text[start:end] for start, end in punkt.split(text)] for text in passages}
     seconds = time.process_time() - began
     print(f"punkt, trained on {Punkt.Options().sample_chars:,} characters of {describe()}")
-    print(f"{sum(len(text.encode()) for text in texts) / 1e6 / seconds:.1f} MB/s on one core")
+    print(f"{sum(len(text.encode()) for text in passages) / 1e6 / seconds:.1f} MB/s on one core")
     if REAL["hotpotqa"].exists():
         report(split)
 

@@ -21,14 +21,8 @@ os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELIS
 
 import numpy as np
 
-from benchmarks.contexts import NQ, _asked
-from benchmarks.corpus import REAL
-from vitalfew.configs.loading import build
-from vitalfew.configs.schema import IndexCorpus
+from benchmarks.common import REAL, evaluated, held_out, index, nq_articles, table_head, table_row
 from vitalfew.flows.pipelines.evaluate import Evaluated
-from vitalfew.flows.pipelines.experiments import evaluation
-from vitalfew.flows.pipelines.run import graph, run_serially
-from vitalfew.tasks.generators.reader import embedded
 from vitalfew.tasks.reports.runs import read_manifest, read_question_scores
 from vitalfew.tasks.reports.statistics.paired import paired_bootstrap
 
@@ -47,19 +41,12 @@ METHODS: dict[str, dict[str, Any]] = {
 def sources(passages: int) -> tuple[str, ...]:
     """Of NQ and 2WikiMultihopQA at most that many passages."""
     BUILD.mkdir(parents=True, exist_ok=True)
-    unseen = {title.strip() for title in (embedded() / "held_out.txt").read_text(encoding="utf-8").split("\n")}
+    unseen = set(held_out())
     squad = json.loads(REAL["squad"].read_text(encoding="utf-8"))["data"]
-    rows = [json.loads(line) for line in NQ.read_text(encoding="utf-8").splitlines()][:passages]
-    gold = [
-        {"title": each["title"], "paragraphs": [{"context": each["text"], "qas": [_asked(number, row)]}]}
-        for number, row in enumerate(rows)
-        for each in row["ctxs"]
-        if each["isgold"]
-    ]
     others = json.loads(REAL["titletext"].read_text(encoding="utf-8"))
     written = {
         "squad.json": {"data": [article for article in squad if article["title"].replace("_", " ") in unseen]},
-        "nq.json": {"data": gold},
+        "nq.json": nq_articles(passages),
         "2wiki.json": random.Random(SEED).sample(others, min(passages, len(others))),
     }
     for name, content in written.items():
@@ -81,7 +68,7 @@ def run(store: Path, source: str, half: int, methods: dict[str, Any], questions:
         "score": {"metrics": metrics, "k": [K]},
         **({} if answered else {"generate": None}),
     }
-    return graph(evaluation(f"titles-{source}", settings, {"store": store, "runner": "serial"})).run(run_serially)
+    return evaluated(f"titles-{source}", settings, store)
 
 
 def scores(store: Path, outcome: Evaluated) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
@@ -116,7 +103,7 @@ def lines(store: Path, source: str, alpha: float, questions: int) -> Iterator[st
         for name in names:
             bare, titled = found[f"{name}, unit"], found[f"{name}, titled"]
             cells = [cell(bare[metric], titled[metric]) if metric in bare else "" for metric in METRICS]
-            yield f"| {source} ({len(bare[METRICS[0]])}) | {name} | {' | '.join(cells)} |"
+            yield table_row([f"{source} ({len(bare[METRICS[0]])})", name, *cells])
 
 
 def cell(bare: np.ndarray, titled: np.ndarray) -> str:
@@ -133,14 +120,13 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=300, help="of a source's half, at most")
     given = parser.parse_args()
     for text in ("unit", "titled"):
-        settings = {"datasets": sources(given.passages), "name": text, "store": given.store, "encode": {"text": text}}
-        outcome = graph(build(IndexCorpus, {**settings, "bm25": {"enabled": True}})).run(run_serially)
+        settings = {"name": text, "store": given.store, "encode": {"text": text}, "bm25": {"enabled": True}}
+        outcome = index(datasets=sources(given.passages), **settings)
         load, _, encode, *_ = outcome.manifests
         tokens = sum(record.cost.tokens for record in encode.shards)
         print(f"{text}: {load.rows['passages']:,} passages, {tokens:,} tokens encoded", flush=True)
     alpha = chosen_alpha(given.store, given.questions)
-    print(f"ParetoRAG at alpha {alpha}; unit → titled\n\n| questions | method | {' | '.join(METRICS)} |")
-    print("|---|---|---|---|---|---|")
+    print(f"ParetoRAG at alpha {alpha}; unit → titled\n\n{table_head(['questions', 'method', *METRICS])}")
     for source in SOURCES:
         for line in lines(given.store, source, alpha, given.questions):
             print(line, flush=True)

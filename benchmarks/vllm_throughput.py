@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,8 @@ import torch
 from tokenizers import ByteLevelBPETokenizer
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from benchmarks.corpus import describe, specifications
+from benchmarks.common import describe, texts
 from vitalfew.tasks.datasets.base import Passage, Question
-from vitalfew.tasks.datasets.specification import parse_dataset
 from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.models.causal.engines.vllm import Vllm
 
@@ -30,18 +30,6 @@ CONTEXTS = 10
 MAX_TOKENS = 32
 ROUNDS = 5
 CHAT = "{% for message in messages %}<|user|>{{ message.content }}<|end|>{% endfor %}<|assistant|>"
-
-
-def texts(kind: type, most: int) -> list[str]:
-    """The first `most` passages or questions of the corpus."""
-    found: list[str] = []
-    for specification in specifications():
-        for _, record in parse_dataset(specification)[1].records():
-            if isinstance(record, kind):
-                found.append(record.text)  # type: ignore[attr-defined]
-            if len(found) == most:
-                return found
-    return found
 
 
 def make_prompts(passages: list[str], questions: list[str]) -> list[str]:
@@ -119,8 +107,8 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def main() -> None:
-    passages = texts(Passage, PROMPTS * CONTEXTS)
-    prompts = make_prompts(passages, texts(Question, PROMPTS))
+    passages = list(islice(texts(Passage), PROMPTS * CONTEXTS))
+    prompts = make_prompts(passages, list(islice(texts(Question), PROMPTS)))
     with tempfile.TemporaryDirectory() as directory:
         save_model(Path(directory), passages)
         served = Vllm(Vllm.Options(model=directory, max_tokens=MAX_TOKENS), "generate")

@@ -18,13 +18,9 @@ os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELIS
 
 import numpy as np
 
-from benchmarks.corpus import DATA, REAL
+from benchmarks.common import DATA, NQ, REAL, evaluated, held_out, index, sql_list, table_head, table_row
 from vitalfew.configs.evaluation import Evaluate
-from vitalfew.configs.loading import build
-from vitalfew.configs.schema import IndexCorpus
-from vitalfew.flows.pipelines.experiments import evaluation, find
-from vitalfew.flows.pipelines.run import graph, run_serially
-from vitalfew.tasks.generators.reader import embedded
+from vitalfew.flows.pipelines.experiments import find
 from vitalfew.tasks.metrics.conditions import COLUMNS
 from vitalfew.tasks.reports.contents import Among, MethodResult
 from vitalfew.tasks.reports.differences import among
@@ -48,24 +44,20 @@ class Corpus:
 
 
 def corpora() -> dict[str, Corpus]:
-    unseen = (embedded() / "held_out.txt").read_text(encoding="utf-8").strip().split("\n")
-    titles = ", ".join("'" + title.strip().replace("'", "''") + "'" for title in unseen)
     return {
-        "SQuAD": Corpus((f"squad:{REAL['squad']}",), f"len(list_intersect(titles, [{titles}])) > 0"),
+        "SQuAD": Corpus((f"squad:{REAL['squad']}",), f"len(list_intersect(titles, {sql_list(held_out())})) > 0"),
         "HotpotQA": Corpus((f"hotpotqa:{REAL['hotpotqa']}", WIKI)),
-        "NQ": Corpus((f"ctxs:{DATA / 'nq_gold' / 'dev.jsonl'}", WIKI)),
+        "NQ": Corpus((f"ctxs:{NQ}", WIKI)),
         "Python manual": Corpus(("python_manual:",), half="test"),
         "QMSum": Corpus((f"qmsum:{DATA / 'qmsum' / 'val.jsonl'}",), "len(supporting_facts) > 0", primary=FACTS),
     }
 
 
 def run(store: Path, name: str, corpus: Corpus, questions: int) -> Results:
-    index = name.lower().replace(" ", "-")
-    settings = {"datasets": corpus.datasets, "name": index, "store": store}
-    graph(build(IndexCorpus, settings)).run(run_serially)
+    corpus_index = name.lower().replace(" ", "-")
+    index(datasets=corpus.datasets, name=corpus_index, store=store)
     asked = {"where": corpus.where, "half": corpus.half, "sample": questions}
-    given = {"store": store, "runner": "serial", "index": index, "questions": asked, "primary": corpus.primary}
-    outcome = graph(evaluation(*find(NAME), given)).run(run_serially)
+    outcome = evaluated(*find(NAME), store, index=corpus_index, questions=asked, primary=corpus.primary)
     return method_results(store, outcome.run, Evaluate.model_validate(outcome.run.config))
 
 
@@ -80,7 +72,7 @@ def by_corpus(name: str, results: Results) -> str:
     found = methods[OURS].differences[metric]
     difference = f"{signed(found.mean_difference)} ({signed(found.low)} to {signed(found.high)})"
     shown = [f"{found.questions:,}", *(f"{value:.1f}" for value in like[:3] if value is not None), figure(like[3])]
-    return f"| {name}, {metric} | {' | '.join([*shown, *cells, difference])} |"
+    return table_row([f"{name}, {metric}", *shown, *cells, difference])
 
 
 def _mean(method: MethodResult, metric: str) -> float | None:
@@ -109,7 +101,7 @@ def by_condition(of_corpora: Sequence[Results]) -> Iterator[str]:
         found = each.difference
         ends = f"{figure(each.low)} to {figure(each.high)}"
         difference = f"{signed(found.mean_difference)} ({signed(found.low)} to {signed(found.high)})"
-        yield f"| {headings[each.condition]} | {ends} | {found.questions:,} | {difference} |"
+        yield table_row([headings[each.condition], ends, f"{found.questions:,}", difference])
 
 
 def main() -> None:
@@ -123,11 +115,12 @@ def main() -> None:
     methods = next(iter(results.values())).methods
     heads = ["corpus", "questions", "words", "sentences", "gold passages", "redundancy"]
     heads += [f"{method.name} (tokens)" for method in methods] + [f"{OURS} minus {BASELINE}"]
-    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
+    print(table_head(heads))
     for name, each in results.items():
         print(by_corpus(name, each))
     if answered := [each for each in results.values() if each.primary == "accuracy"]:
-        print(f"\n| condition | from, to | questions | {OURS} minus {BASELINE}, accuracy |\n|---|---|---|---|")
+        columns = ["condition", "from, to", "questions", f"{OURS} minus {BASELINE}, accuracy"]
+        print(f"\n{table_head(columns)}")
         for line in by_condition(answered):
             print(line)
 

@@ -1,0 +1,138 @@
+"""What the benchmarks share: their corpus, one core, clocks, tables in Markdown, indexes and evaluations.
+
+The corpus is real data where they are, else the generated encyclopaedia. Nothing heavy is imported before a function
+needs it, so that a benchmark can set its environment first.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vitalfew.flows.pipelines.evaluate import Evaluated
+
+DATA = Path(os.environ.get("VITALFEW_DATA", "../shared/data"))
+REAL = {
+    "hotpotqa": DATA / "hotpotqa" / "hotpot_train_sample100.json",
+    "titletext": DATA / "2wikimultihopqa" / "corpus.json",
+    "squad": DATA / "squad" / "dev-v1.1.json",
+}
+NQ = DATA / "nq_gold" / "dev.jsonl"
+VITALFEW = [sys.executable, "-m", "vitalfew.flows.cli"]
+"""The command line, in this environment."""
+SPAN = "date_diff('ms', min(started), max(started + to_milliseconds((wall_seconds * 1e3)::BIGINT))) / 1e3"
+"""SQL for the seconds from the beginning of the first of some rows of `costs` to the end of the last."""
+
+
+def specifications() -> tuple[str, ...]:
+    """Dataset specifications of the benchmark corpus."""
+    if all(path.exists() for path in REAL.values()):
+        return tuple(f"{name}:{path}" for name, path in REAL.items())
+    return ("synthetic:passages=9000,questions=1500,seed=0",)
+
+
+def describe() -> str:
+    names = ", ".join(specifications())
+    return names if names.startswith("synthetic") else f"{names} (real data)"
+
+
+def texts(kind: type, of: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the texts of passages or questions (`kind`): of the benchmark corpus, or of the data sets `of`."""
+    from vitalfew.tasks.datasets.specification import parse_dataset
+
+    for specification in of or specifications():
+        for _, record in parse_dataset(specification)[1].records():
+            if isinstance(record, kind):
+                yield record.text  # type: ignore[attr-defined]
+
+
+def held_out() -> list[str]:
+    """Return the titles of the SQuAD articles that the embedded reader was not trained on, as the data set has them."""
+    from vitalfew.tasks.generators.reader import embedded
+
+    lines = (embedded() / "held_out.txt").read_text(encoding="utf-8").split("\n")
+    return [title.replace("_", " ").strip() for title in lines if title.strip()]
+
+
+def sql_list(names: Sequence[str]) -> str:
+    """Return names as a list of SQL strings."""
+    return "[" + ", ".join("'" + name.replace("'", "''") + "'" for name in names) + "]"
+
+
+def nq_articles(most: int | None = None) -> dict[str, Any]:
+    """Return NQ's gold passages with their questions in SQuAD's layout; of at most so many rows."""
+
+    def asked(number: int, row: dict[str, Any]) -> dict[str, Any]:
+        answers = [{"text": answer, "answer_start": -1} for answer in row["answers"]]  # its place is not known
+        return {"id": f"nq-{number}", "question": row["question"], "answers": answers}
+
+    rows = [json.loads(line) for line in NQ.read_text(encoding="utf-8").splitlines()][:most]
+    articles = [
+        {"title": gold["title"], "paragraphs": [{"context": gold["text"], "qas": [asked(number, row)]}]}
+        for number, row in enumerate(rows)
+        for gold in row["ctxs"]
+        if gold["isgold"]
+    ]
+    return {"data": articles}
+
+
+def one_core() -> None:
+    """Bind this process, and those that it starts, to one core, where the system can."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
+def clock(work: Callable[[], Any]) -> float:
+    """Return the seconds that `work` takes."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def cpu(work: Callable[[], Any]) -> float:
+    """Return the CPU seconds of this process that `work` takes."""
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def clock_and_cpu(work: Callable[[], Any]) -> tuple[float, float]:
+    """Return the seconds and the CPU seconds that `work` takes, with the processes that it starts and waits for."""
+
+    def used() -> float:
+        times = os.times()
+        return times.user + times.system + times.children_user + times.children_system
+
+    began = used()
+    return clock(work), used() - began
+
+
+def table_head(columns: Sequence[str]) -> str:
+    """Return the first two lines of a table in Markdown."""
+    return f"{table_row(columns)}\n|{'---|' * len(columns)}"
+
+
+def table_row(cells: Sequence[object]) -> str:
+    """Return a line of a table in Markdown."""
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def index(**settings: Any) -> Any:
+    """Make an index with these settings (IndexCorpus), one stage after the other, and return what came of it."""
+    from vitalfew.configs.loading import build
+    from vitalfew.configs.schema import IndexCorpus
+    from vitalfew.flows.pipelines.run import graph, run_serially
+
+    return graph(build(IndexCorpus, settings)).run(run_serially)
+
+
+def evaluated(name: str, settings: dict[str, Any], store: Path, **given: Any) -> "Evaluated":
+    """Run an experiment on a store, one stage after the other; `given` counts for more than `settings`."""
+    from vitalfew.flows.pipelines.experiments import evaluation
+    from vitalfew.flows.pipelines.run import graph, run_serially
+
+    return graph(evaluation(name, settings, {"store": store, "runner": "serial", **given})).run(run_serially)
