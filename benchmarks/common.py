@@ -6,9 +6,11 @@ needs it, so that a benchmark can set its environment first.
 
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,3 +138,44 @@ def evaluated(name: str, settings: dict[str, Any], store: Path, **given: Any) ->
     from vitalfew.flows.pipelines.run import graph, run_serially
 
     return graph(evaluation(name, settings, {"store": store, "runner": "serial", **given})).run(run_serially)
+
+
+Ask = Callable[..., dict[str, Any]]
+"""Sends an order to another process and returns its answer, {"error": …} where it has none."""
+
+
+@contextmanager
+def other_side(python: str | Path, module: str, *arguments: str) -> Iterator[Ask]:
+    """Start `module` in another environment, on the same core, with `serve` on its side. What libraries print there is
+    not shown."""
+    command, pipe = [str(python), "-m", module, *arguments], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as process:
+
+        def ask(**order: Any) -> dict[str, Any]:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            try:
+                print(json.dumps(order), file=process.stdin, flush=True)
+                return json.loads(process.stdout.readline() or '{"error": "the process has ended"}')
+            except BrokenPipeError:
+                return {"error": "the process has ended"}
+
+        yield ask
+
+
+def serve(answer: Ask) -> None:
+    """Read orders from stdin, a line of JSON each, and write their answers in the same way; PyTorch has one thread.
+
+    An error of any library is answered as {"error": …}: the benchmark says it, and goes on with the others.
+    """
+    import torch
+
+    torch.set_num_threads(1)
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print is no answer
+    for line in sys.stdin:
+        try:
+            made = answer(**json.loads(line))
+        except Exception as error:
+            made = {"error": f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"}
+        print(json.dumps(made), file=answers, flush=True)

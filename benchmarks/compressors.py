@@ -19,11 +19,9 @@ and so are we.
 import argparse
 import json
 import os
-import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,7 +30,7 @@ os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELIS
 
 import torch
 
-from benchmarks.common import REAL, one_core
+from benchmarks.common import REAL, Ask, one_core, other_side
 from benchmarks.common import texts as corpus_texts
 from benchmarks.compressors_authors import (
     DROPPED,
@@ -152,7 +150,7 @@ class Contest:
     """A method on both sides, as far as it has come."""
 
     name: str
-    ask: Callable[..., dict[str, Any]]
+    ask: Ask
     refiner: Refiner
     hits: Callable[[Sequence[str]], list[Hit]]
     cpu: float = 0.0
@@ -193,25 +191,6 @@ class Contest:
         )
 
 
-@contextmanager
-def authors() -> Iterator[Callable[..., dict[str, Any]]]:
-    """What packages say while they run is not shown."""
-    command = [str(ENVIRONMENT / "bin/python"), "-m", "benchmarks.compressors_authors"]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as process:
-
-        def ask(**order: Any) -> dict[str, Any]:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            try:
-                print(json.dumps(order), file=process.stdin, flush=True)
-                return json.loads(process.stdout.readline() or '{"error": "the process has ended"}')
-            except BrokenPipeError:
-                return {"error": "the process has ended"}
-
-        yield ask
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("methods", nargs="*", metavar="METHOD", help=f"of {', '.join(METHODS)}; default: all")
@@ -224,7 +203,10 @@ def main() -> None:
         raise SystemExit(f"there is no {ENVIRONMENT}, which has the authors' packages: make setup-compressors")
     source, found = passages()
     print(f"{count} texts of passages of {source}, one core", flush=True)
-    with tempfile.TemporaryDirectory() as scratch, authors() as ask:
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        other_side(ENVIRONMENT / "bin/python", "benchmarks.compressors_authors") as ask,
+    ):
         for name in names:
             texts = texts_of(name, found, count)
             model = model_of(name, Path(scratch), found)

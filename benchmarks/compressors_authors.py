@@ -13,15 +13,15 @@ kept], …], "cpu": seconds}; what fails → {"error": …}.
 """
 
 import importlib.util
-import json
 import os
 import re
-import sys
 import time
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
+
+from benchmarks.common import serve
 
 Kept = list[tuple[int, int, bool]]
 RATE, SEGMENT = 0.5, 200
@@ -169,27 +169,13 @@ class Bench:
         made = [self.loaded[name].compress(texts) for texts in prompts]
         return {"cpu": time.process_time() - began, "kept": [kept() for kept in made]}
 
-    def answer(self, order: dict[str, Any]) -> dict[str, Any]:
-        try:
-            if "load" in order:
-                return self.load(order["load"], order["model"])
-            return self.compress(order["compress"], order["prompts"])
-        except Exception as error:  # of any package: the benchmark says it, and goes on with the others
-            return {"error": f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"}
-
-
-def serve(orders: IO[str], answers: IO[str]) -> None:
-    import torch
-
-    torch.set_num_threads(1)
-    bench = Bench()
-    for line in orders:
-        print(json.dumps(bench.answer(json.loads(line))), file=answers, flush=True)
+    def answer(self, **order: Any) -> dict[str, Any]:
+        if "load" in order:
+            return self.load(order["load"], order["model"])
+        return self.compress(order["compress"], order["prompts"])
 
 
 if __name__ == "__main__":
     carried = Path(importlib.util.find_spec("torch").origin).parents[1] / "llama_index" / "core" / "_static"  # type: ignore[union-attr, arg-type]
     os.environ.update(TIKTOKEN_CACHE_DIR=str(carried / "tiktoken_cache"), NLTK_DATA=str(carried / "nltk_cache"))
-    own = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what packages print is no answer
-    serve(sys.stdin, own)
+    serve(Bench().answer)

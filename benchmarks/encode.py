@@ -14,22 +14,21 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
 
 import numpy as np
 import torch
 
-from benchmarks.common import describe, one_core, texts
+from benchmarks.common import Ask, describe, one_core, other_side, texts
 from benchmarks.rivals import DEFAULT, PRODUCT, WAYS
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.datasets.base import Passage, Question
@@ -109,54 +108,30 @@ def ours(texts: dict[str, list[str]]) -> Iterator[Contender]:
             print(f"minilm, {kernels}: left out: {error}")
 
 
-class Worker:
-    """A process of benchmarks/rivals.py in one environment, bound to the same core as this one."""
-
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
-        self.process = process
-
-    def ask(self, **order: Any) -> dict[str, Any]:
-        """Its answer; {"error": …} where it has none."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        try:
-            print(json.dumps(order), file=self.process.stdin, flush=True)
-            return json.loads(self.process.stdout.readline() or '{"error": "the process has ended"}')
-        except BrokenPipeError:
-            return {"error": "the process has ended"}
-
-    def encode(self, name: str, what: str, to: Path | None) -> tuple[float, float]:
-        answer = self.ask(encode=name, texts=what, to=str(to) if to else None)
-        if "error" in answer:
-            raise RuntimeError(f"{name}: {answer['error']}")
-        return answer["cpu"], answer["clock"]
-
-
-@contextmanager
-def worker(python: Path, texts: Path) -> Iterator[Worker]:
-    """What libraries say while it runs is not shown."""
-    command = [str(python), "-m", "benchmarks.rivals", str(minilm_directory()), str(texts)]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as process:
-        yield Worker(process)
+def asked(ask: Ask, name: str, what: str, to: Path | None) -> tuple[float, float]:
+    """Let a process of benchmarks/rivals.py encode."""
+    answer = ask(encode=name, texts=what, to=str(to) if to else None)
+    if "error" in answer:
+        raise RuntimeError(f"{name}: {answer['error']}")
+    return answer["cpu"], answer["clock"]
 
 
 def rivals(texts: Path, stack: ExitStack) -> Iterator[Contender]:
     """Those that can be loaded; of the others, why not."""
-    workers: dict[str, Worker] = {}
+    workers: dict[str, Ask] = {}
+    models = [str(minilm_directory()), str(texts)]
     for name, (environment, _) in WAYS.items():
         python = Path(sys.executable) if environment == PRODUCT else Path(environment) / "bin/python"
         if not python.exists():
             print(f"{name}: left out: there is no {environment} (make setup-rivals)")
             continue
         if environment not in workers:
-            workers[environment] = stack.enter_context(worker(python, texts))
-        one = workers[environment]
-        answer = one.ask(load=name)
+            workers[environment] = stack.enter_context(other_side(python, "benchmarks.rivals", *models))
+        answer = workers[environment](load=name)
         if "error" in answer:
             print(f"{name}: left out: {answer['error']}")
             continue
-        yield Contender(name, answer["about"], lambda what, to, one=one, name=name: one.encode(name, what, to))
+        yield Contender(name, answer["about"], partial(asked, workers[environment], name))
 
 
 def judge(contenders: list[Contender], reference: Contender, file: Path) -> None:

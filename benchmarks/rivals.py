@@ -13,14 +13,15 @@ TEXTS.json: {"passages": [...], "questions": [...]}. It reads a line of JSON fro
 """
 
 import json
-import os
 import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.common import serve
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -122,25 +123,11 @@ class Bench:
             np.save(to, np.asarray(vectors, dtype=np.float32))
         return spent
 
-    def answer(self, order: dict[str, Any]) -> dict[str, Any]:
-        try:
-            if "load" in order:
-                return self.load(order["load"])
-            return self.encode(order["encode"], order["texts"], order["to"])
-        except Exception as error:  # of any library: the benchmark says it, and goes on with the others
-            return {"error": f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"}
-
-
-def serve(orders: IO[str], answers: IO[str]) -> None:
-    import torch
-
-    torch.set_num_threads(1)
-    bench = Bench(sys.argv[1], json.loads(Path(sys.argv[2]).read_text()))
-    for line in orders:
-        print(json.dumps(bench.answer(json.loads(line))), file=answers, flush=True)
+    def answer(self, **order: Any) -> dict[str, Any]:
+        return (
+            self.load(order["load"]) if "load" in order else self.encode(order["encode"], order["texts"], order["to"])
+        )
 
 
 if __name__ == "__main__":
-    own = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is no answer
-    serve(sys.stdin, own)
+    serve(Bench(sys.argv[1], json.loads(Path(sys.argv[2]).read_text())).answer)
