@@ -23,7 +23,6 @@ Everything is counted from outside, in a process that runs the stages one after 
 
 import argparse
 import functools
-import inspect
 import json
 import os
 import resource
@@ -41,7 +40,7 @@ from vitalfew.configs.schema import IndexCorpus
 from vitalfew.flows.pipelines.run import graph, run_serially
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
-from vitalfew.storage.files import records
+from vitalfew.storage.files import directory, places, records
 from vitalfew.storage.usage import Family
 from vitalfew.tasks.stage import Stage
 
@@ -82,15 +81,20 @@ def watch(store: Path) -> None:
             counts["made"] += os.path.abspath(os.fsdecode(arguments[1])).startswith(inside)
 
     sys.addaudithook(audited)
-    for name, module in [*sys.modules.items()]:
-        local = vars(module).get("local")
-        if name.startswith("vitalfew.storage.files.") and inspect.isfunction(local) and local.__module__ != name:
-            vars(module)["local"] = _counted("opened", local)  # where another module of the seam asks for it
+    vars(places)["DIRECTORY"] = CountingDirectory()
     for module in (files, records):
         vars(module)["read_json"] = _counted("parsed", vars(module)["read_json"])
-    for name in files.__all__:
-        if kind := request(name):
-            vars(files)[name] = _counted(kind, vars(files)[name])
+    for name, function in [*vars(files).items()]:
+        if callable(function) and (kind := request(name)):
+            vars(files)[name] = _counted(kind, function)
+
+
+class CountingDirectory(directory.Directory):
+    """Counts the paths that it gives to libraries."""
+
+    def local(self, path: Path) -> Path:
+        counts["opened"] += 1
+        return super().local(path)
 
 
 def _counted(what: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,11 +1,17 @@
 """The seam to where a store lies: the only code that opens, lists, writes, renames or removes anything in one.
 
-A *place* in a store is a path without the file system: `/`, `.name`, `.parent` and `.relative_to` are for anybody. What
-is at a place is asked here, by `from vitalfew.storage import files`: `files.exists(place)`, `files.read_table(place)`.
-A library that opens or maps files by itself (FAISS, DuckDB, bm25s) gets its path from `files.local(place)`.
+A *place* in a store is a path without the file system: `/`, `.name`, `.parent` and `.relative_to` are for anybody. All
+else about a place is asked here, by `from vitalfew.storage import files`: `files.exists(place)`, `files.find(place)`. A
+library that opens or maps files by itself (FAISS, DuckDB, bm25s) gets its path from `files.local(place)`.
 
-A store is a directory of this machine (`directory`) or a prefix of a bucket (`objects`); `places` tells them apart.
+A store is on one of two media: a directory of this machine (`directory.py`) or a prefix of a bucket (`objects/`).
+`Medium` (`medium.py`) describes the operations of both.
 """
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from vitalfew.storage.files.arrays import (
     map_array,
@@ -30,42 +36,10 @@ from vitalfew.storage.files.checksums import (
     seen_otherwise,
     vouch,
 )
-from vitalfew.storage.files.directory import Status, user_cache
-from vitalfew.storage.files.errors import BucketError, CacheFull, LeaseLost, NotWritten
-from vitalfew.storage.files.places import (
-    absolute,
-    as_written,
-    at_once,
-    cache_folder,
-    confirm_lock,
-    exists,
-    find,
-    folders,
-    free_bytes,
-    is_folder,
-    is_in_bucket,
-    is_inside,
-    is_link,
-    is_locked,
-    is_writable,
-    last_written,
-    left_behind,
-    local,
-    locked,
-    make_folder,
-    names_attempts,
-    open_to_sql,
-    read_bytes,
-    read_text,
-    remove,
-    remove_leftovers,
-    remove_tree,
-    status,
-    statuses,
-    tree_bytes,
-    variables_of_buckets,
-    version,
-)
+from vitalfew.storage.files.directory import user_cache
+from vitalfew.storage.files.medium import BucketError, CacheFull, LeaseLost, Medium, NotWritten, Status
+from vitalfew.storage.files.places import is_in_bucket, medium, reached
+from vitalfew.storage.files.private import make_private_folder, move_private, open_private, write_private
 from vitalfew.storage.files.processes import has_ended, is_in_sight, this_process
 from vitalfew.storage.files.records import (
     DamagedRecord,
@@ -75,7 +49,6 @@ from vitalfew.storage.files.records import (
     read_json,
     read_lines,
     read_record,
-    remove_lines,
     write_json,
     write_json_once,
 )
@@ -90,103 +63,93 @@ from vitalfew.storage.files.tables import (
     write_arrow,
     write_table,
 )
-from vitalfew.storage.files.writing import (
-    flush,
-    make_private_folder,
-    move_private,
-    open_private,
-    write_atomically,
-    write_bytes,
-    write_private,
-    write_text,
-)
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 __all__ = [
-    "BucketError",
-    "CacheFull",
-    "Damaged",
-    "DamagedRecord",
-    "LeaseLost",
-    "Lines",
-    "NotWritten",
-    "OpenTable",
-    "Record",
-    "Status",
-    "absolute",
-    "append_line",
-    "as_written",
-    "at_once",
-    "cache_folder",
-    "checked",
-    "checksum",
-    "checksum_now",
-    "confirm_lock",
-    "copy",
-    "exists",
-    "find",
-    "flush",
-    "folders",
-    "free_bytes",
-    "has_checksum",
-    "has_ended",
-    "is_folder",
-    "is_in_bucket",
-    "is_in_sight",
-    "is_inside",
-    "is_link",
-    "is_locked",
-    "is_vouched_for",
-    "is_writable",
-    "last_written",
-    "left_behind",
-    "local",
-    "locked",
-    "make_folder",
-    "make_private_folder",
-    "map_array",
-    "move_private",
-    "names_attempts",
-    "open_private",
-    "open_table",
-    "open_to_sql",
-    "read_array",
-    "read_arrays",
-    "read_arrow",
-    "read_bytes",
-    "read_json",
-    "read_lines",
-    "read_notes",
-    "read_record",
-    "read_schema",
-    "read_table",
-    "read_tables",
-    "read_tensors",
-    "read_text",
-    "remembered_checksum",
-    "remove",
-    "remove_leftovers",
-    "remove_lines",
-    "remove_tree",
-    "rewrite_table",
-    "seen_otherwise",
-    "status",
-    "statuses",
-    "this_process",
-    "tree_bytes",
-    "user_cache",
-    "variables_of_buckets",
-    "version",
-    "vouch",
-    "write_array",
-    "write_arrays",
-    "write_arrow",
-    "write_atomically",
-    "write_bytes",
-    "write_json",
-    "write_json_once",
-    "write_private",
-    "write_rows",
-    "write_table",
-    "write_tensors",
-    "write_text",
-]
+    "BucketError", "CacheFull", "Damaged", "DamagedRecord", "LeaseLost", "Lines", "Medium", "NotWritten", "OpenTable",
+    "Record", "Status", "append_line", "checked", "checksum", "checksum_now", "copy", "has_checksum", "has_ended",
+    "is_in_bucket", "is_in_sight", "is_vouched_for", "make_private_folder", "map_array", "move_private", "open_private",
+    "open_table", "read_array", "read_arrays", "read_arrow", "read_json", "read_lines", "read_notes", "read_record",
+    "read_schema", "read_table", "read_tables", "read_tensors", "remembered_checksum", "rewrite_table",
+    "seen_otherwise", "this_process", "user_cache", "vouch", "write_array", "write_arrays", "write_arrow", "write_json",
+    "write_json_once", "write_private", "write_rows", "write_table", "write_tensors",
+]  # fmt: skip
+
+absolute = reached(Medium.absolute)
+as_written = reached(Medium.as_written)
+confirm_lock = reached(Medium.confirm_lock)
+exists = reached(Medium.exists)
+find = reached(Medium.find)
+flush = reached(Medium.flush)
+folders = reached(Medium.folders)
+free_bytes = reached(Medium.free_bytes)
+is_folder = reached(Medium.is_folder)
+is_inside = reached(Medium.is_inside)
+is_link = reached(Medium.is_link)
+is_locked = reached(Medium.is_locked)
+is_writable = reached(Medium.is_writable)
+last_written = reached(Medium.last_written)
+left_behind = reached(Medium.left_behind)
+local = reached(Medium.local)
+locked = reached(Medium.locked)
+make_folder = reached(Medium.make_folder)
+names_attempts = reached(Medium.names_attempts)
+read_bytes = reached(Medium.read_bytes)
+remove = reached(Medium.remove)
+remove_leftovers = reached(Medium.remove_leftovers)
+remove_lines = reached(Medium.remove_lines)
+remove_tree = reached(Medium.remove_tree)
+status = reached(Medium.status)
+statuses = reached(Medium.statuses)
+tree_bytes = reached(Medium.tree_bytes)
+version = reached(Medium.version)
+write_atomically = reached(Medium.write)
+write_bytes = reached(Medium.write_bytes)
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+AT_ONCE = 16
+"""Requests that wait for a server at the same time."""
+
+
+def read_text(path: Path) -> str:
+    """Raises FileNotFoundError, and UnicodeDecodeError."""
+    return medium(path).read_bytes(path).decode()
+
+
+def write_text(path: Path, text: str) -> None:
+    """Raises NotWritten."""
+    medium(path).write_bytes(path, text.encode("utf-8"))
+
+
+def at_once(store: Path, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """The function of all items; in a bucket of many at a time, as every one waits for a server's answer."""
+    if not is_in_bucket(store):
+        return [*map(function, items)]
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        return [*threads.map(function, items)]
+
+
+def open_to_sql(connection: "DuckDBPyConnection", store: Path) -> None:
+    """Let a connection read the files of a store by the paths that `absolute` gives, and nothing else in its bucket."""
+    if is_in_bucket(store):
+        from vitalfew.storage.files.objects.sql import StoreFiles
+
+        connection.register_filesystem(StoreFiles(store))
+
+
+def cache_folder() -> Path:
+    """Where copies of objects lie on this machine."""
+    from vitalfew.storage.files.objects import cache
+
+    return cache.folder()
+
+
+def variables_of_buckets() -> tuple[str, ...]:
+    """How the environment variables begin by which buckets are reached, their credentials among them."""
+    from vitalfew.storage.files.objects.client import SECRET_NAMES
+
+    return SECRET_NAMES

@@ -14,9 +14,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vitalfew.storage.files.checksums import damage_named
-from vitalfew.storage.files.places import local
+from vitalfew.storage.files.places import medium
 from vitalfew.storage.files.records import DamagedRecord
-from vitalfew.storage.files.writing import write_atomically
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,7 +34,7 @@ def write_array(path: Path, array: NDArray[Any]) -> None:
         with temporary.open("wb") as file:
             np.save(file, array, allow_pickle=False)
 
-    write_atomically(path, write)
+    medium(path).write(path, write)
 
 
 def write_rows(path: Path, shape: tuple[int, int], batches: Iterable[NDArray[np.float32]]) -> None:
@@ -54,12 +53,12 @@ def write_rows(path: Path, shape: tuple[int, int], batches: Iterable[NDArray[np.
                     f"{path.name}: got {file.tell() - start} bytes for {shape[0]} rows of {shape[1]} numbers"
                 )
 
-    write_atomically(path, write)
+    medium(path).write(path, write)
 
 
 def read_array(path: Path) -> NDArray[Any]:
     """Raises FileNotFoundError, and Damaged where its form is not as it was written: of its numbers it says nothing."""
-    with damage_named(path, *_UNREADABLE), local(path).open("rb") as file:
+    with damage_named(path, *_UNREADABLE), medium(path).local(path).open("rb") as file:
         _form(file.read(_LONGEST_HEADER), os.fstat(file.fileno()).st_size)
         file.seek(0)
         return np.lib.format.read_array(file, allow_pickle=False)
@@ -71,7 +70,7 @@ def map_array(path: Path) -> NDArray[Any]:
     It is mapped by Arrow, which closes the file: NumPy's own map keeps a descriptor, of which a process has few.
     """
     with damage_named(path, *_UNREADABLE):
-        with pa.memory_map(str(local(path))) as file:
+        with pa.memory_map(str(medium(path).local(path))) as file:
             content = file.read_buffer()
         return _array(content, content.size)
 
@@ -116,13 +115,13 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
         with temporary.open("wb") as file:
             np.savez(file, allow_pickle=False, **arrays)
 
-    write_atomically(path, write)
+    medium(path).write(path, write)
 
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Raises FileNotFoundError, and Damaged where a byte of it is not as it was written."""
     with damage_named(path, *_UNREADABLE):
-        content = local(path).read_bytes()
+        content = medium(path).local(path).read_bytes()
         with ZipFile(BytesIO(content)) as archive:
             entries = archive.infolist()
             if any(entry.compress_type != ZIP_STORED for entry in entries):
@@ -142,7 +141,7 @@ def write_tensors(path: Path, tensors: "Mapping[str, Tensor]", notes: Any) -> No
     from safetensors.torch import save_file
 
     whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    write_atomically(path, lambda temporary: save_file(whole, temporary, {_NOTES: json.dumps(notes)}))
+    medium(path).write(path, lambda temporary: save_file(whole, temporary, {_NOTES: json.dumps(notes)}))
 
 
 def read_tensors(path: Path) -> "dict[str, Tensor]":
@@ -151,7 +150,7 @@ def read_tensors(path: Path) -> "dict[str, Tensor]":
     from safetensors.torch import load_file
 
     with damage_named(path, SafetensorError):
-        return load_file(local(path))
+        return load_file(medium(path).local(path))
 
 
 def read_notes(path: Path) -> Any:
@@ -159,7 +158,7 @@ def read_notes(path: Path) -> Any:
     from safetensors import SafetensorError, safe_open
 
     try:
-        with safe_open(local(path), "pt") as file:
+        with safe_open(medium(path).local(path), "pt") as file:
             return json.loads(file.metadata()[_NOTES])
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise DamagedRecord(f"{path} is damaged: {error}") from error

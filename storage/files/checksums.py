@@ -10,17 +10,16 @@ Where nothing can be written there, a file is read once per process.
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from vitalfew.storage.files.directory import Status, user_cache
-from vitalfew.storage.files.errors import BucketError, CacheFull
-from vitalfew.storage.files.places import blocks, is_in_bucket, local, medium, status
-from vitalfew.storage.files.writing import write_atomically
+from vitalfew.storage.files.directory import user_cache
+from vitalfew.storage.files.medium import BucketError, CacheFull, Status
+from vitalfew.storage.files.places import is_in_bucket, medium
 
 SETTLED_NS = 1_000_000_000
 """What was changed so recently could change once more and keep its date: nothing is remembered of it."""
@@ -53,17 +52,13 @@ def damage_named(path: Path, *errors: type[Exception]) -> Iterator[None]:
 def checksum(path: Path, progress: Callable[[int], Any] = lambda read: None) -> str:
     """128-bit BLAKE2b of a file's bytes (of an object's: of the copy that is here), hexadecimal. `progress` is called
     with how many more bytes are read."""
-    return _digest(blocks(local(path)), progress)
+    return _digest(medium(path).local(path), progress)
 
 
-def _as_it_is(path: Path, progress: Callable[[int], Any] = lambda read: None) -> str:
+def _digest(path: Path, progress: Callable[[int], Any] = lambda read: None) -> str:
     """The same of the bytes where the file lies."""
-    return _digest(blocks(path), progress)
-
-
-def _digest(content: Iterable[bytes], progress: Callable[[int], Any]) -> str:
     digest = blake2b(digest_size=16)
-    for block in content:
+    for block in medium(path).blocks(path):
         digest.update(block)
         progress(len(block))
     return digest.hexdigest()
@@ -74,7 +69,7 @@ def checked(path: Path, expected: str) -> Path:
 
     Raises FileNotFoundError, Damaged.
     """
-    whole = _whole_copy(path, expected) if is_in_bucket(path) else has_checksum(path, expected) and local(path)
+    whole = _whole_copy(path, expected) if is_in_bucket(path) else has_checksum(path, expected) and path
     if not whole:
         raise Damaged.because(path, "it differs from what was written (checksum)")
     return whole
@@ -83,9 +78,10 @@ def checked(path: Path, expected: str) -> Path:
 def _whole_copy(path: Path, expected: str) -> Path | None:
     """The copy of an object with this checksum, fetched again where the one that is here is damaged."""
     from vitalfew.storage.files.objects import cache
+    from vitalfew.storage.files.objects.bucket import BUCKET
 
-    for copy in (medium(path).local, medium(path).refreshed):
-        here: Path = copy(path)
+    for copy in (BUCKET.local, BUCKET.refreshed):
+        here = copy(path)
         if cache.is_whole(here, expected):
             return here
         if checksum(here) == expected:
@@ -100,29 +96,29 @@ def copy(source: Path, target: Path, expected: str) -> None:
     def fill(temporary: Path) -> None:
         digest = blake2b(digest_size=16)
         with temporary.open("wb") as file:
-            for block in blocks(source):
+            for block in medium(source).blocks(source):
                 digest.update(block)
                 file.write(block)
         if digest.hexdigest() != expected:
             raise Damaged.because(source, "it differs from what was written (checksum)")
 
-    write_atomically(target, fill)
+    medium(target).write(target, fill)
 
 
 def has_checksum(path: Path, expected: str) -> bool:
     """Whether a file has these bytes. It is read unless this machine knows so. Raises FileNotFoundError."""
     memory = _memory(_log(path.parent))
-    if memory.known(path, status(path)) != expected:
+    if memory.known(path, medium(path).status(path)) != expected:
         memory.read_on()
-    return memory.known(path, status(path)) == expected or memory.read(path) == expected
+    return memory.known(path, medium(path).status(path)) == expected or memory.read(path) == expected
 
 
 def remembered_checksum(path: Path) -> str:
     """A file's checksum. It is read unless this machine has read it as it is. Raises FileNotFoundError."""
     memory = _memory(_log(path.parent))
-    if memory.known(path, status(path)) is None:
+    if memory.known(path, medium(path).status(path)) is None:
         memory.read_on()
-    return memory.known(path, status(path)) or memory.read(path)
+    return memory.known(path, medium(path).status(path)) or memory.read(path)
 
 
 def checksum_now(path: Path, progress: Callable[[int], Any] = lambda read: None) -> str:
@@ -163,9 +159,9 @@ class _Memory:
 
     def read(self, path: Path, progress: Callable[[int], Any] = lambda read: None) -> str:
         """The checksum of the bytes as they are, which is remembered if they did not change meanwhile."""
-        before = status(path)
-        found = _as_it_is(path, progress)
-        if status(path) == before and time.time_ns() - before.changed_ns > SETTLED_NS:
+        before = medium(path).status(path)
+        found = _digest(path, progress)
+        if medium(path).status(path) == before and time.time_ns() - before.changed_ns > SETTLED_NS:
             self.say(path.name, _key(before), found)
         return found
 

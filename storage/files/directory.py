@@ -1,175 +1,305 @@
-"""A store in a directory of this machine: what is there, its bytes, and its removal."""
+"""A store in a directory of this machine.
 
+A process lets go of its locks however it ends, and whoever holds a lock may remove its file. A child by fork, a data
+loader's or an engine's, does not hold its parent's: it may live on when that is killed.
+"""
+
+import errno
+import fcntl
 import os
 import shutil
 import stat
-from collections.abc import Iterator
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
 from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
-from vitalfew.storage.files.locks import confirm_lock, is_locked, locked
-from vitalfew.storage.files.processes import left_behind, remove_leftovers
+from rich.filesize import decimal
 
-__all__ = ["confirm_lock", "is_locked", "left_behind", "locked", "remove_leftovers"]
+from vitalfew.storage.files.medium import RECORDS, NotWritten, Status
+from vitalfew.storage.files.processes import TEMPORARY, is_leftover, temporary_name
 
-RECORDS = ("*/*/manifest.json", "runs/*.json", "indexes/*.json", "quotes/*/*.parquet", "costs/*/*.parquet")
-"""Where the records of a store lie."""
-NAMES_ATTEMPTS = False
-"""Whether a shard's files carry the attempt that wrote them: here its lock keeps an artifact's writers apart."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
-class Status(NamedTuple):
-    """Bytes and dates (ns since 1970) of a file: `modified` can be set, `changed` is the system's own. `device` and
-    `inode` say which file it is, whatever its name."""
+class Directory:
+    """The operations of `Medium` in a directory."""
 
-    size: int
-    modified_ns: int
-    changed_ns: int
-    device: int
-    inode: int
+    def names_attempts(self, path: Path) -> bool:
+        return False  # an artifact's lock keeps its writers apart
 
+    def status(self, path: Path) -> Status:
+        try:
+            entry = path.stat()
+        except NotADirectoryError as error:  # a file stands where a folder of the path is to be
+            raise FileNotFoundError(*error.args) from error
+        if not (stat.S_ISREG(entry.st_mode) or stat.S_ISDIR(entry.st_mode)):
+            raise FileNotFoundError(f"{path} is neither a file nor a folder")
+        return Status(entry.st_size, entry.st_mtime_ns, entry.st_ctime_ns, entry.st_dev, entry.st_ino)
 
-def status(path: Path) -> Status:
-    """Raises FileNotFoundError, also for what is neither a file nor a folder: reading a pipe would never end."""
-    try:
-        entry = path.stat()
-    except NotADirectoryError as error:  # a file stands where a folder of the path is to be
-        raise FileNotFoundError(*error.args) from error
-    if not (stat.S_ISREG(entry.st_mode) or stat.S_ISDIR(entry.st_mode)):
-        raise FileNotFoundError(f"{path} is neither a file nor a folder")
-    return Status(entry.st_size, entry.st_mtime_ns, entry.st_ctime_ns, entry.st_dev, entry.st_ino)
+    def statuses(self, path: Path) -> dict[Path, Status]:
+        return {}  # to look at a file by itself is as cheap
 
+    def as_written(self, path: Path, now: Status, modified_ns: int) -> bool:
+        return now.modified_ns == modified_ns
 
-def statuses(folder: Path) -> dict[Path, Status]:
-    """None: to look at a file by itself is as cheap."""
-    return {}
+    def exists(self, path: Path) -> bool:
+        return path.exists()
 
+    def is_folder(self, path: Path) -> bool:
+        return path.is_dir()
 
-def as_written(now: Status, modified_ns: int) -> bool:
-    return now.modified_ns == modified_ns
+    def is_writable(self, path: Path) -> bool:
+        return os.access(path, os.W_OK)
 
+    def is_link(self, path: Path) -> bool:
+        return path.is_symlink()
 
-def version(store: Path) -> str:
-    """A hash of the names of all records, and of which files they are: their dates alone would say nothing of a record
-    that arrives with an old one, as `tar` and `cp -a` leave it."""
-    digest = blake2b(digest_size=16)
-    for pattern in RECORDS:
-        for path in find(store, pattern):
-            with suppress(FileNotFoundError):  # it was removed meanwhile, or is a link to nothing
-                entry = path.stat()
-                identity = (
-                    entry.st_size,
-                    entry.st_mtime_ns,
-                    entry.st_ino,
-                )  # a record that is replaced has another inode
-                digest.update(os.fsencode(f"{path.relative_to(store)}\0{identity}\n"))
-    return digest.hexdigest()
+    def is_inside(self, store: Path, path: Path) -> bool:
+        return path.resolve() == store.resolve() / path.relative_to(store)
 
+    def absolute(self, path: Path) -> Path:
+        return path.resolve()
 
-def exists(path: Path) -> bool:
-    return path.exists()
+    def local(self, path: Path) -> Path:
+        self.status(path)
+        return path
 
+    def read_bytes(self, path: Path) -> bytes:
+        self.status(path)
+        return path.read_bytes()
 
-def is_folder(path: Path) -> bool:
-    return path.is_dir()
+    def blocks(self, path: Path) -> Iterator[bytes]:
+        self.status(path)
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                yield block
 
+    def find(self, path: Path, pattern: str = "*") -> list[Path]:
+        return sorted(path.glob(pattern))
 
-def is_writable(folder: Path) -> bool:
-    return os.access(folder, os.W_OK)
+    def folders(self, path: Path) -> list[Path]:
+        try:
+            with os.scandir(path) as entries:
+                return sorted(path / entry.name for entry in entries if entry.is_dir())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
 
+    def tree_bytes(self, path: Path) -> int:
+        total = 0
+        for place, _, names in os.walk(path):
+            for name in names:
+                try:
+                    total += os.lstat(os.path.join(place, name)).st_size
+                except FileNotFoundError:  # a run works here
+                    continue
+        return total
 
-def is_link(path: Path) -> bool:
-    return path.is_symlink()
+    def last_written(self, path: Path) -> float:
+        return path.stat().st_mtime if path.exists() else 0.0
 
+    def free_bytes(self, path: Path) -> int:
+        path = path.absolute()
+        place = next(parent for parent in [path, *path.parents] if parent.exists())
+        return shutil.disk_usage(place).free
 
-def is_inside(store: Path, path: Path) -> bool:
-    """Whether a place below the store is reached without a symbolic link."""
-    return path.resolve() == store.resolve() / path.relative_to(store)
+    def version(self, path: Path) -> str:
+        """A hash of the names of all records, and of which files they are: their dates alone would say nothing of a
+        record that arrives with an old one, as `tar` and `cp -a` leave it."""
+        digest = blake2b(digest_size=16)
+        for pattern in RECORDS:
+            for record in self.find(path, pattern):
+                with suppress(FileNotFoundError):  # it was removed meanwhile, or is a link to nothing
+                    entry = record.stat()
+                    # A record that is replaced has another inode.
+                    identity = (entry.st_size, entry.st_mtime_ns, entry.st_ino)
+                    digest.update(os.fsencode(f"{record.relative_to(path)}\0{identity}\n"))
+        return digest.hexdigest()
 
+    def make_folder(self, path: Path) -> None:
+        path.mkdir(parents=True, exist_ok=True)
 
-def absolute(path: Path) -> Path:
-    """The place as every process names it, without symbolic links: what the catalog says where its files are."""
-    return path.resolve()
+    def write(self, path: Path, fill: Callable[[Path], Any]) -> None:
+        temporary = temporary_name(path)
+        try:
+            with explained(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                fill(temporary)
+                flush(temporary)
+                os.replace(temporary, path)
+                flush(path.parent)
+        finally:
+            if temporary.exists():
+                temporary.unlink()
 
+    def rewrite(self, path: Path, fill: Callable[[Path], Any]) -> None:
+        self.write(path, fill)
 
-def local(path: Path) -> Path:
-    """A real path of this machine with what is at a place, for what is mapped or opened by a library of its own.
+    def write_bytes(self, path: Path, content: bytes) -> None:
+        self.write(path, lambda temporary: temporary.write_bytes(content))
 
-    It keeps the name, and files of one folder stay together. Raises FileNotFoundError.
-    """
-    status(path)
-    return path
+    def write_once(self, path: Path, content: bytes) -> bool:
+        self.write_bytes(path, content)
+        return True
 
-
-def read_bytes(path: Path) -> bytes:
-    """Raises FileNotFoundError."""
-    status(path)
-    return path.read_bytes()
-
-
-def blocks(path: Path) -> Iterator[bytes]:
-    """A file's bytes, in pieces. Raises FileNotFoundError."""
-    status(path)
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            yield block
-
-
-def find(folder: Path, pattern: str = "*") -> list[Path]:
-    """What lies below a folder and matches (`*/*/manifest.json`), in the order of names; none without the folder."""
-    return sorted(folder.glob(pattern))
-
-
-def folders(folder: Path) -> list[Path]:
-    """The folders in a folder, in the order of names; none without it."""
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(folder / entry.name for entry in entries if entry.is_dir())
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-
-
-def tree_bytes(folder: Path) -> int:
-    """Bytes of all files below a folder; what a symbolic link leads to is not counted."""
-    total = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
+    def append(self, path: Path, line: bytes) -> None:
+        with explained(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            new = not path.exists()
+            file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
             try:
-                total += os.lstat(os.path.join(place, name)).st_size
-            except FileNotFoundError:  # a run works here
-                continue
-    return total
+                while line:
+                    line = line[os.write(file, line) :]
+                os.fsync(file)
+            finally:
+                os.close(file)
+            if new:
+                flush(path.parent)
+
+    def read_appended(self, path: Path) -> bytes:
+        return self.read_bytes(path)
+
+    def remove_lines(self, path: Path) -> None:
+        self.remove(path)
+
+    def flush(self, path: Path) -> None:
+        flush(path)
+
+    def remove(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+
+    def remove_tree(self, path: Path) -> None:
+        if path.is_symlink():
+            path.unlink()
+        elif path.exists():
+            shutil.rmtree(path)
+
+    def remove_leftovers(self, path: Path) -> None:
+        for temporary in path.glob(".*.tmp*"):
+            if is_leftover(temporary):
+                temporary.unlink(missing_ok=True)
+
+    def left_behind(self, path: Path, silence: timedelta) -> Iterator[tuple[Path, int]]:
+        for folder, _, names in os.walk(path):
+            for name in filter(TEMPORARY.fullmatch, names):
+                left = Path(folder, name)
+                with suppress(FileNotFoundError):
+                    status = left.lstat()
+                    silent = time.time() - status.st_mtime > silence.total_seconds()
+                    if silent or is_leftover(left):
+                        yield left, status.st_size
+
+    @contextmanager
+    def locked(self, path: Path, wait: bool = True) -> Iterator[bool]:
+        lock = None
+        while lock is None:
+            lock = _take(path, wait)
+            if lock is None and not wait:
+                yield False
+                return
+        _held.add(lock)
+        try:
+            yield True
+        finally:
+            if lock in _held:  # a child's are closed
+                _held.remove(lock)
+                os.close(lock)
+
+    def is_locked(self, path: Path) -> bool:
+        try:
+            with path.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except OSError:  # held, or a file system that does not say
+            return True
+        return False
+
+    def confirm_lock(self, path: Path) -> None:
+        """The system lets nobody else have a lock that is held."""
 
 
-def last_written(path: Path) -> float:
-    return path.stat().st_mtime if path.exists() else 0.0
+DIRECTORY = Directory()
+
+_held: set[int] = set()
+"""The descriptors of this process's locks."""
 
 
-def free_bytes(path: Path) -> int:
-    """Room on the disk that a place lies on, or will lie on."""
-    path = path.absolute()
-    place = next(parent for parent in [path, *path.parents] if parent.exists())
-    return shutil.disk_usage(place).free
+def _let_go() -> None:
+    for lock in _held:
+        os.close(lock)
+    _held.clear()
 
 
-def make_folder(path: Path) -> None:
-    """For what asks for a folder before anything is written into it: a lock that is not waited for."""
-    path.mkdir(parents=True, exist_ok=True)
+os.register_at_fork(after_in_child=_let_go)
 
 
-def remove(path: Path) -> None:
-    """Remove a file, or a symbolic link itself; nothing where there is none."""
-    path.unlink(missing_ok=True)
+def _take(path: Path, wait: bool) -> int | None:
+    """A descriptor that holds the lock; None where it is another's, or its file was removed while it was waited for."""
+    if wait:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        held = os.path.samestat(os.fstat(lock), path.stat())
+    except (BlockingIOError, FileNotFoundError):
+        held = False
+    except BaseException:
+        os.close(lock)
+        raise
+    if held:
+        return lock
+    os.close(lock)
+    return None
 
 
-def remove_tree(path: Path) -> None:
-    """Remove a folder; a symbolic link in its place, or in it, is itself removed, and what it leads to left alone."""
-    if path.is_symlink():
-        path.unlink()
-    elif path.exists():
-        shutil.rmtree(path)
+def flush(path: Path) -> None:
+    """Have the system write a file, or the names in a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Raise NotWritten where the system refuses to write the file in this block, and errors of another kind as they
+    are."""
+    try:
+        yield
+    except Exception as error:  # FAISS and DuckDB have errors of their own for what the system refuses
+        if remedy := _remedy(error, path):
+            raise NotWritten(remedy) from error
+        raise
+
+
+def _remedy(error: Exception, path: Path) -> str | None:
+    """What to do about a refusal of the system; None where it is something else."""
+    cause = _cause(error)
+    if cause is None:
+        return None
+    refusal = f"{path} cannot be written: {os.strerror(cause)}."
+    if cause in _FULL:
+        free = decimal(DIRECTORY.free_bytes(path.parent))
+        return f"{refusal} There are {free} left: make room, then run the same command again to continue"
+    if cause == errno.EFBIG:
+        return f"{refusal} Raise the limit (ulimit -f), then run the same command again to continue"
+    return f"{refusal} A store must be writable: check its permissions, or give another --store DIR"
+
+
+def _cause(error: Exception) -> int | None:
+    known = (*_FULL, errno.EFBIG, *_FORBIDDEN)
+    if isinstance(error, OSError) and error.errno in known:
+        return error.errno
+    return next((number for number in known if os.strerror(number) in str(error)), None)
 
 
 def user_cache() -> Path | None:

@@ -6,7 +6,6 @@ tore in its middle spoils no other. In a bucket, where nothing grows, lines are 
 """
 
 import json
-import os
 import re
 from collections.abc import Callable
 from hashlib import blake2b
@@ -14,8 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from vitalfew.storage.files.checksums import Damaged
-from vitalfew.storage.files.places import exists, is_in_bucket, make_folder, medium, read_bytes, remove
-from vitalfew.storage.files.writing import explained, flush, write_once, write_text
+from vitalfew.storage.files.places import medium
 
 Record = TypeVar("Record")
 
@@ -32,12 +30,12 @@ class DamagedRecord(Damaged):
 
 def write_json(path: Path, value: Any) -> None:
     """An object is sealed: its last member is a checksum of the other bytes. Raises NotWritten."""
-    write_text(path, _sealed(value))
+    medium(path).write_bytes(path, _sealed(value).encode())
 
 
 def write_json_once(path: Path, value: Any) -> bool:
     """The same of what nobody is to replace; False where another process was first. Raises NotWritten."""
-    return write_once(path, _sealed(value))
+    return medium(path).write_once(path, _sealed(value).encode())
 
 
 def _sealed(value: Any) -> str:
@@ -51,7 +49,7 @@ def read_json(path: Path) -> Any:
     """What `write_json` wrote. Raises FileNotFoundError, and DamagedRecord where the file is no JSON (any more), or is
     not as it was sealed; one that never was (written by hand, or before November 2026) is read as it is."""
     try:
-        return _opened(read_bytes(path))
+        return _opened(medium(path).read_bytes(path))
     except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, not as it was sealed; nested without end
         raise DamagedRecord(f"{path} is damaged: {error}") from error
 
@@ -106,41 +104,18 @@ class Lines(NamedTuple):
 def append_line(path: Path, value: Any) -> None:
     """Append a line and flush it to the disk; several threads and processes may at once. Raises NotWritten."""
     content = json.dumps(value).encode()
-    line = b"\n" + content + b" " + _checksum(content)
-    if is_in_bucket(path):
-        medium(path).append(path, line)
-        return
-    with explained(path):
-        make_folder(path.parent)
-        new = not exists(path)
-        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            while line:
-                line = line[os.write(file, line) :]
-            os.fsync(file)
-        finally:
-            os.close(file)
-        if new:
-            flush(path.parent)
+    medium(path).append(path, b"\n" + content + b" " + _checksum(content))
 
 
 def read_lines(path: Path) -> Lines:
     """What `append_line` wrote; nothing where there is no file."""
     try:
-        content = medium(path).read_appended(path) if is_in_bucket(path) else read_bytes(path)
+        content = medium(path).read_appended(path)
     except FileNotFoundError:
         return Lines([], 0)
     whole = [*filter(None, map(_LINE.fullmatch, content.split(b"\n")))]
     good = [match[1] for match in whole if _checksum(match[1]) == match[2]]
     return Lines([json.loads(content) for content in good], len(whole) - len(good))
-
-
-def remove_lines(path: Path) -> None:
-    """Remove such a file; nothing where there is none."""
-    if is_in_bucket(path):
-        medium(path).remove_tree(path)
-    else:
-        remove(path)
 
 
 def _checksum(content: bytes) -> bytes:

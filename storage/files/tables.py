@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from vitalfew.storage.files.checksums import damage_named
-from vitalfew.storage.files.directory import Status, status
-from vitalfew.storage.files.places import local
-from vitalfew.storage.files.writing import rewrite_atomically, write_atomically
+from vitalfew.storage.files.directory import DIRECTORY
+from vitalfew.storage.files.medium import Status
+from vitalfew.storage.files.places import medium
 
 ROW_GROUP = 4096
 """Rows in a row group: what is read to fetch a few rows of a shard."""
@@ -30,12 +30,12 @@ _MOST_BYTES = 1 << 32
 
 def write_table(path: Path, table: pa.Table) -> None:
     """Write a table at once. The same table gives the same bytes. Raises NotWritten."""
-    write_atomically(path, lambda temporary: _write(table, temporary))
+    medium(path).write(path, lambda temporary: _write(table, temporary))
 
 
 def rewrite_table(path: Path, table: Callable[[], pa.Table]) -> None:
-    """Write the table that `table` makes of the one that is there, as `rewrite_atomically`. Raises NotWritten."""
-    rewrite_atomically(path, lambda temporary: _write(table(), temporary))
+    """Write the table that `table` makes of the one that is there, as `Medium.rewrite`. Raises NotWritten."""
+    medium(path).rewrite(path, lambda temporary: _write(table(), temporary))
 
 
 def _write(table: pa.Table, temporary: Path) -> None:
@@ -63,7 +63,7 @@ def read_table(
     """
     names = columns and [*columns]
     with _damage_named(path):
-        place = local(path)
+        place = medium(path).local(path)
         if where is not None:
             _check_rows(pq.read_metadata(place))
             return _whole(pq.read_table(place, columns=names, memory_map=mapped, filters=where, **_CHECKED))
@@ -119,7 +119,7 @@ class OpenTable(pq.ParquetFile):
     def __init__(self, path: Path) -> None:
         self._place = path
         with _damage_named(path):
-            super().__init__(local(path), **_CHECKED)
+            super().__init__(medium(path).local(path), **_CHECKED)
             _check_rows(self.metadata)
 
     def read_row_group(self, *arguments: Any, **named: Any) -> pa.Table:
@@ -142,7 +142,7 @@ def open_table(path: Path) -> OpenTable:
 def read_schema(path: Path) -> pa.Schema:
     """Raises FileNotFoundError, Damaged."""
     with _damage_named(path):
-        return pq.read_schema(local(path))
+        return pq.read_schema(medium(path).local(path))
 
 
 def write_arrow(path: Path, table: pa.Table) -> None:
@@ -152,7 +152,7 @@ def write_arrow(path: Path, table: pa.Table) -> None:
         with pa.ipc.new_file(str(temporary), table.schema) as writer:
             writer.write_table(table)
 
-    write_atomically(path, write)
+    medium(path).write(path, write)
 
 
 def read_arrow(path: Path) -> pa.Table:
@@ -160,7 +160,7 @@ def read_arrow(path: Path) -> pa.Table:
 
     Raises FileNotFoundError, and Damaged where its form is not as it was written: of its values it says nothing.
     """
-    with _damage_named(path), pa.memory_map(str(place := local(path))) as file:
+    with _damage_named(path), pa.memory_map(str(place := medium(path).local(path))) as file:
         table = pa.ipc.open_file(file).read_all()
         _validate(table, place)
         return table
@@ -173,7 +173,7 @@ _validated: dict[Path, Status] = {}
 def _validate(table: pa.Table, path: Path) -> None:
     """Check once that no offset in a mapped table leads out of it: to follow such a one would end the process. Raises
     ArrowInvalid."""
-    now = status(path)
+    now = DIRECTORY.status(path)
     if _validated.get(path) != now:
         table.validate(full=True)
         _validated[path] = now

@@ -10,17 +10,15 @@ import errno
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 from secrets import token_hex
 from tempfile import gettempdir
-from typing import IO, Any
 
-from vitalfew.storage.files.directory import tree_bytes, user_cache
-from vitalfew.storage.files.errors import CacheFull
-from vitalfew.storage.files.locks import locked
+from vitalfew.storage.files.directory import DIRECTORY, user_cache
+from vitalfew.storage.files.medium import CacheFull
 from vitalfew.storage.files.processes import is_leftover, temporary_name
 
 USUAL_GB = 20.0
@@ -65,7 +63,7 @@ def find(copy: Path) -> Path | None:
 
 def keep(copy: Path, temporary: Path) -> Path:
     """Take a whole file of `scratch` over as a copy."""
-    size = tree_bytes(temporary) if temporary.is_dir() else temporary.stat().st_size
+    size = DIRECTORY.tree_bytes(temporary) if temporary.is_dir() else temporary.stat().st_size
     copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not (temporary.is_dir() and copy.exists()):  # a folder replaces none: another process was first
         os.replace(temporary, copy)
@@ -102,13 +100,13 @@ def scratch() -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def fill(temporary: Path, write: Callable[[IO[bytes]], Any]) -> None:
-    """Have `write` fill a file; once more after the old copies have gone, where the disk is full. Raises CacheFull."""
+def fill(temporary: Path, blocks: Callable[[], Iterable[bytes]]) -> None:
+    """Write a file; once more after the old copies have gone, where the disk is full. Raises CacheFull."""
     with room_explained():
         for last in (False, True):
             try:
                 with temporary.open("wb") as file:
-                    write(file)
+                    file.writelines(blocks())
                 return
             except OSError as error:
                 if last or error.errno not in (errno.ENOSPC, errno.EDQUOT):
@@ -142,7 +140,7 @@ def _make_room(added: int) -> None:
 
 def _evict(most: int, recent: float) -> None:
     """Remove what was not used for longest until `most` bytes are left; nothing used within `recent` seconds."""
-    with suppress(OSError), locked(folder() / "lock", wait=False) as free:
+    with suppress(OSError), DIRECTORY.locked(folder() / "lock", wait=False) as free:
         if not free:  # another process does it
             return
         _sweep()
@@ -167,4 +165,4 @@ def _copies() -> Iterator[tuple[float, int, Path]]:
     """Of every copy: when it was used last (POSIX seconds), its bytes, its folder."""
     for own in folder().glob("??/*"):
         with suppress(FileNotFoundError, NotADirectoryError):
-            yield own.stat().st_mtime, tree_bytes(own), own
+            yield own.stat().st_mtime, DIRECTORY.tree_bytes(own), own

@@ -22,7 +22,7 @@ from typing import Any
 
 import obstore
 
-from vitalfew.storage.files.errors import BucketError, LeaseLost
+from vitalfew.storage.files.medium import BucketError, LeaseLost
 from vitalfew.storage.files.objects.client import client, explained, fetched, hurried, key, seen, unconditional
 from vitalfew.storage.files.processes import has_ended, this_process
 
@@ -74,7 +74,7 @@ _held: dict[Path, Lease] = {}
 
 @contextmanager
 def locked(path: Path, wait: bool = True) -> Iterator[bool]:
-    """As storage/files/locks.py. Raises BucketError, as where the bucket knows no conditional writes."""
+    """As `Medium.locked`. Raises BucketError, as where the bucket knows no conditional writes."""
     lease = _acquire(path, wait)
     if lease is None:
         yield False

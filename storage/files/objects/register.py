@@ -15,8 +15,7 @@ from typing import Any
 
 import obstore
 
-from vitalfew.storage.files.directory import RECORDS
-from vitalfew.storage.files.errors import BucketError
+from vitalfew.storage.files.medium import RECORDS, BucketError
 from vitalfew.storage.files.objects.client import client, explained, fetched, key, seen
 
 NAME = "register.json"
@@ -38,11 +37,11 @@ def find(folder: Path, pattern: str) -> list[Path]:
     return [root / name for name in _read(root)[0]["places"] if PurePosixPath(name).match(known)]
 
 
-def version(store: Path) -> str:
+def version(path: Path) -> str:
     """A text that changes when a record of the store is written or removed; empty where there is no register."""
     try:
-        with explained(store / NAME):
-            return str(obstore.head(client(store), key(store / NAME))["e_tag"])
+        with explained(path / NAME):
+            return str(obstore.head(client(path), key(path / NAME))["e_tag"])
     except FileNotFoundError:
         return ""
 

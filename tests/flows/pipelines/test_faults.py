@@ -21,7 +21,7 @@ from tests.support.shared import indexed
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.run import graph, run_serially
 from vitalfew.storage.artifacts import Artifact, ShardRecord
-from vitalfew.storage.files import NotWritten, writing
+from vitalfew.storage.files import NotWritten, directory
 from vitalfew.storage.runs import read_runs
 from vitalfew.tasks import load
 from vitalfew.tasks.datasets.base import InputError
@@ -166,7 +166,7 @@ def test_every_write_may_be_the_one_that_fails(
     tmp_path: Path, whole: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The disk is full at every third write in turn, further on with each run; each run goes on from the last."""
-    flush = writing.flush
+    flush = directory.flush
     failures = 0
     for allowed in range(4, 400, 3):
         left = [allowed]
@@ -178,7 +178,7 @@ def test_every_write_may_be_the_one_that_fails(
             flush(path)
 
         with monkeypatch.context() as patch:
-            patch.setattr(writing, "flush", full)
+            patch.setattr(directory, "flush", full)
             told = attempt(tmp_path)
         if told is None:
             break

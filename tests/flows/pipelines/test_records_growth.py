@@ -42,7 +42,7 @@ def counted(store: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[st
         patch.setattr(owner, name, counting)
 
     with monkeypatch.context() as patch:
-        count(records, "read_bytes", "json")
+        count(records, "_opened", "json")
         count(tables.pq, "read_table", "tables")
         count(Path, "stat", "looks")
         yield counts

@@ -30,8 +30,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the files that are read."""
     read: list[str] = []
-    checksum = module._as_it_is
-    monkeypatch.setattr(module, "_as_it_is", lambda path, *given: read.append(path.name) or checksum(path, *given))
+    known = module._Memory.read
+    monkeypatch.setattr(module._Memory, "read", lambda self, path, *_: read.append(path.name) or known(self, path, *_))
     return read
 
 
@@ -43,8 +43,8 @@ def written(path: Path, content: bytes = b"the bytes of an index") -> str:
 def in_another_process(path: Path, expected: str) -> int:
     """How often another process of this machine reads the file to check it."""
     script = (
-        f"{READ}\nmodule.SETTLED_NS = -1\nreads, checksum = [], module._as_it_is\n"
-        "module._as_it_is = lambda path, *given: reads.append(path) or checksum(path, *given)\n"
+        f"{READ}\nmodule.SETTLED_NS = -1\nreads, known = [], module._Memory.read\n"
+        "module._Memory.read = lambda self, path, *_: reads.append(path) or known(self, path, *_)\n"
         "[files.checked(Path(sys.argv[1]), sys.argv[2]) for _ in range(3)]\nprint(len(reads))"
     )
     command = [sys.executable, "-c", script, str(path), expected]

@@ -72,6 +72,6 @@ def test_what_cannot_be_written_is_explained(tmp_path: Path, monkeypatch: pytest
         raise OSError(28, "No space left on device")
 
     write: Callable[..., int] = full
-    monkeypatch.setattr("vitalfew.storage.files.records.os.write", write)
+    monkeypatch.setattr("vitalfew.storage.files.directory.os.write", write)
     with pytest.raises(NotWritten, match=r"lines cannot be written: No space left on device\..*make room"):
         files.append_line(tmp_path / "lines", {})
