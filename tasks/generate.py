@@ -1,25 +1,26 @@
 """generate: question and evidence → candidates. Answers of earlier runs are reused."""
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-import duckdb
 import pyarrow as pa
 
 from vitalfew.configs.evaluation import CHOOSES_PROMPTS, GenerateConfig
 from vitalfew.configs.section import NOT_IN_FINGERPRINT
-from vitalfew.storage import files, schemas
-from vitalfew.storage.artifacts import Artifact, fingerprint, read_bases, whole_bases, write_bases
+from vitalfew.storage import schemas
+from vitalfew.storage.artifacts import Artifact, fingerprint
 from vitalfew.storage.ids import content_id
 from vitalfew.storage.manifests import File, Manifest
 from vitalfew.tasks.generators import prompts
 from vitalfew.tasks.generators.base import Generator, Prompt, Rating
 from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.registry import kept, with_options
-from vitalfew.tasks.stage import MethodStage, Progress, ShardResult
+from vitalfew.tasks.reusing import ReusingStage
+from vitalfew.tasks.stage import Progress, ShardResult
 
 OF_ROW = ("question_id", "candidate", "contexts", "reused")
 """Columns that belong to the row, not to the answer, which other candidates may share."""
@@ -38,8 +39,12 @@ class Due(NamedTuple):
     key: int
     """`prompt_id`: of the prompt and of all else that its answer depends on."""
 
+    def columns(self) -> dict[str, Any]:
+        """The columns of its row that do not depend on the answer."""
+        return {"question_id": self.question_id, "candidate": self.candidate, "contexts": self.ranks}
 
-class Generate(MethodStage):
+
+class Generate(ReusingStage):
     """Stage `generate` over `asked`, with the contexts of `evidence` if there is retrieval."""
 
     name: ClassVar[str] = "generate"
@@ -70,25 +75,15 @@ class Generate(MethodStage):
         per_context = self.config.per_context and "evidence" in self.inputs
         return max(rows, self.inputs["evidence"].completed().rows["evidence"]) if per_context else rows
 
-    @property
-    def _bases(self) -> Path:
-        return self.artifact.file("reused.json")
-
-    def prepared(self) -> list[Path]:
-        return [self._bases]
-
-    def prepare(self, progress: Progress) -> None:
-        """Choose the artifacts whose answers are reused, once: a run that resumes after a kill reuses the same."""
-        write_bases(self._bases, self.answers_in(self.earlier(ratings=True)))
+    def reusable(self) -> list[File]:
+        return self.answers_in(self.earlier(ratings=True))
 
     def earlier(self, ratings: bool = False) -> list[Manifest]:
         """The finished artifacts of this stage's store whose answers are those that it would get itself; or, with
         `ratings`, whose ratings are."""
         found = []
-        for directory in files.folders(self.store / self.table):
-            other = Artifact(self.store, self.table, directory.name)
-            manifest = other.recorded_manifest()
-            if manifest is None or manifest.version != self.version:  # another version's rows have other columns
+        for manifest in self.finished(self.table):
+            if manifest.version != self.version:  # another version's rows have other columns
                 continue
             same = self._answering({"config": manifest.config, "method": manifest.method}) == self._answers
             if same or (ratings and self._rates and _rating(manifest.method) == self._rates):
@@ -102,27 +97,28 @@ class Generate(MethodStage):
     def _answering(self, description: dict[str, Any]) -> str:
         """The fingerprint of everything that an answer depends on besides the prompt."""
         marks = {NOT_IN_FINGERPRINT, CHOOSES_PROMPTS}
-        left_out = {
-            name for name, field in type(self.config).model_fields.items() if marks.intersection(field.metadata)
-        }
+        fields = type(self.config).model_fields
+        left_out = {name for name, field in fields.items() if marks.intersection(field.metadata)}
         config = {name: value for name, value in description["config"].items() if name not in left_out}
         return fingerprint(config=config, generator=description["method"]["generator"])
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         due, computed = self.due(shard)
-        bases = read_bases(self.prepared_file(self._bases))
+        bases = self.bases()
         due = self._with_ratings(due, bases)
-        ids = [candidate.key for candidate in due]
-        known = self.known(ids, bases)
-        first = {key: place for place, key in reversed([*enumerate(ids)])}
-        new = sorted(place for key, place in first.items() if key not in known)
+        known = self.known([candidate.key for candidate in due], bases)
+        new: dict[int, Prompt] = {}
+        for candidate in due:
+            if candidate.key not in known:
+                new.setdefault(candidate.key, candidate.prompt)
         progress(len(due) - len(new), 0)
-        completions = self.method.generate([due[place].prompt for place in new], progress)
-        answered = {ids[place]: completion for place, completion in zip(new, completions, strict=True)}
+        completions = self.method.generate([*new.values()], progress)
+        answered = dict(zip(new, completions, strict=True))
         rows = [
-            {"question_id": candidate.question_id, "candidate": candidate.candidate, "contexts": candidate.ranks}
-            | (self._new(candidate, answered[key]) if key in answered else self._reused(candidate, known[key]))
-            for candidate, key in zip(due, ids, strict=True)
+            self._new(candidate, answered[candidate.key])
+            if candidate.key in new
+            else self._reused(candidate, known[candidate.key])
+            for candidate in due
         ]
         tokens = computed + sum(_computed(answer) for answer in completions)
         notes = {"reused": len(due) - len(new), "errors": sum(bool(row["error"]) for row in rows)}
@@ -135,7 +131,7 @@ class Generate(MethodStage):
         ratings: tuple[Rating, ...] = getattr(completion, "ratings", ())
         key = self._key(replace(candidate.prompt, remembered=ratings)) if ratings else candidate.key
         own = {"prompt_id": key, "ratings": self._rows(candidate, ratings), "reused": False}
-        return _columns(completion) | own
+        return candidate.columns() | _columns(completion) | own
 
     def _reused(self, candidate: Due, known: dict[str, Any]) -> dict[str, Any]:
         """The columns of an answer that an earlier prompt got; its contexts may have been others, of which the same
@@ -143,7 +139,7 @@ class Generate(MethodStage):
         own: dict[str, Any] = {"prompt_id": candidate.key, "reused": True}
         if ratings := self.method.rated(candidate.prompt):
             own |= {"ratings": self._rows(candidate, ratings)} | dict.fromkeys(OF_PREFILL)
-        return known | own
+        return candidate.columns() | known | own
 
     def _rows(self, candidate: Due, ratings: Iterable[Rating]) -> list[dict[str, Any]]:
         ids = self._rating_ids(candidate.prompt)
@@ -177,9 +173,8 @@ class Generate(MethodStage):
         """The id of a prompt, whose contexts count as far as they decide the answer; where that is not known before
         they are rated, all of them."""
         parts = self.method.decisive(prompt)
-        return content_id(
-            self._answers, *((prompt.text, prompt.question, *prompt.contexts) if parts is None else parts)
-        )
+        everything = (prompt.text, prompt.question, *prompt.contexts)
+        return content_id(self._answers, *(everything if parts is None else parts))
 
     @cached_property
     def _answers(self) -> str:
@@ -189,65 +184,47 @@ class Generate(MethodStage):
         """All candidates of a shard with their prompts, and the tokens that it took to determine them."""
         asked = self.inputs["asked"].read(shard, columns=["question_id", "text"]).to_pylist()
         contexts = self._contexts(shard)
-        without, computed = self._without_contexts(asked)
+        bare, computed = self.method.without_contexts([self._prompt(row["text"], ()) for row in asked])
         due = []
-        for row in asked:
-            key, text = row["question_id"], row["text"]
-            given = () if key in without else contexts.get(key, ())
+        for row, without in zip(asked, bare, strict=True):
+            key = row["question_id"]
+            given = [] if without else contexts[key]
             ranks = range(1, len(given) + 1)
             sets = [[rank] for rank in ranks] if self.config.per_context and given else [[*ranks]]
             for number, ranks_of in enumerate(sets):
-                prompt = self._prompt(text, tuple(given[rank - 1] for rank in ranks_of))
+                prompt = self._prompt(row["text"], tuple(given[rank - 1] for rank in ranks_of))
                 due.append(Due(key, number, ranks_of, prompt, self._key(prompt)))
         return due, computed
-
-    def _without_contexts(self, asked: list[dict[str, Any]]) -> tuple[set[int], int]:
-        """The questions that are answered without contexts although they may have some, and the tokens spent on that
-        decision."""
-        bare, tokens = self.method.without_contexts([self._prompt(row["text"], ()) for row in asked])
-        return {row["question_id"] for row, without in zip(asked, bare, strict=True) if without}, tokens
 
     def _prompt(self, question: str, contexts: tuple[str, ...]) -> Prompt:
         template = self.template if contexts else self.bare_template
         return Prompt(prompts.render(template, question, contexts), question, contexts)
 
-    def _contexts(self, shard: int) -> dict[int, tuple[str, ...]]:
+    def _contexts(self, shard: int) -> Mapping[int, list[str]]:
         """The contexts by question, best first."""
-        contexts: dict[int, tuple[str, ...]] = {}
+        contexts = defaultdict[int, list[str]](list)
         if "evidence" in self.inputs:
-            rows = self.inputs["evidence"].read(shard, columns=["question_id", "text"])
-            for question, text in zip(rows["question_id"].to_pylist(), rows["text"].to_pylist(), strict=True):
-                contexts[question] = (*contexts.get(question, ()), text)
+            for row in self.inputs["evidence"].read(shard, columns=["question_id", "text"]).to_pylist():
+                contexts[row["question_id"]].append(row["text"])
         return contexts
 
     def known(self, ids: Sequence[int], bases: Sequence[File]) -> dict[int, dict[str, Any]]:
         """The answers that these files of earlier runs have to prompts; failed ones are not reused."""
         columns = ", ".join(field.name for field in schemas.CANDIDATES if field.name not in OF_ROW)
         query = (
-            f"SELECT DISTINCT ON (prompt_id) {columns} FROM answered SEMI JOIN due ON prompt_id = id WHERE error = ''"
+            f"SELECT DISTINCT ON (prompt_id) {columns} FROM earlier SEMI JOIN due ON prompt_id = id WHERE error = ''"
         )
-        rows = self._asked(query, ids, bases)
+        rows = self.rows_of(bases, schemas.CANDIDATES, query, ids)
         # Files of an older version lack the columns of what was rated.
         return {row["prompt_id"]: row | {"ratings": row["ratings"] or []} for row in rows}
 
     def known_ratings(self, ids: Sequence[int], bases: Sequence[File]) -> dict[int, Rating]:
-        """What these files of earlier runs say of contexts, by the ratings' ids."""
+        """The ratings of contexts in these files of earlier runs, by their ids."""
         query = (
             "SELECT DISTINCT ON (rating_id) rating_id, rank, score, kept, tokens FROM "
-            "(SELECT unnest(ratings, recursive := true) FROM answered) SEMI JOIN due ON rating_id = id"
+            "(SELECT unnest(ratings, recursive := true) FROM earlier) SEMI JOIN due ON rating_id = id"
         )
-        return {row.pop("rating_id"): Rating(**row) for row in self._asked(query, ids, bases)}
-
-    def _asked(self, query: str, ids: Sequence[int], bases: Sequence[File]) -> list[dict[str, Any]]:
-        """The rows of a query on the candidates `answered`, of these files, and the ids that are `due`."""
-        if not (paths := [*whole_bases(self.store, bases)]):
-            return []
-        with duckdb.connect() as connection:
-            connection.register("due", pa.table({"id": pa.array(ids, pa.int64())}))
-            connection.register("none", schemas.CANDIDATES.empty_table())
-            connection.from_parquet([str(files.local(path)) for path in paths], union_by_name=True).create_view("found")
-            connection.sql("FROM none UNION ALL BY NAME FROM found").create_view("answered")
-            return connection.sql(query).to_arrow_table().to_pylist()
+        return {row.pop("rating_id"): Rating(**row) for row in self.rows_of(bases, schemas.CANDIDATES, query, ids)}
 
 
 def _rating(method: dict[str, Any]) -> str:

@@ -112,7 +112,7 @@ class Index(Stage):
         """Write the template and the probes of a unit."""
         count = sum(sample.values())
         places = np.unique(np.linspace(0, count - 1, PROBES).astype(int))
-        probes: list[Sample] = []
+        probes: list[VectorSample] = []
 
         def rows() -> Iterator[Vectors]:
             start = 0
@@ -216,14 +216,14 @@ class Index(Stage):
         table = self.vectors.read(number, columns=["id", "kind"])
         return table.filter(pc.equal(table["kind"], "core" if unit == "sentence" else "passage"))["id"].to_numpy()
 
-    def _read(self, unit: Unit, number: int) -> "Sample":
+    def _read(self, unit: Unit, number: int) -> "VectorSample":
         """A vectors shard in the layout of the index."""
         layout = ShardVectors.read(self.vectors.path(number))
         ids = self._ids(unit, number)
         if unit == "passage":
-            return Sample(ids, layout.passage, layout.passage)
+            return VectorSample(ids, layout.passage, layout.passage)
         context = layout.contexts(self.units.path(number), self._encoding().config["context"])
-        return Sample(ids, layout.core, self._laid_out(layout.core, context))
+        return VectorSample(ids, layout.core, self._laid_out(layout.core, context))
 
     def _laid_out(self, core: Vectors, context: Vectors) -> Vectors:
         alpha = self.config.alpha
@@ -233,15 +233,15 @@ class Index(Stage):
 
 
 @dataclass(frozen=True)
-class Sample:
+class VectorSample:
     """Units by id, int64 (n,): as `questions`, float32 (n, d), and as `rows` of the index, float32 (n, width)."""
 
     ids: np.ndarray
     questions: Vectors
     rows: Vectors
 
-    def first(self, count: int) -> "Sample":
-        return Sample(self.ids[:count], self.questions[:count], self.rows[:count])
+    def first(self, count: int) -> "VectorSample":
+        return VectorSample(self.ids[:count], self.questions[:count], self.rows[:count])
 
-    def at(self, places: np.ndarray) -> "Sample":
-        return Sample(self.ids[places], self.questions[places], self.rows[places])
+    def at(self, places: np.ndarray) -> "VectorSample":
+        return VectorSample(self.ids[places], self.questions[places], self.rows[places])

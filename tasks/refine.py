@@ -1,37 +1,37 @@
-"""refine: hits → evidence, the contexts of a prompt; refinements, what that took of each question; and readings, what a
-model made of the hits. Readings of earlier runs, of other ratios and other refiners, are not computed again."""
+"""refine: hits → evidence, the contexts of a prompt; refinements, the cost of every question; and readings, the output
+of a model for the hits. Readings of earlier runs, of other ratios and other refiners, are not computed again."""
 
 from collections.abc import Mapping, Sequence
-from itertools import accumulate, groupby
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, ClassVar
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.loading import ConfigError
-from vitalfew.storage import files, schemas
-from vitalfew.storage.artifacts import Artifact, fingerprint, read_bases, whole_bases, write_bases
+from vitalfew.storage import schemas
+from vitalfew.storage.artifacts import Artifact, fingerprint
 from vitalfew.storage.ids import shard_of
 from vitalfew.storage.indexes.units import Units
 from vitalfew.storage.manifests import File
 from vitalfew.tasks.models.loading import clock, cpu_clock
 from vitalfew.tasks.models.readings import Memory, Reading, remembering
 from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Vectors, Writing
-from vitalfew.tasks.refiners.sentences import Span, inside, parents, windows
+from vitalfew.tasks.refiners.sentences import Extent, Span, inside, parents, windows
 from vitalfew.tasks.registry import kept, with_options
+from vitalfew.tasks.reusing import ReusingStage
 from vitalfew.tasks.splitters.tokens import count_tokens
-from vitalfew.tasks.stage import MethodStage, Progress, ShardResult
+from vitalfew.tasks.stage import Progress, ShardResult
 
+COST = ("tokens", "seconds", "cpu_seconds")
 MODELS = ("model", "scorer", "encoder")
-"""What refiners' identities call their model."""
-HIT = ("question_id", "title", "text", "passage_id", "start", "end")
+"""The keys of the model in the identities of refiners."""
 
 
-class Refine(MethodStage):
+class Refine(ReusingStage):
     """Stage `refine` over `hits`, by one refiner."""
 
     name: ClassVar[str] = "refine"
@@ -63,46 +63,25 @@ class Refine(MethodStage):
     config: RefineConfig
     method: Refiner
 
-    @property
-    def _bases(self) -> Path:
-        return self.artifact.file("reused.json")
-
-    def prepared(self) -> list[Path]:
-        return [self._bases]
-
-    def prepare(self, progress: Progress) -> None:
-        """Choose the artifacts whose readings are reused, once: a run that resumes after a kill reuses the same."""
-        write_bases(self._bases, self._earlier())
-
-    def _earlier(self) -> list[File]:
+    def reusable(self) -> list[File]:
         """The files in which the finished artifacts of the store have readings of a model that this refiner has."""
         own = _models(self.planned)
-        found: list[File] = []
-        for directory in files.folders(self.store / "readings") if own else ():
-            other = Artifact(self.store, self.table, directory.name)
-            manifest = other.recorded_manifest()
-            if manifest and own & _models(manifest.method):
-                found += [file for file in manifest.files() if file.table == "readings"]
-        return found
+        alike = [manifest for manifest in self.finished("readings") if own & _models(manifest.method)] if own else []
+        return [file for manifest in alike for file in manifest.files() if file.table == "readings"]
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         asked = self.inputs["asked"].read(shard, columns=["question_id", "text", "gold_passages"])
+        ids, texts = asked["question_id"].to_pylist(), asked["text"].to_pylist()
         table = self.inputs["hits"].read(shard)
-        ids = asked["question_id"].to_pylist()
-        sentences = self._sentences(table)
-        table = self._widened(table, _places(table, ids), sentences) if self.config.is_wider else table
-        places = _places(table, ids)
-        gold = dict(zip(ids, map(frozenset, asked["gold_passages"].to_pylist()), strict=True))
-        hits = [_hit(row, sentences, gold[row.pop("question_id")]) for row in table.select(HIT).to_pylist()]
-        vectors = self._vectors(shard, table, places) if self.method.needs_vectors else None
-        hits_of_questions = [hits[place] for place in places]
+        numbers, hits = self._hits(table, ids, asked["gold_passages"].to_pylist())
+        vectors = self._vectors(shard, table, numbers) if self.method.needs_vectors else None
         with remembering(Memory(self._remembered)) as memory:
             began, cpu = clock(), cpu_clock()
-            refined = self.method.refine(asked["text"].to_pylist(), hits_of_questions, vectors, progress)
+            refined = self.method.refine(texts, hits, vectors, progress)
             took, cpu = clock() - began, cpu_clock() - cpu
         took += sum(reading.seconds for reading in memory.recalled.values())
         cpu += sum(reading.cpu_seconds for reading in memory.recalled.values())
-        accounts = self._accounts(ids, hits_of_questions, refined, took, cpu)
+        accounts = self._accounts(ids, hits, refined, took, cpu)
         rows = [
             _row(question, rank, evidence)
             for question, contexts in zip(ids, refined.contexts, strict=True)
@@ -118,15 +97,12 @@ class Refine(MethodStage):
 
     def _remembered(self, keys: Sequence[int]) -> dict[int, Reading]:
         """The readings that earlier artifacts have, by their ids."""
-        bases = read_bases(self.prepared_file(self._bases))
-        if not (paths := [*whole_bases(self.store, bases)]):
-            return {}
-        with duckdb.connect() as connection:
-            connection.register("due", pa.table({"id": pa.array(keys, pa.int64())}))
-            connection.from_parquet([str(files.local(path)) for path in paths]).create_view("known")
-            rows = connection.sql("SELECT DISTINCT ON (reading_id) * FROM known SEMI JOIN due ON reading_id = id")
-            columns = rows.to_arrow_table().select(schemas.READINGS.names).to_pydict().values()
-        return {key: Reading(np.array(values, np.float32), *cost) for key, values, *cost in zip(*columns, strict=True)}
+        query = "SELECT DISTINCT ON (reading_id) * FROM earlier SEMI JOIN due ON reading_id = id"
+        rows = self.rows_of(self.bases(), schemas.READINGS, query, keys)
+        return {
+            row["reading_id"]: Reading(np.array(row["reading"], np.float32), *(row[name] for name in COST))
+            for row in rows
+        }
 
     def _accounts(
         self, questions: list[int], hits: Sequence[Sequence[Hit]], refined: Refined, seconds: float, cpu: float
@@ -148,48 +124,49 @@ class Refine(MethodStage):
             for question, tokens, contexts, writing in zip(questions, given, refined.contexts, writings, strict=True)
         ]
 
-    def _vectors(self, shard: int, hits: pa.Table, places: list[slice]) -> Vectors:
-        """The index's vectors of the questions and of their hits."""
+    def _vectors(self, shard: int, hits: pa.Table, numbers: Sequence[Sequence[int]]) -> Vectors:
+        """The index's vectors of the questions, and of their hits, which are given by number."""
         column = self.inputs["question_vectors"].read(shard)["vector"].combine_chunks()
-        questions = column.flatten().to_numpy().reshape(len(places), -1)
+        questions = column.flatten().to_numpy().reshape(len(numbers), -1)
         if not len(hits):
-            return Vectors(questions, [questions[:0]] * len(places))
-        shards, ids = self._shards(hits["passage_id"].to_numpy()), hits["unit_id"].to_numpy()
+            return Vectors(questions, [questions[:0]] * len(numbers))
+        table = hits.take(pa.array(chain(*numbers), pa.int64()))
+        shards, ids = self._shards(table["passage_id"].to_numpy()), table["unit_id"].to_numpy()
         vectors = Units(self.inputs).vectors(hits["unit"][0].as_py(), shards, ids)
-        return Vectors(questions, [vectors[place] for place in places])
+        return Vectors(questions, np.split(vectors, [*accumulate(map(len, numbers))][:-1]))
 
-    def _sentences(self, hits: pa.Table) -> dict[int, list[Span]]:
-        """The sentences of the hits' passages, by passage; none where nothing needs them."""
-        if "sentences" not in self.inputs:
-            return {}
-        passages = hits["passage_id"].to_numpy()
+    def _hits(
+        self, table: pa.Table, questions: Sequence[int], gold: Sequence[Sequence[int]]
+    ) -> tuple[list[list[int]], list[list[Hit]]]:
+        """The hits of every question, best first, as far as their contexts reach: their numbers in `table`, and what a
+        refiner gets. Of hits with a common context there is the best. `gold`: the questions' gold passages."""
+        passages = table["passage_id"].to_numpy()
+        sentences = self._sentences(passages) if "sentences" in self.inputs else {}
+        texts = self._texts(passages) if self.config.is_wider else {}
+        due: dict[int, list[tuple[int, dict[str, Any]]]] = {question: [] for question in questions}
+        for number, row in enumerate(table.to_pylist()):
+            due[row["question_id"]].append((number, row))
+        numbers, hits = [], []
+        for own, golden in zip(due.values(), gold, strict=True):
+            extents = self._extents([row for _, row in own], sentences, texts)
+            numbers.append([own[place][0] for place, _ in extents])
+            hits.append([_hit(own[place][1], span, sentences, texts, golden) for place, span in extents])
+        return numbers, hits
+
+    def _extents(
+        self, hits: Sequence[dict[str, Any]], sentences: Mapping[int, list[Span]], texts: Mapping[int, str]
+    ) -> list[Extent]:
+        """How far the contexts of a question's hits reach."""
+        places = [(hit["passage_id"], (hit["start"], hit["end"])) for hit in hits]
+        if not self.config.is_wider:
+            return [(number, span) for number, (_, span) in enumerate(places)]
+        if self.config.window is not None:  # of text=window alone
+            return windows(places, sentences, self.config.window)
+        return parents(places, {passage: len(texts[passage]) for passage, _ in places})
+
+    def _sentences(self, passages: NDArray[np.int64]) -> dict[int, list[Span]]:
+        """The sentences of passages, by their ids."""
         return Units(self.inputs).sentences(self._shards(passages), passages)
-
-    def _widened(self, hits: pa.Table, places: list[slice], sentences: Mapping[int, list[Span]]) -> pa.Table:
-        """The hits as far as their contexts reach, one for each context, at the place of its best hit."""
-        texts = self._texts(hits["passage_id"].to_numpy())
-        spans = [*zip(hits["start"].to_pylist(), hits["end"].to_pylist(), strict=True)]
-        retrieved = [*zip(hits["passage_id"].to_pylist(), spans, strict=True)]
-        rows, ranges = [], []
-        for place in places:
-            own = retrieved[place]
-            if self.config.window is not None:  # of text=window alone
-                extents = windows(own, sentences, self.config.window)
-            else:
-                extents = parents(own, {passage: len(texts[passage]) for passage, _ in own})
-            rows += [place.start + number for number, _ in extents]
-            ranges += [span for _, span in extents]
-        table = hits.take(pa.array(rows, pa.int64()))
-        passages, own_texts = table["passage_id"].to_pylist(), table["text"].to_pylist()
-        shown = [
-            texts[passage][start:end] if start < end else text
-            for passage, text, (start, end) in zip(passages, own_texts, ranges, strict=True)
-        ]
-        new = {"text": shown, "start": [start for start, _ in ranges], "end": [end for _, end in ranges]}
-        for name, column in new.items():
-            field = table.schema.field(name)
-            table = table.set_column(table.schema.get_field_index(name), field, pa.array(column, field.type))
-        return table
 
     def _texts(self, passages: NDArray[np.int64]) -> dict[int, str]:
         """The texts of passages, by their ids."""
@@ -204,7 +181,7 @@ class Refine(MethodStage):
 
 
 def _read(corpus: Mapping[str, Artifact], options: RefineConfig, needs_sentences: bool) -> dict[str, Artifact]:
-    """What contexts need of the corpus besides the hits. Raises ConfigError."""
+    """Return the tables of the corpus that contexts need besides the hits. Raises ConfigError."""
     sentences = options.text == "window" or needs_sentences
     roles = [*(["passages"] if options.is_wider or sentences else []), *(["sentences"] if sentences else [])]
     if missing := [role for role in roles if role not in corpus]:
@@ -221,27 +198,22 @@ def _models(method: Mapping[str, Any]) -> set[str]:
 
 
 def _readings(new: Mapping[int, Reading]) -> dict[str, pa.Table]:
-    """The table `readings`, of a refiner that has any."""
+    """The table `readings`, if there are any."""
     rows = [
-        {"reading_id": key, "reading": reading.values, **dict(zip(_COST, reading[1:], strict=True))}
+        {"reading_id": key, "reading": reading.values, **dict(zip(COST, reading[1:], strict=True))}
         for key, reading in sorted(new.items())
     ]
     return {"readings": pa.Table.from_pylist(rows, schemas.READINGS)} if rows else {}
 
 
-_COST = ("tokens", "seconds", "cpu_seconds")
-
-
-def _hit(row: dict[str, Any], sentences: Mapping[int, list[Span]], gold: frozenset[int]) -> Hit:
-    own = inside(sentences.get(row["passage_id"], ()), (row["start"], row["end"]))
-    return Hit(**row, sentences=own, is_gold=row["passage_id"] in gold)
-
-
-def _places(hits: pa.Table, questions: list[int]) -> list[slice]:
-    """The slice of every question's hits, which are adjacent, best first; an empty slice if it has none."""
-    counts = {question: len([*rows]) for question, rows in groupby(hits["question_id"].to_pylist())}
-    ends = dict(zip(counts, accumulate(counts.values()), strict=True))
-    return [slice(ends.get(question, 0) - counts.get(question, 0), ends.get(question, 0)) for question in questions]
+def _hit(
+    row: dict[str, Any], span: Span, sentences: Mapping[int, list[Span]], texts: Mapping[int, str], gold: Sequence[int]
+) -> Hit:
+    """A hit as far as its context reaches. `texts`: of the passages, if contexts reach beyond the hits."""
+    passage, (start, end) = row["passage_id"], span
+    text = texts[passage][start:end] if texts and start < end else row["text"]
+    own = inside(sentences.get(passage, ()), span)
+    return Hit(row["title"], text, passage, start, end, own, passage in gold)
 
 
 def _row(question: int, rank: int, evidence: Evidence) -> dict[str, Any]:

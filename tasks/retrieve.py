@@ -23,7 +23,7 @@ from vitalfew.tasks.retrievers.base import QuestionBatch, Retriever
 from vitalfew.tasks.stage import MethodStage, Progress, ShardResult
 
 COMPUTING = ("kernels", "precision", "batch_tokens")
-"""What an encoder's identity says of how it was computed, by the settings' names."""
+"""The settings of computation that an encoder's identity records."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Searcher:
 
     @classmethod
     def named(cls, store: Path, index: str) -> "Searcher":
-        """What a name stands for now; never for a stage, whose artifacts are settled when it is planned.
+        """Open the index that a name stands for now; never for a stage, whose artifacts are settled when it is planned.
 
         Raises IndexNotFound, and IndexMismatch if its artifacts have changed."""
         return cls(OpenedIndex(index, find_index(store, index).located(store)))
@@ -91,13 +91,12 @@ class Searcher:
     ) -> TopK:
         """The best units of every question, by table shard and row; see `texts` and `hits`. All questions are encoded
         together, if the retriever needs vectors and `vectors`, float32 (n, d), does not give them."""
-        return self._search(QuestionBatch(questions, lambda texts: self._encoded(texts, vectors), names), request)
+        asked = QuestionBatch(questions, self._encode if vectors is None else lambda texts: vectors, names)
+        return self._retriever(request).retrieve(asked, self.index, request.top_k)
 
-    def _encoded(self, texts: Sequence[str], vectors: Vectors | None) -> Vectors:
-        return self.encoder.encode_questions(texts).vectors if vectors is None else vectors
-
-    def _search(self, questions: QuestionBatch, request: RetrieveConfig) -> TopK:
-        return self._retriever(request).retrieve(questions, self.index, request.top_k)
+    def _encode(self, texts: Sequence[str]) -> Vectors:
+        vectors: Vectors = self.encoder.encode_questions(texts).vectors
+        return vectors
 
     def _retriever(self, request: RetrieveConfig) -> Retriever:
         retriever: Retriever = make(request, "retrieve")
@@ -126,9 +125,8 @@ class Searcher:
 
     def hits(self, question: str, request: RetrieveConfig) -> list[SearchHit]:
         """One question's hits, with the figures that explain them."""
-        questions = QuestionBatch([question], lambda texts: self._encoded(texts, None))
-        top = self._search(questions, request)
-        unit = self._retriever(request).unit
+        questions, retriever = QuestionBatch([question], self._encode), self._retriever(request)
+        top, unit = retriever.retrieve(questions, self.index, request.top_k), retriever.unit
         hits = []
         for rank, row in enumerate(self.texts(top, unit)[0]):
             shard, number = int(top.shards[0, rank]), int(top.rows[0, rank])
@@ -215,17 +213,12 @@ class Retrieve(MethodStage):
             "text": texts,
         }
         progress(len(asked), 0)
-        return ShardResult(len(asked), {"hits": _table(hits)})
+        return ShardResult(len(asked), {"hits": pa.table(hits, schema=schemas.HITS)})
 
     def _vectors(self, shard: int) -> np.ndarray:
         """float32 (questions, dimension)."""
         column = self.inputs["question_vectors"].read(shard)["vector"].combine_chunks()
         return column.flatten().to_numpy().reshape(len(column), -1)
-
-
-def _table(columns: dict[str, Any]) -> pa.Table:
-    schema = schemas.HITS
-    return pa.table([pa.array(columns[field.name], field.type) for field in schema], schema=schema)
 
 
 @lru_cache(4)
