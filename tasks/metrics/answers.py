@@ -1,31 +1,27 @@
 """Answers against gold answers: accuracy, exact match, token F1, ROUGE, choices and sets of answers.
 
-Answers against gold answers: accuracy, exact match and token F1; the best over a question's gold answers.
-
-Texts are compared as SQuAD's evaluation script does (Rajpurkar et al., 2016, arXiv 1606.05250, section 6.1; F1 of empty
-texts as in its version for SQuAD 2.0): lower case, ASCII punctuation dropped, the articles a, an and the dropped, white
-space made one blank. Nothing else is equated: other scripts keep their punctuation, "7" is not "seven".
+**Accuracy, exact match, F1** are the best over a question's gold answers. Texts are compared as SQuAD's evaluation
+script does (Rajpurkar et al., 2016, arXiv 1606.05250, section 6.1; F1 of empty texts as in its version for SQuAD 2.0):
+lower case, ASCII punctuation dropped, the articles a, an and the dropped, white space made one blank. Nothing else is
+equated: other scripts keep their punctuation, "7" is not "seven".
 
 Deviation: a gold answer of which that leaves nothing ("A", "The", "-") is compared with its articles, or else with its
 punctuation, as is the output; SQuAD's script gives an empty output full marks for it.
 
 A question without gold answers, or whose generator failed, is left out. An empty answer is wrong.
 
-Multiple choice and claims: which of the options an output names, and whether that is the right one.
-
-An output is read as a person would mark it: by the label that it begins with ("B", "**(B)**", "B: wind", "B is right"),
-else the one label that it calls the answer ("I think the answer is B."), else the option whose words it contains; where
-it contains several, the longest of those that hold the others ("sea water" before "water"), and where several are left,
-none. The options are the lines "A: its text" below a question's first one, as the
-dataset `arc` writes them; a question without such lines is a claim, its options the verdicts of `pubhealth`. "not true"
-and "untrue" are false. A gold answer is an option's text, or its label alone.
+**Choice.** An output is read as a person would mark it: by the label that it begins with ("B", "**(B)**", "B: wind", "B
+is right"), else the one label that it calls the answer ("I think the answer is B."), else the option whose words it
+contains; where it contains several, the longest of those that hold the others ("sea water" before "water"), and where
+several are left, none. The options are the lines "A: its text" below a question's first one, as the dataset `arc`
+writes them; a question without such lines is a claim, its options the verdicts of `pubhealth`. "not true" and "untrue"
+are false. A gold answer is an option's text, or its label alone.
 
 A question without gold answers, or one of whose options none is a gold answer, is left out.
 
-Sets of answers, scored honestly: what a set gets right, what one member would, and what any set of its size would.
-
-PFE-Self-RAG (J. Mahani Math. Res. 15(2), 2026) counts a set as right if any member is. That is `set_any`; a larger set
-can only gain by it, so it is not the accuracy of an answer. Beside it stand, for the same question:
+**Sets of answers.** PFE-Self-RAG (J. Mahani Math. Res. 15(2), 2026) counts a set as right if any member is. That is
+`set_any`; a larger set can only gain by it, so it is not the accuracy of an answer. Beside it stand, for the same
+question:
 
 - `set_drawn`: the share of the set's members that are right, which is the accuracy to expect of one drawn from it;
 - `random_set_any`: what `set_any` is to be expected of a random set of the same size, of the same candidates: without
@@ -37,11 +33,10 @@ can only gain by it, so it is not the accuracy of an answer. Beside it stand, fo
 Candidates with an error are no part of the n: no selector takes them. Right is what the metric `score.right_by` gives
 1. A question without gold answers, or whose answer is an error, is left out. One answer is a set of one.
 
-ROUGE-L and ROUGE-LSum of an answer, by Google's `rouge-score`; F-measures, the best over the gold answers.
-
-Lin, "ROUGE: A Package for Automatic Evaluation of Summaries", 2004, section 3. Words are the package's: lower-case runs
-of a–z and 0–9, not stemmed (the default of the package and of Hugging Face's `evaluate`). A gold answer in another
-script has no such word and no answer could match it, so it is passed over, and a question with no other is left out.
+**ROUGE-L and ROUGE-LSum**, by Google's `rouge-score`; F-measures, the best over the gold answers: Lin, "ROUGE: A
+Package for Automatic Evaluation of Summaries", 2004, section 3. Words are the package's: lower-case runs of a–z and
+0–9, not stemmed (the default of the package and of Hugging Face's `evaluate`). A gold answer in another script has no
+such word and no answer could match it, so it is passed over, and a question with no other is left out.
 
 ROUGE-LSum compares sentence with sentence and wants every one on its own line. They are split with Punkt's rules and
 this project's English abbreviations alone: nothing is trained, so a text has the same score in every corpus.
@@ -67,7 +62,6 @@ from vitalfew.tasks.metrics.base import (
     Metric,
     MetricOptions,
     PerQuestion,
-    Values,
     judged,
 )
 
@@ -113,19 +107,12 @@ class _BestOfGold(PerQuestion):
     """A number from 0 to 1 for an output and a gold answer, the greatest over the gold answers."""
 
     version: ClassVar[str] = "2"  # since 2, an empty output never equals a gold answer of articles or punctuation
-    column: ClassVar[Column]
 
-    def columns(self) -> tuple[Column]:
-        return (self.column,)
-
-    def score(self, cases: Sequence[Case]) -> Values:
-        return {self.column.name: [self._best(case) for case in cases]}
-
-    def _best(self, case: Case) -> float | None:
+    def row(self, case: Case) -> tuple[float] | None:
         output = judged(case)
         if output is None:
             return None
-        return max(self.match(output, *comparable(output, gold)) for gold in case.answers)
+        return (max(self.match(output, *comparable(output, gold)) for gold in case.answers),)
 
     def match(self, output: str, normalised: str, gold: str) -> float:
         """`output` as it came; both of them `comparable`."""
@@ -150,7 +137,7 @@ class Accuracy(_BestOfGold):
             description="Maximum number of words in an answer; a longer answer counts as wrong. null: no limit.",
         )
 
-    column: ClassVar = Column("accuracy", "accuracy", needs=JUDGED)
+    shown = (Column("accuracy", "accuracy", needs=JUDGED),)
 
     def match(self, output: str, normalised: str, gold: str) -> float:
         limit = self.options.max_words
@@ -169,7 +156,7 @@ def _contains(output: str, normalised: str, gold: str) -> bool:
 class ExactMatch(_BestOfGold):
     """1 if the normalised output equals a normalised gold answer, else 0 (SQuAD)."""
 
-    column: ClassVar = Column("exact_match", "exact match", needs=JUDGED)
+    shown = (Column("exact_match", "exact match", needs=JUDGED),)
 
     def match(self, output: str, normalised: str, gold: str) -> float:
         return float(normalised == gold)
@@ -178,7 +165,7 @@ class ExactMatch(_BestOfGold):
 class F1(_BestOfGold):
     """Harmonic mean of precision and recall of the output's words, repetitions counted (SQuAD)."""
 
-    column: ClassVar = Column("f1", "F1", needs=JUDGED)
+    shown = (Column("f1", "F1", needs=JUDGED),)
 
     def match(self, output: str, normalised: str, gold: str) -> float:
         given, due = normalised.split(), gold.split()
@@ -211,30 +198,22 @@ class Choice(PerQuestion):
     """1 if the option or verdict that an answer names is the right one, else 0 (ARC, PubHealth)."""
 
     version = "2"  # since 2, also "the answer is B" anywhere, and gold answers that are labels
+    shown = (Column("choice", "choice", needs=JUDGED),)
 
-    def columns(self) -> tuple[Column]:
-        return (Column("choice", "choice", needs=JUDGED),)
-
-    def score(self, cases: Sequence[Case]) -> Values:
-        return {"choice": [self._right(case) for case in cases]}
-
-    def _right(self, case: Case) -> float | None:
+    def row(self, case: Case) -> tuple[float] | None:
         output = judged(case)
         if output is None:
             return None
         choices = options(case.question)
         right = gold_labels(case.answers, choices)
-        return float(chosen(output, choices) in right) if right else None
+        return (float(chosen(output, choices) in right),) if right else None
 
 
 def gold_labels(answers: Sequence[str], choices: Mapping[str, str]) -> set[str]:
     """The labels of the options that gold answers are, by their texts, or else by their labels."""
-    right = {label for label, text in choices.items() if any(one == gold for one, gold in _pairs(text, answers))}
+    pairs = {label: [comparable(text, answer) for answer in answers] for label, text in choices.items()}
+    right = {label for label, texts in pairs.items() if any(one == gold for one, gold in texts)}
     return right or {*choices} & {answer.strip() for answer in answers}
-
-
-def _pairs(text: str, answers: Sequence[str]) -> list[tuple[str, str]]:
-    return [comparable(text, answer) for answer in answers]
 
 
 def options(question: str) -> dict[str, str]:
@@ -263,18 +242,6 @@ def _label(output: str, choices: Mapping[str, str]) -> str | None:
 
 
 RIGHT_BY: dict[str, type[Metric]] = {"accuracy": Accuracy, "exact_match": ExactMatch, "choice": Choice}
-_SET = (
-    Column("set_any", "set any", needs=JUDGED),
-    Column("set_drawn", "set drawn", needs=JUDGED),
-    Column("random_set_any", "random set any", needs=JUDGED),
-    Column("first_random_any", "first random any", needs=JUDGED),
-    Column("oracle", "oracle", needs=JUDGED),
-)
-_SIZES = (
-    Column("set_size", "set size", "answers", "neither", (ANSWER,)),
-    Column("set_distinct", "set distinct", "answers", "neither", (ANSWER,)),
-    Column("set_right", "set right", "answers", "neither", JUDGED),
-)
 
 
 class RightOptions(Accuracy.Options):
@@ -285,21 +252,39 @@ class RightOptions(Accuracy.Options):
     )
 
 
-class AnswerSet(PerQuestion):
-    """Chance of a right answer: in the set, drawn from it, in a random set of its size, among all candidates."""
+class _OfSet(PerQuestion):
+    """A metric of sets of answers."""
 
     version = "2"  # since 2, with version 2 of what decides if an answer is right
 
     Options = RightOptions
 
-    def columns(self) -> tuple[Column, ...]:
-        return _SET
+    def __init__(self, options: RightOptions) -> None:
+        super().__init__(options)
+        self.metric: Metric = RIGHT_BY[options.right_by](options)
 
-    def score(self, cases: Sequence[Case]) -> Values:
-        rows = [self._case(*judgement) for judgement in rights(self.options, cases)]
-        return {column.name: [row[place] if row else None for row in rows] for place, column in enumerate(_SET)}
+    def right(self, case: Case, answers: Sequence[Answer]) -> list[bool]:
+        """True for the right answers. Those with an error have no place; [] where the case cannot be judged."""
+        if judged(case) is None:
+            return []
+        single = [replace(case, answer=answer) for answer in answers if not answer.error]
+        (values,) = self.metric.score(single).values()
+        return [value == 1 for value in values]
 
-    def _case(self, selected: list[bool], candidates: list[bool]) -> tuple[float, ...] | None:
+
+class AnswerSet(_OfSet):
+    """Chance of a right answer: in the set, drawn from it, in a random set of its size, among all candidates."""
+
+    shown = (
+        Column("set_any", "set any", needs=JUDGED),
+        Column("set_drawn", "set drawn", needs=JUDGED),
+        Column("random_set_any", "random set any", needs=JUDGED),
+        Column("first_random_any", "first random any", needs=JUDGED),
+        Column("oracle", "oracle", needs=JUDGED),
+    )
+
+    def row(self, case: Case) -> tuple[float, ...] | None:
+        selected, candidates = self.right(case, case.selected), self.right(case, case.candidates)
         if not selected:
             return None
         size, every, right = len(selected), len(candidates), sum(candidates)
@@ -308,23 +293,20 @@ class AnswerSet(PerQuestion):
         return float(any(selected)), sum(selected) / size, by_chance, with_first, float(right > 0)
 
 
-class SetSize(PerQuestion):
+class SetSize(_OfSet):
     """Number of answers in the set, of different answers, and of right answers."""
 
-    version = "2"  # since 2, with version 2 of what decides if an answer is right
+    shown = (
+        Column("set_size", "set size", "answers", "neither", (ANSWER,)),
+        Column("set_distinct", "set distinct", "answers", "neither", (ANSWER,)),
+        Column("set_right", "set right", "answers", "neither", JUDGED),
+    )
 
-    Options = RightOptions
-
-    def columns(self) -> tuple[Column, ...]:
-        return _SIZES
-
-    def score(self, cases: Sequence[Case]) -> Values:
-        sizes: list[tuple[float | None, ...]] = []
-        for case, (selected, _) in zip(cases, rights(self.options, cases), strict=True):
-            answers = [normalise(answer.text) for answer in case.selected if not answer.error]
-            right = float(sum(selected)) if selected else None
-            sizes.append((float(len(answers)), float(len(set(answers))), right) if answers else (None, None, None))
-        return {column.name: [row[place] for row in sizes] for place, column in enumerate(_SIZES)}
+    def row(self, case: Case) -> tuple[float | None, ...] | None:
+        answers = [normalise(answer.text) for answer in case.selected if not answer.error]
+        selected = self.right(case, case.selected)
+        right = float(sum(selected)) if selected else None
+        return (float(len(answers)), float(len(set(answers))), right) if answers else None
 
 
 def any_right(size: int, every: int, right: int) -> float:
@@ -332,35 +314,11 @@ def any_right(size: int, every: int, right: int) -> float:
     return 1 - comb(every - right, size) / comb(every, size)
 
 
-def rights(options: RightOptions, cases: Sequence[Case]) -> list[tuple[list[bool], list[bool]]]:
-    """For every case, which selected answers and which candidates are right; those with an error have no place, and a
-    case that cannot be judged has two empty lists."""
-    metric: Metric = RIGHT_BY[options.right_by](options)
-    (column,) = metric.columns()
-    sides = [(_good(case, case.selected), _good(case, case.candidates)) for case in cases]
-    single = [
-        replace(case, answer=answer)
-        for case, both in zip(cases, sides, strict=True)
-        for side in both
-        for answer in side
-    ]
-    values = iter(metric.score(single)[column.name])
-    return [([next(values) == 1 for _ in one], [next(values) == 1 for _ in other]) for one, other in sides]
-
-
-def _good(case: Case, answers: Sequence[Answer]) -> list[Answer]:
-    return [] if judged(case) is None else [answer for answer in answers if not answer.error]
-
-
-_COLUMNS = {
-    "rougeL": Column("rouge_l", "ROUGE-L", needs=JUDGED),
-    "rougeLsum": Column("rouge_lsum", "ROUGE-LSum", needs=JUDGED),
-}
-"""By what `rouge-score` calls it."""
-
-
 class Rouge(PerQuestion):
     """ROUGE-L and ROUGE-LSum (F-measure, 0 to 1; the best over the gold answers)."""
+
+    shown = (Column("rouge_l", "ROUGE-L", needs=JUDGED), Column("rouge_lsum", "ROUGE-LSum", needs=JUDGED))
+    kinds = ("rougeL", "rougeLsum")  # as `rouge-score` calls them
 
     def __init__(self, options: MetricOptions) -> None:
         from vitalfew.tasks.splitters.nltk_punkt import untrained
@@ -378,23 +336,15 @@ class Rouge(PerQuestion):
     def _scorer(self) -> Any:
         from rouge_score.rouge_scorer import RougeScorer
 
-        return RougeScorer(list(_COLUMNS), tokenizer=self._tokenizer)
+        return RougeScorer(list(self.kinds), tokenizer=self._tokenizer)
 
-    def columns(self) -> list[Column]:
-        return [*_COLUMNS.values()]
-
-    def score(self, cases: Sequence[Case]) -> Values:
-        scores = [self._scores(case) for case in cases]
-        return {column.name: [values.get(kind) for values in scores] for kind, column in _COLUMNS.items()}
-
-    def _scores(self, case: Case) -> dict[str, float]:
-        """By kind; empty without ground."""
+    def row(self, case: Case) -> list[float] | None:
         output = judged(case)
         gold = [self._lines(answer) for answer in case.answers if self._tokenizer.tokenize(answer)]
         if output is None or not gold:
-            return {}
+            return None
         best = self._scorer.score_multi(gold, self._lines(output))
-        return {kind: float(best[kind].fmeasure) for kind in _COLUMNS}
+        return [float(best[kind].fmeasure) for kind in self.kinds]
 
     def _lines(self, text: str) -> str:
         """Every sentence on its own line."""

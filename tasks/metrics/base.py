@@ -200,15 +200,32 @@ class WithModel(Protocol):
 
 
 class PerQuestion:
-    """What the metrics of single questions share."""
+    """What the metrics of single questions share.
+
+    A metric declares its columns as `shown` and has a method `row`; or it has its methods `columns` and `score`, where
+    the columns depend on options or cases are scored together.
+    """
 
     version: ClassVar[str] = "1"
     corpus: ClassVar[bool] = False
+    shown: ClassVar[tuple[Column, ...]] = ()
 
     Options: ClassVar[type[ScoreConfig]] = MetricOptions
 
     def __init__(self, options: Any) -> None:
         self.options = options
+
+    def columns(self) -> Sequence[Column]:
+        return self.shown
+
+    def row(self, case: Case) -> Sequence[float | None] | None:
+        """A value for every column; None where the case gives no ground for any."""
+        raise NotImplementedError
+
+    def score(self, cases: Sequence[Case]) -> Values:
+        rows = [self.row(case) for case in cases]
+        columns = enumerate(self.columns())
+        return {column.name: [None if row is None else row[place] for row in rows] for place, column in columns}
 
     def summary(self, cases: Sequence[Case]) -> Mapping[str, Summary]:
         return {}

@@ -9,11 +9,10 @@ A question is left out of what it gives no ground for: without gold passages in 
 """
 
 import re
-from collections.abc import Sequence
 from itertools import combinations
 from statistics import fmean
 
-from vitalfew.tasks.metrics.base import GOLD_PASSAGES, GOLD_SENTENCES, HITS, SCALE, Case, Column, PerQuestion, Values
+from vitalfew.tasks.metrics.base import GOLD_PASSAGES, GOLD_SENTENCES, HITS, SCALE, Case, Column, PerQuestion
 
 MOST = 10
 """Hits whose redundancy is measured."""
@@ -32,17 +31,12 @@ class Conditions(PerQuestion):
 
     These describe a question. The report sets differences between methods beside them."""
 
-    def columns(self) -> tuple[Column, ...]:
-        return COLUMNS
+    shown = COLUMNS
 
-    def score(self, cases: Sequence[Case]) -> Values:
-        known = [[words for words in case.gold_sentences if words] for case in cases]
-        return {
-            "gold_words": [fmean(map(sum, of_case)) if of_case else None for of_case in known],
-            "gold_sentences": [fmean(map(len, of_case)) if of_case else None for of_case in known],
-            "gold_count": [float(len(case.gold_passages)) or None for case in cases],
-            "redundancy": [_redundancy(case) for case in cases],
-        }
+    def row(self, case: Case) -> tuple[float | None, ...]:
+        known = [words for words in case.gold_sentences if words]
+        words, sentences = (fmean(map(measure, known)) if known else None for measure in (sum, len))
+        return words, sentences, float(len(case.gold_passages)) or None, _redundancy(case)
 
 
 def _redundancy(case: Case) -> float | None:

@@ -1,11 +1,10 @@
 """Contexts of the prompt: supporting facts, gold passages and answers in them, and how faithful they are.
 
-Supporting facts in the prompt: precision, recall, F1 and exact match, and those joint with the answer (HotpotQA).
-
-HotpotQA's evaluation (Yang et al., 2018, arXiv 1809.09600, section 5.2) holds the set of predicted sentences against
-the set of supporting facts; joint precision and recall are the products of the answer's and the facts' own, joint exact
-match asks for both. Here the predicted sentences are those of the prompt's contexts: nobody chose among them, so that
-this measures what retrieval and refining pass on, not what a model would name as its evidence.
+**Supporting facts**, alone and joint with the answer. HotpotQA's evaluation (Yang et al., 2018, arXiv 1809.09600,
+section 5.2) holds the set of predicted sentences against the set of supporting facts; joint precision and recall are
+the products of the answer's and the facts' own, joint exact match asks for both. Here the predicted sentences are those
+of the prompt's contexts: nobody chose among them, so that this measures what retrieval and refining pass on, not what a
+model would name as its evidence.
 
 The splitter and the data set may cut a passage differently, and a budget may cut a sentence. So two rules stand in for
 equal sentence numbers, and come to the same where all cuts agree:
@@ -21,10 +20,9 @@ counts once however often it is repeated.
 A question without supporting facts, without contexts, or with a context of unknown origin (a summary, a proposition, or
 a whole passage of which only propositions are known) is left out. One whose contexts are none has 0.
 
-Useful information: the share of the prompt's sentences that are supporting facts (ParetoRAG, table 2, appendix B).
-
-Which sentences those are is said in `supporting_facts`. Its `sp_precision` counts facts where this counts sentences:
-the two are the same number where the splitter cuts passages as the data set does.
+**Useful information**: the share of the prompt's sentences that are supporting facts (ParetoRAG, table 2, appendix B).
+`sp_precision` counts facts where this counts sentences: the two are the same number where the splitter cuts passages as
+the data set does.
 
 `useful_information_bound` is what an oracle would get from as many sentences: the supporting facts over the sentences,
 at most 1. HotpotQA's questions have 2 to 3 facts, so that no method can reach more than that share of a long evidence.
@@ -33,29 +31,25 @@ share of the facts that was found, `sp_recall`; the experiment shows both readin
 
 A question without supporting facts, without evidence, or with a context of unknown origin is left out.
 
-The gold passages among those that the contexts come from: what is left of recall after refining.
+**Context recall**: the gold passages among those that the contexts come from. `passage_recall` counts hits; a refiner
+that keeps some of them changes what the prompt has, and that is counted here. A question without gold passages, without
+contexts to speak of, or with a context whose origin is not known (it was rewritten, or the index holds no sentences) is
+left out. One whose contexts are none has 0.
 
-`passage_recall` counts hits; a refiner that keeps some of them changes what the prompt has, and that is counted here.
-A question without gold passages, without contexts to speak of, or with a context whose origin is not known (it was
-rewritten, or the index holds no sentences) is left out. One whose contexts are none has 0.
+**Answer kept**: of the questions whose hits hold an accepted answer, those whose contexts do. A hit holds it in its
+text or its title, as a prompt shows them; in a row of tokens, as `answer_recall` looks for it. A text that was put
+together of parts holds it only where the parts have it whole. What a refiner was given counts where that is not what
+was retrieved (perturb).
 
-Whether a refiner keeps the answer: of the questions whose hits hold an accepted answer, those whose contexts do.
+**Grounding**: the share of a refiner's words that stand in its input. Beside Oreo's faithfulness, which a language
+model judges (arXiv 2502.13019, section 4.5), a count that nobody can argue with: a word is grounded that stands in a
+hit or its title, whatever the case, and names and numbers are counted apart. By spelling, a name is a word with a
+capital that begins no sentence, a number has a digit. A context that only cuts, orders and joins has 1; one that says
+something else of the same words has it, too. Contexts that reach beyond their hits (refine.text=window, passage) count
+as ungrounded there. Without words, or without names, a question is left out.
 
-A hit holds it in its text or its title, as a prompt shows them; in a row of tokens, as `answer_recall` looks for it. A
-text that was put together of parts holds it only where the parts have it whole. What a refiner was given counts where
-that is not what was retrieved (perturb).
-
-Whether what a refiner passes on stands in what it was given: the share of its words that do.
-
-Beside Oreo's faithfulness, which a language model judges (arXiv 2502.13019, section 4.5), a count that nobody can argue
-with: a word is grounded that stands in a hit or its title, whatever the case, and names and numbers are counted apart.
-By spelling, a name is a word with a capital that begins no sentence, a number has a digit. A context that only cuts,
-orders and joins has 1; one that says something else of the same words has it, too. Contexts that reach beyond their
-hits (refine.text=window, passage) count as ungrounded there. Without words, or without names, a question is left out.
-
-What an appraiser gave the contexts, from 0 to 10: faithfulness and completeness (Oreo, arXiv 2502.13019, figure 7).
-
-A question whose contexts could not be appraised is left out: what came of it stands in `appraisals`, with its error.
+**Appraisal**: faithfulness and completeness from 0 to 10 (Oreo, arXiv 2502.13019, figure 7). A question whose contexts
+could not be appraised is left out: what came of it stands in `appraisals`, with its error.
 """
 
 import re
@@ -76,7 +70,6 @@ from vitalfew.tasks.metrics.base import (
     Case,
     Column,
     PerQuestion,
-    Values,
     judged,
 )
 from vitalfew.tasks.metrics.ranking import first_correct
@@ -144,27 +137,19 @@ def harmonic(precision: float, recall: float) -> float:
 class SupportingFacts(PerQuestion):
     """Precision, recall, F1 and exact match of the prompt's sentences against the supporting facts (HotpotQA)."""
 
-    def columns(self) -> tuple[Column, ...]:
-        return (
-            Column("sp_precision", "facts precision", needs=NEEDS),
-            Column("sp_recall", "facts recall", needs=NEEDS),
-            Column("sp_f1", "facts F1", needs=NEEDS),
-            Column("sp_em", "facts exact match", needs=NEEDS, detail=True),
-        )
+    shown = (
+        Column("sp_precision", "facts precision", needs=NEEDS),
+        Column("sp_recall", "facts recall", needs=NEEDS),
+        Column("sp_f1", "facts F1", needs=NEEDS),
+        Column("sp_em", "facts exact match", needs=NEEDS, detail=True),
+    )
 
-    def score(self, cases: Sequence[Case]) -> Values:
-        rows = [_facts(case) for case in cases]
-        return {
-            column.name: [row[place] if row else None for row in rows] for place, column in enumerate(self.columns())
-        }
-
-
-def _facts(case: Case) -> tuple[float, ...] | None:
-    known = support(case)
-    if known is None:
-        return None
-    precision, recall = known.ratios()
-    return precision, recall, harmonic(precision, recall), float(known.exact())
+    def row(self, case: Case) -> tuple[float, ...] | None:
+        known = support(case)
+        if known is None:
+            return None
+        precision, recall = known.ratios()
+        return precision, recall, harmonic(precision, recall), float(known.exact())
 
 
 class Joint(PerQuestion):
@@ -176,24 +161,20 @@ class Joint(PerQuestion):
 
     version = "2"  # since 2, an empty output never equals a gold answer of articles or punctuation
 
-    def columns(self) -> tuple[Column, ...]:
-        needs = (*JUDGED, *NEEDS)
-        return Column("joint_em", "joint exact match", needs=needs), Column("joint_f1", "joint F1", needs=needs)
+    shown = (
+        Column("joint_em", "joint exact match", needs=(*JUDGED, *NEEDS)),
+        Column("joint_f1", "joint F1", needs=(*JUDGED, *NEEDS)),
+    )
 
-    def score(self, cases: Sequence[Case]) -> Values:
-        pairs = [_joint(case) for case in cases]
-        return {"joint_em": [pair and pair[0] for pair in pairs], "joint_f1": [pair and pair[1] for pair in pairs]}
-
-
-def _joint(case: Case) -> tuple[float, float] | None:
-    output, known = judged(case), support(case)
-    if output is None or known is None:
-        return None
-    texts = [comparable(output, gold) for gold in case.answers]
-    of_facts = known.ratios()
-    pairs = [_words(*both) for both in texts]
-    best = max(harmonic(precision * of_facts[0], recall * of_facts[1]) for precision, recall in pairs)
-    return float(known.exact() and any(answer == gold for answer, gold in texts)), best
+    def row(self, case: Case) -> tuple[float, float] | None:
+        output, known = judged(case), support(case)
+        if output is None or known is None:
+            return None
+        texts = [comparable(output, gold) for gold in case.answers]
+        of_facts = known.ratios()
+        pairs = [_words(*both) for both in texts]
+        best = max(harmonic(precision * of_facts[0], recall * of_facts[1]) for precision, recall in pairs)
+        return float(known.exact() and any(answer == gold for answer, gold in texts)), best
 
 
 def _words(answer: str, gold: str) -> tuple[float, float]:
@@ -212,63 +193,42 @@ class UsefulInformation(PerQuestion):
 
     version = "2"  # since 2, what a budget has cut off a fact does not count as shown
 
-    def columns(self) -> tuple[Column, Column]:
-        return (
-            Column("useful_information", "useful information", needs=NEEDS),
-            Column("useful_information_bound", "useful information bound", needs=NEEDS, detail=True),
-        )
+    shown = (
+        Column("useful_information", "useful information", needs=NEEDS),
+        Column("useful_information_bound", "useful information bound", needs=NEEDS, detail=True),
+    )
 
-    def score(self, cases: Sequence[Case]) -> Values:
-        pairs = [_share_useful_information(case) for case in cases]
-        return {
-            "useful_information": [pair and pair[0] for pair in pairs],
-            "useful_information_bound": [pair and pair[1] for pair in pairs],
-        }
-
-
-def _share_useful_information(case: Case) -> tuple[float, float] | None:
-    """The share that it is and the largest that it could be; None without ground."""
-    known = support(case)
-    if known is None or not known.sentences:
-        return None
-    return known.useful / known.sentences, max(known.useful, min(known.facts, known.sentences)) / known.sentences
+    def row(self, case: Case) -> tuple[float, float] | None:
+        known = support(case)
+        if known is None or not known.sentences:
+            return None
+        return known.useful / known.sentences, max(known.useful, min(known.facts, known.sentences)) / known.sentences
 
 
 class ContextRecall(PerQuestion):
     """Share of the gold passages that a context of the prompt comes from."""
 
-    def columns(self) -> tuple[Column]:
-        return (Column("context_recall", "context recall", needs=(CONTEXTS, GOLD_PASSAGES)),)
+    shown = (Column("context_recall", "context recall", needs=(CONTEXTS, GOLD_PASSAGES)),)
 
-    def score(self, cases: Sequence[Case]) -> Values:
-        return {"context_recall": [_recall(case) for case in cases]}
-
-
-def _recall(case: Case) -> float | None:
-    if not case.gold_passages or case.contexts is None or not all(context.spans for context in case.contexts):
-        return None
-    sources = {span.passage_id for context in case.contexts for span in context.spans}
-    return sum(passage in sources for passage in case.gold_passages) / len(case.gold_passages)
+    def row(self, case: Case) -> tuple[float] | None:
+        if not case.gold_passages or case.contexts is None or not all(context.spans for context in case.contexts):
+            return None
+        sources = {span.passage_id for context in case.contexts for span in context.spans}
+        return (sum(passage in sources for passage in case.gold_passages) / len(case.gold_passages),)
 
 
 class AnswerKept(PerQuestion):
     """1 if the contexts still hold an accepted answer that the hits hold, else 0."""
 
-    def columns(self) -> tuple[Column]:
-        return (Column("answer_kept", "answer kept", needs=(CONTEXTS, HITS, GOLD_ANSWERS)),)
+    shown = (Column("answer_kept", "answer kept", needs=(CONTEXTS, HITS, GOLD_ANSWERS)),)
 
-    def score(self, cases: Sequence[Case]) -> Values:
-        return {"answer_kept": [_kept(case) for case in cases]}
-
-
-def _kept(case: Case) -> float | None:
-    """None where no hit holds an answer."""
-    given = case.hits if case.given is None else case.given
-    if case.contexts is None or given is None:
-        return None
-    if not first_correct(case.answers, (text for hit in given for text in (hit.title, hit.text))):
-        return None
-    return float(first_correct(case.answers, (context.text for context in case.contexts)) > 0)
+    def row(self, case: Case) -> tuple[float] | None:
+        given = case.hits if case.given is None else case.given
+        if case.contexts is None or given is None:
+            return None
+        if not first_correct(case.answers, (text for hit in given for text in (hit.title, hit.text))):
+            return None
+        return (float(first_correct(case.answers, (context.text for context in case.contexts)) > 0),)
 
 
 _WORD = re.compile(r"\w+")
@@ -279,36 +239,27 @@ _OPENS = re.compile(r"(?:\A|[.!?:;\n])[^\w.!?]*\Z")
 class Grounding(PerQuestion):
     """Share of the contexts' words, and of their names and numbers, that are in the hits; needs no model."""
 
-    def columns(self) -> tuple[Column, ...]:
-        needs = (CONTEXTS, HITS)
-        return (
-            Column("grounding", "grounding", needs=needs),
-            Column("grounded_names", "grounded names and numbers", needs=needs),
-        )
+    shown = (
+        Column("grounding", "grounding", needs=(CONTEXTS, HITS)),
+        Column("grounded_names", "grounded names and numbers", needs=(CONTEXTS, HITS)),
+    )
 
-    def score(self, cases: Sequence[Case]) -> Values:
-        shares = [_shares(case) for case in cases]
-        return {
-            "grounding": [words for words, _ in shares],
-            "grounded_names": [names for _, names in shares],
-        }
-
-
-def _shares(case: Case) -> tuple[float | None, float | None]:
-    if case.contexts is None or case.hits is None:
-        return None, None
-    given = case.hits if case.given is None else case.given
-    source = {word.lower() for hit in given for word in _WORD.findall(_plain(f"{hit.title} {hit.text}"))}
-    words: list[bool] = []
-    names: list[bool] = []
-    for context in case.contexts:
-        text = _plain(context.text)
-        for match in _WORD.finditer(text):
-            grounded = match[0].lower() in source
-            words.append(grounded)
-            if any(sign.isdigit() for sign in match[0]) or (match[0][0].isupper() and not _begins(text, match.start())):
-                names.append(grounded)
-    return _share_grounding(words), _share_grounding(names)
+    def row(self, case: Case) -> tuple[float | None, float | None] | None:
+        if case.contexts is None or case.hits is None:
+            return None
+        given = case.hits if case.given is None else case.given
+        source = {word.lower() for hit in given for word in _WORD.findall(_plain(f"{hit.title} {hit.text}"))}
+        words: list[bool] = []
+        names: list[bool] = []
+        for context in case.contexts:
+            text = _plain(context.text)
+            for match in _WORD.finditer(text):
+                grounded = match[0].lower() in source
+                words.append(grounded)
+                is_name = match[0][0].isupper() and not _begins(text, match.start())
+                if is_name or any(sign.isdigit() for sign in match[0]):
+                    names.append(grounded)
+        return _share(words), _share(names)
 
 
 def _begins(text: str, place: int) -> bool:
@@ -320,7 +271,7 @@ def _plain(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
-def _share_grounding(grounded: Sequence[bool]) -> float | None:
+def _share(grounded: Sequence[bool]) -> float | None:
     return sum(grounded) / len(grounded) if grounded else None
 
 
@@ -330,13 +281,10 @@ _GRADES = "0 to 10"
 class AppraisalMetric(PerQuestion):
     """Faithfulness of the contexts to their hits, and completeness, from 0 to 10, as an appraiser grades them."""
 
-    def columns(self) -> tuple[Column, ...]:
-        needs = (APPRAISALS,)
-        return (
-            Column("faithfulness", "faithfulness", _GRADES, needs=needs),
-            Column("completeness", "completeness", _GRADES, needs=needs),
-        )
+    shown = (
+        Column("faithfulness", "faithfulness", _GRADES, needs=(APPRAISALS,)),
+        Column("completeness", "completeness", _GRADES, needs=(APPRAISALS,)),
+    )
 
-    def score(self, cases: Sequence[Case]) -> Values:
-        given = [case.appraisal or (None, None) for case in cases]
-        return {"faithfulness": [one for one, _ in given], "completeness": [other for _, other in given]}
+    def row(self, case: Case) -> tuple[float, float] | None:
+        return case.appraisal

@@ -1,45 +1,25 @@
 """Costs of an answer: tokens, contexts, seconds, price, speed, and the share of the hits that a refiner leaves.
 
-What an answer took: tokens, contexts, seconds, and the price of the tokens. What computing cost is in the ledger of
-the stages, and shown as theirs.
+**Tokens.** The price is that of the tokens; computing time is in the ledger of the stages. A failed request counts with
+what it took, too. Contexts are left out where that stage was not run, the others where no answer was asked for.
 
-A failed request counts with what it took, too. Contexts are left out where that stage was not run, the others where no
-answer was asked for.
+**Latency** (Sparse RAG, arXiv 2405.16178, section 5.4, table 3). Encoding speed (ES): tokens of the prompt by the
+seconds until the first token was written. Decoding speed (DS): all tokens after the first by their seconds. K: contexts
+that the answer was written from. A prompt of which a part was not read again, because ratings were remembered, has no
+encoding speed, and an answer of one token no decoding speed. The seconds of each step are those of table 6: until the
+model begins (init), until its first token (prefill), for putting caches together (copy), and for all further tokens
+(decode).
 
-How fast an answer was read and written, and from how much (Sparse RAG, arXiv 2405.16178, section 5.4, table 3).
-
-Encoding speed (ES): tokens of the prompt by the seconds until the first token was written. Decoding speed (DS): all
-tokens after the first by their seconds. K: contexts that the answer was written from. A prompt of which a part was not
-read again, because ratings were remembered, has no encoding speed, and an answer of one token no decoding speed. The
-seconds of each step are those of table 6: until the model begins (init), until its first token (prefill), for putting
-caches together (copy), and for all further tokens (decode).
-
-How much a refiner leaves of what was retrieved, and how long a question takes with it (Oreo, arXiv 2502.13019, 4.2).
-
-The context share is the length of the contexts by that of all hits as a prompt would show them, in words and
-punctuation marks, whatever the model: 1 where all are passed on. The paper compares whole prompts, in the tokens of the
-generator: that is the metric `tokens`. The seconds of a question are those of its refiner and its generator, models
-loaded; in a batch a question has its share of the time, and what was read for another ratio counts with what it took
-then. Retrieval is the same for every refiner and is left out.
+**Compression** (Oreo, arXiv 2502.13019, section 4.2). The context share is the length of the contexts by that of all
+hits as a prompt would show them, in words and punctuation marks, whatever the model: 1 where all are passed on. The
+paper compares whole prompts, in the tokens of the generator: that is the metric `tokens`. The seconds of a question are
+those of its refiner and its generator, models loaded; in a batch a question has its share of the time, and what was
+read for another ratio counts with what it took then. Retrieval is the same for every refiner and is left out.
 """
 
-from collections.abc import Sequence
 from typing import ClassVar
 
-from vitalfew.tasks.metrics.base import ANSWER, CONTEXTS, REFINEMENTS, STEPS, Answer, Case, Column, PerQuestion, Values
-
-_TOKENS = (
-    Column("prompt_tokens", "prompt tokens", "tokens", "lower", (ANSWER,)),
-    Column("completion_tokens", "completion tokens", "tokens", "lower", (ANSWER,)),
-)
-_CONTEXTS = (
-    Column("context_tokens", "context tokens", "tokens", "lower", (CONTEXTS,)),
-    Column("contexts", "contexts", "contexts", "lower", (CONTEXTS,)),
-)
-_PRICE = (
-    Column("seconds", "seconds", "s", "lower", (ANSWER,)),
-    Column("usd", "USD for tokens", "USD", "lower", (ANSWER,), detail=True),
-)
+from vitalfew.tasks.metrics.base import ANSWER, CONTEXTS, REFINEMENTS, STEPS, Case, Column, PerQuestion
 
 
 class Tokens(PerQuestion):
@@ -49,32 +29,23 @@ class Tokens(PerQuestion):
 
     version: ClassVar[str] = "2"  # since 2, the price is without computing time
 
-    def columns(self) -> tuple[Column, ...]:
-        return (*_TOKENS, *_CONTEXTS, *_PRICE)
+    shown = (
+        Column("prompt_tokens", "prompt tokens", "tokens", "lower", (ANSWER,)),
+        Column("completion_tokens", "completion tokens", "tokens", "lower", (ANSWER,)),
+        Column("context_tokens", "context tokens", "tokens", "lower", (CONTEXTS,)),
+        Column("contexts", "contexts", "contexts", "lower", (CONTEXTS,)),
+        Column("seconds", "seconds", "s", "lower", (ANSWER,)),
+        Column("usd", "USD for tokens", "USD", "lower", (ANSWER,), detail=True),
+    )
 
-    def score(self, cases: Sequence[Case]) -> Values:
-        of_answer: dict[str, list[float | None]] = {
-            column.name: [None if case.answer is None else float(getattr(case.answer, column.name)) for case in cases]
-            for column in (*_TOKENS, *_PRICE)
-        }
-        contexts = [None if case.contexts is None else float(len(case.contexts)) for case in cases]
-        return {**of_answer, "contexts": contexts, "context_tokens": [_tokens(case) for case in cases]}
-
-
-def _tokens(case: Case) -> float | None:
-    return None if case.contexts is None else float(sum(context.tokens for context in case.contexts))
-
-
-_COLUMNS = (
-    Column("encoding_speed", "ES", "tokens/s", "higher", (ANSWER, STEPS)),
-    Column("decoding_speed", "DS", "tokens/s", "higher", (ANSWER, STEPS)),
-    Column("kept", "K", "contexts", "lower", (ANSWER,)),
-    Column("kv_tokens", "cache tokens", "tokens", "lower", (ANSWER, STEPS)),
-)
-_STEPS = tuple(
-    Column(f"{step}_seconds", f"{step} seconds", "s", "lower", (ANSWER, STEPS), detail=True)
-    for step in ("init", "prefill", "copy", "decode")
-)
+    def row(self, case: Case) -> tuple[float | None, ...]:
+        answer, contexts = case.answer, case.contexts
+        tokens = (answer.prompt_tokens, answer.completion_tokens) if answer else (None, None)
+        price = (answer.seconds, answer.usd) if answer else (None, None)
+        of_contexts = (None, None)
+        if contexts is not None:
+            of_contexts = sum(context.tokens for context in contexts), len(contexts)
+        return (*tokens, *of_contexts, *price)
 
 
 class Latency(PerQuestion):
@@ -82,23 +53,31 @@ class Latency(PerQuestion):
 
     version: ClassVar[str] = "2"  # since 2, seconds by step
 
-    def columns(self) -> tuple[Column, ...]:
-        return (*_COLUMNS, *_STEPS)
+    shown = (
+        Column("encoding_speed", "ES", "tokens/s", "higher", (ANSWER, STEPS)),
+        Column("decoding_speed", "DS", "tokens/s", "higher", (ANSWER, STEPS)),
+        Column("kept", "K", "contexts", "lower", (ANSWER,)),
+        Column("kv_tokens", "cache tokens", "tokens", "lower", (ANSWER, STEPS)),
+        Column("init_seconds", "init seconds", "s", "lower", (ANSWER, STEPS), detail=True),
+        Column("prefill_seconds", "prefill seconds", "s", "lower", (ANSWER, STEPS), detail=True),
+        Column("copy_seconds", "copy seconds", "s", "lower", (ANSWER, STEPS), detail=True),
+        Column("decode_seconds", "decode seconds", "s", "lower", (ANSWER, STEPS), detail=True),
+    )
 
-    def score(self, cases: Sequence[Case]) -> Values:
-        answers = [None if case.answer is None or case.answer.error else case.answer for case in cases]
-        known = [answer or _NONE for answer in answers]
-        seconds = {step.name: [getattr(answer, step.name) for answer in known] for step in _STEPS}
-        return {
-            **seconds,
-            "encoding_speed": [_speed(answer.prompt_tokens, answer.prefill_seconds) for answer in known],
-            "decoding_speed": [_speed(answer.completion_tokens - 1, answer.decode_seconds) for answer in known],
-            "kept": [answer.kept for answer in known],
-            "kv_tokens": [answer.kv_tokens for answer in known],
-        }
-
-
-_NONE = Answer("", 0, 0, 0.0)
+    def row(self, case: Case) -> tuple[float | None, ...] | None:
+        answer = case.answer
+        if answer is None or answer.error:
+            return None
+        return (
+            _speed(answer.prompt_tokens, answer.prefill_seconds),
+            _speed(answer.completion_tokens - 1, answer.decode_seconds),
+            answer.kept,
+            answer.kv_tokens,
+            answer.init_seconds,
+            answer.prefill_seconds,
+            answer.copy_seconds,
+            answer.decode_seconds,
+        )
 
 
 def _speed(tokens: int, seconds: float | None) -> float | None:
@@ -110,28 +89,17 @@ class Compression(PerQuestion):
 
     version: ClassVar[str] = "2"  # since 2, the processors' seconds
 
-    def columns(self) -> tuple[Column, ...]:
-        return (
-            Column("context_share", "context share", direction="lower", needs=(REFINEMENTS,)),
-            Column("refine_seconds", "refine seconds", "s", "lower", (REFINEMENTS,)),
-            Column("refine_cpu_seconds", "refine processor seconds", "s", "lower", (REFINEMENTS,), detail=True),
-            Column("total_seconds", "refine and answer seconds", "s", "lower", (REFINEMENTS, ANSWER)),
-        )
+    shown = (
+        Column("context_share", "context share", direction="lower", needs=(REFINEMENTS,)),
+        Column("refine_seconds", "refine seconds", "s", "lower", (REFINEMENTS,)),
+        Column("refine_cpu_seconds", "refine processor seconds", "s", "lower", (REFINEMENTS,), detail=True),
+        Column("total_seconds", "refine and answer seconds", "s", "lower", (REFINEMENTS, ANSWER)),
+    )
 
-    def score(self, cases: Sequence[Case]) -> Values:
-        return {
-            "context_share": [_share(case) for case in cases],
-            "refine_seconds": [case.refinement.seconds if case.refinement else None for case in cases],
-            "refine_cpu_seconds": [case.refinement.cpu_seconds if case.refinement else None for case in cases],
-            "total_seconds": [_seconds(case) for case in cases],
-        }
-
-
-def _share(case: Case) -> float | None:
-    """None where nothing was retrieved."""
-    done = case.refinement
-    return done.output_tokens / done.input_tokens if done and done.input_tokens else None
-
-
-def _seconds(case: Case) -> float | None:
-    return case.refinement.seconds + case.answer.seconds if case.refinement and case.answer else None
+    def row(self, case: Case) -> tuple[float | None, ...] | None:
+        done = case.refinement
+        if done is None:
+            return None
+        share = done.output_tokens / done.input_tokens if done.input_tokens else None  # None: nothing was retrieved
+        total = done.seconds + case.answer.seconds if case.answer else None
+        return share, done.seconds, done.cpu_seconds, total

@@ -1,16 +1,14 @@
 """Ratings of contexts and labels of passages against the gold passages (Sparse RAG, arXiv 2405.16178).
 
-Whether a generator rates contexts as the gold passages have it (Sparse RAG, arXiv 2405.16178, table 2's measures).
+**Ratings** of a generator (table 2's measures). A context is relevant (1) if it comes from a gold passage of its
+question. AUC: the probability that a relevant context is rated higher than another one, ties half, over the contexts of
+all questions together. F1 of either label, where a context is taken for relevant if it was kept, and their mean. A
+question without gold passages or ratings is left out.
 
-A context is relevant (1) if it comes from a gold passage of its question. AUC: the probability that a relevant context
-is rated higher than another one, ties half, over the contexts of all questions together. F1 of either label, where a
-context is taken for relevant if it was kept, and their mean. A question without gold passages or ratings is left out.
-
-Whether labels are as the gold passages have it (Sparse RAG, arXiv 2405.16178, tables 2 and 13).
-
-A passage is relevant (1) if it is a gold passage of its question, as people said; a label of at least 0.5 is 1.
-Accuracy, F1 of either label and their mean, over the labelled passages of all questions together. The paper's people
-labelled every passage; a data set names those that it knows of. A question without gold passages or labels is left out.
+**Labels** of a labeller (tables 2 and 13). A passage is relevant (1) if it is a gold passage of its question, as people
+said; a label of at least 0.5 is 1. Accuracy, F1 of either label and their mean, over the labelled passages of all
+questions together. The paper's people labelled every passage; a data set names those that it knows of. A question
+without gold passages or labels is left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,14 +29,6 @@ from vitalfew.tasks.metrics.base import (
     Values,
 )
 
-_RATED = (GOLD_PASSAGES, CONTEXTS, RATINGS)
-_RATINGS = (
-    Column("rating_auc", "rating AUC", needs=_RATED),
-    Column("rating_f1_0", "F1 of label 0", needs=_RATED, detail=True),
-    Column("rating_f1_1", "F1 of label 1", needs=_RATED, detail=True),
-    Column("rating_f1", "average F1 of ratings", needs=_RATED),
-)
-
 
 class OfAllLabels:
     """A metric of the labels of all questions together, with the columns that `shown` says."""
@@ -57,20 +47,31 @@ class OfAllLabels:
     def score(self, cases: Sequence[Case]) -> Values:
         return {column.name: [None] * len(cases) for column in self.shown}
 
+    def figures(self, cases: Sequence[Case]) -> tuple[Sequence[float | None], int]:
+        """A figure for every column, and how many cases are left out."""
+        raise NotImplementedError
+
+    def summary(self, cases: Sequence[Case]) -> Mapping[str, Summary]:
+        figures, left_out = self.figures(cases)
+        return {column.name: Summary(value, left_out) for column, value in zip(self.shown, figures, strict=True)}
+
 
 class Assessment(OfAllLabels):
     """A generator's ratings of its contexts against the gold passages: AUC, F1 of either label, and their mean."""
 
-    shown = _RATINGS
+    shown = (
+        Column("rating_auc", "rating AUC", needs=(GOLD_PASSAGES, CONTEXTS, RATINGS)),
+        Column("rating_f1_0", "F1 of label 0", needs=(GOLD_PASSAGES, CONTEXTS, RATINGS), detail=True),
+        Column("rating_f1_1", "F1 of label 1", needs=(GOLD_PASSAGES, CONTEXTS, RATINGS), detail=True),
+        Column("rating_f1", "average F1 of ratings", needs=(GOLD_PASSAGES, CONTEXTS, RATINGS)),
+    )
 
-    def summary(self, cases: Sequence[Case]) -> Mapping[str, Summary]:
+    def figures(self, cases: Sequence[Case]) -> tuple[Sequence[float | None], int]:
         labelled = [labels(case) for case in cases]
-        left_out = sum(not each for each in labelled)
-        rows = [row for each in labelled for row in each]
+        rows = [row for of_case in labelled for row in of_case]
         relevant, kept = (np.array([row[place] for row in rows], bool) for place in (0, 2))
         scores = np.array([row[1] for row in rows], float)
-        figures = (auc(relevant, scores), *f1_of_labels(relevant, kept))
-        return {column.name: Summary(value, left_out) for column, value in zip(_RATINGS, figures, strict=True)}
+        return (auc(relevant, scores), *f1_of_labels(relevant, kept)), sum(not of_case for of_case in labelled)
 
 
 def labels(case: Case) -> list[tuple[bool, float, bool]]:
@@ -99,29 +100,24 @@ def _f1(true: np.ndarray, taken: np.ndarray) -> float | None:
     return float(f1_score(true, taken)) if true.any() or taken.any() else None
 
 
-_LABELLED = (GOLD_PASSAGES, LABELS)
-_LABELS = (
-    Column("label_accuracy", "accuracy of labels", needs=_LABELLED),
-    Column("label_f1_0", "F1 of label 0", needs=_LABELLED),
-    Column("label_f1_1", "F1 of label 1", needs=_LABELLED),
-    Column("label_f1", "average F1 of labels", needs=_LABELLED),
-    Column("label_relevant", "labelled relevant", direction="neither", needs=_LABELLED, detail=True),
-)
-
-
 class Agreement(OfAllLabels):
     """A labeller's labels against the gold passages: accuracy, F1 of either label, and their mean."""
 
-    shown = _LABELS
+    shown = (
+        Column("label_accuracy", "accuracy of labels", needs=(GOLD_PASSAGES, LABELS)),
+        Column("label_f1_0", "F1 of label 0", needs=(GOLD_PASSAGES, LABELS)),
+        Column("label_f1_1", "F1 of label 1", needs=(GOLD_PASSAGES, LABELS)),
+        Column("label_f1", "average F1 of labels", needs=(GOLD_PASSAGES, LABELS)),
+        Column("label_relevant", "labelled relevant", direction="neither", needs=(GOLD_PASSAGES, LABELS), detail=True),
+    )
 
-    def summary(self, cases: Sequence[Case]) -> Mapping[str, Summary]:
-        pairs = [(number in case.gold_passages, label >= 0.5) for case in cases for number, label in _labels(case)]
-        left_out = sum(not _labels(case) for case in cases)
+    def figures(self, cases: Sequence[Case]) -> tuple[Sequence[float | None], int]:
+        labelled = [case.labels if case.gold_passages else () for case in cases]
+        pairs = [
+            (number in case.gold_passages, label >= 0.5)
+            for case, labels in zip(cases, labelled, strict=True)
+            for number, label in labels
+        ]
         gold, said = np.array(pairs, bool).reshape(-1, 2).T
         accuracy, relevant = (float((gold == said).mean()), float(said.mean())) if pairs else (None, None)
-        figures = (accuracy, *f1_of_labels(gold, said), relevant)
-        return {column.name: Summary(value, left_out) for column, value in zip(_LABELS, figures, strict=True)}
-
-
-def _labels(case: Case) -> tuple[tuple[int, float], ...]:
-    return case.labels if case.gold_passages else ()
+        return (accuracy, *f1_of_labels(gold, said), relevant), sum(not labels for labels in labelled)

@@ -1,20 +1,17 @@
 """Rankings against gold passages and gold answers: recall@k, reciprocal rank, nDCG@k, rank of the first answer.
 
-Gold passages among the hits: recall@k, reciprocal rank and nDCG@k, by `ir-measures` (which computes with trec_eval).
-
-A gold passage is relevant (1), every other one is not (0). Ranks count units, whatever they are: a passage has the rank
-of its first unit; a further sentence of it takes a place and gains nothing, so several sentences of one passage count
-once. The ideal ranking of nDCG has all gold passages, as far as k reaches, at the top.
+**Gold passages among the hits**, by `ir-measures` (which computes with trec_eval). A gold passage is relevant (1),
+every other one is not (0). Ranks count units, whatever they are: a passage has the rank of its first unit; a further
+sentence of it takes a place and gains nothing, so several sentences of one passage count once. The ideal ranking of
+nDCG has all gold passages, as far as k reaches, at the top.
 
 A question without gold passages, or without retrieval, is left out. One that has no hit has 0; a k beyond the last hit
 adds nothing: recall@30 of ten hits is their recall@10.
 
-Units that contain a gold answer: answer recall@k, and how far down the prompt the first one is.
-
-A unit is correct when a gold answer's tokens stand in its text in a row, as in DPR's top-k retrieval accuracy
-(Karpukhin et al., 2020, arXiv 2004.04906, section 5.1): tokens are runs of letters and digits, and every other sign by
-itself, in lower case and one Unicode form. Articles and punctuation count, unlike in answers: gold answers are quoted
-from passages, and "1990" has to match in "1990–95".
+**Units that contain a gold answer.** A unit is correct when a gold answer's tokens stand in its text in a row, as in
+DPR's top-k retrieval accuracy (Karpukhin et al., 2020, arXiv 2004.04906, section 5.1): tokens are runs of letters and
+digits, and every other sign by itself, in lower case and one Unicode form. Articles and punctuation count, unlike in
+answers: gold answers are quoted from passages, and "1990" has to match in "1990–95".
 
 A question without gold answers, or without retrieval, is left out. One that has no hit counts as a miss.
 
@@ -135,22 +132,16 @@ class AnswerRecall(PerQuestion):
 
     def columns(self) -> list[Column]:
         needs = (HITS, GOLD_ANSWERS)
-        return [
-            Column(f"answer_recall@{k}", f"answer recall@{k}", needs=needs, detail=True)
-            for k in dict.fromkeys(self.options.k)
-        ]
+        return [Column(f"answer_recall@{k}", f"answer recall@{k}", needs=needs, detail=True) for k in self._ks()]
 
-    def score(self, cases: Sequence[Case]) -> Values:
-        ranks = [
-            first_correct(case.answers, (hit.text for hit in case.hits))
-            if case.answers and case.hits is not None
-            else None
-            for case in cases
-        ]
-        return {
-            f"answer_recall@{k}": [None if rank is None else float(0 < rank <= k) for rank in ranks]
-            for k in self.options.k
-        }
+    def row(self, case: Case) -> list[float] | None:
+        if not case.answers or case.hits is None:
+            return None
+        rank = first_correct(case.answers, (hit.text for hit in case.hits))
+        return [float(0 < rank <= k) for k in self._ks()]
+
+    def _ks(self) -> Iterable[int]:
+        return dict.fromkeys(self.options.k)
 
 
 class FirstRank(PerQuestion):
@@ -162,25 +153,17 @@ class FirstRank(PerQuestion):
 
     version = "2"  # since 2, of the prompt's contexts and without misses; it was of the index, and a miss was −1
 
-    def columns(self) -> tuple[Column, ...]:
-        needs = (CONTEXTS, GOLD_ANSWERS)
-        return (
-            Column("first_rank", "first rank", LIST, "neither", needs),
-            Column("first_rank_middle", "middle of first rank", LIST, "lower", needs),
-            Column("first_rank_missing", "first rank missing", SCALE, "lower", needs),
-        )
+    shown = (
+        Column("first_rank", "first rank", LIST, "neither", (CONTEXTS, GOLD_ANSWERS)),
+        Column("first_rank_middle", "middle of first rank", LIST, "lower", (CONTEXTS, GOLD_ANSWERS)),
+        Column("first_rank_missing", "first rank missing", SCALE, "lower", (CONTEXTS, GOLD_ANSWERS)),
+    )
 
-    def score(self, cases: Sequence[Case]) -> Values:
-        places = [_place(case) for case in cases]
-        return {
-            "first_rank": [100 * rank / units if rank else None for rank, units in places],
-            "first_rank_middle": [100 * (rank - 0.5) / units if rank else None for rank, units in places],
-            "first_rank_missing": [None if rank is None else float(not rank) for rank, _ in places],
-        }
-
-
-def _place(case: Case) -> tuple[int | None, int]:
-    """The first correct context's rank (0: none, None: no ground), and how many contexts there are."""
-    if not case.answers or case.contexts is None:
-        return None, 0
-    return first_correct(case.answers, (context.text for context in case.contexts)), len(case.contexts)
+    def row(self, case: Case) -> tuple[float | None, ...] | None:
+        if not case.answers or case.contexts is None:
+            return None
+        rank = first_correct(case.answers, (context.text for context in case.contexts))
+        if not rank:
+            return None, None, 1.0
+        units = len(case.contexts)
+        return 100 * rank / units, 100 * (rank - 0.5) / units, 0.0
