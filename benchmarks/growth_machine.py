@@ -126,7 +126,7 @@ def opened(folder: Path, rows: int = 2_000_000) -> dict[str, float]:
     path = folder / "opened.faiss"
     faiss_shards.build(path, template, np.arange(count), batches)
     before, began = psutil.Process().memory_info().rss, time.process_time()
-    shard = faiss_shards.Shard(path)
+    shard = faiss_shards.FaissShard(path)
     assert len(shard.ids) == count
     taken, more = time.process_time() - began, psutil.Process().memory_info().rss - before
     checking = seconds(lambda: files.checksum(path)) / path.stat().st_size

@@ -11,7 +11,7 @@ from benchmarks.growth import AROUND, BY_SHARD, CHECK, REQUESTS
 from vitalfew.configs.schema import IndexConfig, LoadConfig
 from vitalfew.storage.costs import read_prices
 from vitalfew.storage.indexes.recall import PROBES
-from vitalfew.storage.indexes.types import EFFORTS, Recipe
+from vitalfew.storage.indexes.types import EFFORTS, FaissRecipe
 from vitalfew.tasks.datasets.limits import SHARD_PASSAGES, CorpusSize, shard_count
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.reports.plots.drawing import (
@@ -240,8 +240,8 @@ def totals(results: Results) -> str:
 def _unit(rows: int, rates: Rates, lists: int | None) -> Lists:
     """As the stage `index` plans it."""
     kind = make(IndexConfig(type="ivf_pq", nlist=lists or int(4 * math.sqrt(rows))), "index")
-    points = min(rows, kind.points(Recipe(kind, rates.width, rows, 0)))
-    recipe = Recipe(kind, rates.width, rows, points)
+    points = min(rows, kind.points(FaissRecipe(kind, rates.width, rows, 0)))
+    recipe = FaissRecipe(kind, rates.width, rows, points)
     size = max(kind.options.shard_mb << 20, 4 * recipe.bytes_per_shard())
     return Lists(rows, kind.nlist(recipe), points, math.ceil(rows * recipe.bytes_per_vector() / size))
 

@@ -31,9 +31,9 @@ import numpy as np
 from benchmarks.common import table_head, table_row
 from vitalfew.configs.schema import IndexConfig
 from vitalfew.storage.indexes import TopK, faiss_shards, merged
-from vitalfew.storage.indexes.faiss_shards import Shard
+from vitalfew.storage.indexes.faiss_shards import FaissShard
 from vitalfew.storage.indexes.recall import Recall, chosen
-from vitalfew.storage.indexes.types import Recipe, efforts
+from vitalfew.storage.indexes.types import FaissRecipe, efforts
 from vitalfew.tasks.registry import make
 
 DIMENSION = 384
@@ -95,7 +95,9 @@ class Corpus:
         return np.arange(self.starts[numbers.start], self.starts[numbers.stop])
 
 
-def built(corpus: Corpus, recipe: Recipe, name: str, shards: int, template: Path) -> tuple[list[Shard], float]:
+def built(
+    corpus: Corpus, recipe: FaissRecipe, name: str, shards: int, template: Path
+) -> tuple[list[FaissShard], float]:
     """The corpus in that many shards, and the seconds it took without drawing the vectors."""
     ends = np.linspace(0, len(corpus.sizes), shards + 1).astype(int)
     files = []
@@ -112,11 +114,11 @@ def built(corpus: Corpus, recipe: Recipe, name: str, shards: int, template: Path
         path = BUILD / f"{name}.{shards}.{number}.faiss"
         numbers = range(start, end)
         faiss_shards.build(path, faiss.read_index(str(template)), corpus.ids(numbers), timed(numbers))
-        files.append(Shard(path))
+        files.append(FaissShard(path))
     return files, time.perf_counter() - began - drawing[0]
 
 
-def rates(variants: list[list[Shard]], queries: np.ndarray, batch: int, effort: int) -> list[float]:
+def rates(variants: list[list[FaissShard]], queries: np.ndarray, batch: int, effort: int) -> list[float]:
     """Queries per second of each variant of an index: the median of rounds, in which they take turns."""
     parts = [queries[start : start + batch] for start in range(0, len(queries) - batch + 1, batch)]
     measured: list[list[float]] = [[] for _ in variants]
@@ -143,7 +145,7 @@ class Trial:
         index_type = make(IndexConfig(type=name), "index")
         total = int(corpus.starts[-1])
         size = min(total, (index_type.options.shard_mb << 20) // (4 * DIMENSION))
-        self.recipe = Recipe(index_type, DIMENSION, total, size)
+        self.recipe = FaissRecipe(index_type, DIMENSION, total, size)
         shards = shards or math.ceil(total * self.recipe.bytes_per_vector() / (index_type.options.shard_mb << 20))
         sample = np.concatenate(list(corpus.batches(range(-(-size // BATCH)))))[:size] if name != "flat" else None
         began = time.perf_counter()

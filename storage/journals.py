@@ -22,7 +22,7 @@ from vitalfew.storage.manifests import PREPARATION, ShardRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalEntry:
     """A line: an answer (plain JSON) by the key of its request, with the tokens that the server counted for it.
 
     `run_id` and `started` say which attempt at the shard paid, the seconds how long that had been at work by then.
@@ -53,7 +53,7 @@ class Journal:
         self._wall, self._cpu = time.perf_counter(), time.process_time()
 
     @cached_property
-    def earlier(self) -> list[Entry]:
+    def earlier(self) -> list[JournalEntry]:
         """What earlier attempts paid for."""
         return entries(self.path)
 
@@ -68,11 +68,11 @@ class Journal:
     def keep(self, key: str, answer: dict[str, Any], tokens: int) -> None:
         """Write an answer down; it is on the disk when this returns. Raises NotWritten."""
         wall, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
-        entry = Entry(key, answer, tokens, self.run_id, self._started, wall, cpu)
+        entry = JournalEntry(key, answer, tokens, self.run_id, self._started, wall, cpu)
         with self._lock:
             self.paid += tokens
             self._answers[key] = answer
-        files.append_line(self.path, {name: getattr(entry, name) for name in Entry.__slots__})
+        files.append_line(self.path, {name: getattr(entry, name) for name in JournalEntry.__slots__})
 
     def give(self, tokens: int) -> None:
         """An answer of so many tokens was given to a method, which counts them: an earlier attempt's too, and one that
@@ -124,9 +124,9 @@ def paths(artifact: Artifact) -> list[Path]:
     return files.find(_folder(artifact), "*.jsonl")
 
 
-def entries(path: Path) -> list[Entry]:
+def entries(path: Path) -> list[JournalEntry]:
     """The answers in a journal, without those that cannot be read."""
-    return [Entry(**value) for value in files.read_lines(path).values]
+    return [JournalEntry(**value) for value in files.read_lines(path).values]
 
 
 def unfinished(artifact: Artifact, model: str | None) -> Iterator[ShardRecord]:
@@ -137,7 +137,7 @@ def unfinished(artifact: Artifact, model: str | None) -> Iterator[ShardRecord]:
             yield from _attempts(shard, entries(path), model)
 
 
-def _attempts(shard: int, paid: list[Entry], model: str | None) -> Iterator[ShardRecord]:
+def _attempts(shard: int, paid: list[JournalEntry], model: str | None) -> Iterator[ShardRecord]:
     """Seconds are those up to an attempt's last answer: what it did afterwards nobody knows."""
     ordered = sorted(paid, key=lambda entry: (entry.started, entry.run_id))
     for (started, run_id), group in groupby(ordered, lambda entry: (entry.started, entry.run_id)):

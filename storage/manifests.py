@@ -233,7 +233,7 @@ def _read_shards(directory: Path, stored: Any) -> list[ShardRecord]:
 
 
 @with_config(ConfigDict(extra="allow"))
-class Description(TypedDict, total=False):
+class StageDescription(TypedDict, total=False):
     """The part of a manifest that is known before the work begins, and the number of shards once it is known."""
 
     stage: Required[Word]
@@ -244,11 +244,11 @@ class Description(TypedDict, total=False):
     shards: int | None
 
 
-_DESCRIPTION = TypeAdapter(Description)
+_DESCRIPTION = TypeAdapter(StageDescription)
 
 
 def read_description(directory: Path) -> dict[str, Any]:
-    """Read `stage.json`, a `Description`. Raises as `read_manifest` does."""
+    """Read `stage.json`, a `StageDescription`. Raises as `read_manifest` does."""
     return files.read_record(directory / "stage.json", partial(validated, _DESCRIPTION))
 
 

@@ -80,7 +80,7 @@ class Staging:
     def read(
         self,
         table: str,
-        place: "Place",
+        place: "StagedShard",
         columns: Sequence[str] | None = None,
         ordinals: NDArray[np.int64] | None = None,
     ) -> pa.Table:
@@ -90,7 +90,7 @@ class Staging:
         return _joined(chosen, self._parts(table, place, chosen.names, ordinals))
 
     def _parts(
-        self, table: str, place: "Place", columns: Sequence[str], ordinals: NDArray[np.int64] | None
+        self, table: str, place: "StagedShard", columns: Sequence[str], ordinals: NDArray[np.int64] | None
     ) -> Iterator[pa.Table]:
         """Of every file that may hold rows of the shard. To look first whether it is there would be as many requests
         again."""
@@ -98,7 +98,7 @@ class Staging:
             with suppress(FileNotFoundError):
                 yield _cut(path, place.shard, place.shards, columns, ordinals)
 
-    def _paths(self, table: str, place: "Place") -> Iterator[Path]:
+    def _paths(self, table: str, place: "StagedShard") -> Iterator[Path]:
         if not place.is_spread:
             return (self._run(number, table) for number in range(place.runs))
         partition = place.shard * PARTITIONS // place.shards
@@ -118,7 +118,7 @@ class Staging:
 
 
 @dataclass(frozen=True)
-class Place:
+class StagedShard:
     """One of so many `shards` (a power of two) of so many `runs`."""
 
     shard: int
@@ -140,11 +140,7 @@ def _groups(runs: int) -> int:
 
 
 def _cut(
-    path: Path,
-    shard: int,
-    shards: int,
-    columns: Sequence[str] | None = None,
-    ordinals: NDArray[np.int64] | None = None,
+    path: Path, shard: int, shards: int, columns: Sequence[str] | None = None, ordinals: NDArray[np.int64] | None = None
 ) -> pa.Table:
     """A copy of a file's rows in a shard: a slice would keep the file mapped, and its pages count as memory."""
     rows = files.read_arrow(path)

@@ -20,9 +20,9 @@ from vitalfew.configs.schema import IndexConfig, Unit
 from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import Artifact, Manifest, ShardRecord
 from vitalfew.storage.indexes import Vectors, faiss_shards
-from vitalfew.storage.indexes.faiss_shards import Shard
+from vitalfew.storage.indexes.faiss_shards import FaissShard
 from vitalfew.storage.indexes.recall import PROBES, Answers, Exact, Probes, Recall, chosen, neighbours
-from vitalfew.storage.indexes.types import Flat, Recipe
+from vitalfew.storage.indexes.types import FaissRecipe, Flat
 from vitalfew.storage.indexes.units import ShardVectors, table_of
 from vitalfew.tasks.registry import make, with_options
 from vitalfew.tasks.retrievers.dense import CoreContext
@@ -67,12 +67,12 @@ class Index(Stage):
         """The units that are indexed."""
         return self._encoding().config["units"]
 
-    def recipe(self, unit: Unit, sample: int = 0) -> Recipe:
+    def recipe(self, unit: Unit, sample: int = 0) -> FaissRecipe:
         """The index of a unit, trained on `sample` vectors."""
         manifest = self._units()
         rows = manifest.rows_in if unit == "passage" and "sentences" in manifest.rows else manifest.rows[table_of(unit)]
         width = 2 if unit == "sentence" and self.config.layout == "dual" else 1
-        return Recipe(self.type, width * self.dimension(), rows, sample)
+        return FaissRecipe(self.type, width * self.dimension(), rows, sample)
 
     def covered(self) -> list[list[int]]:
         """The vectors shards of every FAISS shard: as many as fit into `shard_mb` in the format of the index; more
@@ -177,7 +177,7 @@ class Index(Stage):
                 template = self.prepared_file(self.template(unit))
                 empty = faiss_shards.read_template(template, self.recipe(unit).dimension)
                 faiss_shards.build(path, empty, ids, exact.watch(batches))
-                near.append(neighbours(unit, exact, Shard(path)))
+                near.append(neighbours(unit, exact, FaissShard(path)))
             written.append(self.artifact.describe(path, self.table, len(ids)))
             faiss_shards.vouch(written[-1].checksum)
         rows_in = sum(record.files[0].rows for record in self._encoding().shards if record.shard in covered)

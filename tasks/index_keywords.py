@@ -19,7 +19,7 @@ from vitalfew.configs.schema import BM25Config, Unit
 from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact, File, Manifest
 from vitalfew.storage.indexes import bm25_shards
-from vitalfew.storage.indexes.bm25_shards import Corpus
+from vitalfew.storage.indexes.bm25_shards import CorpusStatistics
 from vitalfew.tasks.encoders import titles
 from vitalfew.tasks.retrievers.keywords import VERSION, words
 from vitalfew.tasks.stage import Progress, ShardResult, Stage
@@ -148,7 +148,9 @@ class IndexKeywords(Stage):
 
     def _build(self, shard: int, unit: Unit, units: list[list[str]]) -> list[File]:
         counts = self._counts()
-        corpus = Corpus(counts.note(f"{unit}_units"), counts.note(f"{unit}_words"), self.config.k1, self.config.b)
+        corpus = CorpusStatistics(
+            counts.note(f"{unit}_units"), counts.note(f"{unit}_words"), self.config.k1, self.config.b
+        )
         documents = bm25_shards.term_documents(
             self.prepared_file(self.vocabulary(unit)), {word for text in units for word in text}
         )

@@ -20,7 +20,7 @@ from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.files import DamagedRecord
 from vitalfew.storage.ids import SourceChanged, content_id, file_digest, file_key, passage_id
-from vitalfew.storage.staging import Place, Staging, is_spread
+from vitalfew.storage.staging import StagedShard, Staging, is_spread
 from vitalfew.tasks.datasets.base import Dataset, InputError, Passage, Question, Record, Reject
 from vitalfew.tasks.datasets.limits import MOST_DETAIL, CorpusSize, checked, shard_count, size_of
 from vitalfew.tasks.datasets.specification import parse_dataset
@@ -148,7 +148,7 @@ class Load(Stage):
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         plan = self._plan()
-        place = Place(shard, plan["shards"], plan["runs"])
+        place = StagedShard(shard, plan["shards"], plan["runs"])
         there = [table for table in STAGED if plan[table]]  # of the others, no file is asked for
         rejects = self.staged.read("rejects", place) if "rejects" in there else STAGED["rejects"].empty_table()
         rows_in, tables, rejected = rejects.num_rows, {}, [rejects.select(schemas.REJECTS.names)]

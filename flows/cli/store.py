@@ -22,7 +22,7 @@ from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, err, explain
 from vitalfew.tasks.registry import as_recorded, completed
 
 if TYPE_CHECKING:
-    from vitalfew.storage.upkeep.inventory import Entry
+    from vitalfew.storage.upkeep.inventory import StoredArtifact
 
 store_app = typer.Typer(name="store", no_args_is_help=True, help="Manage a store: ls, verify, copy, gc, rm.")
 
@@ -82,7 +82,7 @@ def _indexes(store: Path) -> list[dict[str, Any]]:
     return indexes
 
 
-def _print_artifacts(entries: "list[Entry]") -> None:
+def _print_artifacts(entries: "list[StoredArtifact]") -> None:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in ("artifact", "stage", "state"):
         table.add_column(column, overflow="fold")
@@ -235,11 +235,11 @@ def gc(
     keeps the records of runs and costs.
     """
     with explained_errors():
-        from vitalfew.storage.upkeep.inventory import Policy, check_store
+        from vitalfew.storage.upkeep.inventory import RetentionPolicy, check_store
         from vitalfew.storage.upkeep.removal import plan, remove
 
         check_store(store)
-        policy = Policy(keep_runs, keep_unfinished)
+        policy = RetentionPolicy(keep_runs, keep_unfinished)
         planned = plan(store, policy)
         if delete:
             outcome = [(removal, reason) for removal, reason in remove(store, planned.removals, policy)]

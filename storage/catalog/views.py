@@ -25,10 +25,7 @@ ROWS = {
     "compression": "the compression of the hits by a method's refiner, over the questions of a run",
 }
 
-_EVERY = {
-    "fingerprint": "the artifact that holds the row",
-    "run_id": "the run that completed that artifact",
-}
+_EVERY = {"fingerprint": "the artifact that holds the row", "run_id": "the run that completed that artifact"}
 
 _WITHOUT = {"runs": ("fingerprint", "run_id"), "methods": ("fingerprint", "run_id"), "quotes": ("run_id",)}
 """Which of these a table has not, or has as its own."""

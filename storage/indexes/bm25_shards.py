@@ -48,7 +48,7 @@ def _bm25(**settings: Any) -> "bm25s.BM25":
 
 
 @dataclass(frozen=True)
-class Corpus:
+class CorpusStatistics:
     """What BM25 takes from the whole corpus: the number of units and of their words, and its two parameters."""
 
     units: int
@@ -69,7 +69,9 @@ def new_stem(artifact: Artifact, shard: int, unit: Unit) -> Path:
     return artifact.new_path(shard, suffix=unit)
 
 
-def build(stem: Path, corpus: Corpus, units: Sequence[Sequence[str]], documents: dict[str, int]) -> list[Path]:
+def build(
+    stem: Path, corpus: CorpusStatistics, units: Sequence[Sequence[str]], documents: dict[str, int]
+) -> list[Path]:
     """Write the shard of these units, given as their words in order; `documents`: units of the corpus that have a term.
 
     k1 (1 - b + b·l/L), L the corpus's mean length, equals k1' (1 - b' + b'·l/L') with the shard's L' for
@@ -93,7 +95,7 @@ def build(stem: Path, corpus: Corpus, units: Sequence[Sequence[str]], documents:
 
 
 def _scored(
-    corpus: Corpus, units: list[list[int]], places: dict[str, int], documents: dict[str, int]
+    corpus: CorpusStatistics, units: list[list[int]], places: dict[str, int], documents: dict[str, int]
 ) -> dict[str, NDArray[Any]]:
     mean = corpus.words / corpus.units
     share = corpus.b * (sum(map(len, units)) / len(units)) / mean
@@ -123,7 +125,7 @@ def array_path(stem: Path, name: str) -> Path:
 
 
 @dataclass(frozen=True)
-class Shard:
+class Bm25Shard:
     """One shard, opened at its first use; `units` of the table stand in it. It holds no file open.
 
     `checksums`: of its arrays, by name, which they are compared with when they are opened; none of what this process
@@ -166,13 +168,13 @@ class Shard:
         return scores[rows], rows
 
 
-def search(shards: Sequence[Shard], questions: Sequence[Sequence[str]], k: int) -> TopK:
+def search(shards: Sequence[Bm25Shard], questions: Sequence[Sequence[str]], k: int) -> TopK:
     """The k best units for every question, given as its words, over all shards; ids are not known here, and −1."""
     answers = [_search_one(shards, words, k) for words in questions]
     return TopK(*(np.concatenate(columns) for columns in zip(*(top.columns() for top in answers), strict=True)))
 
 
-def _search_one(shards: Sequence[Shard], words: Sequence[str], k: int) -> TopK:
+def _search_one(shards: Sequence[Bm25Shard], words: Sequence[str], k: int) -> TopK:
     ids = np.array([content_id(word) for word in words], np.int64)
     parts = [_padded(NOTHING, np.empty(0, np.float32), np.empty(0, np.int64), k)]
     for number, shard in enumerate(shards):

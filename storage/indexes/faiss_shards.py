@@ -54,7 +54,7 @@ def vouch(checksum: str) -> None:
     files.vouch(_KIND, checksum)
 
 
-def confirm(shards: Sequence["Shard"], width: int) -> None:
+def confirm(shards: Sequence["FaissShard"], width: int) -> None:
     """Try what this machine did not write: vectors of `width` numbers. Raises FileNotFoundError, Damaged."""
     unknown = [shard for shard in shards if shard.checksum and not files.is_vouched_for(_KIND, shard.checksum)]
     if not unknown:
@@ -89,7 +89,7 @@ def build_flat(path: Path, ids: Rows, batches: Iterable[Vectors], dimension: int
 
 
 @dataclass(frozen=True)
-class Shard:
+class FaissShard:
     """One file, opened at its first use, and mapped without being held open. `checksum`: what it is compared with when
     it is opened; None of what this process has just written."""
 
@@ -137,7 +137,7 @@ class Lists:
         return Lists(np.ascontiguousarray(self.numbers[:, :count]), np.ascontiguousarray(self.scores[:, :count]))
 
 
-def search(shards: Sequence[Shard], queries: Vectors, k: int, effort: int = 0, lists: Lists | None = None) -> TopK:
+def search(shards: Sequence[FaissShard], queries: Vectors, k: int, effort: int = 0, lists: Lists | None = None) -> TopK:
     """The k units of greatest inner product with every query, over all shards of one index.
 
     `queries` float32 (n, d). `effort`: nprobe of an IVF index, efSearch of an HNSW graph, else 0. Shards of an IVF
@@ -155,7 +155,7 @@ def search(shards: Sequence[Shard], queries: Vectors, k: int, effort: int = 0, l
 
 
 def _search_some(
-    shards: Sequence[Shard], first: int, queries: Vectors, k: int, effort: int, lists: Lists | None
+    shards: Sequence[FaissShard], first: int, queries: Vectors, k: int, effort: int, lists: Lists | None
 ) -> TopK:
     """Search these shards, numbered from `first`; ids are not known yet, and −1."""
     scores = np.empty((len(shards), len(queries), k), np.float32)
@@ -171,7 +171,7 @@ def _search_some(
     return TopK(np.full_like(best_rows, NOTHING), all_scores[lines, order], numbers, best_rows)
 
 
-def nearest_lists(shards: Sequence[Shard], queries: Vectors, effort: int) -> Lists | None:
+def nearest_lists(shards: Sequence[FaissShard], queries: Vectors, effort: int) -> Lists | None:
     """The `effort` nearest lists to every query, float32 (n, d), in an IVF index; None of another."""
     if not isinstance(shards[0].inner, faiss.IndexIVF):
         return None
@@ -180,7 +180,7 @@ def nearest_lists(shards: Sequence[Shard], queries: Vectors, effort: int) -> Lis
     return Lists(numbers, scores)
 
 
-def _with_ids(top: TopK, shards: Sequence[Shard]) -> TopK:
+def _with_ids(top: TopK, shards: Sequence[FaissShard]) -> TopK:
     ids = np.full_like(top.rows, NOTHING)
     for number in set(top.shards.ravel().tolist()) - {NOTHING}:
         here = top.shards == number

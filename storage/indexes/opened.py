@@ -46,13 +46,13 @@ class OpenedIndex:
         return manifest
 
     @cached_property
-    def faiss(self) -> dict[Unit, list[faiss_shards.Shard]]:
+    def faiss(self) -> dict[Unit, list[faiss_shards.FaissShard]]:
         """The FAISS shards of every unit, in order."""
-        shards: dict[Unit, list[faiss_shards.Shard]] = {}
+        shards: dict[Unit, list[faiss_shards.FaissShard]] = {}
         for record in self.manifests["faiss"].shards:
             for unit in self.encoding.units:
                 path = self.artifacts["faiss"].path(record.shard, suffix=f"{unit}.faiss")
-                shards.setdefault(unit, []).append(faiss_shards.Shard(path, self._checksums[path]))
+                shards.setdefault(unit, []).append(faiss_shards.FaissShard(path, self._checksums[path]))
         return shards
 
     @cached_property
@@ -65,19 +65,19 @@ class OpenedIndex:
         return {row["unit"]: row["effort"] for row in quality.to_pylist() if row["chosen"]}
 
     @cached_property
-    def bm25(self) -> dict[Unit, list[bm25_shards.Shard]]:
+    def bm25(self) -> dict[Unit, list[bm25_shards.Bm25Shard]]:
         """The BM25 shards of every unit, which are those of its table. Raises IndexMismatch where there are none."""
         if "bm25" not in self.artifacts:
             raise IndexMismatch(
                 f"index {self.name!r} has no BM25; run its `vitalfew index` again with --set bm25.enabled=true: "
                 "that adds it and redoes nothing else"
             )
-        shards: dict[Unit, list[bm25_shards.Shard]] = {}
+        shards: dict[Unit, list[bm25_shards.Bm25Shard]] = {}
         for unit in self.encoding.units:
             for record in self.manifests[table_of(unit)].shards:
                 stem = bm25_shards.stem(self.artifacts["bm25"], record.shard, unit)
                 checksums = {name: self._checksums[array_path(stem, name)] for name in bm25_shards.ARRAYS}
-                shard = bm25_shards.Shard(stem, record.rows(table_of(unit)), checksums)
+                shard = bm25_shards.Bm25Shard(stem, record.rows(table_of(unit)), checksums)
                 shards.setdefault(unit, []).append(shard)
         return shards
 

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from vitalfew.storage import files, schemas
 from vitalfew.storage.indexes import NOTHING, TopK, Vectors, faiss_shards, merged
-from vitalfew.storage.indexes.faiss_shards import Shard
+from vitalfew.storage.indexes.faiss_shards import FaissShard
 from vitalfew.storage.indexes.types import efforts, one_thread
 
 PROBES = 200
@@ -74,7 +74,7 @@ class Exact:
         self.top = merged([self.top, TopK(self.ids[rows], scores, rows, rows)], DEPTH)
 
 
-def neighbours(unit: str, exact: Exact, shard: Shard) -> pa.Table:
+def neighbours(unit: str, exact: Exact, shard: FaissShard) -> pa.Table:
     """The rows of `neighbours` for one shard: the exact answers, then the index's own with every effort."""
     tables = [_rows(unit, EXACT, exact.top)]
     with one_thread():

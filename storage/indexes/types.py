@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import faiss
 import numpy as np
@@ -28,19 +28,6 @@ LISTS_AT_MOST = 16_384
 """Lists, where their number is not set. Every vector is compared with the centre of every list: lists that grow with
 the root of the corpus make an index grow with its power of 1.5, to 420 core-hours at 10⁸ passages."""
 PQ_BITS = 8
-
-
-class Size(Protocol):
-    """Of an index: numbers of a vector, vectors, and how many of them it is trained on."""
-
-    @property
-    def dimension(self) -> int: ...
-
-    @property
-    def rows(self) -> int: ...
-
-    @property
-    def sample(self) -> int: ...
 
 
 class SearchedOptions(IndexConfig):
@@ -74,19 +61,19 @@ class Flat:
         """The recall that a search is to reach; 0 where all vectors are looked at and nothing is to be chosen."""
         return 0.0
 
-    def factory(self, size: Size) -> str:
+    def factory(self, size: "FaissRecipe") -> str:
         """The index as FAISS's `index_factory` spells it."""
         return self.code
 
-    def bytes_per_vector(self, size: Size) -> float:
+    def bytes_per_vector(self, size: "FaissRecipe") -> float:
         """About what a vector takes in a shard, ids apart."""
         return self.bytes_per_number * size.dimension
 
-    def points(self, size: Size) -> int | None:
+    def points(self, size: "FaissRecipe") -> int | None:
         """How many vectors it is to be trained on; None where any few will do."""
         return None
 
-    def bytes_per_shard(self, size: Size) -> int:
+    def bytes_per_shard(self, size: "FaissRecipe") -> int:
         """About what every shard has besides its vectors."""
         return 0
 
@@ -119,10 +106,10 @@ class HNSW(Flat):
     def recall(self) -> float:
         return float(self.options.recall)
 
-    def factory(self, size: Size) -> str:
+    def factory(self, size: "FaissRecipe") -> str:
         return f"HNSW{self.options.hnsw_m},Flat"
 
-    def bytes_per_vector(self, size: Size) -> float:
+    def bytes_per_vector(self, size: "FaissRecipe") -> float:
         return 4 * size.dimension + 8 * self.options.hnsw_m
 
     def set(self, index: faiss.Index) -> None:
@@ -143,21 +130,21 @@ class IVFFlat(Flat):
     def recall(self) -> float:
         return float(self.options.recall)
 
-    def factory(self, size: Size) -> str:
+    def factory(self, size: "FaissRecipe") -> str:
         return f"IVF{self.nlist(size)},{self.code}"
 
-    def points(self, size: Size) -> int:
+    def points(self, size: "FaissRecipe") -> int:
         return max(FEWEST_POINTS, POINTS_PER_LIST * self._lists_due(size))
 
-    def bytes_per_shard(self, size: Size) -> int:
+    def bytes_per_shard(self, size: "FaissRecipe") -> int:
         """The centres of the lists, which every shard repeats."""
         return 4 * size.dimension * self.nlist(size)
 
-    def nlist(self, size: Size) -> int:
+    def nlist(self, size: "FaissRecipe") -> int:
         """Lists: 4 √rows (FAISS's own guidance) up to LISTS_AT_MOST, as far as the sample allows."""
         return max(1, min(self._lists_due(size), size.sample // FEWEST_PER_LIST))
 
-    def _lists_due(self, size: Size) -> int:
+    def _lists_due(self, size: "FaissRecipe") -> int:
         return self.options.nlist or min(int(4 * math.sqrt(size.rows)), LISTS_AT_MOST)
 
     def set(self, index: faiss.Index) -> None:
@@ -177,18 +164,18 @@ class IVFPQ(IVFFlat):
     class Options(IVFFlat.Options):
         pq_m: int | None = Field(None, ge=1, description="Bytes per code; default: a quarter of the dimension.")
 
-    def factory(self, size: Size) -> str:
+    def factory(self, size: "FaissRecipe") -> str:
         return f"IVF{self.nlist(size)},PQ{self.pq_m(size)}x{self.pq_bits(size)}"
 
-    def bytes_per_vector(self, size: Size) -> float:
+    def bytes_per_vector(self, size: "FaissRecipe") -> float:
         return self.pq_m(size)
 
-    def pq_m(self, size: Size) -> int:
+    def pq_m(self, size: "FaissRecipe") -> int:
         """Sub-quantizers, a divisor of the dimension: by default one for four numbers."""
         wanted = min(self.options.pq_m or size.dimension // 4, size.dimension)
         return next(m for m in range(max(1, wanted), 0, -1) if size.dimension % m == 0)
 
-    def pq_bits(self, size: Size) -> int:
+    def pq_bits(self, size: "FaissRecipe") -> int:
         """Bits of a sub-quantizer's code: fewer than eight only where there are too few vectors to train more."""
         return max(1, min(PQ_BITS, int(math.log2(max(2, size.sample)))))
 
@@ -214,7 +201,7 @@ faiss.cvar.distance_compute_blas_threshold = 800 * faiss.omp_get_max_threads()
 
 
 @dataclass(frozen=True)
-class Recipe:
+class FaissRecipe:
     """An index of `rows` vectors of `dimension` numbers, trained on `sample` of them; inner product throughout."""
 
     type: Flat

@@ -25,7 +25,7 @@ OPEN_FILES = 32
 CACHED_COLUMNS = 64
 
 
-class Place(NamedTuple):
+class TableShard(NamedTuple):
     """A shard of a table, and the checksum that is recorded of it."""
 
     path: Path
@@ -111,7 +111,7 @@ class Units:
 
     def __init__(self, artifacts: Mapping[str, Artifact], context: ContextMode | None = None) -> None:
         self.artifacts, self.context = artifacts, context
-        self._groups: OrderedDict[tuple[Place, int], pa.Table] = OrderedDict()
+        self._groups: OrderedDict[tuple[TableShard, int], pa.Table] = OrderedDict()
         self._checksums: dict[str, dict[str, str]] = {}
 
     def row(self, unit: Unit, shard: int, row: int) -> dict[str, Any]:
@@ -140,7 +140,7 @@ class Units:
         outline = _outline(self._place("sentences", shard))
         return core, float(self._context(vectors, outline, row) @ question) if outline.has_context[row] else None
 
-    def _context(self, vectors: Place, outline: Outline, row: int) -> Vectors:
+    def _context(self, vectors: TableShard, outline: Outline, row: int) -> Vectors:
         """The context vector of a sentence that has one, as `ShardVectors.contexts` gives it to the index."""
         passage = outline.passage(row)
         if _has_contexts(vectors):
@@ -205,14 +205,14 @@ class Units:
         """The ids of a table shard's units, int64, in order."""
         return _ids(self._place(table_of(unit), shard), f"{unit}_id")
 
-    def _place(self, table: str, shard: int) -> Place:
+    def _place(self, table: str, shard: int) -> TableShard:
         artifact = self.artifacts[table]
         if table not in self._checksums:
             self._checksums[table] = {file.path: file.checksum for file in artifact.completed().files()}
         path = artifact.path(shard)
-        return Place(path, self._checksums[table][str(path.relative_to(artifact.store))])
+        return TableShard(path, self._checksums[table][str(path.relative_to(artifact.store))])
 
-    def _fetch(self, place: Place, row: int) -> dict[str, Any]:
+    def _fetch(self, place: TableShard, row: int) -> dict[str, Any]:
         """A row of a Parquet file, through a cache of row groups."""
         group, row = _group_of(place, row)
         key = (place, group)
@@ -224,7 +224,7 @@ class Units:
         return self._groups[key].slice(row, 1).to_pylist()[0]
 
 
-def _group_of(place: Place, row: int) -> tuple[int, int]:
+def _group_of(place: TableShard, row: int) -> tuple[int, int]:
     """The row group that a row is in, and its place there."""
     metadata, group = _parquet(place).metadata, 0
     while row >= metadata.row_group(group).num_rows:
@@ -233,7 +233,7 @@ def _group_of(place: Place, row: int) -> tuple[int, int]:
     return group, row
 
 
-def _vectors(place: Place, start: int, stop: int) -> Vectors:
+def _vectors(place: TableShard, start: int, stop: int) -> Vectors:
     """Rows of a shard of `vectors`, float32 (stop - start, d); at least one."""
     parts: list[pa.Array] = []
     while (row := start + sum(map(len, parts))) < stop:
@@ -243,41 +243,41 @@ def _vectors(place: Place, start: int, stop: int) -> Vectors:
     return np.concatenate([part.flatten().to_numpy().reshape(len(part), -1) for part in parts])
 
 
-def _vector(place: Place, row: int) -> Vectors:
+def _vector(place: TableShard, row: int) -> Vectors:
     vector: Vectors = _vectors(place, row, row + 1)[0]
     return vector
 
 
-def _row_of(passages: Place, passage_id: int) -> int:
+def _row_of(passages: TableShard, passage_id: int) -> int:
     return int(np.searchsorted(_passage_ids(passages), passage_id))
 
 
-def _passage_ids(place: Place) -> np.ndarray:
+def _passage_ids(place: TableShard) -> np.ndarray:
     return _ids(place, "passage_id")
 
 
 @lru_cache(OPEN_FILES)
-def _parquet(place: Place) -> pq.ParquetFile:
+def _parquet(place: TableShard) -> pq.ParquetFile:
     """Raises Damaged."""
     return files.open_table(files.checked(*place))
 
 
 @lru_cache(CACHED_COLUMNS)
-def _ids(place: Place, column: str) -> np.ndarray:
+def _ids(place: TableShard, column: str) -> np.ndarray:
     return files.read_table(files.checked(*place), columns=[column])[column].to_numpy()
 
 
 @lru_cache(CACHED_COLUMNS)
-def _outline(sentences: Place) -> Outline:
+def _outline(sentences: TableShard) -> Outline:
     return Outline.read(files.checked(*sentences))
 
 
-def _rows(vectors: Place) -> int:
+def _rows(vectors: TableShard) -> int:
     return int(_parquet(vectors).metadata.num_rows)
 
 
 @lru_cache(CACHED_COLUMNS)
-def _has_contexts(vectors: Place) -> bool:
+def _has_contexts(vectors: TableShard) -> bool:
     """Whether a shard of vectors has context rows: of mode `exact`, and of `late` as it once was."""
     kinds = files.read_table(files.checked(*vectors), columns=["kind"])["kind"]
     return bool(pc.any(pc.equal(kinds, "context")).as_py())

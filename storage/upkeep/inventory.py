@@ -36,7 +36,7 @@ _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 
 
 @dataclass(frozen=True)
-class Policy:
+class RetentionPolicy:
     """What `gc` keeps for its own sake: completed runs per name, and days to continue an unfinished run."""
 
     keep_runs: int = 1
@@ -44,7 +44,7 @@ class Policy:
 
 
 @dataclass
-class Entry:
+class StoredArtifact:
     """A stored artifact. `bytes` of all its files; `modified` (POSIX seconds); `usd` what its shards took, and what was
     paid for answers of those that are not done."""
 
@@ -107,7 +107,7 @@ def parts(artifact: Artifact, known: Iterable[Path] | None = None) -> list[Path]
     return [artifact.directory, *(path for path in named if path != artifact.directory and not is_home(path))]
 
 
-def survey(store: Path) -> list[Entry]:
+def survey(store: Path) -> list[StoredArtifact]:
     """Every artifact, from records and sizes alone: no table is read."""
     known = [*directories(store)]
     entries = [_entry(artifact, known) for artifact in artifacts(store)]
@@ -127,7 +127,7 @@ def survey(store: Path) -> list[Entry]:
     return entries
 
 
-def _entry(artifact: Artifact, known: list[Path]) -> Entry:
+def _entry(artifact: Artifact, known: list[Path]) -> StoredArtifact:
     manifest = artifact.recorded_manifest()
     records = [*filter(None, [manifest.preparation]), *manifest.shards] if manifest else list(artifact.records())
     done = [record for record in records if record.shard >= 0]
@@ -138,7 +138,7 @@ def _entry(artifact: Artifact, known: list[Path]) -> Entry:
     fault = next(filter(None, (file.misfit(artifact.store, seen) for file in every)), "")
     if not manifest and files.exists(artifact.file("manifest.json")):
         fault = "manifest.json is damaged"
-    return Entry(
+    return StoredArtifact(
         artifact=artifact,
         stage=manifest.stage if manifest else description.get("stage", "?"),
         state="damaged" if fault else "complete" if manifest else "unfinished",
@@ -166,7 +166,7 @@ def last_sign(artifact: Artifact) -> float:
     return max(map(files.last_written, places))
 
 
-def references(store: Path, policy: Policy) -> dict[str, str]:
+def references(store: Path, policy: RetentionPolicy) -> dict[str, str]:
     """The artifacts that are referred to, with why, in words. Raises UnknownReferences."""
     reasons: dict[str, str] = {}
     recorded = runs.read_runs(store)
@@ -184,7 +184,7 @@ def references(store: Path, policy: Policy) -> dict[str, str]:
     return reasons
 
 
-def _run_reason(store: Path, run: Run, recorded: list[Run], policy: Policy) -> str | None:
+def _run_reason(store: Path, run: Run, recorded: list[Run], policy: RetentionPolicy) -> str | None:
     if run.state == "completed":
         alike = [other for other in recorded if _same_kind(other, run) and other.state == "completed"]
         kept = run.flow in _KEPT_FLOWS and run in alike[max(0, len(alike) - policy.keep_runs) :]
@@ -215,7 +215,9 @@ def _last_of(store: Path, run: Run) -> datetime:
     return max([began, *(datetime.fromtimestamp(sign, UTC) for sign in signs)])
 
 
-def _refer_to_index(store: Path, name: str, recorded: list[Run], policy: Policy, reasons: dict[str, str]) -> None:
+def _refer_to_index(
+    store: Path, name: str, recorded: list[Run], policy: RetentionPolicy, reasons: dict[str, str]
+) -> None:
     try:
         index = runs.find_index(store, name)
     except DamagedRecord as error:

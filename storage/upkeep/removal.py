@@ -16,7 +16,7 @@ from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.catalog import database as catalog
 from vitalfew.storage.files import Status
 from vitalfew.storage.upkeep import inventory
-from vitalfew.storage.upkeep.inventory import SILENCE, Policy, parts, references
+from vitalfew.storage.upkeep.inventory import SILENCE, RetentionPolicy, parts, references
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,14 @@ class Removal:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RemovalPlan:
     """What can be removed, what is kept and why, by artifact name."""
 
     removals: list[Removal]
     kept: dict[str, str]
 
 
-def plan(store: Path, policy: Policy) -> Plan:
+def plan(store: Path, policy: RetentionPolicy) -> RemovalPlan:
     """Look, and touch nothing. Raises UnknownReferences."""
     referred = references(store, policy)
     removals, kept = [], {}
@@ -51,7 +51,7 @@ def plan(store: Path, policy: Policy) -> Plan:
     going = {removal.name for removal in removals}
     staging = [staged for staged in finished_staging(store) if str(Path(staged.name).parent) not in going]
     rest = [*orphans(store), *staging, *leftovers(store), *_old_checksums(store)]
-    return Plan(removals + rest, kept)
+    return RemovalPlan(removals + rest, kept)
 
 
 def _untouchable(artifact: Artifact, ours: bool = False, known: list[Path] | None = None) -> str | None:
@@ -99,7 +99,7 @@ def _old_checksums(store: Path) -> Iterator[Removal]:
         yield Removal("file", str(path.relative_to(store)), "this version does not use it", files.status(path).size)
 
 
-def remove(store: Path, removals: Sequence[Removal], policy: Policy) -> Iterator[tuple[Removal, str | None]]:
+def remove(store: Path, removals: Sequence[Removal], policy: RetentionPolicy) -> Iterator[tuple[Removal, str | None]]:
     """Remove one after the other; yields them with why it was kept after all, or None. Ends with a new catalog."""
     referred = _latest_references(store, policy)
     try:
@@ -109,7 +109,7 @@ def remove(store: Path, removals: Sequence[Removal], policy: Policy) -> Iterator
         catalog.refresh(store)
 
 
-def _latest_references(store: Path, policy: Policy) -> Callable[[], dict[str, str]]:
+def _latest_references(store: Path, policy: RetentionPolicy) -> Callable[[], dict[str, str]]:
     """Looks again only where a run or an index was recorded since it was asked last."""
     seen: frozenset[tuple[Path, Status | None]] | None = None
     known: dict[str, str] = {}

@@ -22,7 +22,7 @@ _SHARD = re.compile(r"\d{5}\.")
 
 
 @dataclass(frozen=True)
-class Fault:
+class StoreFault:
     """What is wrong, in words, and its remedy: in words, or else that `artifact` is written again, without `remove`."""
 
     what: str
@@ -52,7 +52,7 @@ def select(store: Path, names: Sequence[str], indexes: Sequence[str]) -> list[Ar
     return [Artifact(store, *name.split("/")) for name in sorted(wanted)]
 
 
-def verify(artifacts: Sequence[Artifact], progress: Callable[[int], Any]) -> Iterator[Fault]:
+def verify(artifacts: Sequence[Artifact], progress: Callable[[int], Any]) -> Iterator[StoreFault]:
     """The faults of these artifacts, reading every byte; `progress` is called with how many more are read."""
     known = [*inventory.directories(artifacts[0].store)] if artifacts else []
     for artifact in artifacts:
@@ -62,7 +62,7 @@ def verify(artifacts: Sequence[Artifact], progress: Callable[[int], Any]) -> Ite
             if fault := file.corruption(artifact.store, progress):
                 # Where this machine cannot remember what it has just read, a run believes the file's size and date.
                 unseen = file.damage(artifact.store) is None
-                yield Fault(fault, artifact.name, remove=artifact.store / file.path if unseen else None)
+                yield StoreFault(fault, artifact.name, remove=artifact.store / file.path if unseen else None)
         if manifest := artifact.recorded_manifest():
             yield from _faults_of_complete(artifact, manifest, known)
 
@@ -73,22 +73,22 @@ def _files(artifact: Artifact) -> Iterator[File]:
     yield from manifest.files() if manifest else files_of(artifact.records())
 
 
-def _damaged_records(artifact: Artifact) -> Iterator[Fault]:
+def _damaged_records(artifact: Artifact) -> Iterator[StoreFault]:
     home = artifact.directory
     if damage := _damage(lambda: read_manifest(home)):
-        yield Fault(damage, artifact.name)
+        yield StoreFault(damage, artifact.name)
     elsewhere = artifact.recorded_manifest() is not None
     checks: list[tuple[Path, Callable[[], Any]]] = [(home / "stage.json", partial(read_description, home))]
     checks += [(path, partial(read_marker, path)) for path in files.find(home / "done", "*.json")]
     for path, check in checks:
         if damage := _damage(check):
-            yield Fault(
+            yield StoreFault(
                 damage,
                 artifact.name,
                 f"rm {quote(str(path))}; the manifest has the same information" if elsewhere else "",
             )
     if not files.is_folder(home):
-        yield Fault(f"{artifact.name} is missing", artifact.name)
+        yield StoreFault(f"{artifact.name} is missing", artifact.name)
 
 
 def _damage(read: Callable[[], Any]) -> str | None:
@@ -101,30 +101,30 @@ def _damage(read: Callable[[], Any]) -> str | None:
     return None
 
 
-def _damaged_journals(artifact: Artifact) -> Iterator[Fault]:
+def _damaged_journals(artifact: Artifact) -> Iterator[StoreFault]:
     """A line that a kill tore is none: its answer had not been used."""
     for path in journals.paths(artifact):
         if damaged := files.read_lines(path).damaged:
             what = f"{path}: {damaged} answers differ from what was written (checksum)"
-            yield Fault(
+            yield StoreFault(
                 what, artifact.name, remedy="run the same command again: it asks for them and pays for them again"
             )
 
 
-def _faults_of_complete(artifact: Artifact, manifest: Manifest, known: list[Path]) -> Iterator[Fault]:
+def _faults_of_complete(artifact: Artifact, manifest: Manifest, known: list[Path]) -> Iterator[StoreFault]:
     try:
         files.read_table(artifact.ledger)
     except FileNotFoundError:
-        yield Fault(f"{_below(artifact.ledger)} is missing", artifact.name)
+        yield StoreFault(f"{_below(artifact.ledger)} is missing", artifact.name)
     except files.Damaged as error:
-        yield Fault(str(error), artifact.name, remove=artifact.ledger)
+        yield StoreFault(str(error), artifact.name, remove=artifact.ledger)
     recorded = {artifact.store / file.path for file in manifest.files()}
     for part in parts(artifact, known):
         if part.parent.name == "quotes":  # written before the artifact, by the plan
             continue
         for path in files.find(part):
             if _SHARD.match(path.name) and path not in recorded:
-                yield Fault(
+                yield StoreFault(
                     f"{path} belongs to no shard in the manifest",
                     artifact.name,
                     f"look at it, then rm {quote(str(path))}",
@@ -135,23 +135,23 @@ def _below(path: Path) -> str:
     return "/".join(path.parts[-3:])
 
 
-def verify_records(store: Path) -> Iterator[Fault]:
+def verify_records(store: Path) -> Iterator[StoreFault]:
     """Faults outside of artifacts: runs, indexes, what was left behind."""
     for run in runs.read_runs(store):
         if run.state == runs.UNREADABLE:
             record = quote(str(store / "runs" / f"{run.run_id}.json"))
             remedy = f"rm {record}, unless the run is still working; its costs stay in the ledger"
-            yield Fault(run.error, remedy=remedy)
+            yield StoreFault(run.error, remedy=remedy)
     for name in runs.index_names(store):
         try:
             index = runs.find_index(store, name)
         except DamagedRecord as error:
-            yield Fault(str(error), remedy=f"run the same `vitalfew index` again, or `vitalfew store rm {name}`")
+            yield StoreFault(str(error), remedy=f"run the same `vitalfew index` again, or `vitalfew store rm {name}`")
             continue
         for artifact in index.artifacts.values():
             if not files.exists(store / artifact / "manifest.json"):
-                yield Fault(f"index {name}: {artifact} is missing or not complete", artifact)
+                yield StoreFault(f"index {name}: {artifact} is missing or not complete", artifact)
     # A quote without an artifact is of a plan that was not run.
     lost = [orphan for orphan in orphans(store) if not orphan.name.startswith("quotes/")]
     for removal in [*lost, *leftovers(store), *finished_staging(store)]:
-        yield Fault(f"{removal.name}: {removal.why}", remedy="`vitalfew store gc --delete` removes it")
+        yield StoreFault(f"{removal.name}: {removal.why}", remedy="`vitalfew store gc --delete` removes it")

@@ -12,7 +12,7 @@ import pytest
 from tests.support.indexing import sql
 from vitalfew.storage import runs
 from vitalfew.storage.files import this_process
-from vitalfew.storage.upkeep.inventory import SILENCE, Policy, references
+from vitalfew.storage.upkeep.inventory import SILENCE, RetentionPolicy, references
 
 RUN = """
 from pathlib import Path
@@ -59,7 +59,7 @@ ENDED = f"{this_process()}1"
 def test_a_run_whose_id_another_process_has_blocks_nothing(store: Path) -> None:
     with_the_id_of_this_process(store, process=ENDED, state="running")
     assert [run.state for run in runs.read_runs(store)] == ["interrupted"]
-    assert references(store, Policy(unfinished_days=0)) == {}
+    assert references(store, RetentionPolicy(unfinished_days=0)) == {}
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_run_out_of_sight_is_believed_until_it_is_silent(store: Path, process:
     for age, kept in ((SILENCE / 2, True), (SILENCE * 2, False)):
         path.write_text(json.dumps(record | {"state": "running", "started": str(datetime.now(UTC) - age)}))
         assert [run.state for run in runs.read_runs(store)] == ["running"]
-        assert bool(references(store, Policy(unfinished_days=0))) == kept
+        assert bool(references(store, RetentionPolicy(unfinished_days=0))) == kept
 
 
 def test_only_its_own_runs_are_cancelled(store: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from vitalfew.storage import staging
 from vitalfew.storage.ids import ID_RANGE
-from vitalfew.storage.staging import Place, Staging, is_spread
+from vitalfew.storage.staging import StagedShard, Staging, is_spread
 
 TABLES = {
     name: pa.schema([("key", pa.int64()), ("ordinal", pa.int64()), ("text", pa.string())]) for name in ("one", "other")
@@ -38,7 +38,7 @@ def written(folder: Path, keys: list[int], size: int) -> tuple[Staging, int, lis
 
 def gathered(stage: Staging, shards: int, runs: int) -> Iterator[list[dict[str, object]]]:
     for shard in range(shards):
-        yield stage.read("one", Place(shard, shards, runs)).to_pylist()
+        yield stage.read("one", StagedShard(shard, shards, runs)).to_pylist()
 
 
 @settings(max_examples=20, deadline=None)
@@ -50,12 +50,12 @@ def test_every_row_is_in_the_shard_of_its_key(tmp_path_factory, keys: list[int],
     parts = list(gathered(stage, shards, runs))
     assert [row for part in parts for row in part] == sorted(every, key=lambda row: (row["key"], row["ordinal"]))
     assert all(row["key"] * shards // ID_RANGE == shard for shard, part in enumerate(parts) for row in part)
-    assert stage.read("other", Place(0, shards, runs)).num_rows == 0
+    assert stage.read("other", StagedShard(0, shards, runs)).num_rows == 0
 
 
 def test_some_rows_and_some_columns(tmp_path: Path) -> None:
     stage, runs, every = written(tmp_path, [5, 3, 5, 1], 2)
-    place = Place(0, 1, runs)
+    place = StagedShard(0, 1, runs)
     assert stage.read("one", place, ["key", "ordinal"]).to_pylist() == [
         {"key": 1, "ordinal": 3}, {"key": 3, "ordinal": 1}, {"key": 5, "ordinal": 0}, {"key": 5, "ordinal": 2}
     ]  # fmt: skip

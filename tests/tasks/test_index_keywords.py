@@ -16,7 +16,7 @@ from tests.support.shared import indexed
 from vitalfew.configs.schema import RetrieveConfig
 from vitalfew.flows.cli.main import app
 from vitalfew.storage.indexes import TopK, bm25_shards
-from vitalfew.storage.indexes.bm25_shards import Corpus, Shard
+from vitalfew.storage.indexes.bm25_shards import Bm25Shard, CorpusStatistics
 from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.tasks.retrieve import Searcher
 from vitalfew.tasks.retrievers.keywords import fused, words
@@ -39,12 +39,12 @@ def test_shards_score_as_one_index(tmp_path_factory, parts: list, question: list
     assume(any(everything))
     folder = tmp_path_factory.mktemp("bm25")
     counts = {term: sum(term in unit for unit in everything) for term in "abcdefgh"}
-    corpus = Corpus(len(everything), sum(map(len, everything)), k1, b)
+    corpus = CorpusStatistics(len(everything), sum(map(len, everything)), k1, b)
     shards = []
     for number, units in enumerate(parts):
         here = {term: counts[term] for unit in units for term in unit}
         bm25_shards.build(folder / f"{number}", corpus, units, here)
-        shards.append(Shard(folder / f"{number}", len(units)))
+        shards.append(Bm25Shard(folder / f"{number}", len(units)))
     top = bm25_shards.search(shards, [question], len(everything))
     starts = np.cumsum([0, *map(len, parts)])
     kept = top.rows[0] >= 0

@@ -31,7 +31,7 @@ from vitalfew.flows.pipelines.quote.questions import (
 )
 from vitalfew.storage import journals
 from vitalfew.storage.costs import Cost, Quote, charge, save_quotes
-from vitalfew.storage.journals import Entry
+from vitalfew.storage.journals import JournalEntry
 from vitalfew.storage.manifests import Manifest
 from vitalfew.tasks.generate import Due, Generate
 from vitalfew.tasks.rate import Critique
@@ -189,7 +189,7 @@ def _characters(due: list[Due]) -> int:
     return sum(len(each.prompt.text) for each in due)
 
 
-def _paid(stage: Stage) -> Iterator[Entry]:
+def _paid(stage: Stage) -> Iterator[JournalEntry]:
     """The answers in the journals of shards that are not done: what a run that was killed had paid for."""
     for path in journals.paths(stage.artifact):
         if path.stem.isdigit() and not stage.artifact.record(int(path.stem)):

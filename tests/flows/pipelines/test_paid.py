@@ -24,7 +24,7 @@ from vitalfew.flows.pipelines.run import StageProgress
 from vitalfew.flows.ray_pool import Workers, ray_cluster
 from vitalfew.storage import files, journals
 from vitalfew.storage.upkeep import inventory, removal, verify
-from vitalfew.storage.upkeep.inventory import Policy
+from vitalfew.storage.upkeep.inventory import RetentionPolicy
 from vitalfew.tasks.generate import Generate
 from vitalfew.tasks.models.causal.engines.remote import Unanswered
 from vitalfew.tasks.stage import Stage
@@ -285,7 +285,7 @@ def test_what_an_unfinished_artifact_has_paid_is_known(corpus: Corpus, server: P
     (fault,) = verify.verify([stage.artifact], lambda read: None)
     assert "1 answers differ from what was written" in fault.what
     path.write_bytes(content)
-    policy = Policy()
+    policy = RetentionPolicy()
     plan = removal.plan(corpus.store, policy)
     going = [each for each in plan.removals if each.name == stage.artifact.name]
     assert [why for _, why in removal.remove(corpus.store, going, policy)] == [None]

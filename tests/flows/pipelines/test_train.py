@@ -14,7 +14,7 @@ from vitalfew.flows.cli.main import app
 from vitalfew.flows.forms import TrainForm
 from vitalfew.flows.pipelines.named import RECIPES, find_recipe, recipe_names, training
 from vitalfew.storage.runs import read_runs
-from vitalfew.storage.upkeep.inventory import Policy
+from vitalfew.storage.upkeep.inventory import RetentionPolicy
 from vitalfew.storage.upkeep.removal import plan
 from vitalfew.tasks.generators.reader import Reader
 from vitalfew.tasks.models.weights import shipped
@@ -54,7 +54,7 @@ def test_the_command_trains_exports_and_says_how_the_model_is_used(place: Path) 
     assert sql(place / "store", "SELECT count(*) > 0, max(losses['loss']) > 0 FROM training_steps") == [(True, True)]
     stages = sql(place / "store", "SELECT stage, count(*) FROM artifacts GROUP BY ALL ORDER BY ALL")
     assert stages == [("load", 2), ("train", 1)]
-    assert not [removal for removal in plan(place / "store", Policy()).removals if removal.kind == "artifact"]
+    assert not [removal for removal in plan(place / "store", RetentionPolicy()).removals if removal.kind == "artifact"]
     critic = train(place, "judge.yaml", "--set", "steps=2", "--out", place / "critic")
     assert critic.exit_code == 0, critic.output
     assert "critique.model=" in critic.output

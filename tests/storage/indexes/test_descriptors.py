@@ -12,7 +12,7 @@ import pytest
 from tests.storage.indexes.test_faiss_types import built, clustered
 from tests.support.indexing import index
 from vitalfew.configs.schema import IndexType, RetrieveConfig
-from vitalfew.storage.indexes.faiss_shards import Shard, search
+from vitalfew.storage.indexes.faiss_shards import FaissShard, search
 from vitalfew.storage.indexes.types import efforts
 from vitalfew.storage.indexes.units import OPEN_FILES
 from vitalfew.tasks.retrieve import Searcher
@@ -47,7 +47,7 @@ def in_an_index(store: Path) -> list[list[tuple[int, float]]]:
 
 
 def in_shards_of_every_type(folder: Path) -> list[list[int]]:
-    every = [[Shard(path) for path in sorted((folder / kind).glob("*.faiss"))] for kind in get_args(IndexType)]
+    every = [[FaissShard(path) for path in sorted((folder / kind).glob("*.faiss"))] for kind in get_args(IndexType)]
     queries = clustered(2, seed=1)
     return [search(shards, queries, 20, efforts(shards[0].inner, 20)[-1]).ids.tolist() for shards in every]
 

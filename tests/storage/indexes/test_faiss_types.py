@@ -18,9 +18,9 @@ from vitalfew.flows.pipelines.run import graph, run_serially
 from vitalfew.storage.artifacts import Artifact, ShardRecord
 from vitalfew.storage.files import checksum
 from vitalfew.storage.indexes import faiss_shards
-from vitalfew.storage.indexes.faiss_shards import Shard, search
+from vitalfew.storage.indexes.faiss_shards import FaissShard, search
 from vitalfew.storage.indexes.recall import Recall, chosen
-from vitalfew.storage.indexes.types import Recipe, efforts
+from vitalfew.storage.indexes.types import FaissRecipe, efforts
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.retrieve import Searcher
 
@@ -38,15 +38,15 @@ def clustered(count: int, seed: int = 0) -> np.ndarray:
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
-def built(folder: Path, kind: str, vectors: np.ndarray, ids: np.ndarray, shards: int) -> list[Shard]:
-    recipe = Recipe(make(IndexConfig(type=kind), "index"), DIMENSION, len(vectors), len(vectors))
+def built(folder: Path, kind: str, vectors: np.ndarray, ids: np.ndarray, shards: int) -> list[FaissShard]:
+    recipe = FaissRecipe(make(IndexConfig(type=kind), "index"), DIMENSION, len(vectors), len(vectors))
     faiss_shards.write_template(folder / "template", recipe.template(vectors))
     opened = []
     for number, rows in enumerate(np.array_split(np.arange(len(vectors)), shards)):
         path = folder / f"{shards}.{number}.faiss"
         empty = faiss_shards.read_template(folder / "template", DIMENSION)
         faiss_shards.build(path, empty, ids[rows], iter([vectors[rows]]))
-        opened.append(Shard(path))
+        opened.append(FaissShard(path))
     return opened
 
 
@@ -73,7 +73,7 @@ def test_ids_recall_and_size(tmp_path: Path, kind: str) -> None:
     np.testing.assert_allclose(top.scores, exact, atol=0.35 if kind == "ivf_pq" else 0.02)
     plain = faiss.read_index(str(shards[1].path))
     assert set(plain.search(queries, 5)[1].reshape(-1).tolist()) <= {-1, *ids[1000:2000].tolist()}
-    size = Recipe(make(IndexConfig(type=kind), "index"), DIMENSION, 3000, 3000).bytes_per_vector()
+    size = FaissRecipe(make(IndexConfig(type=kind), "index"), DIMENSION, 3000, 3000).bytes_per_vector()
     overhead = 8 + (8 + 4 * DIMENSION * inner.nlist / 1000 if kind in LISTS else 0) + 100
     assert size <= shards[0].path.stat().st_size / 1000 <= size + overhead
 

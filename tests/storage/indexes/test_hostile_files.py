@@ -17,8 +17,8 @@ from tests.support.shared import indexed
 from vitalfew.configs.schema import IndexConfig, IndexType
 from vitalfew.storage import files
 from vitalfew.storage.indexes import faiss_shards, faiss_trial
-from vitalfew.storage.indexes.faiss_shards import Shard
-from vitalfew.storage.indexes.types import Recipe
+from vitalfew.storage.indexes.faiss_shards import FaissShard
+from vitalfew.storage.indexes.types import FaissRecipe
 from vitalfew.storage.manifests import read_manifest, write_manifest
 from vitalfew.tasks.registry import make
 
@@ -30,7 +30,7 @@ VECTORS = np.random.default_rng(0).normal(size=(COUNT, WIDTH)).astype(np.float32
 
 
 def built(folder: Path, kind: str) -> Path:
-    template = Recipe(make(IndexConfig(type=kind), "index"), WIDTH, COUNT, COUNT).template(VECTORS)
+    template = FaissRecipe(make(IndexConfig(type=kind), "index"), WIDTH, COUNT, COUNT).template(VECTORS)
     path = folder / f"{kind}.faiss"
     faiss_shards.build(path, template, np.arange(COUNT), iter([VECTORS]))
     return path
@@ -40,11 +40,11 @@ SEARCH = """
 import sys
 from pathlib import Path
 import numpy as np
-from vitalfew.storage.indexes.faiss_shards import Shard, search
+from vitalfew.storage.indexes.faiss_shards import FaissShard, search
 queries = np.random.default_rng(0).normal(size=(4, int(sys.argv[1]))).astype(np.float32)
 for name in sys.argv[3:]:
     print(name, flush=True)
-    search([Shard(Path(name))], queries, 5, int(sys.argv[2]))
+    search([FaissShard(Path(name))], queries, 5, int(sys.argv[2]))
 """
 
 
@@ -117,8 +117,8 @@ def test_what_this_machine_wrote_is_not_tried(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(faiss_trial, "faults", lambda *given: pytest.fail("it was tried"))
     path = built(tmp_path, "sq8")
     faiss_shards.vouch(files.checksum(path))
-    faiss_shards.confirm([Shard(path, files.checksum(path))], WIDTH)
-    assert Shard(path, files.checksum(path)).index.ntotal == COUNT
+    faiss_shards.confirm([FaissShard(path, files.checksum(path))], WIDTH)
+    assert FaissShard(path, files.checksum(path)).index.ntotal == COUNT
 
 
 def test_a_store_with_a_hostile_index_is_refused_by_search(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from vitalfew.configs.schema import IndexConfig
 from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.costs import Cost
-from vitalfew.storage.indexes.types import Recipe
+from vitalfew.storage.indexes.types import FaissRecipe
 from vitalfew.storage.manifests import Manifest, ShardRecord
 from vitalfew.tasks.index import Index
 from vitalfew.tasks.registry import make
@@ -81,8 +81,8 @@ def test_lists_follow_the_corpus(tmp_path: Path, sentences: int, shards: int) ->
 def test_training_grows_slower_than_the_corpus(rows: int) -> None:
     """5·10⁸ sentences, which 10⁸ passages have, get as many lists as 1.7·10⁷."""
     kind = make(IndexConfig(type="ivf_sq8"), "index")
-    points = min(rows, kind.points(Recipe(kind, 768, rows, 0)))
-    recipe = Recipe(kind, 768, rows, points)
+    points = min(rows, kind.points(FaissRecipe(kind, 768, rows, 0)))
+    recipe = FaissRecipe(kind, 768, rows, points)
     assert kind.nlist(recipe) == min(int(4 * sqrt(rows)), rows // 39, 16_384)
     assert points <= max(65_536, 256 * sqrt(rows))
     assert recipe.bytes_per_shard() == 4 * 768 * kind.nlist(recipe)

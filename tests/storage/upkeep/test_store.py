@@ -24,7 +24,7 @@ from vitalfew.storage import runs
 from vitalfew.storage.artifacts import Artifact, ShardRecord
 from vitalfew.storage.files import this_process
 from vitalfew.storage.runs import Run, find_index
-from vitalfew.storage.upkeep.inventory import Policy, artifacts
+from vitalfew.storage.upkeep.inventory import RetentionPolicy, artifacts
 from vitalfew.storage.upkeep.removal import plan, remove
 
 ROOT = Path(__file__).parents[3]
@@ -343,10 +343,10 @@ def take_at_once(artifact: Artifact) -> None:
 
 def test_a_run_that_comes_between_keeps_its_artifacts(store: Path) -> None:
     """What was to be removed is looked at again under its lock."""
-    planned = plan(store, Policy())
+    planned = plan(store, RetentionPolicy())
     assert planned.removals
     index(store, name="meanwhile", encode={"context": "passage"})
-    outcome = dict((removal.name, reason) for removal, reason in remove(store, planned.removals, Policy()))
+    outcome = dict((removal.name, reason) for removal, reason in remove(store, planned.removals, RetentionPolicy()))
     assert set(outcome.values()) == {"index meanwhile"}
     assert used(store, "meanwhile") <= names(store)
 
@@ -356,7 +356,7 @@ def test_gc_that_is_ended_anywhere_can_be_run_again(tmp_path: Path, monkeypatch:
     store = tmp_path / "store"
     for context in ("passage", "late"):
         index(store, "synthetic:passages=12,questions=2,seed=3", encode={"context": context})
-    planned = plan(store, Policy()).removals
+    planned = plan(store, RetentionPolicy()).removals
     removed = {removal.name for removal in planned}
     attempts = 0
     while planned and attempts < 100:
@@ -373,7 +373,7 @@ def test_gc_that_is_ended_anywhere_can_be_run_again(tmp_path: Path, monkeypatch:
         with monkeypatch.context() as patch:
             patch.setattr(os, "unlink", once)
             try:
-                list(remove(store, planned, Policy()))
+                list(remove(store, planned, RetentionPolicy()))
             except (Interrupted, BaseExceptionGroup):
                 attempts += 1
         for name in removed:
@@ -381,7 +381,7 @@ def test_gc_that_is_ended_anywhere_can_be_run_again(tmp_path: Path, monkeypatch:
             whole = artifact.recorded_manifest()
             assert whole is None or artifact.damage(whole) is None
         assert {name for name in removed if (store / name).exists()} <= left
-        planned = plan(store, Policy()).removals
+        planned = plan(store, RetentionPolicy()).removals
     assert attempts > 10
     assert not gc(store)["removals"]
     assert names(store) == used(store, "test")
@@ -411,12 +411,14 @@ def test_gc_leaves_files_of_an_artifact_that_a_process_works_on(store: Path) -> 
     artifact = artifacts(store)[0]
     left = artifact.directory / f".00000.parquet.{this_process()}1.tmp"
     left.write_bytes(b"x")
-    removals = [removal for removal in plan(store, Policy()).removals if removal.kind == "file"]
+    removals = [removal for removal in plan(store, RetentionPolicy()).removals if removal.kind == "file"]
     assert len(removals) == 1
     with artifact.locked():
-        assert [why for _, why in remove(store, removals, Policy())] == ["a process is working on its artifact"]
+        assert [why for _, why in remove(store, removals, RetentionPolicy())] == [
+            "a process is working on its artifact"
+        ]
         assert left.exists()
-    assert [why for _, why in remove(store, removals, Policy())] == [None]
+    assert [why for _, why in remove(store, removals, RetentionPolicy())] == [None]
     assert not left.exists()
 
 

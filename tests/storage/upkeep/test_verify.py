@@ -20,7 +20,7 @@ from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.upkeep import inventory
-from vitalfew.storage.upkeep.verify import Fault, verify, verify_records
+from vitalfew.storage.upkeep.verify import StoreFault, verify, verify_records
 from vitalfew.tasks.registry import METHODS
 
 SHARDS = {"shard_passages": 30}
@@ -35,7 +35,7 @@ EVALUATION = {
 }
 
 
-def faults(artifact: Artifact) -> list[Fault]:
+def faults(artifact: Artifact) -> list[StoreFault]:
     return [*verify([artifact], lambda read: None)]
 
 
