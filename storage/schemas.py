@@ -29,7 +29,7 @@ def described(row: str, *columns: pa.Field) -> pa.Schema:
 
 
 def struct(**kinds: pa.DataType) -> pa.DataType:
-    """The type of a record with these fields, none of which is NULL."""
+    """The type of a record with these fields, which are never NULL."""
     return pa.struct([pa.field(name, kind, nullable=False) for name, kind in kinds.items()])
 
 

@@ -47,7 +47,7 @@ def version(path: Path) -> str:
 
 
 def note(path: Path) -> None:
-    """Enter a record that is about to be written; nothing of what is no record."""
+    """Enter a record that is about to be written; a path that is not a record's is passed over."""
     if root := _root(path):
         _change(root, str(path.relative_to(root)), there=True)
 
@@ -63,7 +63,7 @@ def _pattern(folder: Path, pattern: str) -> str | None:
 
 
 def _root(path: Path) -> Path | None:
-    """The store that a record is of; None of what is none."""
+    """The store that a record belongs to, or None if the path is not a record's."""
     name = PurePosixPath(*path.parts[2:])
     for pattern in RECORDS:
         depth = pattern.count("/")
