@@ -1,16 +1,16 @@
 """The contract of an encoder: it turns texts into vectors, which are compared by their inner product."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vitalfew.tasks.models.ticks import TextTick
+
 Vectors = NDArray[np.float32]
 Spans = Sequence[tuple[int, int]]
-TextTick = Callable[[int, float], None]
-"""Called with the tokens encoded since the last call, and with the share of the texts (0 to 1) that this is."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from vitalfew.configs.schema import ContextMode, Unit
 from vitalfew.storage.schemas import VECTOR_KINDS
-from vitalfew.tasks.encoders.base import Encoder, TextTick, Vectors
+from vitalfew.tasks.encoders.base import Encoder, Vectors
+from vitalfew.tasks.models.ticks import TextTick
 
 LATE_GAIN = 0.75
 """How far the core of mode `late` is moved from its passage, in their difference. Chosen on half of the questions of

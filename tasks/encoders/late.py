@@ -13,9 +13,10 @@ import torch
 from tokenizers import Encoding
 from torch import Tensor
 
-from vitalfew.tasks.encoders.base import LateEncoded, Spans, TextTick
+from vitalfew.tasks.encoders.base import LateEncoded, Spans
 from vitalfew.tasks.models.batches import tokenised
 from vitalfew.tasks.models.encoder.tower import Tower
+from vitalfew.tasks.models.ticks import TextTick
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,10 @@ def encode_late(tower: Tower, passages: Sequence[str], spans: Sequence[Spans], t
             windows += [
                 _Window(row, ids, [place + int(first[row]) if place >= 0 else -1 for place in of]) for ids, of in cuts
             ]
-        tokens += (window_tokens := sum(len(window.ids) for window in windows))
-        share = len(encodings) / len(passages)
-        for batch in tower.batches([len(window.ids) for window in windows]):
+        ids = [window.ids for window in windows]
+        tokens += sum(map(len, ids))
+        for batch in tower.reported(ids, len(encodings) / len(passages), tick):
             _add_states(tower, [windows[row] for row in batch], of_sentences, of_passages)
-            done = sum(len(windows[row].ids) for row in batch)
-            tick(done, share * done / window_tokens)
     return LateEncoded(_means(tower, of_sentences)[:-1], _means(tower, of_passages), tokens)
 
 

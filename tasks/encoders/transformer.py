@@ -17,11 +17,12 @@ from pydantic import ConfigDict, Field
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import EncodeConfig
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, Device, KernelName, ModelName, Precision
-from vitalfew.tasks.encoders.base import Encoded, LateEncoded, Spans, TextTick
+from vitalfew.tasks.encoders.base import Encoded, LateEncoded, Spans
 from vitalfew.tasks.models.batches import cut, tokenised
 from vitalfew.tasks.models.device import choose_device
 from vitalfew.tasks.models.encoder.recipe import EncoderPreset, RecipeOptions, read_recipe
 from vitalfew.tasks.models.files import find_model, minilm_directory
+from vitalfew.tasks.models.ticks import TextTick
 
 if TYPE_CHECKING:
     from vitalfew.tasks.models.encoder.checkpoint import Checkpoint
@@ -196,12 +197,9 @@ class TransformerEncoder:
         for start, window in tokenised(tower, prompt, texts):
             ids = [cut(encoding, limit) or [tower.padding] for encoding in window]
             truncated += sum(len(encoding.ids) > limit for encoding in window)
-            tokens += (window_tokens := sum(map(len, ids)))
-            share = len(window) / len(texts)
-            for batch in tower.batches([len(row) for row in ids]):
+            tokens += sum(map(len, ids))
+            for batch in tower.reported(ids, len(window) / len(texts), tick):
                 vectors[start + np.array(batch)] = tower.vectors([ids[row] for row in batch])
-                done = sum(len(ids[row]) for row in batch)
-                tick(done, share * done / window_tokens)
         return Encoded(vectors, tokens, truncated)
 
     def encode_late(self, passages: Sequence[str], spans: Sequence[Spans], tick: TextTick = _no_tick) -> LateEncoded:

@@ -1,9 +1,11 @@
-"""The one callback by which methods report progress: how many more rows are done, and how many tokens that took."""
+"""The callbacks by which methods report progress: how many more rows are done, and how many tokens that took."""
 
 from collections.abc import Callable
 
 Tick = Callable[[int, int], None]
 """Called with how many more rows are done and how many tokens were computed for them."""
+TextTick = Callable[[int, float], None]
+"""Called with the tokens encoded since the last call, and with the share of the texts (0 to 1) that this is."""
 
 
 def no_tick(rows: int, tokens: int) -> None:

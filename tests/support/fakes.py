@@ -18,9 +18,10 @@ from pydantic import ConfigDict
 
 from vitalfew.configs.evaluation import CritiqueConfig, GenerateConfig
 from vitalfew.configs.schema import EncodeConfig
-from vitalfew.tasks.encoders.base import Encoded, LateEncoded, Spans, TextTick
+from vitalfew.tasks.encoders.base import Encoded, LateEncoded, Spans
 from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineOptions, failed
+from vitalfew.tasks.models.ticks import TextTick
 from vitalfew.tasks.raters.base import Judgement, RatedContext
 
 DIMENSION = 32

@@ -96,22 +96,27 @@ def read_recipe(directory: Path, preset: EncoderPreset, options: RecipeOptions) 
 
     Raises UnsupportedModel for an unknown module or option, and ConfigError for a setting that does not fit the model.
     """
-    modules = _modules(directory)
-    stated = _transformer_options(directory / modules.transformer)
+    chain = _chain(directory)
+    folders = [folder for _, folder in chain]
+    transformer = directory / folders[0] if chain else directory
+    place_of_pooling = directory / folders[1] / "config.json" if chain else directory
+    options_of_transformer = _transformer_options(transformer)
+    options_of_pooling = read_json(place_of_pooling) if chain else {}
     about = read_json(directory / "config_sentence_transformers.json")
     _check_kind(directory, about)
-    pooling, includes_prompt = _pooling(directory, modules.pooling, options.pooling, preset)
+    pooling = _pooling(place_of_pooling, options_of_pooling, options.pooling, preset)
     prompts = _prompts(about, options)
-    if any(prompts) and not includes_prompt:
+    if any(prompts) and not options_of_pooling.get("include_prompt", True):
         raise UnsupportedModel(f"{directory}: pooling without the prompt's tokens (include_prompt) is not supported")
+    normalised = bool(chain) and chain[-1][0] == "Normalize"
     return EncoderRecipe(
-        folders=modules.folders,
-        transformer=modules.transformer,
-        layers=modules.layers,
+        folders=("", *folders),
+        transformer=folders[0] if chain else "",
+        layers=tuple(chain[2 : len(chain) - normalised]),
         pooling=pooling,
-        unit=_is_unit(directory, modules, about, options.similarity, preset),
-        max_tokens=_max_tokens(directory / modules.transformer, stated, options.max_tokens),
-        lower_case=bool(stated.get("do_lower_case")),
+        unit=_is_unit(directory, normalised, about, options.similarity, preset),
+        max_tokens=_max_tokens(transformer, options_of_transformer, options.max_tokens),
+        lower_case=bool(options_of_transformer.get("do_lower_case")),
         question_prompt=prompts[0],
         passage_prompt=prompts[1],
     )
@@ -146,20 +151,12 @@ def _parse(path: Path) -> Any:
         raise UnsupportedModel(f"{path}: not readable as JSON: {error}") from None
 
 
-@dataclass(frozen=True)
-class _Modules:
-    folders: tuple[str, ...] = ("",)
-    transformer: str = ""
-    pooling: str | None = None
-    layers: tuple[tuple[str, str], ...] = ()
-    normalised: bool = False
-
-
-def _modules(directory: Path) -> _Modules:
-    """The chain in modules.json: Transformer, Pooling, any number of Dense and LayerNorm, perhaps Normalize."""
+def _chain(directory: Path) -> list[tuple[str, str]]:
+    """Read (kind, folder) of every module in modules.json: Transformer, Pooling, any number of Dense and LayerNorm,
+    perhaps Normalize. A plain Hugging Face model has none."""
     path = directory / "modules.json"
     if not path.exists():
-        return _Modules()
+        return []
     try:
         chain = [(str(module["type"]), str(module["path"])) for module in _parse(path)]
     except (KeyError, TypeError):
@@ -174,10 +171,7 @@ def _modules(directory: Path) -> _Modules:
             )
     if len(chain) < 2:
         raise UnsupportedModel(f"{path} lists no Pooling module, so texts would have no vector")
-    normalised = names[-1] == "Normalize"
-    folders = tuple(folder for _, folder in chain)
-    layers = tuple(zip(names, folders, strict=True))[2 : len(chain) - normalised]
-    return _Modules(("", *folders), folders[0], folders[1], layers, normalised)
+    return [(name, folder) for name, (_, folder) in zip(names, chain, strict=True)]
 
 
 def _transformer_options(folder: Path) -> dict[str, Any]:
@@ -200,30 +194,27 @@ def _check_kind(directory: Path, about: Mapping[str, Any]) -> None:
         raise UnsupportedModel(f"{path}: truncate_dim is not supported; remove it to use the whole vectors")
 
 
-def _pooling(directory: Path, folder: str | None, setting: str, preset: EncoderPreset) -> tuple[Pooling, bool]:
-    """The kind of pooling, and whether it includes the prompt's tokens."""
-    options = read_json(directory / folder / "config.json") if folder is not None else {}
-    includes_prompt = bool(options.get("include_prompt", True))
+def _pooling(path: Path, options: Mapping[str, Any], setting: str, preset: EncoderPreset) -> Pooling:
+    """The kind of pooling; `path`: of the file that states `options`."""
     if setting != "auto":
-        return setting, includes_prompt  # type: ignore[return-value]  # narrowed by RecipeOptions
+        return setting  # type: ignore[return-value]  # narrowed by RecipeOptions
     if preset.pooling:
-        return preset.pooling, includes_prompt
+        return preset.pooling
     mode = options.get("pooling_mode") or [name for key, name in OLD_POOLINGS.items() if options.get(key)] or "mean"
     modes = [mode] if isinstance(mode, str) else list(mode)
     if len(modes) != 1 or modes[0] not in POOLINGS:
         raise UnsupportedModel(
-            f"{directory / str(folder) / 'config.json'}: pooling {' + '.join(modes)} is not supported; "
-            "supported is one of mean, cls, last and max"
+            f"{path}: pooling {' + '.join(modes)} is not supported; supported is one of mean, cls, last and max"
         )
-    return POOLINGS[modes[0]], includes_prompt
+    return POOLINGS[modes[0]]
 
 
-def _is_unit(directory: Path, modules: _Modules, about: Mapping[str, Any], setting: str, preset: EncoderPreset) -> bool:
+def _is_unit(directory: Path, normalised: bool, about: Mapping[str, Any], setting: str, preset: EncoderPreset) -> bool:
     """Whether vectors are scaled to length 1, so that their inner product is the cosine."""
     if setting != "auto":
         return setting == "cosine"
-    if modules.normalised or preset.similarity:
-        return modules.normalised or preset.similarity == "cosine"
+    if normalised or preset.similarity:
+        return normalised or preset.similarity == "cosine"
     similarity = about.get("similarity_fn_name") or "cosine"
     if similarity not in ("cosine", "dot"):
         raise UnsupportedModel(

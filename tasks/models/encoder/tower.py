@@ -22,6 +22,7 @@ from vitalfew.tasks.models.encoder.kernels import Computation, Kernels, load
 from vitalfew.tasks.models.encoder.recipe import EncoderRecipe, read_json
 from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.models.loading import loading
+from vitalfew.tasks.models.ticks import TextTick
 
 Vectors = NDArray[np.float32]
 
@@ -55,6 +56,15 @@ class Tower(Checkpoint):
     def batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
         """The rows of texts of these lengths (tokens) in batches of similar length, longest first."""
         return batches(lengths, self.computation.batch_tokens, padded=self.computation.kernels != "packed")
+
+    def reported(self, rows: Sequence[Sequence[int]], share: float, tick: TextTick) -> Iterator[list[int]]:
+        """Yield `rows` of token ids in such batches, and report every batch once it is computed; `share`: of all texts,
+        the part that the rows are."""
+        lengths = [len(row) for row in rows]
+        for batch in self.batches(lengths):
+            yield batch
+            done = sum(lengths[row] for row in batch)
+            tick(done, share * done / sum(lengths))
 
     def states(self, ids: Sequence[Sequence[int]]) -> Tensor:
         """float32 (tokens, hidden): the states of all tokens, text after text, without padding."""

@@ -28,7 +28,7 @@ from vitalfew.tasks.models.encoder.recipe import least_limit, read_config, read_
 from vitalfew.tasks.models.files import UnsupportedModel, digests, find_model, require_safetensors
 from vitalfew.tasks.models.loading import loading, pretrained
 from vitalfew.tasks.models.readings import LEAST, Reading, Values, finite, remembered
-from vitalfew.tasks.models.ticks import Tick
+from vitalfew.tasks.models.ticks import Tick, no_tick
 
 Pair = tuple[str, str]
 """A question and a text."""
@@ -104,7 +104,7 @@ class PairModel(InBatches):
         tokenizer.no_padding()
         return tokenizer
 
-    def read(self, pairs: Sequence[Pair], tick: Tick = lambda pairs, tokens: None) -> list[PairReading]:
+    def read(self, pairs: Sequence[Pair], tick: Tick = no_tick) -> list[PairReading]:
         """A reading of every pair, in order; remembered across methods, ratios and runs. The order changes no reading:
         batches have an order of their own."""
         new = 0
@@ -221,7 +221,7 @@ class Evaluator(CrossEncoder):
         )
         return tokenizer
 
-    def read(self, pairs: Sequence[Pair], tick: Tick = lambda pairs, tokens: None) -> list[PairReading]:
+    def read(self, pairs: Sequence[Pair], tick: Tick = no_tick) -> list[PairReading]:
         return super().read([(f"{question} {SEPARATOR}", text) for question, text in pairs], tick)
 
     def relevance(self, score: float) -> float:

@@ -113,7 +113,7 @@ def test_what_fails_is_left_out_and_said(
     def missing(*_: Any) -> None:
         raise NotImplementedError("no such operator\nand a long list of others")
 
-    monkeypatch.setattr("vitalfew.tasks.models.encoder.kernels.Packed", missing)
+    monkeypatch.setattr("vitalfew.tasks.models.encoder.kernels.PackedBert", missing)
     with caplog.at_level(logging.WARNING):
         assert chosen(model).kernels != "packed"
     assert "do not work here and are left out: no such operator" in caplog.text
