@@ -2,8 +2,9 @@
 
 - No padding: texts of one length stand together, and attention takes them as a batch that needs no mask.
 - A bias, a GELU and the sum with a residual are computed within the matrix product that they follow.
-- Few shapes: oneDNN compiles a kernel for every new number of rows, which takes as long as a third of a batch (on an AMX CPU 50 to 90 ms for the four products of a layer). Rows are filled up with zeros to one of few
-  numbers, which cost nothing but their share of the products.
+- Few shapes: oneDNN compiles a kernel for every new number of rows, which takes as long as a third of a batch (on an
+  AMX CPU 50 to 90 ms for the four products of a layer). Rows are filled up with zeros to one of few numbers, which cost
+  nothing but their share of the products.
 
 A compiler (`torch.compile` with frozen weights and its own matrix products) was no faster on an AMX CPU: it had 0.83 of
 the tokens per second of an earlier form of these kernels in the same run, after 36 s of compilation for one shape.
