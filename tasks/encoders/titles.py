@@ -20,7 +20,7 @@ title is as long as itself would be multiplied by its sentences."""
 
 
 def lead(title: str, separator: str = SEPARATOR) -> str:
-    """What stands before the units of a passage with this title; '' if it has none."""
+    """What stands before the units of a passage with this title; '' without one."""
     title = title[:MOST_CHARS].strip()
     return f"{title}{separator}" if title else ""
 

@@ -153,7 +153,7 @@ def _parse(path: Path) -> Any:
 
 def _chain(directory: Path) -> list[tuple[str, str]]:
     """Read (kind, folder) of every module in modules.json: Transformer, Pooling, any number of Dense and LayerNorm,
-    perhaps Normalize. A plain Hugging Face model has none."""
+    perhaps Normalize. A plain Hugging Face model lacks the file."""
     path = directory / "modules.json"
     if not path.exists():
         return []
