@@ -76,18 +76,13 @@ class HotpotQA(FileDataset):
     example: ClassVar[str] = "hotpotqa:data/hotpot_dev_distractor_v1.json"
 
     def records(self) -> Iterator[tuple[int, Record]]:
-        for number, row in stream_json(self.source(), _HOTPOT_EXPECTS):
-            for record in _hotpot_records(row):
-                yield number, record
+        return records_of(stream_json(self.source(), _HOTPOT_EXPECTS), _hotpot_records)
 
 
 def _hotpot_records(row: object) -> Iterator[Record]:
-    """Yield the passages of one question, then the question; a part that cannot be used becomes a Reject."""
-    try:
-        fields = object_of(row)
-    except RowError as error:
-        yield error.reject()
-        return
+    """Yield the passages of one question, then the question; a part that cannot be used becomes a Reject. Raises
+    RowError if the row is no object."""
+    fields = object_of(row)
     contexts: list[_Context] = []
     try:
         entries = list_of(fields, "context")
@@ -203,26 +198,14 @@ class Squad(FileDataset):
     example: ClassVar[str] = "squad:data/dev-v1.1.json"
 
     def records(self) -> Iterator[tuple[int, Record]]:
-        number = 0
-        for number, article in stream_json(self.source(), _SQUAD_EXPECTS, "data"):
-            for record in _article_records(article):
-                yield number, record
-        if number == 0:
-            raise InputError(
-                f'{self.source()} has no articles in a top-level "data": this format expects {_SQUAD_EXPECTS}'
-            )
+        return records_of(stream_json(self.source(), _SQUAD_EXPECTS, "data", "articles"), _article_records)
 
 
 def _article_records(article: object) -> Iterator[Record]:
-    """Yield the paragraphs of one article; a paragraph's questions follow it."""
-    try:
-        fields = object_of(article)
-        title = text_of(fields, "title", blank=True).replace("_", " ").strip()
-        paragraphs = list_of(fields, "paragraphs")
-    except RowError as error:
-        yield error.reject()
-        return
-    for position, paragraph in enumerate(paragraphs):
+    """Yield the paragraphs of one article; a paragraph's questions follow it. Raises RowError."""
+    fields = object_of(article)
+    title = text_of(fields, "title", blank=True).replace("_", " ").strip()
+    for position, paragraph in enumerate(list_of(fields, "paragraphs")):
         where = f"paragraphs[{position}]"
         try:
             fields = object_of(paragraph)

@@ -7,10 +7,10 @@
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from vitalfew.tasks.datasets.base import InputError, Passage, Record, Reject
+from vitalfew.tasks.datasets.base import InputError, Passage, Record
 from vitalfew.tasks.datasets.delimited import QUOTED_TSV, columns_of, delimited_rows
 from vitalfew.tasks.datasets.files import FileDataset
-from vitalfew.tasks.datasets.rows import RowError, id_of, object_of, records_of, stream_json, text_of
+from vitalfew.tasks.datasets.rows import id_of, object_of, records_of, stream_json, text_of
 
 _DPR_COLUMNS = ("id", "text", "title")
 
@@ -48,15 +48,11 @@ class TitleText(FileDataset):
     example: ClassVar[str] = "titletext:data/2wikimultihopqa_corpus.json"
 
     def records(self) -> Iterator[tuple[int, Record]]:
-        for number, row in stream_json(self.source(), "a JSON array of {title, text}"):
-            yield number, _passage(row)
+        return records_of(stream_json(self.source(), "a JSON array of {title, text}"), _titled_passage)
 
 
-def _passage(row: object) -> Passage | Reject:
-    try:
-        fields = object_of(row)
-        text = text_of(fields, "text")
-        title = text_of(fields, "title", blank=True)
-    except RowError as error:
-        return error.reject()
-    return Passage(title, text, title)
+def _titled_passage(row: object) -> Iterator[Passage]:
+    """Yield the passage of an object. Raises RowError."""
+    fields = object_of(row)
+    text, title = text_of(fields, "text"), text_of(fields, "title", blank=True)
+    yield Passage(title, text, title)

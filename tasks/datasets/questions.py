@@ -36,7 +36,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from vitalfew.storage.ids import passage_id
-from vitalfew.tasks.datasets.base import DatasetOptions, InputError, Passage, Question, Record, Reject
+from vitalfew.tasks.datasets.base import DatasetOptions, Passage, Question, Record, Reject
 from vitalfew.tasks.datasets.delimited import tsv_or_json_lines
 from vitalfew.tasks.datasets.files import FileDataset
 from vitalfew.tasks.datasets.rows import (
@@ -164,13 +164,7 @@ class TriviaQA(FileDataset):
     has_passages: ClassVar[bool] = False
 
     def records(self) -> Iterator[tuple[int, Record]]:
-        number = 0
-        for number, record in records_of(stream_json(self.source(), _TRIVIA_EXPECTS, "Data"), _trivia_question):
-            yield number, record
-        if number == 0:
-            raise InputError(
-                f'{self.source()} has no questions in a top-level "Data": this format expects {_TRIVIA_EXPECTS}'
-            )
+        return records_of(stream_json(self.source(), _TRIVIA_EXPECTS, "Data", "questions"), _trivia_question)
 
 
 def _trivia_question(entry: object) -> Iterator[Question]:

@@ -49,12 +49,13 @@ class RowError(Exception):
         return Reject(self.reason, f"{where}: {self.detail}" if where else self.detail)
 
 
-def stream_json(path: Path, expects: str, key: str | None = None) -> Iterator[tuple[int, Any]]:
+def stream_json(path: Path, expects: str, key: str | None = None, what: str = "rows") -> Iterator[tuple[int, Any]]:
     """Stream (record number, value) from a JSON file, with one value in memory at a time; a Reject stands for one that
     is too long to be held.
 
-    The records are a top-level array, or the array at `key` of a top-level object. `expects` says what the format
-    expects, for messages. Raises InputError if the JSON is cut short or broken.
+    The records are a top-level array, or the array at `key` of a top-level object, which must have some. For messages,
+    `expects` says what the format expects, and `what` its records are. Raises InputError if the JSON is cut short or
+    broken.
     """
     number = 0
     with open_source(path) as source:
@@ -68,6 +69,8 @@ def stream_json(path: Path, expects: str, key: str | None = None) -> Iterator[tu
         except BrokenJson as error:
             remedy = error.remedy.replace("FILE", str(path))
             raise InputError(f"{path}: {error.what} after record {number}, at byte {error.byte}. {remedy}") from error
+    if key and not number:
+        raise InputError(f'{path} has no {what} in a top-level "{key}": this format expects {expects}')
 
 
 def _check_opening(path: Path, first: str, opening: str, expects: str) -> None:
