@@ -203,10 +203,10 @@ bench-growth: setup-tests  ## What 10^4 to 10^7 generated passages take by stage
 	$(BIN)/python -m benchmarks.growth
 
 bench-vllm: setup-vllm  ## Generator `vllm` against a bare LLM.generate: ratio of throughput, overhead per prompt
-	.venv-vllm/bin/python -m benchmarks.vllm_throughput
+	.venv-vllm/bin/python -m benchmarks.engines vllm
 
 bench-llm: setup-tests setup-llm  ## Engine `transformers` on SmolLM2 against a plain model.generate: 64 short prompts, one core
-	$(BIN)/python -m benchmarks.language_model
+	$(BIN)/python -m benchmarks.engines transformers
 
 bench-sparse: setup-tests  ## Sparse RAG's prefill, decoding and copies against one dense prompt, beside the bounds (SmolLM2: make setup-llm)
 	$(BIN)/python -m benchmarks.sparse

@@ -32,7 +32,7 @@ import torch
 
 from benchmarks.common import REAL, Ask, one_core, other_side
 from benchmarks.common import texts as corpus_texts
-from benchmarks.compressors_authors import (
+from benchmarks.rivals import (
     DROPPED,
     METHODS,
     RATE,
@@ -205,7 +205,7 @@ def main() -> None:
     print(f"{count} texts of passages of {source}, one core", flush=True)
     with (
         tempfile.TemporaryDirectory() as scratch,
-        other_side(ENVIRONMENT / "bin/python", "benchmarks.compressors_authors") as ask,
+        other_side(ENVIRONMENT / "bin/python", "benchmarks.rivals", "compressors") as ask,
     ):
         for name in names:
             texts = texts_of(name, found, count)

@@ -119,7 +119,7 @@ def asked(ask: Ask, name: str, what: str, to: Path | None) -> tuple[float, float
 def rivals(texts: Path, stack: ExitStack) -> Iterator[Contender]:
     """Those that can be loaded; of the others, why not."""
     workers: dict[str, Ask] = {}
-    models = [str(minilm_directory()), str(texts)]
+    models = ["encoders", str(minilm_directory()), str(texts)]
     for name, (environment, _) in WAYS.items():
         python = Path(sys.executable) if environment == PRODUCT else Path(environment) / "bin/python"
         if not python.exists():

@@ -9,9 +9,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class InputError(ValueError):
@@ -56,6 +56,10 @@ class Reject:
 
 
 Record = Passage | Question | Reject
+
+
+OptionalName = Annotated[str | None, Field(min_length=1)]
+"""An option that names something, such as a column or a file; None if it is not given."""
 
 
 class DatasetOptions(BaseModel):

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from vitalfew.tasks.datasets.base import DatasetOptions, InputError, Record, Reject
+from vitalfew.tasks.datasets.base import DatasetOptions, InputError, OptionalName, Record, Reject
 from vitalfew.tasks.datasets.files import FileDataset, check_source
 from vitalfew.tasks.datasets.rows import records_of
 from vitalfew.tasks.datasets.tables import BATCH_ROWS, TableOptions, present_columns, rows_of
@@ -25,11 +25,9 @@ class HuggingFaceOptions(TableOptions):
     """Which part of the dataset to read, and which columns hold what."""
 
     split: str = Field(default="train", min_length=1, description="split of the dataset, or several: `train+test`")
-    config: str | None = Field(
-        default=None, min_length=1, description="configuration (subset) of the dataset, if it has several"
-    )
-    revision: str | None = Field(
-        default=None, min_length=1, description="branch, tag or commit on the hub; if not given, its latest commit"
+    config: OptionalName = Field(default=None, description="configuration (subset) of the dataset, if it has several")
+    revision: OptionalName = Field(
+        default=None, description="branch, tag or commit on the hub; if not given, its latest commit"
     )
 
 

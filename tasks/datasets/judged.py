@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from vitalfew.storage.ids import passage_id
-from vitalfew.tasks.datasets.base import DatasetOptions, InputError, Passage, Question, Record, Reject
+from vitalfew.tasks.datasets.base import DatasetOptions, InputError, OptionalName, Passage, Question, Record, Reject
 from vitalfew.tasks.datasets.delimited import TSV, TextLine, delimited_rows, lines_of
 from vitalfew.tasks.datasets.files import FileDataset, check_source, open_source
 from vitalfew.tasks.datasets.rows import RowError, id_of, json_lines, records_of, text_of
@@ -65,6 +65,22 @@ def packed_or_not(path: Path) -> Path | None:
     """Return the file, or its compressed copy (`.gz`, `.zst`, `.bz2`, `.xz`); None if neither exists."""
     copies = (path.with_name(path.name + suffix) for suffix in _PACKED)
     return next((copy for copy in copies if copy.exists()), None)
+
+
+def find(path: Path, required: bool) -> Path | None:
+    """Return the file, or its compressed copy. Raises InputError if neither exists and it is `required`."""
+    file = packed_or_not(path)
+    if file is None and required:
+        check_source(path)
+    return file
+
+
+def existing(*paths: Path | None) -> list[Path]:
+    """Return the paths that are not None. Raises InputError if one is missing or no file."""
+    files = [path for path in paths if path is not None]
+    for path in files:
+        check_source(path)
+    return files
 
 
 class Judgements:
@@ -141,8 +157,8 @@ class Judgements:
 class BeirOptions(DatasetOptions):
     """Which questions to ask."""
 
-    split: str | None = Field(
-        default=None, min_length=1, description="the judgements to read, qrels/SPLIT.tsv; if not given, `test`"
+    split: OptionalName = Field(
+        default=None, description="the judgements to read, qrels/SPLIT.tsv; if not given, `test`"
     )
 
 
@@ -160,10 +176,7 @@ class Beir(FileDataset):
     options: BeirOptions
 
     def files(self) -> list[Path]:
-        files = [path for path in (self._corpus, self._queries, self._qrels) if path is not None]
-        for path in files:
-            check_source(path)
-        return files
+        return existing(self._corpus, self._queries, self._qrels)
 
     def records(self) -> Iterator[tuple[int, Record]]:
         corpus, queries = self._corpus, self._queries
@@ -177,19 +190,12 @@ class Beir(FileDataset):
         if not os.path.isdir(folder):
             check_source(folder)
             raise InputError(f"{folder} is a file, and this format reads the folder that has corpus.jsonl: name it")
-        plain = folder / "corpus.jsonl"
-        corpus = packed_or_not(plain)
-        if corpus is None:
-            check_source(plain)
-        return corpus or plain
+        corpus = folder / "corpus.jsonl"
+        return find(corpus, required=True) or corpus
 
     @cached_property
     def _queries(self) -> Path | None:
-        plain = self.source() / "queries.jsonl"
-        queries = packed_or_not(plain)
-        if queries is None and self.options.split:
-            check_source(plain)
-        return queries
+        return find(self.source() / "queries.jsonl", required=self.options.split is not None)
 
     @cached_property
     def _qrels(self) -> Path | None:
@@ -222,19 +228,14 @@ _MSMARCO_SPLIT = "dev.small"
 class MSMarcoOptions(DatasetOptions):
     """Which questions to ask, and the names of the files."""
 
-    split: str | None = Field(
+    split: OptionalName = Field(
         default=None,
-        min_length=1,
         description="questions and judgements to read, queries.SPLIT.tsv and qrels.SPLIT.tsv; if not given, "
         f"{_MSMARCO_SPLIT}, if it exists",
     )
     collection: str = Field(default="collection.tsv", min_length=1, description="file of the passages in the folder")
-    queries: str | None = Field(
-        default=None, min_length=1, description="file of the questions; if not given, that of the split"
-    )
-    qrels: str | None = Field(
-        default=None, min_length=1, description="file of the judgements; if not given, that of the split"
-    )
+    queries: OptionalName = Field(default=None, description="file of the questions; if not given, that of the split")
+    qrels: OptionalName = Field(default=None, description="file of the judgements; if not given, that of the split")
 
 
 class MSMarco(FileDataset):
@@ -251,10 +252,7 @@ class MSMarco(FileDataset):
     options: MSMarcoOptions
 
     def files(self) -> list[Path]:
-        files = [path for path in (self._collection, self._queries, self._qrels) if path is not None]
-        for path in files:
-            check_source(path)
-        return files
+        return existing(self._collection, self._queries, self._qrels)
 
     def records(self) -> Iterator[tuple[int, Record]]:
         passages = named(self._collection, records_of(_msmarco_rows(self._collection), _msmarco_passage))
@@ -270,7 +268,7 @@ class MSMarco(FileDataset):
     @cached_property
     def _collection(self) -> Path:
         source = self.source()
-        return (self._file(self.options.collection, required=True) or source) if os.path.isdir(source) else source
+        return (find(source / self.options.collection, required=True) or source) if os.path.isdir(source) else source
 
     @cached_property
     def _queries(self) -> Path | None:
@@ -284,14 +282,8 @@ class MSMarco(FileDataset):
         """Return the named file, or that of the split; None if no file is named and the split has none."""
         if name or self.options.split or os.path.isdir(self.source()):
             required = name is not None or (kind == "queries" and self.options.split is not None)
-            return self._file(name or f"{kind}.{self.options.split or _MSMARCO_SPLIT}.tsv", required)
+            return find(self._folder / (name or f"{kind}.{self.options.split or _MSMARCO_SPLIT}.tsv"), required)
         return None
-
-    def _file(self, name: str, required: bool) -> Path | None:
-        file = packed_or_not(self._folder / name)
-        if file is None and required:
-            check_source(self._folder / name)
-        return file
 
 
 def _msmarco_rows(path: Path) -> Iterator[tuple[int, Any]]:

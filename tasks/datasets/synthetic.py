@@ -323,9 +323,6 @@ class Synthetic(Dataset):
     Options: ClassVar[type[DatasetOptions]] = SyntheticOptions
     options: SyntheticOptions
 
-    def __init__(self, path: Path | None, options: SyntheticOptions) -> None:
-        super().__init__(path, options)
-
     def files(self) -> list[Path]:
         return []
 

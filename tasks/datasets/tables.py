@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import Field, field_validator, model_validator
 
-from vitalfew.tasks.datasets.base import DatasetOptions, InputError, Passage, Question, Record, Reject
+from vitalfew.tasks.datasets.base import DatasetOptions, InputError, OptionalName, Passage, Question, Record, Reject
 from vitalfew.tasks.datasets.delimited import Dialect, columns_of, delimited_rows
 from vitalfew.tasks.datasets.files import FileDataset, check_source
 from vitalfew.tasks.datasets.rows import (
@@ -35,25 +35,19 @@ class ColumnOptions(DatasetOptions):
     """Which columns hold what. Every row must have a column named here; `a.b` is the field b of a column a."""
 
     text: str = Field(default="text", min_length=1, description="column of the passage's text")
-    title: str | None = Field(
-        default=None,
-        min_length=1,
-        description="column of the passage's title; if not given, `title` if a row has it",
+    title: OptionalName = Field(
+        default=None, description="column of the passage's title; if not given, `title` if a row has it"
     )
-    id: str | None = Field(
-        default=None,
-        min_length=1,
-        description="column of the row's name or number; if not given, `id` if a row has it",
+    id: OptionalName = Field(
+        default=None, description="column of the row's name or number; if not given, `id` if a row has it"
     )
-    question: str | None = Field(
+    question: OptionalName = Field(
         default=None,
-        min_length=1,
         description="column of the question; if given, the rows are questions instead of passages; if not given, a row "
         "with `question` and without `text` is a question",
     )
-    answers: str | None = Field(
+    answers: OptionalName = Field(
         default=None,
-        min_length=1,
         description="column of the gold answer or list of gold answers; if not given, `answers` if a row has it",
     )
 
@@ -122,9 +116,8 @@ def _value_at(row: dict[str, Any], name: str) -> Any:
 class TableOptions(ColumnOptions):
     """Columns of a table. Some formats have no lists, so a list of answers may be written as a string."""
 
-    separator: str | None = Field(
+    separator: OptionalName = Field(
         default=None,
-        min_length=1,
         description="separator of answers in a string, as in `answer one|answer two`; if not given, a string "
         "in square brackets is a JSON list, and any other string is one answer",
     )
@@ -208,10 +201,8 @@ class CsvOptions(TableOptions):
     quoted: bool = Field(
         default=True, description="quotes enclose fields; false if they are ordinary characters, as in many TSV files"
     )
-    columns: str | None = Field(
-        default=None,
-        min_length=1,
-        description="column names, separated by commas, for a file whose first row is data",
+    columns: OptionalName = Field(
+        default=None, description="column names, separated by commas, for a file whose first row is data"
     )
 
     @field_validator("delimiter")

@@ -1,12 +1,24 @@
-"""`make bench-vllm`: the engine `vllm` against a bare `LLM.generate` over the same prompts, on one engine, in turns.
+"""An engine against the bare library below it: `make bench-llm` (transformers) and `make bench-vllm`.
 
-The model is a Llama of 30 million random weights with a tokenizer of the corpus's own, the prompts are questions with
-ten passages each. Theirs is given the finished prompts as text, and one SamplingParams without log probabilities; ours
-renders the chat template, tokenises, gives every prompt its seed, asks for log probabilities and makes its rows. The
-prefix cache is emptied before every turn. Then the time that ours spends outside of `LLM.generate`, per prompt, and how
-much of it is tokenisation, which a bare `LLM.generate` does as well.
+    python -m benchmarks.engines transformers
+    python -m benchmarks.engines vllm
+
+*transformers*: SmolLM2 against a plain `model.generate`, 64 short prompts, one core. The prompts are questions alone,
+then every second with a sentence before it. Plain `generate` gets them tokenised, in one batch padded to the longest;
+ours renders the chat template, tokenises and makes its rows as well. One token is written, so that prefill is what is
+measured. They take turns, in CPU time: the medians of three, and their ratio, beside the goal and what fewer tokens (no
+padding, the common head once) would come to if each cost the same.
+
+*vllm*: against a bare `LLM.generate` over the same prompts, on one engine, in turns. The model is a Llama of 30 million
+random weights with a tokenizer of the corpus's own, the prompts are questions with ten passages each. Theirs is given
+the finished prompts as text, and one SamplingParams without log probabilities; ours renders the chat template,
+tokenises, gives every prompt its seed, asks for log probabilities and makes its rows. The prefix cache is emptied
+before every turn. Then the time that ours spends outside of `LLM.generate`, per prompt, and how much of it is tokenisation,
+which a bare `LLM.generate` does as well.
 """
 
+import argparse
+import os
 import statistics
 import sys
 import tempfile
@@ -16,20 +28,59 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+if sys.argv[1:2] == ["transformers"]:  # before PyTorch is imported
+    os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
+
 import torch
 from tokenizers import ByteLevelBPETokenizer
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from benchmarks.common import describe, texts
+from benchmarks.common import cpu, describe, one_core, texts
 from vitalfew.tasks.datasets.base import Passage, Question
 from vitalfew.tasks.models.causal.engines.base import Completion
+from vitalfew.tasks.models.causal.engines.transformers import Transformers
 from vitalfew.tasks.models.causal.engines.vllm import Vllm
+from vitalfew.tasks.models.causal.prefill import shared_tokens
 
 PROMPTS = 64
+TURNS, GOAL = 3, 3
 CONTEXTS = 10
 MAX_TOKENS = 32
 ROUNDS = 5
 CHAT = "{% for message in messages %}<|user|>{{ message.content }}<|end|>{% endfor %}<|assistant|>"
+
+
+def compared(engine: Transformers, prompts: list[str]) -> str:
+    ids = engine.local.encode(prompts)
+    inputs = engine._padded(ids)
+
+    def plain() -> None:
+        with torch.inference_mode():
+            engine.model.generate(**inputs, max_new_tokens=1, do_sample=False)
+
+    turns = [(cpu(plain), cpu(lambda: engine.complete(prompts))) for _ in range(1 + TURNS)][1:]
+    theirs, ours = map(statistics.median, zip(*turns, strict=True))
+    tokens = sum(map(len, ids))
+    computed = tokens - (len(ids) - 1) * shared_tokens(ids)
+    reached = "reached" if theirs / ours >= GOAL else "MISSED"
+    return (
+        f"{tokens:,} tokens, {min(map(len, ids))} to {max(map(len, ids))} a prompt, "
+        f"{computed:,} to be computed: "
+        f"generate {tokens / theirs:,.0f} a second, the engine {tokens / ours:,.0f}, ratio {theirs / ours:.2f}, "
+        f"goal {GOAL} {reached}; by tokens alone {inputs['input_ids'].numel() / computed:.2f}"
+    )
+
+
+def against_generate() -> None:
+    one_core()
+    torch.set_num_threads(1)
+    engine = Transformers(Transformers.Options(model="smollm2", max_tokens=1, temperature=0, device="cpu"), "generate")
+    questions, passages = (list(islice(texts(kind), PROMPTS)) for kind in (Question, Passage))
+    sentences = [f"{passage.partition('. ')[0]}.\n" if row % 2 else "" for row, passage in enumerate(passages)]
+    mixed = [sentence + question for sentence, question in zip(sentences, questions, strict=True)]
+    print(f"{PROMPTS} prompts of {describe()}, {engine.dtype}")
+    print(f"questions: {compared(engine, questions)}", flush=True)
+    print(f"mixed: {compared(engine, mixed)}")
 
 
 def make_prompts(passages: list[str], questions: list[str]) -> list[str]:
@@ -106,7 +157,7 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
     return found, time.perf_counter() - began
 
 
-def main() -> None:
+def against_vllm() -> None:
     passages = list(islice(texts(Passage), PROMPTS * CONTEXTS))
     prompts = make_prompts(passages, list(islice(texts(Question), PROMPTS)))
     with tempfile.TemporaryDirectory() as directory:
@@ -123,6 +174,12 @@ def main() -> None:
     print(f"Vllm.complete  {speeds[1]:8,.0f} tokens/s")
     print(f"outside of LLM.generate {outside:.2f} ms per prompt, {tokenising:.2f} ms of it in the tokenizer")
     print(f"ratio {speeds[1] / speeds[0]:.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("engine", choices=("transformers", "vllm"))
+    against_vllm() if parser.parse_args().engine == "vllm" else against_generate()
 
 
 if __name__ == "__main__":
