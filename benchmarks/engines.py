@@ -13,8 +13,8 @@ padding, the common head once) would come to if each cost the same.
 random weights with a tokenizer of the corpus's own, the prompts are questions with ten passages each. Theirs is given
 the finished prompts as text, and one SamplingParams without log probabilities; ours renders the chat template,
 tokenises, gives every prompt its seed, asks for log probabilities and makes its rows. The prefix cache is emptied
-before every turn. Then the time that ours spends outside of `LLM.generate`, per prompt, and how much of it is tokenisation,
-which a bare `LLM.generate` does as well.
+before every turn. Then the time that ours spends outside of `LLM.generate`, per prompt, and how much of it is
+tokenisation, which a bare `LLM.generate` does as well.
 """
 
 import argparse
