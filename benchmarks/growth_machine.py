@@ -26,6 +26,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+os.environ["OMP_NUM_THREADS"] = "1"
+
 import faiss
 import numpy as np
 import psutil
@@ -42,7 +44,6 @@ from vitalfew.storage.indexes.recall import PROBES
 from vitalfew.storage.manifests import read_manifest
 from vitalfew.storage.runs import recorded_run
 
-os.environ["OMP_NUM_THREADS"] = "1"
 WIDTHS = {"fused": 384, "dual": 768}
 VECTORS, CENTRES, LISTS, QUERIES, K = 65_536, 32_768, 64, 64, 10
 INNER = faiss.METRIC_INNER_PRODUCT

@@ -81,7 +81,7 @@ class HotpotQA(FileDataset):
 
 def _hotpot_records(row: object) -> Iterator[Record]:
     """Yield the passages of one question, then the question; a part that cannot be used becomes a Reject. Raises
-    RowError if the row is no object."""
+    RowError if the row is not an object."""
     fields = object_of(row)
     contexts: list[_Context] = []
     try:
