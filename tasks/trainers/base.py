@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 import pyarrow as pa
+import torch
 from torch import Tensor
 
 from vitalfew.configs.training import TrainConfig
 from vitalfew.tasks.models.device import OnDevice, precision_of
 from vitalfew.tasks.models.ticks import Tick
+from vitalfew.tasks.trainers.updates import Updates
 
 BatchT = TypeVar("BatchT")
 
@@ -130,13 +132,19 @@ class Trainer(ABC, Generic[BatchT]):
 
 
 class NetworkTrainer(OnDevice, Trainer[BatchT]):
-    """A subclass trains one network."""
+    """The base of trainers that compute a network here. A subclass trains one network."""
+
+    updates: Updates
+    """Of the network's weights; `begin` makes it."""
+    curve: list[dict[str, Any]] | None = None
+    """The figures of every pass on the articles that choose, where a trainer keeps them."""
 
     def __init__(self, options: Any) -> None:
         Trainer.__init__(self, options)
         OnDevice.__init__(self, options)
         self.precision = precision_of(self.dtype)
         self.threads = options.threads or os.cpu_count() or 1
+        self.computing = {"device": options.device, "precision": options.precision}
 
     @abstractmethod
     def begins_from(self) -> dict[str, Any]:
@@ -144,3 +152,15 @@ class NetworkTrainer(OnDevice, Trainer[BatchT]):
 
     def identity(self) -> dict[str, Any]:
         return {**super().identity(), "begins_from": self.begins_from()}
+
+    def seed_step(self, number: int) -> None:
+        """Seed PyTorch for a step, so that a resumed training draws the same numbers."""
+        torch.manual_seed(self.options.seed * 1_000_003 + number)
+
+    def state(self) -> State:
+        return State(self.updates.tensors(), {} if self.curve is None else {"curve": self.curve})
+
+    def restore(self, state: State) -> None:
+        self.updates.restore(state.tensors)
+        if self.curve is not None:
+            self.curve = list(state.notes["curve"])

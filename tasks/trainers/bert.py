@@ -15,6 +15,7 @@ import torch
 from pydantic import Field
 from tokenizers import Tokenizer
 from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.training import ArticleOptions
@@ -24,7 +25,7 @@ from vitalfew.tasks.models.device import require_device
 from vitalfew.tasks.models.small.tuned import TunedEncoder, read_tokenizer, weight_files
 from vitalfew.tasks.models.small.windows import QUESTION, Batch, PairWindow, padded, special
 from vitalfew.tasks.trainers.articles import read_material, records_of, split_articles
-from vitalfew.tasks.trainers.base import NetworkTrainer, State, Step, Tables
+from vitalfew.tasks.trainers.base import NetworkTrainer, Step, Tables
 from vitalfew.tasks.trainers.card import HELD_OUT, Sources, card_files
 from vitalfew.tasks.trainers.updates import Updates
 
@@ -94,7 +95,7 @@ class BertTrainer(NetworkTrainer[Sequence[RowT]], Generic[ModelT, RowT]):
 
     def step(self, batch: Sequence[RowT], number: int, done: float) -> Step:
         """One optimiser step; every row of a pass has the same weight, whatever the size of its batch."""
-        torch.manual_seed(self.options.seed * 1_000_003 + number)
+        self.seed_step(number)
         self.model.train()
         losses = self.losses(batch, self._masked(batch))
         total = torch.stack([*losses.values()]).sum()
@@ -111,11 +112,10 @@ class BertTrainer(NetworkTrainer[Sequence[RowT]], Generic[ModelT, RowT]):
         batch.ids.masked_fill_(hidden, self.mask)
         return batch
 
-    def state(self) -> State:
-        return State(self.updates.tensors())
-
-    def restore(self, state: State) -> None:
-        self.updates.restore(state.tensors)
+    def cross_entropy(self, logits: Tensor, truth: Sequence[bool]) -> Tensor:
+        """The loss of telling what is true, summed. `logits`: float32 (n,)."""
+        target = torch.tensor(truth, device=self.device, dtype=torch.float32)
+        return binary_cross_entropy_with_logits(logits, target, reduction="sum")
 
     def weights(self) -> dict[str, bytes]:
         return weight_files(self.model, self.base)
@@ -154,7 +154,7 @@ class FromReader(BertTrainer[ModelT, RowT]):
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)
-        self.reader = Reader(Reader.Options(model=options.reader, device=options.device, precision=options.precision))
+        self.reader = Reader(Reader.Options(model=options.reader, **self.computing))
         self.base = self.reader.weights.name
 
     def begins_from(self) -> dict[str, Any]:

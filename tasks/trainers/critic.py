@@ -16,10 +16,8 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import torch
 from pydantic import ConfigDict, Field
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits
 
 from vitalfew.configs.section import ModelName
 from vitalfew.tasks.metrics.answers import RIGHT
@@ -43,8 +41,8 @@ from vitalfew.tasks.trainers.discrimination import (
     discrimination,
     fronts,
 )
-from vitalfew.tasks.trainers.examples import span_loss
-from vitalfew.tasks.trainers.judgements import JudgementSampler, LabelledCandidate, Lesson, lessons
+from vitalfew.tasks.trainers.examples import SpanWindow, span_loss
+from vitalfew.tasks.trainers.judgements import JudgementSampler, LabelledCandidate, lessons
 
 logger = logging.getLogger("vitalfew")
 
@@ -52,7 +50,7 @@ CARD_QUESTIONS, CARD_RELEVANT = 300, 1000
 """Questions asked for the card, and those of which the relevant contexts alone are, for ISSUP."""
 
 
-class CriticTrainer(FromReader[CriticModel, Lesson]):
+class CriticTrainer(FromReader[CriticModel, SpanWindow]):
     """The embedded critic: is a context relevant, does it support the reader's answer, is the answer right?"""
 
     class Options(WindowOptions):
@@ -94,7 +92,7 @@ class CriticTrainer(FromReader[CriticModel, Lesson]):
     def sampler(self) -> JudgementSampler:
         return JudgementSampler(self.learnt, self.options.negatives, self.options.seed, self.reader)
 
-    def rows(self, epoch: int) -> list[Lesson]:
+    def rows(self, epoch: int) -> list[SpanWindow]:
         self._forget()
         return lessons(self.tokenizer, self.sampler.contexts(epoch), self.sampler.answers(epoch))
 
@@ -103,20 +101,15 @@ class CriticTrainer(FromReader[CriticModel, Lesson]):
         would depend on what this process did before."""
         self.for_inference(self.reader).kept.clear()
 
-    def losses(self, rows: Sequence[Lesson], batch: Batch) -> dict[str, Tensor]:
+    def losses(self, rows: Sequence[SpanWindow], batch: Batch) -> dict[str, Tensor]:
         logits = self.model(batch)
         read = [number for number, row in enumerate(rows) if row.useful is None]
         told = [number for number, row in enumerate(rows) if row.useful is not None]
-        has_answer = [float(bool(rows[number].starts)) for number in read]
-        right = [float(bool(rows[number].useful)) for number in told]
         return {
-            "isrel": self._cross_entropy(logits.relevant[read], has_answer),
+            "isrel": self.cross_entropy(logits.relevant[read], [bool(rows[number].starts) for number in read]),
             "issup": span_loss(logits.start, logits.end, rows),
-            "isuse": self._cross_entropy(logits.useful[told], right),
+            "isuse": self.cross_entropy(logits.useful[told], [bool(rows[number].useful) for number in told]),
         }
-
-    def _cross_entropy(self, logits: Tensor, truth: Sequence[float]) -> Tensor:
-        return binary_cross_entropy_with_logits(logits, torch.tensor(truth, device=self.device), reduction="sum")
 
     def _candidates(
         self, titles: Sequence[str], questions: int, relevant_only: bool = False
@@ -141,10 +134,7 @@ class CriticTrainer(FromReader[CriticModel, Lesson]):
         return mean if mean == mean else 0.0
 
     def critic(self, directory: Path) -> Embedded:
-        options = self.options
-        return self.for_inference(
-            Embedded(Embedded.Options(model=str(directory), device=options.device, precision=options.precision))
-        )
+        return self.for_inference(Embedded(Embedded.Options(model=str(directory), **self.computing)))
 
     def _critiques(
         self, critic: Embedded, judgements: Sequence[LabelledCandidate], tick: Tick = no_tick

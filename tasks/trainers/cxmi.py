@@ -23,7 +23,6 @@ from typing import Any, ClassVar
 import torch
 from pydantic import ConfigDict, Field
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits
 
 from vitalfew.configs.options import Batching
 from vitalfew.configs.section import ModelName
@@ -31,7 +30,7 @@ from vitalfew.tasks.models.readings import Memory, remembering
 from vitalfew.tasks.models.small.sentence_filter import FilterModel, Request, SentenceFilter, parts_of
 from vitalfew.tasks.models.small.tuned import SETTINGS
 from vitalfew.tasks.models.small.windows import Batch, PairWindow
-from vitalfew.tasks.models.ticks import Tick
+from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.trainers.articles import Material
 from vitalfew.tasks.trainers.base import Finished
 from vitalfew.tasks.trainers.bert import FromReader, WindowOptions
@@ -107,12 +106,8 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
-        self.causal = CausalLikelihood(options.scorer, self._computing) if options.scorer else None
+        self.causal = CausalLikelihood(options.scorer, Batching(**self.computing)) if options.scorer else None
         self.memory = Memory()
-
-    @property
-    def _computing(self) -> Batching:
-        return Batching(device=self.options.device, precision=self.options.precision)
 
     def identity(self) -> dict[str, Any]:
         return super().identity() | ({"scorer": self.causal.identity()} if self.causal else {})
@@ -157,12 +152,10 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
 
     def losses(self, rows: Sequence[Lesson], batch: Batch) -> dict[str, Tensor]:
         token, window = self.model(batch)
-        held = [float(row.gold is not None) for row in rows]
-        truth = torch.tensor(held, device=self.device)
         with_gold = [number for number, row in enumerate(rows) if row.gold]
         places = [tuple(range(*row.gold)) for row in rows if row.gold]
         which = -marginal(token[with_gold], places).sum() if places else torch.zeros((), device=self.device)
-        return {"has": binary_cross_entropy_with_logits(window, truth, reduction="sum"), "which": which}
+        return {"has": self.cross_entropy(window, [row.gold is not None for row in rows]), "which": which}
 
     def quality(self, directory: Path) -> float:
         """The share of questions with a gold context whose most probable sentence it is."""
@@ -171,11 +164,9 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
         logger.info("validation articles: the best sentence is the gold context in a share of %.3f", row.top_is_gold)
         return row.top_is_gold
 
-    def _probabilities(
-        self, directory: Path, asked: Sequence[Judged], tick: Tick = lambda rows, tokens: None
-    ) -> list[list[float]]:
+    def _probabilities(self, directory: Path, asked: Sequence[Judged], tick: Tick = no_tick) -> list[list[float]]:
         """Of every question's sentences."""
-        model = self.for_inference(SentenceFilter(directory, self._computing, "train"))
+        model = self.for_inference(SentenceFilter(directory, Batching(**self.computing), "train"))
         requests: list[list[Request]] = [[(one.question, *hit) for hit in one.hits] for one in asked]
         with remembering(self.memory):
             found = iter(model.read([request for own in requests for request in own], tick))
@@ -196,18 +187,13 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
         from vitalfew.tasks.encoders.transformer import MiniLM
         from vitalfew.tasks.raters.embedded import Embedded
 
-        encoder = MiniLM(MiniLM.Options(device=self.options.device, precision=self.options.precision))
+        encoder = MiniLM(MiniLM.Options(**self.computing))
         texts = [*dict.fromkeys(text for one in asked for text in one.sentences)]
         vectors = dict(zip(texts, encoder.encode(texts).vectors, strict=True))
         queries = encoder.encode_questions([one.question for one in asked]).vectors
-        yield (
-            "minilm",
-            [
-                [float(query @ vectors[text]) for text in one.sentences]
-                for query, one in zip(queries, asked, strict=True)
-            ],
-        )
-        critic = self.for_inference(Embedded(Embedded.Options(**self._computing.model_dump())))
+        pairs = zip(queries, asked, strict=True)
+        yield "minilm", [[float(query @ vectors[text]) for text in one.sentences] for query, one in pairs]
+        critic = self.for_inference(Embedded(Embedded.Options(**self.computing)))
         relevance = iter(critic.relevance([(one.question, text) for one in asked for text in one.sentences], tick))
         yield "isrel", [[next(relevance) for _ in one.sentences] for one in asked]
 

@@ -16,7 +16,6 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import bm25s
 import torch
@@ -187,21 +186,13 @@ def _question_word(answer: str, draw: random.Random) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SpanWindow:
-    """A window, and the positions of the first and last tokens of its answers; empty if it has no answer."""
+    """A window of a question with a context, and the positions of the first and last tokens of its answers, if it has
+    any; or, where `useful` is not None, a window of a question with an answer, and whether that is right."""
 
     window: PairWindow
-    starts: tuple[int, ...]
-    ends: tuple[int, ...]
-
-
-class Marked(Protocol):
-    """What has answers at places: `Labelled`, for one."""
-
-    @property
-    def starts(self) -> tuple[int, ...]: ...
-
-    @property
-    def ends(self) -> tuple[int, ...]: ...
+    starts: tuple[int, ...] = ()
+    ends: tuple[int, ...] = ()
+    useful: bool | None = None
 
 
 def labelled(tokenizer: Tokenizer, examples: Iterable[SpanExample]) -> list[SpanWindow]:
@@ -226,7 +217,7 @@ def token_span(context: Encoding, span: CharSpan) -> tuple[int, int] | None:
     return None if first is None or last is None else (first, last)
 
 
-def span_loss(start: Tensor, end: Tensor, rows: Sequence[Marked]) -> Tensor:
+def span_loss(start: Tensor, end: Tensor, rows: Sequence[SpanWindow]) -> Tensor:
     """Minus the log-likelihood of the gold starts and ends, halved, summed over the rows that have an answer."""
     known = [number for number, row in enumerate(rows) if row.starts]
     loss = torch.zeros((), device=start.device)

@@ -15,10 +15,10 @@ from tokenizers import Tokenizer
 
 from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.metrics.answers import is_right
-from vitalfew.tasks.models.small.windows import MAX_QUESTION, PairWindow, answer_window, encoded
+from vitalfew.tasks.models.small.windows import MAX_QUESTION, answer_window, encoded
 from vitalfew.tasks.raters.base import RatedContext
 from vitalfew.tasks.trainers.articles import MarkedQuestion, Material, contains_answer
-from vitalfew.tasks.trainers.examples import CANDIDATE, Sampler, SpanExample, labelled
+from vitalfew.tasks.trainers.examples import CANDIDATE, Sampler, SpanExample, SpanWindow, labelled
 
 READ_RIGHT = 0.5
 """Share of the answers to a context with the right one that are the reader's; the others are the gold answer."""
@@ -122,23 +122,11 @@ def without_answers(text: str, answers: Sequence[str]) -> str:
     return re.sub(pattern, "", text, flags=re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Lesson:
-    """A window of a question with a context, and where it has the answer; or, where `useful` is not None, a window of
-    a question with an answer, and whether that is right."""
-
-    window: PairWindow
-    starts: tuple[int, ...] = ()
-    ends: tuple[int, ...] = ()
-    useful: bool | None = None
-
-
-def lessons(tokenizer: Tokenizer, contexts: Sequence[SpanExample], answers: Sequence[JudgedAnswer]) -> list[Lesson]:
+def lessons(tokenizer: Tokenizer, contexts: Sequence[SpanExample], answers: Sequence[JudgedAnswer]) -> list[SpanWindow]:
     """All windows of the contexts, and of the answers those whose question is not too long."""
-    read = [Lesson(row.window, row.starts, row.ends) for row in labelled(tokenizer, contexts)]
     texts = encoded(tokenizer, [text for row in answers for text in (row.question, row.answer)])
-    return read + [
-        Lesson(answer_window(tokenizer, texts[row.question], texts[row.answer]), useful=row.useful)
+    return labelled(tokenizer, contexts) + [
+        SpanWindow(answer_window(tokenizer, texts[row.question], texts[row.answer]), useful=row.useful)
         for row in answers
         if len(texts[row.question].ids) <= MAX_QUESTION
     ]

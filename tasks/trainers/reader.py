@@ -8,7 +8,7 @@ can be put into batches of similar length.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +28,7 @@ from vitalfew.tasks.models.files import digests
 from vitalfew.tasks.models.small.reader import ReaderModel
 from vitalfew.tasks.models.small.tuned import base_directory, read_tokenizer
 from vitalfew.tasks.models.small.windows import Batch
-from vitalfew.tasks.models.ticks import Tick
+from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.trainers.articles import Material
 from vitalfew.tasks.trainers.base import Finished
 from vitalfew.tasks.trainers.bert import DROPOUT, BertTrainer, WindowOptions
@@ -52,14 +52,8 @@ class ReaderQuality:
     prompt_tokens: float
     """Mean over the questions."""
 
-    @property
-    def scores(self) -> tuple[float, float]:
-        return self.exact_match, self.f1
 
-
-def measure(
-    reader: Generator, material: Material, contexts: int, tick: Callable[[int, int], None] = lambda rows, tokens: None
-) -> ReaderQuality:
+def measure(reader: Generator, material: Material, contexts: int, tick: Tick = no_tick) -> ReaderQuality:
     """Ask the material's questions with `contexts` passages: the gold passage, then the passages without the answer
     that BM25 ranks highest among all of them."""
     hard = hard_passages(material) if contexts > 1 else [[] for _ in material.questions]
@@ -74,15 +68,9 @@ def measure(
             answers=asked.answers,
             gold_passages=(),
             supporting_facts=(),
-            answer=Answer(
-                completion.text,
-                completion.prompt_tokens,
-                completion.completion_tokens,
-                completion.seconds,
-                completion.error,
-            ),
+            answer=Answer(one.text, one.prompt_tokens, one.completion_tokens, one.seconds, one.error),
         )
-        for asked, completion in zip(material.questions, completions, strict=True)
+        for asked, one in zip(material.questions, completions, strict=True)
     ]
     figures = {**ExactMatch(ExactMatch.Options()).score(cases), **F1(F1.Options()).score(cases)}
     means = {name: 100 * sum(value or 0.0 for value in values) / len(cases) for name, values in figures.items()}
@@ -156,14 +144,11 @@ class ReaderTrainer(BertTrainer[ReaderModel, SpanWindow]):
         choosing = self.whole.of(self.split.choosing)
         asked = choosing.sample(self.options.check_questions, self.options.seed)
         quality = measure(self.reader(directory), Material(choosing.passages, asked), CHOOSING_CONTEXTS)
-        logger.info("validation articles: EM %.1f, F1 %.1f", *quality.scores)
+        logger.info("validation articles: EM %.1f, F1 %.1f", quality.exact_match, quality.f1)
         return quality.f1
 
     def reader(self, directory: Path) -> Reader:
-        options = self.options
-        return self.for_inference(
-            Reader(Reader.Options(model=str(directory), device=options.device, precision=options.precision))
-        )
+        return self.for_inference(Reader(Reader.Options(model=str(directory), **self.computing)))
 
     def finish(self, directory: Path, tick: Tick) -> Finished:
         held_out = self.whole.of(self.split.held_out)

@@ -32,9 +32,9 @@ from vitalfew.tasks.models.causal.controls import Controls, Segmenter
 from vitalfew.tasks.models.causal.engines.base import LocalOptions
 from vitalfew.tasks.models.causal.language_model import LocalModel
 from vitalfew.tasks.models.device import require_device
-from vitalfew.tasks.models.ticks import Tick
+from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.trainers.articles import split_articles
-from vitalfew.tasks.trainers.base import Finished, NetworkTrainer, State, Step, Tables
+from vitalfew.tasks.trainers.base import Finished, NetworkTrainer, Step, Tables
 from vitalfew.tasks.trainers.card import Sources, card_files
 from vitalfew.tasks.trainers.retrieved import (
     Attention,
@@ -135,6 +135,7 @@ class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
         learning_rate: float = Field(1e-3, gt=0, description="Peak learning rate, after a linear rise; it then falls.")
 
     use: ClassVar[str] = "generate.adapter"
+    curve: list[dict[str, Any]]
     headings: ClassVar[dict[str, str]] = {
         "auc": "AUC of ratings",
         "f1": "F1 of ratings",
@@ -148,7 +149,7 @@ class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
         self.language_model = LocalModel(LocalOptions(model=options.base, max_tokens=1), "train")
         if self.language_model.is_seq2seq:
             raise ConfigError(f"base={options.base} is an encoder-decoder; name a causal model (smollm2)")
-        self.curve: list[dict[str, Any]] = []
+        self.curve = []
 
     def begins_from(self) -> dict[str, str]:
         return self.language_model.files()
@@ -206,7 +207,7 @@ class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
         return fitting
 
     def step(self, batch: Sequence[PackedExample], number: int, done: float) -> Step:
-        torch.manual_seed(self.options.seed * 1_000_003 + number)
+        self.seed_step(number)
         self.model.model.train()
         sums: dict[str, float] = {}
         for packed in batch:
@@ -229,13 +230,6 @@ class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
         """At the places of the ratings and of the answer's tokens: float32 (places, vocabulary)."""
         return self.model.logits(packed.ids, packed.positions, packed.layout, packed.places)
 
-    def state(self) -> State:
-        return State(self.updates.tensors(), {"curve": self.curve})
-
-    def restore(self, state: State) -> None:
-        self.updates.restore(state.tensors)
-        self.curve = list(state.notes["curve"])
-
     def weights(self) -> dict[str, bytes]:
         return self.model.files(self.options.base)
 
@@ -246,7 +240,7 @@ class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
         logger.info("validation articles: %s", self.curve[-1])
         return -((rated.rating_loss or 0.0) + rated.answer_loss)
 
-    def _measured(self, directory: Path, articles: Sequence[str], tick: Tick = lambda rows, tokens: None) -> Rated:
+    def _measured(self, directory: Path, articles: Sequence[str], tick: Tick = no_tick) -> Rated:
         """Questions of these articles, with distractors out of all passages."""
         of_these = [question for question in self.whole.questions if question.article in articles]
         draw = random.Random(f"{self.options.seed}/measured")

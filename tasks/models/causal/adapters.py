@@ -195,7 +195,7 @@ class CausalLora:
         dropout: float,
         targets: Sequence[str],
     ) -> None:
-        if importlib.util.find_spec("peft") is None:
+        if not readable():
             raise EngineUnavailable(MISSING)
         from peft import LoraConfig, get_peft_model
         from transformers import AutoModelForCausalLM

@@ -19,7 +19,7 @@ from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.models.causal.engines.transformers import Transformers, all_cores, shared
 from vitalfew.tasks.models.causal.prefill import shared_tokens
 from vitalfew.tasks.models.readings import Reading, remembered, settled
-from vitalfew.tasks.models.ticks import Tick
+from vitalfew.tasks.models.ticks import Tick, no_tick
 
 Prompt = tuple[str, str, str]
 """Its beginning, its body, which may be cut, and its end."""
@@ -50,7 +50,7 @@ class Verdict:
     def model(self) -> BlockModel:
         return BlockModel(self.engine.model, self.engine.device, self.engine.batch_tokens, self.engine.ends)
 
-    def read(self, prompts: Sequence[Prompt], tick: Tick = lambda prompts, tokens: None) -> list[float]:
+    def read(self, prompts: Sequence[Prompt], tick: Tick = no_tick) -> list[float]:
         """For every prompt how sure the model is of yes, from 0 to 1; 0 where its beginning and its end are too long
         for the model. A prompt is read once, and remembered across methods, ratios and runs."""
 

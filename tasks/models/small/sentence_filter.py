@@ -31,7 +31,7 @@ from vitalfew.tasks.models.loading import loading
 from vitalfew.tasks.models.readings import Reading, Values, remembered, settled
 from vitalfew.tasks.models.small.tuned import SETTINGS, TunedEncoder, Weights, read_tokenizer
 from vitalfew.tasks.models.small.windows import MAX_QUESTION, Batch, PairWindow, encoded, padded, special, windows
-from vitalfew.tasks.models.ticks import Tick
+from vitalfew.tasks.models.ticks import Tick, Watched, no_tick
 
 Request = tuple[str, ...]
 """A question, and the sentences of a text in their order: the text is what they are joined."""
@@ -144,7 +144,7 @@ class SentenceFilter(InBatches):
         model.merge(self.weights.tensors())
         return model.for_inference(self.device, self.batch_tokens)
 
-    def read(self, requests: Sequence[Request], tick: Tick = lambda texts, tokens: None) -> list[Values]:
+    def read(self, requests: Sequence[Request], tick: Tick = no_tick) -> list[Values]:
         """The probabilities of every request's sentences, float32 (sentences,). A request is read once, and remembered.
         A sentence without a token has 0."""
         return remembered(self.identity(), requests, lambda due: self._read([requests[place] for place in due], tick))
@@ -156,16 +156,13 @@ class SentenceFilter(InBatches):
         rows = [(number, part) for number, own in enumerate(parts) for part in own]
         # In an order of their own, so that what is in a batch does not depend on the order of the requests.
         rows.sort(key=lambda row: (row[1].window.ids, row[1].window.types, row[1].places))
-        done = ticked = 0
+        watched = Watched(tick, len(requests), len(rows))
         for places in batches([len(part.window.ids) for _, part in rows], self.batch_tokens):
             some = [rows[place] for place in places]
             for (number, part), found in zip(some, self._probabilities([part for _, part in some]), strict=True):
                 for (sentence, _, _), value in zip(part.places, found, strict=True):
                     values[number][sentence] = np.maximum(values[number][sentence], value)
-            done += len(some)
-            share = len(requests) * done // len(rows)
-            tick(share - ticked, sum(len(part.window.ids) for _, part in some))
-            ticked = share
+            watched(len(some), sum(len(part.window.ids) for _, part in some))
         return [Reading(settled(own), count) for own, count in zip(values, tokens, strict=True)]
 
     @torch.inference_mode()

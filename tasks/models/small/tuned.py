@@ -31,6 +31,10 @@ _PARAMETRIZED = ".parametrizations.weight.0."
 class LowRank(nn.Module):
     """The update BA of a weight; it starts at zero. `held`: the updated weight, while it need not be computed anew."""
 
+    # Not PEFT, which trains the adapters of causal models (causal/adapters.py). It adds B(Ax) to the layer's output,
+    # which rounds otherwise than (W + BA)x: the same steps would come to other weights. It cannot hold a weight. It is
+    # an extra that takes seconds to import, and bundled readers and critics have to start fast without it.
+
     def __init__(self, weight: Tensor, rank: int) -> None:
         super().__init__()
         rows, columns = weight.shape

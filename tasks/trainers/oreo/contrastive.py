@@ -17,6 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import torch
 from pydantic import ConfigDict, Field
+from scipy.stats import rankdata
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
@@ -44,10 +45,7 @@ def pairwise_loss(similarity: Tensor, scores: Sequence[float], margin: float) ->
 
 def ranked(scores: Sequence[float]) -> list[int]:
     """Places from 1, best first; of equals the earlier one is better."""
-    order = sorted(range(len(scores)), key=lambda place: (-scores[place], place))
-    ranks = [0] * len(scores)
-    for rank, place in enumerate(order, 1):
-        ranks[place] = rank
+    ranks: list[int] = rankdata([-score for score in scores], method="ordinal").tolist()
     return ranks
 
 
@@ -97,7 +95,7 @@ class OreoContrastive(OreoTrainer):
         self.updates = Updates({**self.model.decoder(), **layer}, self.options.learning_rate)
 
     def step(self, batch: Sequence[OreoExample], number: int, done: float) -> Step:
-        torch.manual_seed(self.options.seed * 1_000_003 + number)
+        self.seed_step(number)
         parts = self.read(batch)
         count = max(1, sum(map(len, parts)))
         sums = {"contrastive": 0.0, "sft": 0.0, "loss": 0.0}

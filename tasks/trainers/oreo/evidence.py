@@ -15,7 +15,7 @@ from vitalfew.tasks.metrics.answers import F1, has_answer, is_right, normalise
 from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.models.small.copied import CopiedRun
 from vitalfew.tasks.models.small.policy import Policy, PolicyOutput, greedy
-from vitalfew.tasks.models.ticks import Tick
+from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.splitters.tokens import count_tokens
 from vitalfew.tasks.trainers.oreo.collector import Chunk, named, words
 
@@ -119,7 +119,7 @@ def written(
     policy: Policy,
     rows: Sequence[OreoExample],
     limit: int,
-    tick: Tick = lambda rows, tokens: None,
+    tick: Tick = no_tick,
 ) -> Iterator[tuple[OreoExample, PolicyOutput]]:
     """Greedy texts of examples, in batches of similar length."""
     ordered = sorted(rows, key=lambda row: (row.size, row.question_id))
@@ -139,7 +139,7 @@ def measure(
     rows: Sequence[OreoExample],
     limit: int,
     full: bool = False,
-    tick: Tick = lambda rows, tokens: None,
+    tick: Tick = no_tick,
 ) -> EvidenceQuality:
     """`full`: also answer from the whole chunks."""
     pairs = [(row, text.text) for row, text in written(policy, rows, limit, tick=tick)]

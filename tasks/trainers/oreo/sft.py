@@ -6,7 +6,6 @@ Negative log-likelihood of the gold context (arXiv 2502.13019, equation 1), the 
 from collections.abc import Sequence
 from typing import ClassVar
 
-import torch
 from pydantic import ConfigDict, Field
 
 from vitalfew.tasks.trainers.base import Step
@@ -36,7 +35,7 @@ class OreoSft(OreoTrainer):
         super().prepare()
 
     def step(self, batch: Sequence[OreoExample], number: int, done: float) -> Step:
-        torch.manual_seed(self.options.seed * 1_000_003 + number)
+        self.seed_step(number)
         self.model.train()
         parts = self.read(batch)
         actions = sum(len(target) for part in parts for _, _, target in part)

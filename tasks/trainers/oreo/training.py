@@ -33,10 +33,10 @@ from vitalfew.tasks.models.small.policies import (
     read_policy,
 )
 from vitalfew.tasks.models.small.policy import Policy, PolicySource
-from vitalfew.tasks.models.ticks import Tick
+from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.trainers.articles import ArticleSplit
-from vitalfew.tasks.trainers.base import Finished, NetworkTrainer, State, Tables
+from vitalfew.tasks.trainers.base import Finished, NetworkTrainer, Tables
 from vitalfew.tasks.trainers.card import card_files
 from vitalfew.tasks.trainers.oreo.evidence import (
     EvidenceQuality,
@@ -95,6 +95,7 @@ class OreoTrainer(NetworkTrainer[Sequence[OreoExample]]):
     """A subclass takes steps."""
 
     use: ClassVar[str] = "refine.model"
+    curve: list[dict[str, Any]]
     headings: ClassVar[dict[str, str]] = {
         "kept": "answers kept",
         "tokens": "words",
@@ -107,7 +108,7 @@ class OreoTrainer(NetworkTrainer[Sequence[OreoExample]]):
     def __init__(self, options: Any) -> None:
         super().__init__(options)
         self.generator: Generator = make(options.generator, "generator")
-        self.curve: list[dict[str, Any]] = []
+        self.curve = []
 
     def begins_from(self) -> dict[str, str]:
         return policy_files(begun_from(self.options.policy, self.options.base, None))
@@ -179,13 +180,6 @@ class OreoTrainer(NetworkTrainer[Sequence[OreoExample]]):
             room -= source.tokens
         return parts
 
-    def state(self) -> State:
-        return State(self.updates.tensors(), {"curve": self.curve})
-
-    def restore(self, state: State) -> None:
-        self.updates.restore(state.tensors)
-        self.curve = list(state.notes["curve"])
-
     def weights(self) -> dict[str, bytes]:
         return files_of(self.model, self.origin)
 
@@ -196,9 +190,7 @@ class OreoTrainer(NetworkTrainer[Sequence[OreoExample]]):
         logger.info("validation articles: %s", self.curve[-1])
         return found.f1
 
-    def measured(
-        self, directory: Path, split: str, full: bool = False, tick: Tick = lambda rows, tokens: None
-    ) -> EvidenceQuality:
+    def measured(self, directory: Path, split: str, full: bool = False, tick: Tick = no_tick) -> EvidenceQuality:
         options = self.options
         asked = some_of(self._of(split), options.check_questions, options.seed)
         policy = read_policy(directory, self.shape)
