@@ -113,7 +113,7 @@ class BertTrainer(NetworkTrainer[Sequence[RowT]], Generic[ModelT, RowT]):
         return batch
 
     def cross_entropy(self, logits: Tensor, truth: Sequence[bool]) -> Tensor:
-        """The loss of telling what is true, summed. `logits`: float32 (n,)."""
+        """The binary cross entropy of the truth, summed. `logits`: float32 (n,)."""
         target = torch.tensor(truth, device=self.device, dtype=torch.float32)
         return binary_cross_entropy_with_logits(logits, target, reduction="sum")
 

@@ -136,7 +136,7 @@ class ReaderTrainer(BertTrainer[ReaderModel, SpanWindow]):
         return losses | {"span": span_loss(start, end, rows)}
 
     def answerability(self, logits: Tensor, has_answer: Tensor) -> Tensor:
-        """The loss of telling which windows have the answer, summed over them. Both: float32 (windows,)."""
+        """The loss of the decision which windows have the answer, summed over them. Both: float32 (windows,)."""
         return binary_cross_entropy_with_logits(logits, has_answer, reduction="sum")
 
     def quality(self, directory: Path) -> float:

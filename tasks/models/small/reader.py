@@ -5,8 +5,8 @@ and the state of [CLS] gives a logit for whether the context has the answer.
 
 The critic reads two kinds of window. A question with a context, as the reader reads them: the state of [CLS] gives
 ISREL, and every token's logits as the start and as the end of an answer give what the context answers, from which ISSUP
-follows. A question with an answer alone: the state of [CLS] gives ISUSE. The types of its tokens tell the network which
-kind it reads.
+follows. A question with an answer alone: the state of [CLS] gives ISUSE. The network knows by the types of its tokens
+which kind it reads.
 """
 
 from collections.abc import Mapping
