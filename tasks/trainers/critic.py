@@ -2,7 +2,7 @@
 
 The critic starts from a reader's weights and judges that reader's answers, so the articles that the critic holds out
 must have been held out from the reader too. The loss has three parts, one a judgement: the cross entropy of whether a
-context has the answer (ISREL); the marginal likelihood of where, as the reader learns it (ISSUP, which is told from
+context has the answer (ISREL); the marginal likelihood of where, as the reader learns it (ISSUP, which follows from
 what a context answers); the cross entropy of whether an answer is right, without a context (ISUSE). Then a line for
 each judgement makes probabilities of its log-odds, fitted to candidates of the articles that choose the weights.
 """

@@ -147,7 +147,7 @@ def prompt(told: Told) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Filtering:
-    """How the sentences of some questions' hits are told apart `by` a score of them.
+    """How well a score, named by `by`, separates the sentences of some questions' hits.
 
     `top_is_gold`: of those `with_gold`, the share whose best sentence is the gold context. Of all: `top_has_answer`,
     whose best sentence has a gold answer, `any_has_answer`, of whose sentences one has. `passed`: sentences a question

@@ -1,4 +1,4 @@
-"""A small network that says which sentence of a text to pass on: how probable it is that a sentence is the one that counts.
+"""A small network that says which sentence of a text to pass on, by the probability that it is the one that counts.
 
 It reads a question and a whole text, so that a sentence is judged where it stands. The state of [CLS] gives a logit for
 whether the text has such a sentence, every token a logit for whether it is in it, and P(sentence) = P(text has one) ·
