@@ -56,6 +56,12 @@ class Stepwise(Completion):
     decode_seconds: float | None = None
     ratings: tuple[Rating, ...] = ()
 
+    @classmethod
+    def of(cls, completion: Completion, **steps: Any) -> "Stepwise":
+        """A completion with its steps."""
+        given = {name: getattr(completion, name) for name in Completion.__dataclass_fields__}
+        return cls(**{**given, **steps})
+
 
 class Generator(ABC):
     """The base of generators. `Options`: a GenerateConfig with the generator's further settings."""

@@ -428,8 +428,12 @@ class RateThenPrompt(RatingGenerator):
         asked, errors = self._asked(prompts)
         ready = [prompt for prompt, error in zip(asked, errors, strict=True) if not error]
         texts = [self.cut.text(prompt.question, self.options.kept(prompt) or ()) for prompt in ready]
-        answers = iter(zip(ready, self.engine.complete(texts, tick=tick), strict=True))
-        return [error or self._completion(*next(answers)) for error in errors]
+        # Of the steps no seconds are known: an engine reads many requests at once.
+        answers = iter(
+            Stepwise.of(answer, ratings=self.options.rated(prompt))
+            for prompt, answer in zip(ready, self.engine.complete(texts, tick=tick), strict=True)
+        )
+        return [error or next(answers) for error in errors]
 
     def _asked(self, prompts: Sequence[Prompt]) -> tuple[list[Prompt], list[Completion | None]]:
         """The prompts with the ratings of all their contexts, and the failures of those that have none."""
@@ -451,8 +455,3 @@ class RateThenPrompt(RatingGenerator):
             tokens = len(self.cut.segments("", [prompts[row].contexts[place]]).blocks[0])
             found[row][place] = Rating(place + 1, self.options.scored(yes, no), False, tokens)
         return [replace(prompt, remembered=tuple(some)) for prompt, some in zip(prompts, found, strict=True)], errors
-
-    def _completion(self, prompt: Prompt, answer: Completion) -> Completion:
-        """With the ratings. Of its steps no seconds are known: an engine reads many requests at once."""
-        names = ("text", "prompt_tokens", "completion_tokens", "seconds", "logprob", "finish_reason", "error")
-        return Stepwise(**{name: getattr(answer, name) for name in names}, ratings=self.options.rated(prompt))

@@ -21,7 +21,6 @@ The published model (xrag-7b) and encoder were not at hand: this was run with ti
 """
 
 from collections.abc import Sequence
-from dataclasses import fields
 from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
@@ -167,8 +166,10 @@ def _template(name: str) -> str:
 
 def _stepwise(answer: Completion, read: int, seconds: float) -> Stepwise:
     """With what the contexts' vectors took: tokens and seconds."""
-    given = {field.name: getattr(answer, field.name) for field in fields(Completion)}
-    given["seconds"] += seconds
-    return Stepwise(
-        **given, prefill_tokens=answer.prompt_tokens + read, kv_tokens=answer.prompt_tokens, init_seconds=seconds
+    return Stepwise.of(
+        answer,
+        seconds=answer.seconds + seconds,
+        prefill_tokens=answer.prompt_tokens + read,
+        kv_tokens=answer.prompt_tokens,
+        init_seconds=seconds,
     )

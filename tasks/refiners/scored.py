@@ -41,7 +41,7 @@ paper has it. The authors join strips by score, here they stand in the order of 
 budget is set, and no number of strips, as many are taken as it holds, the best first.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
@@ -75,11 +75,18 @@ class Scorer:
         return self.model.identity()
 
     def scores(
-        self, questions: Sequence[str], texts: Sequence[Sequence[str]], tick: Tick
+        self,
+        questions: Sequence[str],
+        texts: Sequence[Sequence[str]],
+        tick: Tick,
+        known: dict[Pair, float] | None = None,
     ) -> tuple[list[list[float]], int]:
-        """The score of every text of every question, and the tokens computed."""
+        """The score of every text of every question, and the tokens computed. Pairs in `known` are not scored again;
+        new scores are added to it."""
+        known = {} if known is None else known
         pairs = [[(question, text) for text in own] for question, own in zip(questions, texts, strict=True)]
-        known, tokens = answered(pairs, self._scored, tick)
+        new, tokens = answered([[pair for pair in own if pair not in known] for own in pairs], self._scored, tick)
+        known.update(new)
         return [[known[pair] for pair in own] for own in pairs], tokens
 
     def _scored(self, pairs: Sequence[Pair], tick: Tick) -> list[float]:
@@ -227,12 +234,16 @@ class Crag(ModelRefiner[Scorer]):
     ) -> Refined:
         read = [[hit for hit in own[: self.options.top_k] if hit.text.strip()] for own in hits]
         texts = [[hit.shown(self.options) for hit in own] for own in read]
-        scores, of_hits = self.model.scores(questions, texts, lambda _, tokens: tick(0, tokens))
+        known: dict[Pair, float] = {}  # a short hit is its own strip
+        scores, of_hits = self.model.scores(questions, texts, lambda _, tokens: tick(0, tokens), known)
         actions = [self._action(own) for own in scores]
         strips = [self._strips(own, action) for own, action in zip(read, actions, strict=True)]
-        known = [dict(zip(own, of_own, strict=True)) for own, of_own in zip(texts, scores, strict=True)]
-        rated, of_strips = self._rated(questions, read, strips, known, tick)
-        kept = [self._kept(own, action) for own, action in zip(rated, actions, strict=True)]
+        texts = [shown(own, of_own, self.options) for own, of_own in zip(read, strips, strict=True)]
+        scores, of_strips = self.model.scores(questions, texts, tick, known)
+        kept = [
+            self._kept([*zip(own, of_own, strict=True)], action)
+            for own, of_own, action in zip(scores, strips, actions, strict=True)
+        ]
         made = [contexts(own, of_own, self.options) for own, of_own in zip(read, kept, strict=True)]
         notes = {action: actions.count(action) for action in ACTIONS}
         notes |= {"strips": sum(map(len, strips)), "passed": sum(map(len, kept))}
@@ -254,28 +265,6 @@ class Crag(ModelRefiner[Scorer]):
             own = [each for each in sentences(hit, number) if each.text.strip()]
             strips += [_joined(hit, own[start : start + size]) for start in range(0, len(own), size)]
         return strips
-
-    def _rated(
-        self,
-        questions: Sequence[str],
-        hits: Sequence[Sequence[Hit]],
-        strips: Sequence[Sequence[Sentence]],
-        known: Sequence[Mapping[str, float]],
-        tick: Tick,
-    ) -> tuple[list[list[Scored]], int]:
-        """Every question's strips with their scores, and the tokens computed. `known`: the scores of its hits, of which
-        a short one is its own strip."""
-        texts = [shown(own, of_own, self.options) for own, of_own in zip(hits, strips, strict=True)]
-        new = [[text for text in own if text not in told] for own, told in zip(texts, known, strict=True)]
-        found, tokens = self.model.scores(questions, new, tick)
-        scores = [
-            {**told, **dict(zip(asked, own, strict=True))} for told, asked, own in zip(known, new, found, strict=True)
-        ]
-        rated = [
-            [(told[text], strip) for text, strip in zip(own, of_own, strict=True)]
-            for told, own, of_own in zip(scores, texts, strips, strict=True)
-        ]
-        return rated, tokens
 
     def _kept(self, rated: Sequence[Scored], action: str) -> list[Sentence]:
         """The strips of a question that are kept, the best first."""
