@@ -32,7 +32,7 @@ from vitalfew.flows.ray_pool import Workers, is_lost
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.costs import find_quote
-from vitalfew.tasks.report import Written
+from vitalfew.tasks.report import WrittenReport
 from vitalfew.tasks.reports.costs import ledger_of
 from vitalfew.tasks.reports.plots.drawing import data_uri
 from vitalfew.tasks.reports.shown.markdown import markdown_report
@@ -124,7 +124,7 @@ def cost_rows(manifest: Manifest) -> list[dict[str, Any]]:
     ]
 
 
-def show_report(written: Written) -> None:
+def show_report(written: WrittenReport) -> None:
     """Show the table of an evaluation as Markdown with the path of its page, and its plots as images."""
     report, page = written.report, files.absolute(written.html)
     copied = f"`vitalfew report {report.run_id}` prints the path of a local copy"

@@ -23,7 +23,7 @@ from vitalfew.tasks.reports.shown.tables import csv_bytes, long_table, pair_tabl
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenReport:
     """A report with its plots, and its files."""
 
     report: Report
@@ -76,11 +76,11 @@ def read_report(store: Path, run: Run) -> Report:
     )
 
 
-def write_report(store: Path, report: Report) -> Written:
+def write_report(store: Path, report: Report) -> WrittenReport:
     """Write the self-contained page, and the figures as a wide (a row per method) and a long table."""
     folder = store / "reports" / report.run_id
     tables = (folder / "methods.csv", folder / "methods.parquet", folder / "summaries.parquet")
-    written = Written(report, drawn(report), folder / "report.html", *tables)
+    written = WrittenReport(report, drawn(report), folder / "report.html", *tables)
     wide = wide_table(report)
     files.write_table(written.parquet, wide)
     files.write_table(written.scores, long_table(report))

@@ -24,7 +24,7 @@ from vitalfew.flows.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from vitalfew.tasks.report import Written
+    from vitalfew.tasks.report import WrittenReport
 
 CORPUS, INDEX = "python_manual", "demo"
 QUESTION = "SELECT text FROM questions WHERE source_id LIKE 'development/%' ORDER BY source_id LIMIT 1"
@@ -123,7 +123,7 @@ def _equal_tokens(experiment: str) -> tuple[str, str]:
     return f"{experiment}:naive RAG, equal tokens", f"{experiment}:ParetoRAG"
 
 
-def _evaluate(experiment: str, given: dict[str, Any]) -> "Written":
+def _evaluate(experiment: str, given: dict[str, Any]) -> "WrittenReport":
     from vitalfew.flows.cli.runs import evaluation_flow
     from vitalfew.flows.pipelines.experiments import evaluation, find
 
@@ -149,7 +149,7 @@ def _compare(store: Path, experiment: str) -> None:
     )
 
 
-def _plot(written: "Written") -> None:
+def _plot(written: "WrittenReport") -> None:
     from vitalfew.tasks.reports.shown.terminal import bars
 
     out.print(bars(written.report, out.width))

@@ -13,7 +13,7 @@ from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, explained_er
 from vitalfew.tasks.reports.shown.text import one_line
 
 if TYPE_CHECKING:
-    from vitalfew.tasks.report import Written
+    from vitalfew.tasks.report import WrittenReport
 
 
 def report(
@@ -33,7 +33,7 @@ def report(
         show_report(write_report(store, read_report(store, find_run(store, run))))
 
 
-def show_report(written: "Written") -> None:
+def show_report(written: "WrittenReport") -> None:
     """Print the table of an evaluation, and where its page, its figures and its rows are."""
     from vitalfew.storage import files
     from vitalfew.tasks.reports.shown.page import queries

@@ -29,7 +29,7 @@ from vitalfew.tasks.perturb import Perturb
 from vitalfew.tasks.rate import Appraise, Critique, Label
 from vitalfew.tasks.refine import Refine
 from vitalfew.tasks.registry import as_recorded, completed, make, resolve, with_options
-from vitalfew.tasks.report import Written, read_report, write_report
+from vitalfew.tasks.report import WrittenReport, read_report, write_report
 from vitalfew.tasks.retrieve import Retrieve, Searcher
 from vitalfew.tasks.score import Score
 from vitalfew.tasks.select import Select
@@ -163,7 +163,7 @@ class Evaluated(Outcome):
     development: "Evaluated | None" = None
 
     @cached_property
-    def report(self) -> Written:
+    def report(self) -> WrittenReport:
         """The report, read from the store and written there by whoever asks for it first, and once. Raises NoReport."""
         return write_report(self.store, read_report(self.store, self.run))
 

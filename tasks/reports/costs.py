@@ -1,11 +1,7 @@
-"""Costs of the stages and indexes of an evaluation, from the ledger.
+"""Costs of the stages and indexes of an evaluation, from the ledger: the account that `vitalfew costs` shows, too.
 
-What the stages of an evaluation took, as the ledger has it: the account that `vitalfew costs` shows, too.
-
-It holds what every run paid, for shards that were lost and done again as well. A stage that several methods share was
-paid once: what the methods took, each shared stage once, is what the run and earlier runs paid together.
-
-What is in the indexes that an evaluation searched, and what they took, read from the store.
+The ledger holds what every run paid, for shards that were lost and done again as well. A stage that several methods
+share was paid once: what the methods took, each shared stage once, is what the run and earlier runs paid together.
 
 An index is known by the artifacts that the run's hits were found in: its name may stand for others by now.
 """

@@ -1,16 +1,15 @@
-"""Critiqued candidates of an evaluation, and single questions to look at.
+"""Critiqued candidates of an evaluation: what critics leave to choose, and single questions to look at.
 
-What the critics of an evaluation leave to choose, and how far their probabilities are off, where gold data tell.
+Gold data say how far a critic's probabilities are off. ISREL is true where a context holds a supporting fact (where
+none is marked: is of a gold passage), as Self-RAG counts what helps to answer; ISUSE where the answer is right by a
+gold answer. ISSUP is held against that, too, among relevant contexts that have a gold answer's text: one hop of several
+has none to support.
 
-ISREL is true where a context holds a supporting fact (where none is marked: is of a gold passage), as Self-RAG counts
-what helps to answer; ISUSE where the answer is right by a gold answer. ISSUP is held against that, too, among relevant
-contexts that have a gold answer's text: one hop of several has none to support.
-
-One question of an evaluation to look at: its candidates as the critic saw them and what the selectors took, and its
-hits as vectors with what a refiner kept of them. Read from the first shard of an evaluation.
+A question to look at is read from the first shard of an evaluation: its candidates as the critic saw them and what the
+selectors took, or its hits as vectors with what a refiner kept of them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,23 +27,30 @@ from vitalfew.tasks.reports.runs import read_manifest
 from vitalfew.tasks.selectors import Critiqued, front, front_sizes, rank_correlations
 
 Row = dict[str, Any]
+Rows = list[Row]
 ASPECTS = ("isrel", "issup", "isuse")
 
 
 def critic_results(store: Path, run: Run, methods: Sequence[Method]) -> tuple[CriticResult, ...]:
     """Of every set of candidates that methods choose from. Raises NoReport where an artifact was removed since."""
+    able = [method for method in methods if method.critique]
+    return tuple(_result(store, run, family) for family in _families(run, able).values())
+
+
+def _families(run: Run, methods: Sequence[Method]) -> dict[str, list[Method]]:
+    """Methods that choose among the same candidates, by their critiques."""
     families: dict[str, list[Method]] = {}
     for method in methods:
-        if method.select and method.critique:
+        if method.select:
             families.setdefault(run.methods[method.name]["critiques"], []).append(method)
-    return tuple(_result(store, run, family) for family in families.values())
+    return families
 
 
 def _result(store: Path, run: Run, family: Sequence[Method]) -> CriticResult:
     artifacts = run.methods[family[0].name]
-    judged: list[list[Row]] = []
+    judged: list[Rows] = []
     for shard in [record.shard for record in read_manifest(store, artifacts["critiques"]).shards]:
-        judged += _by_question_critiques(store, artifacts, shard)
+        judged += _with_truth(store, artifacts, shard)
     matrix = _matrix(judged)
     sizes, correlations = front_sizes(matrix), rank_correlations(matrix)
     rows = [row for question in judged for row in question]
@@ -60,12 +66,11 @@ def _result(store: Path, run: Run, family: Sequence[Method]) -> CriticResult:
     )
 
 
-def _by_question_critiques(store: Path, artifacts: dict[str, str], shard: int) -> Iterator[list[Row]]:
+def _with_truth(store: Path, artifacts: dict[str, str], shard: int) -> Iterator[Rows]:
     """The critiques of each question, with the truth of every aspect that gold data tell; None: they do not."""
 
-    def read(table: str) -> list[Row]:
-        found: list[Row] = Artifact(store, *artifacts[table].split("/")).read(shard).to_pylist()
-        return found
+    def read(table: str) -> Rows:
+        return _rows(store, artifacts[table], shard)
 
     asked = {row["question_id"]: row for row in read("asked")}
     evidence = {(row["question_id"], row["rank"]): row for row in read("evidence")} if "evidence" in artifacts else {}
@@ -121,20 +126,15 @@ def _error(rows: Sequence[Row], aspect: str) -> tuple[float, int] | None:
     return (calibration_error(np.array([row[aspect] for row in known]), truth), len(known)) if known else None
 
 
-Rows = list[dict[str, Any]]
-
-
 def choice(store: Path, run: Run, methods: Sequence[Method]) -> CandidateChoice | None:
     """Of the methods that choose among the same candidates (most of them), the question that they differ most about."""
-    families: dict[str, list[str]] = {}
-    for method in methods:
-        if method.select:
-            families.setdefault(run.methods[method.name]["critiques"], []).append(method.name)
+    families = _families(run, methods)
     if not families:
         return None
-    critiques, names = max(families.items(), key=lambda family: len(family[1]))
-    judged = _by_question_examples(row for row in _rows(store, critiques) if not row["error"])
-    taken = {name: _by_question_examples(_rows(store, run.methods[name]["answers"])) for name in names}
+    critiques, family = max(families.items(), key=lambda family: len(family[1]))
+    names = [method.name for method in family]
+    judged = _by_question(row for row in _rows(store, critiques) if not row["error"])
+    taken = {name: _by_question(_rows(store, run.methods[name]["answers"])) for name in names}
     chosen = {
         question: {name: tuple(row["candidate"] for row in taken[name][question]) for name in names}
         for question in judged
@@ -148,7 +148,7 @@ def choice(store: Path, run: Run, methods: Sequence[Method]) -> CandidateChoice 
         question=asked[question],
         candidates=tuple(row["candidate"] for row in rows),
         points=tuple((row["utility_f1"], row["isrel"]) for row in rows),
-        on_front=tuple(map(bool, _front(rows))),
+        on_front=tuple(map(bool, front(_matrix([rows]))[0])),
         chosen=chosen[question],
     )
 
@@ -165,7 +165,7 @@ def context_map(store: Path, run: Run, methods: Sequence[Method]) -> ContextMap 
     if method is None:
         return None
     artifacts, inputs = run.methods[method.name], evidences[method.name].inputs
-    hits, evidence = (_by_question_examples(_rows(store, artifacts[table])) for table in ("hits", "evidence"))
+    hits, evidence = (_by_question(_rows(store, artifacts[table])) for table in ("hits", "evidence"))
     kept = {question: _kept(hits[question], rows) for question, rows in evidence.items()}
     if not kept:
         return None
@@ -185,22 +185,17 @@ def context_map(store: Path, run: Run, methods: Sequence[Method]) -> ContextMap 
     )
 
 
-def _rows(store: Path, name: str) -> Rows:
+def _rows(store: Path, name: str, shard: int | None = None) -> Rows:
+    """The rows of a shard, by default of the first one."""
     artifact = Artifact(store, *name.split("/"))
-    return artifact.read(artifact.completed().shards[0].shard).to_pylist()
+    return artifact.read(artifact.completed().shards[0].shard if shard is None else shard).to_pylist()
 
 
-def _by_question_examples(rows: Iterator[dict[str, Any]] | Rows) -> dict[int, Rows]:
+def _by_question(rows: Iterable[Row]) -> dict[int, Rows]:
     by_question: dict[int, Rows] = {}
     for row in rows:
         by_question.setdefault(row["question_id"], []).append(row)
     return by_question
-
-
-def _front(rows: Rows) -> np.ndarray:
-    isrel, issup, isuse = (np.array([[row[name] for row in rows]]) for name in ("isrel", "issup", "isuse"))
-    unknown, same = np.full(isrel.shape, np.nan), np.zeros(isrel.shape, np.int64)
-    return front(Critiqued(isrel, issup, isuse, unknown, same, usable=np.ones(isrel.shape, bool)))[0]
 
 
 def _kept(hits: Rows, evidence: Rows) -> list[int]:

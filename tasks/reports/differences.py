@@ -1,9 +1,5 @@
-"""Methods set against one another, question by question: which with which, by how much, and how sure that is.
-
-Methods set against one another, question by question: which with which, by how much, and how sure that is.
-
-Where a method pays: its difference to the baseline among questions that are alike in a condition, by thirds.
-"""
+"""Methods set against one another, question by question: which with which, by how much, and how sure that is; also
+among questions that are alike in a condition."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations

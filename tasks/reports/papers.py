@@ -1,15 +1,9 @@
 """Paper and ours: what a paper prints beside what a run came to, with the claim's verdict and every deviation.
 
-Paper and ours: what a paper prints beside what a run came to, with the claim's verdict and every deviation.
-
-Our counterparts of a paper's figures, with intervals: values, differences and ratios over the same questions.
-
-What a run says of a claim: it holds, does not hold, or is open, and then how many questions would settle it.
-
-A claim "at least V" with a margin m is one of non-inferiority (Piaggio et al., Reporting of Noninferiority and
-Equivalence Randomized Trials, JAMA 308(24), 2012): it holds where the whole interval lies above V − m, and does not
-where it lies below. Without a margin two equal methods are never told apart: "no worse" stays open however many
-questions are asked.
+A verdict on a claim: it holds, does not hold, or is open, and then how many questions would settle it. A claim "at
+least V" with a margin m is one of non-inferiority (Piaggio et al., Reporting of Noninferiority and Equivalence
+Randomized Trials, JAMA 308(24), 2012): it holds where the whole interval lies above V − m, and does not where it lies
+below. Without a margin two equal methods are never told apart: "no worse" stays open however many questions are asked.
 """
 
 import math
@@ -20,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from vitalfew.configs.paper import Figure, Ours, Paper, Repeated
-from vitalfew.tasks.reports.contents import MetricSummary, Report
+from vitalfew.tasks.reports.contents import Report
 from vitalfew.tasks.reports.runs import QuestionScores
 from vitalfew.tasks.reports.shown.columns import SMALL_UNITS, figure
 from vitalfew.tasks.reports.shown.notes import asked
@@ -86,16 +80,12 @@ def _measured(report: Report, ours: Ours) -> Interval:
     """Our figure where it is not of single questions: of no question, as far as an interval goes."""
     methods = {method.name: method for method in report.methods}
     sides = [methods.get(name) for name in (ours.method, ours.minus or ours.over) if name]
-    found = [_value(report.measures(side).get(ours.metric)) if side else None for side in sides]
+    found = [report.value(side, ours.metric) if side else None for side in sides]
     values = [value for value in found if value is not None]
     if len(values) < len(sides) or (ours.over and not values[1]):
         return Interval(None, None, None, 0)
     value = values[0] / values[1] if ours.over else values[0] - sum(values[1:])
     return Interval(value, None, None, 0)
-
-
-def _value(summary: MetricSummary | None) -> float | None:
-    return summary.value if summary else None
 
 
 def _interval(row: Figure, ours: Interval, unit: str) -> str:

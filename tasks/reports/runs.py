@@ -1,11 +1,4 @@
-"""Runs of a store: find one by name, and read its manifests, summaries and scores.
-
-Which run a name stands for, and its artifacts' manifests.
-
-What a method's stored summaries say: the figures of every metric, and what the metric declared of itself.
-
-The scores of a method question by question, as arrays that methods can be compared by.
-"""
+"""Runs of a store: find one by name, and read its manifests, its summaries and its scores question by question."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -30,7 +30,7 @@ class Scores:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedMethod:
     """A method against the control, which itself has no z and no p. `z` > 0: it ranks behind the control.
 
     `mean`: over the datasets; `mean_rank`: 1 is best, `ranking`: the same with Quade's weights; `significant`: both
@@ -63,7 +63,7 @@ class Significance:
     p: float
     threshold: float
     smallest_p: float
-    methods: tuple[Compared, ...]
+    methods: tuple[ComparedMethod, ...]
 
     def as_json(self) -> dict[str, Any]:
         return {**asdict(self), "conclusion": list(conclusion(self))}
@@ -81,12 +81,12 @@ def significance(
     adjusted, threshold = li(list(p_values.values()), alpha)
     p_by_row = dict(zip(others, adjusted, strict=True))
 
-    def compared(row: int) -> Compared:
+    def compared(row: int) -> ComparedMethod:
         mean, mean_rank = float(np.mean(scores.values[row])), float(test.ranks[row].mean())
         own = (scores.methods[row], mean, mean_rank, float(test.rankings[row]))
         if row == chosen:
-            return Compared(*own)
-        return Compared(*own, float(z[row]), p_values[row], p_by_row[row], max(test.p, p_by_row[row]) <= alpha)
+            return ComparedMethod(*own)
+        return ComparedMethod(*own, float(z[row]), p_values[row], p_by_row[row], max(test.p, p_by_row[row]) <= alpha)
 
     return Significance(
         scores.datasets,

@@ -1,11 +1,4 @@
-"""How metrics are shown: which by default, in what order, with how many digits. What they are, they say themselves.
-
-How metrics are shown: which by default, in what order, with how many digits. What they are, they say themselves.
-
-The metric that an experiment is about: its headline's, and that of the tests which are corrected by themselves.
-
-The Pareto front of two quantities: what cannot be had better in one without being worse in the other.
-"""
+"""How metrics are shown: which by default, in what order, with how many digits, and which values are best."""
 
 from collections.abc import Sequence
 

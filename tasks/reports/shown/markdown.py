@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from vitalfew.tasks.reports.contents import Report
 from vitalfew.tasks.reports.shown.columns import best, chosen_columns, figure, not_told_apart
-from vitalfew.tasks.reports.shown.headline import headline
-from vitalfew.tasks.reports.shown.notes import asked, notes
+from vitalfew.tasks.reports.shown.notes import asked, headline, notes
 from vitalfew.tasks.reports.shown.text import one_line
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#|!~$&])")

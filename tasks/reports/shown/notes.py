@@ -1,16 +1,4 @@
-"""Sentences below the tables: choices, gaps, errors, sets of answers, critics, statistics, and what the run paid.
-
-What the figures do not say of themselves: what could not be scored and why, errors, what the run paid.
-
-What sets of answers gain, and how much of it any set of their size would.
-
-A set counts as right if any member is, so it gains by its size alone: a random set of the same size, drawn from the
-same candidates, tells how much.
-
-How much a critic leaves to choose, and how far off its probabilities are, in sentences.
-
-What was chosen from what, by which metric, on how many questions.
-"""
+"""Sentences of a report: headline, choices, gaps, errors, sets of answers, critics, statistics, and what was paid."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -18,11 +6,19 @@ from typing import Any
 
 from vitalfew.configs.chosen import Chosen, Tried
 from vitalfew.tasks.reports.contents import BestAlpha, CriticResult, MethodResult, Paid, Report
-from vitalfew.tasks.reports.shown.columns import figure, quality_metric, significant
+from vitalfew.tasks.reports.shown.columns import (
+    figure,
+    is_apart,
+    pareto_front,
+    price_metric,
+    quality_metric,
+    signed,
+    significant,
+)
 from vitalfew.tasks.reports.shown.tables import setting_text
 from vitalfew.tasks.reports.shown.text import listed, one_line, shortened
 from vitalfew.tasks.reports.statistics.bootstrap import ENOUGH, MIN_QUESTIONS
-from vitalfew.tasks.reports.statistics.paired import questions_needed, visible_difference
+from vitalfew.tasks.reports.statistics.paired import Difference, questions_needed, visible_difference
 
 _ERROR_LENGTH = 160
 _NAME_LENGTH = 60
@@ -129,9 +125,7 @@ def _unscored(report: Report) -> list[str]:
     for method in report.methods:
         for metric, summary in report.measures(method).items():
             if summary.left_out or summary.value is None:
-                gaps[metric][summary.left_out, summary.left_out + summary.questions].append(
-                    shortened(method.label, _NAME_LENGTH)
-                )
+                gaps[metric][summary.left_out, summary.left_out + summary.questions].append(_name(method))
     lines: dict[tuple[int, int, str, str], list[str]] = defaultdict(list)
     for metric, of_metric in gaps.items():
         column = report.column(metric)
@@ -196,7 +190,6 @@ CONTROLS = {
     "random_set_any": "a random set of the same size",
     "first_random_any": "its first answer with random others",
 }
-_NAME = 60
 
 
 def gains(report: Report) -> list[str]:
@@ -206,16 +199,14 @@ def gains(report: Report) -> list[str]:
 
 
 def _gain(report: Report, method: MethodResult, against: MethodResult) -> str:
-    baseline = shortened(against.label, _NAME)
-    single = report.measures(against).get(ANY)
-    one = single.value if single else None
+    baseline, one = _name(against), report.value(against, ANY)
     values = {metric: summary.value for metric, summary in report.measures(method).items()}
     any_right, drawn, size = (values.get(metric) for metric in (ANY, DRAWN, SIZE))
     controls = [(name, value) for metric, name in CONTROLS.items() if (value := values.get(metric)) is not None]
     if one is None or any_right is None or drawn is None or size is None or size <= 1:
         return ""
     sentence = (
-        f"{shortened(method.label, _NAME)}: {size:.2f} answers per question. Share of questions answered right by any "
+        f"{_name(method)}: {size:.2f} answers per question. Share of questions answered right by any "
         f"of them: {figure(any_right)}, by one drawn from them: {figure(drawn)}, "
         + ", ".join(f"by any of {name}: {figure(value)}" for name, value in controls)
     )
@@ -298,3 +289,68 @@ def _bare(settings: Mapping[str, Any]) -> str:
 def values(settings: Mapping[str, Any]) -> str:
     """Settings with their values, as `--set` takes them."""
     return one_line(" ".join(f"{key}={setting_text(value)}" for key, value in settings.items()))
+
+
+MOST = 6
+"""Sentences of a report. Where more methods are compared, those on the Pareto front have one, the best first."""
+_SHORT = 48
+"""Characters of a name in the headline, at most."""
+
+
+def headline(report: Report) -> list[str]:
+    """A sentence for every method that is compared with a baseline; none where there are too few questions."""
+    quality, price = quality_metric(report), price_metric(report)
+    if not quality:
+        return []
+    compared = [method for method in report.methods if _interval(method, quality)]
+    if len(compared) > MOST:
+        compared = _front(report, quality, price, compared)[:MOST]
+    return [
+        f"{_short(method)}: {_quality(report, method, quality)}{_price(report, method, price)}." for method in compared
+    ]
+
+
+def _interval(method: MethodResult, metric: str) -> bool:
+    return metric in method.differences and method.differences[metric].low is not None
+
+
+def _front(report: Report, quality: str, price: str | None, methods: list[MethodResult]) -> list[MethodResult]:
+    sign = -1 if report.column(quality).direction == "lower" else 1
+    points = [(report.value(method, price) or 0.0, sign * (report.value(method, quality) or 0.0)) for method in methods]
+    return [methods[place] for place in reversed(pareto_front(points))]
+
+
+def _quality(report: Report, method: MethodResult, metric: str) -> str:
+    column, difference = report.column(metric), method.differences[metric]
+    own = figure(report.value(method, metric), column.unit)
+    interval = f"{signed(difference.low)} to {signed(difference.high)}"
+    return (
+        f"{column.heading} {own}, {signed(difference.mean_difference)} against {_baseline(report, method)} "
+        f"({interval}{_verdict(difference)})"
+    )
+
+
+def _verdict(difference: Difference) -> str:
+    """An interval is of one difference, p is corrected for all: the one may exclude 0 where the other exceeds LEVEL."""
+    if is_apart(difference):
+        return ""
+    p = difference.p_holm
+    return f", not distinguishable at n = {difference.questions:,}{'' if p is None else f': corrected p = {p:.2f}'}"
+
+
+def _price(report: Report, method: MethodResult, metric: str | None) -> str:
+    """What it takes, and the share of what its baseline takes."""
+    own = report.value(method, metric)
+    theirs = report.value(report.methods[method.against], metric) if method.against is not None else None
+    if metric is None or own is None or not theirs:
+        return ""
+    column = report.column(metric)
+    return f"; {figure(own, column.unit)} {column.heading}, {100 * own / theirs:.0f} % of {_baseline(report, method)}'s"
+
+
+def _baseline(report: Report, method: MethodResult) -> str:
+    return "its baseline" if method.against is None else _short(report.methods[method.against])
+
+
+def _short(method: MethodResult) -> str:
+    return shortened(method.label, _SHORT)

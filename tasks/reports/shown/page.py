@@ -1,9 +1,4 @@
-"""The report as one HTML file that needs nothing else: tables, plots, settings, costs, and how to ask with SQL.
-
-The report as one HTML file that needs nothing else: tables, plots, settings, costs, and how to ask with SQL.
-
-How to ask the store for a report's figures, and for what is behind them, with SQL.
-"""
+"""The report as one HTML file that needs nothing else: tables, plots, settings, costs, and how to ask with SQL."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -17,8 +12,7 @@ from vitalfew.tasks.reports.plots.drawing import Plot
 from vitalfew.tasks.reports.plots.list import drawn
 from vitalfew.tasks.reports.shown import grids
 from vitalfew.tasks.reports.shown.columns import chosen_columns
-from vitalfew.tasks.reports.shown.headline import headline
-from vitalfew.tasks.reports.shown.notes import asked, paid, statistics, warnings
+from vitalfew.tasks.reports.shown.notes import asked, headline, paid, statistics, warnings
 from vitalfew.tasks.reports.shown.text import one_line, printable, shortened
 
 _TEMPLATE = Path(__file__).with_name("page.html.jinja")

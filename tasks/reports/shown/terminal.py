@@ -1,9 +1,4 @@
-"""The report on a terminal: methods as rows, metrics as columns, in as many blocks as the width asks for.
-
-The report on a terminal: methods as rows, metrics as columns, in as many blocks as the width asks for.
-
-A plot for a terminal: bars of every method's quality, and of what it takes.
-"""
+"""The report on a terminal: methods as rows, metrics as columns, in blocks that fit the width; and bars of both."""
 
 from collections.abc import Iterator, Sequence
 
@@ -24,8 +19,7 @@ from vitalfew.tasks.reports.shown.columns import (
     quality_metric,
     sentence_case,
 )
-from vitalfew.tasks.reports.shown.headline import headline
-from vitalfew.tasks.reports.shown.notes import asked, choices, paid, statistics, warnings
+from vitalfew.tasks.reports.shown.notes import asked, choices, headline, paid, statistics, warnings
 from vitalfew.tasks.reports.shown.text import one_line, shortened
 
 _GAP = 2

@@ -1,7 +1,5 @@
 """Differences of methods to a baseline on the same questions: interval, test, correction, effect size and power.
 
-Differences of methods to a baseline on the same questions: interval, test, correction and effect size.
-
 - Interval: paired bootstrap over questions (Koehn, Statistical Significance Tests for Machine Translation Evaluation,
   EMNLP 2004), on the differences; see bootstrap.py.
 - p: paired sign-flip test, two-sided (Fisher's randomisation test; Noreen, Computer-Intensive Methods for Testing
@@ -17,9 +15,8 @@ Differences of methods to a baseline on the same questions: interval, test, corr
 
 Interval and p come from different distributions: near the edge one may exclude 0 where the other does not.
 
-How many questions show a difference of a given size (Cohen, Statistical Power Analysis, 1988, chapter 2).
-
-For a two-sided paired test of a mean difference, by the normal approximation: n = ((z_confidence + z_power) · sd / d)².
+Power: how many questions show a difference of a given size (Cohen, Statistical Power Analysis, 1988, chapter 2). For a
+two-sided paired test of a mean difference, by the normal approximation: n = ((z_confidence + z_power) · sd / d)².
 With fewer than about 30 questions Student's t asks for two or three more. The standard deviation is that of the
 paired differences, as measured in a run (`Difference.sd`), not that of one method's values.
 """

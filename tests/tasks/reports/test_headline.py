@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from tests.support import reports
 from vitalfew.tasks.reports.contents import Report
-from vitalfew.tasks.reports.shown.headline import MOST, headline
 from vitalfew.tasks.reports.shown.markdown import markdown_report
+from vitalfew.tasks.reports.shown.notes import MOST, headline
 from vitalfew.tasks.reports.shown.page import page
 from vitalfew.tasks.reports.statistics.paired import Difference
 
