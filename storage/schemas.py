@@ -1,7 +1,5 @@
 """The tables: their Arrow schemas, with the meaning and unit of every column as field metadata."""
 
-from collections.abc import Iterable
-
 import pyarrow as pa
 
 TEXT, BOOLEAN = pa.string(), pa.bool_()
@@ -13,7 +11,7 @@ ROWS: dict[str, str] = {}
 """What a row of each is, in words."""
 
 
-def table(name: str, row: str, columns: Iterable[pa.Field]) -> pa.Schema:
+def table(name: str, row: str, *columns: pa.Field) -> pa.Schema:
     """Declare a table of the catalog. `row`: what a row is, "a unit that was retrieved for a question"."""
     TABLES[name], ROWS[name] = pa.schema(columns), row
     return TABLES[name]
@@ -46,66 +44,56 @@ SPAN = struct(passage_id=LONG, start=INTEGER, end=INTEGER)
 PASSAGES = table(
     "passages",
     "a passage of a corpus",
-    [
-        column("passage_id", LONG, "content id of the text"),
-        column("source", TEXT, "dataset it was first seen in, FORMAT:FILE"),
-        column("source_id", TEXT, "id in the source"),
-        column("title", TEXT, "title in the source; may be empty"),
-        column("text", TEXT, "the passage"),
-    ],
+    column("passage_id", LONG, "content id of the text"),
+    column("source", TEXT, "dataset it was first seen in, FORMAT:FILE"),
+    column("source_id", TEXT, "id in the source"),
+    column("title", TEXT, "title in the source; may be empty"),
+    column("text", TEXT, "the passage"),
 )
 
 SENTENCES = table(
     "sentences",
     "a core sentence of a passage, or a proposition",
-    [
-        column(
-            "sentence_id",
-            LONG,
-            "content id of passage and span; for a rewritten sentence, of passage, units and position",
-        ),
-        column("passage_id", LONG, "passage it belongs to"),
-        column("position", INTEGER, "position in the passage, from 0"),
-        column("start", INTEGER, "offset of the first character in the passage", unit="code points"),
-        column(
-            "end",
-            INTEGER,
-            "offset after the last character; equal to start if rewritten, because the passage does not contain it",
-            unit="code points",
-        ),
-        column(
-            "text",
-            TEXT,
-            "core sentence with the white space after it; joined, the sentences give the passage, unless rewritten",
-        ),
-        column("tokens", INTEGER, "number of words and punctuation marks, independent of the model", unit="words"),
-    ],
+    column(
+        "sentence_id", LONG, "content id of passage and span; for a rewritten sentence, of passage, units and position"
+    ),
+    column("passage_id", LONG, "passage it belongs to"),
+    column("position", INTEGER, "position in the passage, from 0"),
+    column("start", INTEGER, "offset of the first character in the passage", unit="code points"),
+    column(
+        "end",
+        INTEGER,
+        "offset after the last character; equal to start if rewritten, because the passage does not contain it",
+        unit="code points",
+    ),
+    column(
+        "text",
+        TEXT,
+        "core sentence with the white space after it; joined, the sentences give the passage, unless rewritten",
+    ),
+    column("tokens", INTEGER, "number of words and punctuation marks, independent of the model", unit="words"),
 )
 
 QUESTIONS = table(
     "questions",
     "a question of a data set",
-    [
-        column("question_id", LONG, "content id of question, answers and gold passages"),
-        column("source", TEXT, "dataset it was first seen in, FORMAT:FILE"),
-        column("source_id", TEXT, "id in the source"),
-        column("text", TEXT, "the question"),
-        column("answers", list_of(TEXT), "gold answers, any of which is correct"),
-        column("gold_passages", list_of(LONG), "ids of the passages that contain the answer"),
-        column("supporting_facts", list_of(SPAN), "spans that support the answer (passage id, code points)"),
-    ],
+    column("question_id", LONG, "content id of question, answers and gold passages"),
+    column("source", TEXT, "dataset it was first seen in, FORMAT:FILE"),
+    column("source_id", TEXT, "id in the source"),
+    column("text", TEXT, "the question"),
+    column("answers", list_of(TEXT), "gold answers, any of which is correct"),
+    column("gold_passages", list_of(LONG), "ids of the passages that contain the answer"),
+    column("supporting_facts", list_of(SPAN), "spans that support the answer (passage id, code points)"),
 )
 
 REJECTS = table(
     "rejects",
     "an input row that was not used",
-    [
-        column("stage", TEXT, "stage that rejected the row"),
-        column("source", TEXT, "dataset, FORMAT:FILE"),
-        column("offset", LONG, "line or record number in the source, from 1; for a question, its question_id"),
-        column("reason", TEXT, "machine-readable reason"),
-        column("detail", TEXT, "reason in words"),
-    ],
+    column("stage", TEXT, "stage that rejected the row"),
+    column("source", TEXT, "dataset, FORMAT:FILE"),
+    column("offset", LONG, "line or record number in the source, from 1; for a question, its question_id"),
+    column("reason", TEXT, "machine-readable reason"),
+    column("detail", TEXT, "reason in words"),
 )
 
 VECTOR_KINDS = ("core", "context", "passage")
@@ -126,139 +114,121 @@ def question_vectors(dimension: int) -> pa.Schema:
 
 
 # Their width is the encoder's: 1 stands for "some".
-table("vectors", "the vector of a sentence, of its context or of a passage", vectors(1))
-table("question_vectors", "the vector of a question", question_vectors(1))
+table("vectors", "the vector of a sentence, of its context or of a passage", *vectors(1))
+table("question_vectors", "the vector of a question", *question_vectors(1))
 
 NEIGHBOURS = table(
     "neighbours",
     "a neighbour of a sample query in a shard of an index",
-    [
-        column("unit", TEXT, "sentence or passage"),
-        column(
-            "effort", INTEGER, "search effort: -1 for exact search, nprobe of an ivf index, ef_search of hnsw, else 0"
-        ),
-        column("probe", INTEGER, "number of the sample query"),
-        column("id", LONG, "id of a near unit in this shard; -1 if there are no more"),
-        column("score", FLOAT, "inner product with the query, as the index computes it"),
-    ],
+    column("unit", TEXT, "sentence or passage"),
+    column("effort", INTEGER, "search effort: -1 for exact search, nprobe of an ivf index, ef_search of hnsw, else 0"),
+    column("probe", INTEGER, "number of the sample query"),
+    column("id", LONG, "id of a near unit in this shard; -1 if there are no more"),
+    column("score", FLOAT, "inner product with the query, as the index computes it"),
 )
 
 INDEX_QUALITY = table(
     "index_quality",
     "recall and size of an index at one search effort",
-    [
-        column("unit", TEXT, "sentence or passage"),
-        column("type", TEXT, "index.type"),
-        column("vectors", LONG, "number of vectors in the index"),
-        column("bytes_per_vector", DOUBLE, "size of the index files per vector, including ids", unit="bytes"),
-        column("effort", INTEGER, "search effort: nprobe of an ivf index, ef_search of hnsw, else 0"),
-        column("recall_at_10", DOUBLE, "share of the exact top 10 that the index returns at this effort"),
-        column("standard_error", DOUBLE, "standard error of recall_at_10, over the probes"),
-        column("probes", INTEGER, "number of sample queries it was measured on; 0 if exact by definition"),
-        column("chosen", BOOLEAN, "true if a search uses this effort by default"),
-    ],
+    column("unit", TEXT, "sentence or passage"),
+    column("type", TEXT, "index.type"),
+    column("vectors", LONG, "number of vectors in the index"),
+    column("bytes_per_vector", DOUBLE, "size of the index files per vector, including ids", unit="bytes"),
+    column("effort", INTEGER, "search effort: nprobe of an ivf index, ef_search of hnsw, else 0"),
+    column("recall_at_10", DOUBLE, "share of the exact top 10 that the index returns at this effort"),
+    column("standard_error", DOUBLE, "standard error of recall_at_10, over the probes"),
+    column("probes", INTEGER, "number of sample queries it was measured on; 0 if exact by definition"),
+    column("chosen", BOOLEAN, "true if a search uses this effort by default"),
 )
 
 TERMS = table(
     "terms",
     "a term of BM25 in a shard",
-    [
-        column("unit", TEXT, "sentence or passage"),
-        column("term", TEXT, "a word as BM25 counts it: lower case, stemmed"),
-        column("documents", INTEGER, "number of units in this shard that contain the term"),
-        column("occurrences", INTEGER, "number of occurrences in this shard"),
-    ],
+    column("unit", TEXT, "sentence or passage"),
+    column("term", TEXT, "a word as BM25 counts it: lower case, stemmed"),
+    column("documents", INTEGER, "number of units in this shard that contain the term"),
+    column("occurrences", INTEGER, "number of occurrences in this shard"),
 )
 
 
 # The tables of an evaluation: `asked` is the choice of questions; the others have rows of one method of answering.
 
-ASKED = table("asked", "a question that an evaluation asks", QUESTIONS)
+ASKED = table("asked", "a question that an evaluation asks", *QUESTIONS)
 
 HITS = table(
     "hits",
     "a unit retrieved for a question",
-    [
-        column("question_id", LONG, "the question"),
-        column("rank", INTEGER, "rank, from 1"),
-        column("unit", TEXT, "sentence or passage"),
-        column("unit_id", LONG, "sentence_id or passage_id"),
-        column("passage_id", LONG, "passage that the unit is or belongs to"),
-        column("start", INTEGER, "offset of the first character in the passage", unit="code points"),
-        column(
-            "end",
-            INTEGER,
-            "offset after the last character; equal to start if rewritten, because the passage does not contain it",
-            unit="code points",
-        ),
-        column("score", FLOAT, "score from the retriever"),
-        column("title", TEXT, "title of the passage"),
-        column("text", TEXT, "the unit's text"),
-    ],
+    column("question_id", LONG, "the question"),
+    column("rank", INTEGER, "rank, from 1"),
+    column("unit", TEXT, "sentence or passage"),
+    column("unit_id", LONG, "sentence_id or passage_id"),
+    column("passage_id", LONG, "passage that the unit is or belongs to"),
+    column("start", INTEGER, "offset of the first character in the passage", unit="code points"),
+    column(
+        "end",
+        INTEGER,
+        "offset after the last character; equal to start if rewritten, because the passage does not contain it",
+        unit="code points",
+    ),
+    column("score", FLOAT, "score from the retriever"),
+    column("title", TEXT, "title of the passage"),
+    column("text", TEXT, "the unit's text"),
 )
 
 PERTURBED = table(
     "perturbed",
     "a hit as given to a refiner, after noise was added or the order was changed",
-    [*HITS, column("noise", BOOLEAN, "true if it was retrieved for another question")],
+    *HITS,
+    column("noise", BOOLEAN, "true if it was retrieved for another question"),
 )
 
 EVIDENCE = table(
     "evidence",
     "a context of a question's prompt",
-    [
-        column("question_id", LONG, "the question"),
-        column("rank", INTEGER, "position in the prompt, from 1"),
-        column("text", TEXT, "context as shown in the prompt"),
-        column("tokens", INTEGER, "number of words and punctuation marks, independent of the model", unit="words"),
-        column("origin", list_of(SPAN), "spans it comes from (passage id, code points); empty if it was rewritten"),
-    ],
+    column("question_id", LONG, "the question"),
+    column("rank", INTEGER, "position in the prompt, from 1"),
+    column("text", TEXT, "context as shown in the prompt"),
+    column("tokens", INTEGER, "number of words and punctuation marks, independent of the model", unit="words"),
+    column("origin", list_of(SPAN), "spans it comes from (passage id, code points); empty if it was rewritten"),
 )
 
 REFINEMENTS = table(
     "refinements",
     "the length and time of a refiner's work on a question",
-    [
-        column("question_id", LONG, "the question"),
-        column(
-            "input_tokens",
-            INTEGER,
-            "number of words and punctuation marks in all its hits, as shown in a prompt",
-            unit="words",
-        ),
-        column(
-            "output_tokens",
-            INTEGER,
-            "number of words and punctuation marks in the contexts made from them",
-            unit="words",
-        ),
-        column(
-            "seconds",
-            DOUBLE,
-            "share of the batch's time in proportion to the input, including the original time of reused readings and "
-            "excluding the loading of a model",
-            unit="seconds",
-        ),
-        column("cpu_seconds", DOUBLE, "the same for CPU time; NULL from an older version", True, "seconds"),
-        column("cut", BOOLEAN, "true if the model that wrote the contexts read only part of the hits"),
-        column("finish_reason", TEXT, "stop or length, from the model that wrote the contexts; empty without one"),
-    ],
+    column("question_id", LONG, "the question"),
+    column(
+        "input_tokens",
+        INTEGER,
+        "number of words and punctuation marks in all its hits, as shown in a prompt",
+        unit="words",
+    ),
+    column(
+        "output_tokens", INTEGER, "number of words and punctuation marks in the contexts made from them", unit="words"
+    ),
+    column(
+        "seconds",
+        DOUBLE,
+        "share of the batch's time in proportion to the input, including the original time of reused readings and "
+        "excluding the loading of a model",
+        unit="seconds",
+    ),
+    column("cpu_seconds", DOUBLE, "the same for CPU time; NULL from an older version", True, "seconds"),
+    column("cut", BOOLEAN, "true if the model that wrote the contexts read only part of the hits"),
+    column("finish_reason", TEXT, "stop or length, from the model that wrote the contexts; empty without one"),
 )
 
 READINGS = table(
     "readings",
     "the output of a refiner's model for a text, independent of how much of the text is kept",
-    [
-        column("reading_id", LONG, "content id of the model and its input; the same input is read once"),
-        column(
-            "reading",
-            list_of(FLOAT),
-            "surprisal (nats) of every token or probability of every sentence, depending on the model",
-        ),
-        column("tokens", INTEGER, "tokens computed for it", unit="tokens"),
-        column("seconds", DOUBLE, "share of the time of the texts read together", unit="seconds"),
-        column("cpu_seconds", DOUBLE, "the same for CPU time", unit="seconds"),
-    ],
+    column("reading_id", LONG, "content id of the model and its input; the same input is read once"),
+    column(
+        "reading",
+        list_of(FLOAT),
+        "surprisal (nats) of every token or probability of every sentence, depending on the model",
+    ),
+    column("tokens", INTEGER, "tokens computed for it", unit="tokens"),
+    column("seconds", DOUBLE, "share of the time of the texts read together", unit="seconds"),
+    column("cpu_seconds", DOUBLE, "the same for CPU time", unit="seconds"),
 )
 
 _APPRAISED = {
@@ -268,12 +238,10 @@ _APPRAISED = {
 APPRAISALS = table(
     "appraisals",
     "an appraiser's grades of a question's contexts",
-    [
-        column("question_id", LONG, "the question"),
-        *(column(name, DOUBLE, about, nullable=True) for name, about in _APPRAISED.items()),
-        column("explanation", TEXT, "reasons for the grades, one or more lines for every grade"),
-        column("error", TEXT, "reason if there is no appraisal, else empty"),
-    ],
+    column("question_id", LONG, "the question"),
+    *(column(name, DOUBLE, about, nullable=True) for name, about in _APPRAISED.items()),
+    column("explanation", TEXT, "reasons for the grades, one or more lines for every grade"),
+    column("error", TEXT, "reason if there is no appraisal, else empty"),
 )
 
 PROBABILITY = struct(token=TEXT, probability=DOUBLE)
@@ -289,41 +257,39 @@ _STEPS = {
 CANDIDATES = table(
     "candidates",
     "a generated answer",
-    [
-        column("question_id", LONG, "the question"),
-        column("candidate", INTEGER, "number of the answer, from 0"),
-        column("contexts", list_of(INTEGER), "ranks in `evidence` of the contexts in its prompt"),
-        column("prompt_id", LONG, "content id of model, prompt and parameters; the same prompt is answered once"),
-        column("text", TEXT, "the answer"),
-        column("prompt_tokens", INTEGER, "tokens of the prompt, as the model counts them", unit="tokens"),
-        column("completion_tokens", INTEGER, "tokens of the answer, as the model counts them", unit="tokens"),
-        column("logprob", DOUBLE, "natural logarithm of the answer's probability", True, "nats"),
-        column("seconds", DOUBLE, "time taken by the model", unit="seconds"),
-        column("finish_reason", TEXT, "stop, length or error"),
-        column("error", TEXT, "reason if there is no answer, else empty"),
-        column(
-            "probabilities",
-            list_of(PROBABILITY),
-            "probabilities of the reflection tokens that the generator self_rag reads",
-        ),
-        column("reused", BOOLEAN, "true if an earlier run had answered this prompt"),
-        column("ratings", list_of(RATING), "generator's ratings of the prompt's contexts; see the view `ratings`"),
-        column(
-            "prefill_tokens",
-            INTEGER,
-            "tokens read before the first token was written, counted every time they were read; NULL if unknown",
-            True,
-            "tokens",
-        ),
-        column(
-            "kv_tokens",
-            INTEGER,
-            "tokens in the cache that the answer was written from: question and kept contexts; NULL if unknown",
-            True,
-            "tokens",
-        ),
-        *(column(f"{step}_seconds", DOUBLE, about, True, "seconds") for step, about in _STEPS.items()),
-    ],
+    column("question_id", LONG, "the question"),
+    column("candidate", INTEGER, "number of the answer, from 0"),
+    column("contexts", list_of(INTEGER), "ranks in `evidence` of the contexts in its prompt"),
+    column("prompt_id", LONG, "content id of model, prompt and parameters; the same prompt is answered once"),
+    column("text", TEXT, "the answer"),
+    column("prompt_tokens", INTEGER, "tokens of the prompt, as the model counts them", unit="tokens"),
+    column("completion_tokens", INTEGER, "tokens of the answer, as the model counts them", unit="tokens"),
+    column("logprob", DOUBLE, "natural logarithm of the answer's probability", True, "nats"),
+    column("seconds", DOUBLE, "time taken by the model", unit="seconds"),
+    column("finish_reason", TEXT, "stop, length or error"),
+    column("error", TEXT, "reason if there is no answer, else empty"),
+    column(
+        "probabilities",
+        list_of(PROBABILITY),
+        "probabilities of the reflection tokens that the generator self_rag reads",
+    ),
+    column("reused", BOOLEAN, "true if an earlier run had answered this prompt"),
+    column("ratings", list_of(RATING), "generator's ratings of the prompt's contexts; see the view `ratings`"),
+    column(
+        "prefill_tokens",
+        INTEGER,
+        "tokens read before the first token was written, counted every time they were read; NULL if unknown",
+        True,
+        "tokens",
+    ),
+    column(
+        "kv_tokens",
+        INTEGER,
+        "tokens in the cache that the answer was written from: question and kept contexts; NULL if unknown",
+        True,
+        "tokens",
+    ),
+    *(column(f"{step}_seconds", DOUBLE, about, True, "seconds") for step, about in _STEPS.items()),
 )
 
 _JUDGED = {
@@ -336,58 +302,50 @@ _JUDGED = {
 CRITIQUES = table(
     "critiques",
     "a critic's scores for a candidate",
-    [
-        column("question_id", LONG, "the question"),
-        column("candidate", INTEGER, "number of the answer in `candidates`"),
-        *(column(name, DOUBLE, about, nullable=True) for name, about in _JUDGED.items()),
-        column("error", TEXT, "reason if there is no critique, else empty"),
-    ],
+    column("question_id", LONG, "the question"),
+    column("candidate", INTEGER, "number of the answer in `candidates`"),
+    *(column(name, DOUBLE, about, nullable=True) for name, about in _JUDGED.items()),
+    column("error", TEXT, "reason if there is no critique, else empty"),
 )
 
 ANSWERS = table(
     "answers",
     "an answer chosen from the candidates",
-    [
-        column("question_id", LONG, "the question"),
-        column("strategy", TEXT, "selector that chose the answer"),
-        column("rank", INTEGER, "rank among the answers to the question, from 1"),
-        column("candidate", INTEGER, "number of the answer in `candidates`"),
-        column("text", TEXT, "the answer"),
-        column("score", DOUBLE, "score from the selector; NULL if chosen without a critique", nullable=True),
-        column("on_front", BOOLEAN, "true if no other candidate dominates it in utility_f1 and ISREL"),
-        column("error", TEXT, "reason if there is no answer, else empty"),
-    ],
+    column("question_id", LONG, "the question"),
+    column("strategy", TEXT, "selector that chose the answer"),
+    column("rank", INTEGER, "rank among the answers to the question, from 1"),
+    column("candidate", INTEGER, "number of the answer in `candidates`"),
+    column("text", TEXT, "the answer"),
+    column("score", DOUBLE, "score from the selector; NULL if chosen without a critique", nullable=True),
+    column("on_front", BOOLEAN, "true if no other candidate dominates it in utility_f1 and ISREL"),
+    column("error", TEXT, "reason if there is no answer, else empty"),
 )
 
 SCORES = table(
     "scores",
     "the value of one metric for one question",
-    [
-        column("question_id", LONG, "the question"),
-        column("metric", TEXT, "name of the metric, with its k if it has one"),
-        column("value", DOUBLE, "value for this question"),
-    ],
+    column("question_id", LONG, "the question"),
+    column("metric", TEXT, "name of the metric, with its k if it has one"),
+    column("value", DOUBLE, "value for this question"),
 )
 
 SUMMARIES = table(
     "summaries",
     "the value of one metric over all questions",
-    [
-        column("metric", TEXT, "name of the metric, with its k if it has one"),
-        column(
-            "value",
-            DOUBLE,
-            "mean over the questions it applies to, or one value for all of them; NULL if it applies to none",
-            nullable=True,
-        ),
-        column("questions", INTEGER, "number of questions it applies to"),
-        column("left_out", INTEGER, "number of questions left out because it does not apply to them"),
-        column("heading", TEXT, "display name of the metric"),
-        column("unit", TEXT, "unit of its values"),
-        column("direction", TEXT, "better values: higher, lower or neither; NULL from an older version"),
-        column("needs", list_of(TEXT), "data that a question must have, else it is left out"),
-        column("detail", BOOLEAN, "true if reports show it only when they show every metric"),
-    ],
+    column("metric", TEXT, "name of the metric, with its k if it has one"),
+    column(
+        "value",
+        DOUBLE,
+        "mean over the questions it applies to, or one value for all of them; NULL if it applies to none",
+        nullable=True,
+    ),
+    column("questions", INTEGER, "number of questions it applies to"),
+    column("left_out", INTEGER, "number of questions left out because it does not apply to them"),
+    column("heading", TEXT, "display name of the metric"),
+    column("unit", TEXT, "unit of its values"),
+    column("direction", TEXT, "better values: higher, lower or neither; NULL from an older version"),
+    column("needs", list_of(TEXT), "data that a question must have, else it is left out"),
+    column("detail", BOOLEAN, "true if reports show it only when they show every metric"),
 )
 
 
@@ -396,20 +354,16 @@ SUMMARIES = table(
 GOLD_CONTEXTS = table(
     "gold_contexts",
     "a collector's attempt at the evidence text of a question",
-    [
-        column("question_id", LONG, "the question"),
-        column(
-            "attempt",
-            INTEGER,
-            "number of the attempt: 0 without the answer; from 1, the collector was given the answer",
-        ),
-        column("text", TEXT, "evidence text, or empty if there is none"),
-        column("verdict", TEXT, "kept, or the reason for dropping it"),
-        column("collector", TEXT, "collector that wrote it"),
-        column("tokens", LONG, "tokens that a model computed for it, including prompts", unit="tokens"),
-        column("seconds", DOUBLE, "time taken", unit="seconds"),
-        column("error", TEXT, "reason if a model gave no text, else empty"),
-    ],
+    column("question_id", LONG, "the question"),
+    column(
+        "attempt", INTEGER, "number of the attempt: 0 without the answer; from 1, the collector was given the answer"
+    ),
+    column("text", TEXT, "evidence text, or empty if there is none"),
+    column("verdict", TEXT, "kept, or the reason for dropping it"),
+    column("collector", TEXT, "collector that wrote it"),
+    column("tokens", LONG, "tokens that a model computed for it, including prompts", unit="tokens"),
+    column("seconds", DOUBLE, "time taken", unit="seconds"),
+    column("error", TEXT, "reason if a model gave no text, else empty"),
 )
 
 CHUNK = struct(passage_id=LONG, title=TEXT, text=TEXT)
@@ -419,53 +373,45 @@ COPIED = struct(chunk=INTEGER, start=INTEGER, end=INTEGER)
 OREO_EXAMPLES = table(
     "oreo_examples",
     "a question with the evidence text that Oreo learns to write",
-    [
-        column("question_id", LONG, "the question"),
-        column("question", TEXT, "text of the question"),
-        column("answers", list_of(TEXT), "gold answers, any of which is correct"),
-        column("chunks", list_of(CHUNK), "retrieved chunks, best first; the title is empty if none is shown"),
-        column("target", TEXT, "the evidence text"),
-        column(
-            "copied",
-            list_of(COPIED),
-            "spans of the chunks, as shown, that make up the target (chunk from 0, code points); empty if the target "
-            "is not copied from the chunks",
-        ),
-        column("attempt", INTEGER, "attempt in `gold_contexts` that was kept"),
-        column("split", TEXT, "learn, choose or held_out, decided by the article of its first gold passage"),
-    ],
+    column("question_id", LONG, "the question"),
+    column("question", TEXT, "text of the question"),
+    column("answers", list_of(TEXT), "gold answers, any of which is correct"),
+    column("chunks", list_of(CHUNK), "retrieved chunks, best first; the title is empty if none is shown"),
+    column("target", TEXT, "the evidence text"),
+    column(
+        "copied",
+        list_of(COPIED),
+        "spans of the chunks, as shown, that make up the target (chunk from 0, code points); empty if the target "
+        "is not copied from the chunks",
+    ),
+    column("attempt", INTEGER, "attempt in `gold_contexts` that was kept"),
+    column("split", TEXT, "learn, choose or held_out, decided by the article of its first gold passage"),
 )
 
 OREO_CANDIDATES = table(
     "oreo_candidates",
     "a text that Oreo's contrastive training compared with others",
-    [
-        column("question_id", LONG, "the question"),
-        column("epoch", INTEGER, "pass over the training data, from 1"),
-        column("rank", INTEGER, "rank among the candidates by ROUGE-L, from 1"),
-        column("kind", TEXT, "beam (written by the policy), gold (the target) or batch (another question's target)"),
-        column("text", TEXT, "the text"),
-        column("rouge", DOUBLE, "ROUGE-L with the question's target"),
-        column(
-            "logprob", DOUBLE, "natural logarithm of its probability; NULL for another question's target", True, "nats"
-        ),
-    ],
+    column("question_id", LONG, "the question"),
+    column("epoch", INTEGER, "pass over the training data, from 1"),
+    column("rank", INTEGER, "rank among the candidates by ROUGE-L, from 1"),
+    column("kind", TEXT, "beam (written by the policy), gold (the target) or batch (another question's target)"),
+    column("text", TEXT, "the text"),
+    column("rouge", DOUBLE, "ROUGE-L with the question's target"),
+    column("logprob", DOUBLE, "natural logarithm of its probability; NULL for another question's target", True, "nats"),
 )
 
 ROLLOUTS = table(
     "rollouts",
     "a text that Oreo's reinforcement learning sampled",
-    [
-        column("step", INTEGER, "step of the training, from 1"),
-        column("question_id", LONG, "the question"),
-        column("text", TEXT, "the text"),
-        column("answer", TEXT, "generator's answer from the text"),
-        column("rouge", DOUBLE, "agreement of that answer with the gold answers, 0 to 1"),
-        column("kl", DOUBLE, "log-probability minus the log-probability under the initial policy", False, "nats"),
-        column("reward", DOUBLE, "rouge if the text ended by itself, else 0, minus the penalty on kl"),
-        column("tokens", INTEGER, "number of actions in the text", unit="tokens"),
-        column("ended", BOOLEAN, "true if the text ended by itself, not at the limit"),
-    ],
+    column("step", INTEGER, "step of the training, from 1"),
+    column("question_id", LONG, "the question"),
+    column("text", TEXT, "the text"),
+    column("answer", TEXT, "generator's answer from the text"),
+    column("rouge", DOUBLE, "agreement of that answer with the gold answers, 0 to 1"),
+    column("kl", DOUBLE, "log-probability minus the log-probability under the initial policy", False, "nats"),
+    column("reward", DOUBLE, "rouge if the text ended by itself, else 0, minus the penalty on kl"),
+    column("tokens", INTEGER, "number of actions in the text", unit="tokens"),
+    column("ended", BOOLEAN, "true if the text ended by itself, not at the limit"),
 )
 
 
@@ -474,76 +420,63 @@ ROLLOUTS = table(
 COSTS = table(
     "costs",
     "the cost of one shard of one stage",
-    [
-        column("stage", TEXT, "stage"),
-        column("shard", INTEGER, "shard number; -1 for the work before the first shard"),
-        column("run_id", TEXT, "run that did the work and is charged for it"),
-        column(
-            "model", TEXT, "model that did the work: punkt, minilm, openai:NAME; NULL for a stage without one", True
-        ),
-        column("started", pa.timestamp("us", "UTC"), "start of the work"),
-        column("rows", LONG, "rows written to the stage's first table", unit="rows"),
-        column("tokens", LONG, "model tokens computed, without padding", unit="tokens"),
-        column("wall_seconds", DOUBLE, "elapsed time", unit="seconds"),
-        column("cpu_seconds", DOUBLE, "CPU time of the worker and of the processes it started", unit="seconds"),
-        column("gpu_seconds", DOUBLE, "time a GPU was held", unit="seconds"),
-        column("gpu_joules", DOUBLE, "energy of the GPU share, measured by NVML; NULL without NVML", True, "joules"),
-        column(
-            "peak_memory_bytes",
-            LONG,
-            "peak resident memory of the worker and of the processes it started",
-            unit="bytes",
-        ),
-        column("usd", DOUBLE, "cost at the prices in configs/prices.yaml", unit="USD"),
-        column("node", TEXT, "machine that did the work, HOST/NODE in a cluster; NULL if not recorded", True),
-    ],
+    column("stage", TEXT, "stage"),
+    column("shard", INTEGER, "shard number; -1 for the work before the first shard"),
+    column("run_id", TEXT, "run that did the work and is charged for it"),
+    column("model", TEXT, "model that did the work: punkt, minilm, openai:NAME; NULL for a stage without one", True),
+    column("started", pa.timestamp("us", "UTC"), "start of the work"),
+    column("rows", LONG, "rows written to the stage's first table", unit="rows"),
+    column("tokens", LONG, "model tokens computed, without padding", unit="tokens"),
+    column("wall_seconds", DOUBLE, "elapsed time", unit="seconds"),
+    column("cpu_seconds", DOUBLE, "CPU time of the worker and of the processes it started", unit="seconds"),
+    column("gpu_seconds", DOUBLE, "time a GPU was held", unit="seconds"),
+    column("gpu_joules", DOUBLE, "energy of the GPU share, measured by NVML; NULL without NVML", True, "joules"),
+    column(
+        "peak_memory_bytes", LONG, "peak resident memory of the worker and of the processes it started", unit="bytes"
+    ),
+    column("usd", DOUBLE, "cost at the prices in configs/prices.yaml", unit="USD"),
+    column("node", TEXT, "machine that did the work, HOST/NODE in a cluster; NULL if not recorded", True),
 )
 
 QUOTES = table(
     "quotes",
     "the expected cost of a stage",
-    [
-        column("stage", TEXT, "stage"),
-        column("quoted", pa.timestamp("us", "UTC"), "time of the quote"),
-        column("runner", TEXT, "ray or serial"),
-        column("workers", INTEGER, "number of parallel workers that the quote assumes"),
-        column("rows", LONG, "rows of the stage's first table", unit="rows"),
-        column("tokens", LONG, "model tokens to compute, without padding", unit="tokens"),
-        column("wall_seconds", DOUBLE, "elapsed time of the stage, with all workers in parallel", unit="seconds"),
-        column("cpu_seconds", DOUBLE, "CPU time of all workers", unit="seconds"),
-        column("gpu_seconds", DOUBLE, "time GPUs are held", unit="seconds"),
-        column("peak_memory_bytes", LONG, "peak resident memory of a worker", unit="bytes"),
-        column("disk_bytes", LONG, "size of the files that stay on disk", unit="bytes"),
-        column("usd", DOUBLE, "cost at the prices in configs/prices.yaml", unit="USD"),
-    ],
+    column("stage", TEXT, "stage"),
+    column("quoted", pa.timestamp("us", "UTC"), "time of the quote"),
+    column("runner", TEXT, "ray or serial"),
+    column("workers", INTEGER, "number of parallel workers that the quote assumes"),
+    column("rows", LONG, "rows of the stage's first table", unit="rows"),
+    column("tokens", LONG, "model tokens to compute, without padding", unit="tokens"),
+    column("wall_seconds", DOUBLE, "elapsed time of the stage, with all workers in parallel", unit="seconds"),
+    column("cpu_seconds", DOUBLE, "CPU time of all workers", unit="seconds"),
+    column("gpu_seconds", DOUBLE, "time GPUs are held", unit="seconds"),
+    column("peak_memory_bytes", LONG, "peak resident memory of a worker", unit="bytes"),
+    column("disk_bytes", LONG, "size of the files that stay on disk", unit="bytes"),
+    column("usd", DOUBLE, "cost at the prices in configs/prices.yaml", unit="USD"),
 )
 
 RUNS = table(
     "runs",
     "a run of a flow",
-    [
-        column("run_id", TEXT, "the run"),
-        column("flow", TEXT, "flow that ran"),
-        column("name", TEXT, "name of its index or experiment"),
-        column("state", TEXT, "running, completed, failed, cancelled, interrupted (its process is gone) or unreadable"),
-        column("started", pa.timestamp("us", "UTC"), "start time"),
-        column("ended", pa.timestamp("us", "UTC"), "end time", nullable=True),
-        column("config", TEXT, "parameters, JSON"),
-        column("fingerprints", list_of(TEXT), "artifacts that it writes or uses, TABLE/FINGERPRINT"),
-        column("error", TEXT, "reason if it failed, else empty"),
-    ],
+    column("run_id", TEXT, "the run"),
+    column("flow", TEXT, "flow that ran"),
+    column("name", TEXT, "name of its index or experiment"),
+    column("state", TEXT, "running, completed, failed, cancelled, interrupted (its process is gone) or unreadable"),
+    column("started", pa.timestamp("us", "UTC"), "start time"),
+    column("ended", pa.timestamp("us", "UTC"), "end time", nullable=True),
+    column("config", TEXT, "parameters, JSON"),
+    column("fingerprints", list_of(TEXT), "artifacts that it writes or uses, TABLE/FINGERPRINT"),
+    column("error", TEXT, "reason if it failed, else empty"),
 )
 
 METHODS = table(
     "methods",
     "the artifact that holds a method's rows in one table of a run",
-    [
-        column("run_id", TEXT, "run of the evaluation"),
-        column("experiment", TEXT, "its experiment"),
-        column("method", TEXT, "name of the method in the experiment"),
-        column("table_name", TEXT, "table that holds the rows"),
-        column("fingerprint", TEXT, "artifact in that table; join on the column `fingerprint` of the table"),
-    ],
+    column("run_id", TEXT, "run of the evaluation"),
+    column("experiment", TEXT, "its experiment"),
+    column("method", TEXT, "name of the method in the experiment"),
+    column("table_name", TEXT, "table that holds the rows"),
+    column("fingerprint", TEXT, "artifact in that table; join on the column `fingerprint` of the table"),
 )
 
 
@@ -552,33 +485,29 @@ METHODS = table(
 LABELS = table(
     "labels",
     "a judgement of a passage's relevance to a question",
-    [
-        column("question_id", LONG, "the question"),
-        column("passage_id", LONG, "passage retrieved for the question"),
-        column("rater", DOUBLE, "first judgement: 1 if relevant, 0 if not; NULL after an error", True),
-        column("critic", DOUBLE, "second judgement, which checks the first; NULL if there was none", True),
-        column("label", DOUBLE, "second judgement, or the first if there is no second; NULL after an error", True),
-        column("error", TEXT, "reason if there is no label, else empty"),
-    ],
+    column("question_id", LONG, "the question"),
+    column("passage_id", LONG, "passage retrieved for the question"),
+    column("rater", DOUBLE, "first judgement: 1 if relevant, 0 if not; NULL after an error", True),
+    column("critic", DOUBLE, "second judgement, which checks the first; NULL if there was none", True),
+    column("label", DOUBLE, "second judgement, or the first if there is no second; NULL after an error", True),
+    column("error", TEXT, "reason if there is no label, else empty"),
 )
 
 TRAINING_STEPS = table(
     "training_steps",
     "a training step",
-    [
-        column("stage", TEXT, "trainer that took the step"),
-        column("step", INTEGER, "number of the step in the whole training, from 1"),
-        column("epoch", INTEGER, "pass over the training data, from 1"),
-        column("rows", INTEGER, "number of examples in the step", unit="rows"),
-        column("tokens", LONG, "number of tokens in the step, without padding", unit="tokens"),
-        column("seconds", DOUBLE, "elapsed time of the step", unit="seconds"),
-        column("lr", DOUBLE, "learning rate"),
-        column("losses", pa.map_(TEXT, pa.field("value", DOUBLE, False)), "losses and rates by name"),
-        column(
-            "quality",
-            DOUBLE,
-            "quality of the weights on the data for choosing an epoch, at the last step of an epoch, else NULL",
-            nullable=True,
-        ),
-    ],
+    column("stage", TEXT, "trainer that took the step"),
+    column("step", INTEGER, "number of the step in the whole training, from 1"),
+    column("epoch", INTEGER, "pass over the training data, from 1"),
+    column("rows", INTEGER, "number of examples in the step", unit="rows"),
+    column("tokens", LONG, "number of tokens in the step, without padding", unit="tokens"),
+    column("seconds", DOUBLE, "elapsed time of the step", unit="seconds"),
+    column("lr", DOUBLE, "learning rate"),
+    column("losses", pa.map_(TEXT, pa.field("value", DOUBLE, False)), "losses and rates by name"),
+    column(
+        "quality",
+        DOUBLE,
+        "quality of the weights on the data for choosing an epoch, at the last step of an epoch, else NULL",
+        nullable=True,
+    ),
 )

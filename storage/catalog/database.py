@@ -24,7 +24,7 @@ from vitalfew.storage import files, runs
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.catalog.views import LAYOUT, fault_of, fill, quoted
 from vitalfew.storage.files import NotWritten
-from vitalfew.storage.upkeep.inventory import is_fingerprinted
+from vitalfew.storage.upkeep.inventory import check_store, is_fingerprinted
 
 logger = logging.getLogger("vitalfew")
 
@@ -114,10 +114,7 @@ def _is_whole(store: Path, name: str) -> bool:
 
 def connect(store: Path) -> duckdb.DuckDBPyConnection:
     """A read-only connection that reads nothing outside the store. Raises FileNotFoundError where there is no store."""
-    if not files.is_folder(store):
-        raise FileNotFoundError(
-            f"no store at {store}; `vitalfew index DATASET --name NAME` makes one, or give --store DIR"
-        )
+    check_store(store)
     if current := _current(store):
         return current
     try:

@@ -3,10 +3,10 @@
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
@@ -29,31 +29,33 @@ _LONGEST_HEADER = 10 + 0xFFFF
 
 def write_array(path: Path, array: NDArray[Any]) -> None:
     """Raises NotWritten."""
+    _write(path, lambda file: np.save(file, array, allow_pickle=False))
 
-    def write(temporary: Path) -> None:
+
+def _write(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
+    """Have `write` fill the file. NumPy gets it opened: to a name without `.npy` it would add that."""
+
+    def fill(temporary: Path) -> None:
         with temporary.open("wb") as file:
-            np.save(file, array, allow_pickle=False)
+            write(file)
 
-    medium(path).write(path, write)
+    medium(path).write(path, fill)
 
 
 def write_rows(path: Path, shape: tuple[int, int], batches: Iterable[NDArray[np.float32]]) -> None:
     """Write float32 (rows, width) batch by batch, of which one is in memory. Raises NotWritten, and ValueError where
     they are not as many rows."""
 
-    def write(temporary: Path) -> None:
-        with temporary.open("wb") as file:
-            header = {"descr": "<f4", "fortran_order": False, "shape": shape}
-            np.lib.format.write_array_header_1_0(file, header)
-            start = file.tell()
-            for batch in batches:
-                file.write(np.ascontiguousarray(batch, "<f4").data)
-            if file.tell() - start != 4 * shape[0] * shape[1]:
-                raise ValueError(
-                    f"{path.name}: got {file.tell() - start} bytes for {shape[0]} rows of {shape[1]} numbers"
-                )
+    def write(file: IO[bytes]) -> None:
+        header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        start = file.tell()
+        for batch in batches:
+            file.write(np.ascontiguousarray(batch, "<f4").data)
+        if file.tell() - start != 4 * shape[0] * shape[1]:
+            raise ValueError(f"{path.name}: got {file.tell() - start} bytes for {shape[0]} rows of {shape[1]} numbers")
 
-    medium(path).write(path, write)
+    _write(path, write)
 
 
 def read_array(path: Path) -> NDArray[Any]:
@@ -110,12 +112,7 @@ def _form(head: bytes, size: int) -> _Form:
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Raises NotWritten."""
-
-    def write(temporary: Path) -> None:
-        with temporary.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-
-    medium(path).write(path, write)
+    _write(path, lambda file: np.savez(file, allow_pickle=False, **arrays))
 
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:

@@ -83,11 +83,6 @@ def build(path: Path, template: faiss.Index, ids: Rows, batches: Iterable[Vector
     write(path, index)
 
 
-def build_flat(path: Path, ids: Rows, batches: Iterable[Vectors], dimension: int) -> None:
-    """Write a shard of exact inner-product search."""
-    build(path, faiss.IndexFlatIP(dimension), ids, batches)
-
-
 @dataclass(frozen=True)
 class FaissShard:
     """One file, opened at its first use, and mapped without being held open. `checksum`: what it is compared with when

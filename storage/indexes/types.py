@@ -59,7 +59,7 @@ class Flat:
     @property
     def recall(self) -> float:
         """The recall that a search is to reach; 0 where all vectors are looked at and nothing is to be chosen."""
-        return 0.0
+        return float(self.options.recall) if isinstance(self.options, SearchedOptions) else 0.0
 
     def factory(self, size: "FaissRecipe") -> str:
         """The index as FAISS's `index_factory` spells it."""
@@ -102,10 +102,6 @@ class HNSW(Flat):
         hnsw_m: int = Field(32, ge=2, le=256, description="Number of links per vector.")
         ef_construction: int = Field(80, ge=1, description="Number of candidates considered when linking a vector.")
 
-    @property
-    def recall(self) -> float:
-        return float(self.options.recall)
-
     def factory(self, size: "FaissRecipe") -> str:
         return f"HNSW{self.options.hnsw_m},Flat"
 
@@ -125,10 +121,6 @@ class IVFFlat(Flat):
         )
 
     version = "2"
-
-    @property
-    def recall(self) -> float:
-        return float(self.options.recall)
 
     def factory(self, size: "FaissRecipe") -> str:
         return f"IVF{self.nlist(size)},{self.code}"

@@ -126,7 +126,7 @@ class Units:
     def find_passage(self, shard: int, passage_id: int) -> dict[str, Any] | None:
         """As `passage`; None where the shard, in which it would be, lacks it."""
         place = self._place("passages", shard)
-        row, ids = _row_of(place, passage_id), _passage_ids(place)
+        row, ids = _row_of(place, passage_id), _ids(place, "passage_id")
         return self._fetch(place, row) if row < len(ids) and ids[row] == passage_id else None
 
     def similarities(self, unit: Unit, shard: int, row: int, question: Vectors) -> tuple[float, float | None]:
@@ -134,8 +134,8 @@ class Units:
         passage's only one, have no context."""
         vectors = self._place("vectors", shard)
         if unit == "passage":
-            passages = len(_passage_ids(self._place("passages", shard)))
-            return float(_vector(vectors, _rows(vectors) - passages + row) @ question), None
+            passages = len(_ids(self._place("passages", shard), "passage_id"))
+            return float(_vector(vectors, _parquet(vectors).metadata.num_rows - passages + row) @ question), None
         core = float(_vector(vectors, row) @ question)
         outline = _outline(self._place("sentences", shard))
         return core, float(self._context(vectors, outline, row) @ question) if outline.has_context[row] else None
@@ -146,7 +146,7 @@ class Units:
         if _has_contexts(vectors):
             return _vector(vectors, len(outline.lengths) + int(np.count_nonzero(outline.has_context[:row])))
         if self.context != "pooled":
-            return _vector(vectors, _rows(vectors) - len(outline.starts) + passage)
+            return _vector(vectors, _parquet(vectors).metadata.num_rows - len(outline.starts) + passage)
         start, stop = outline.starts[passage], outline.starts[passage] + outline.sizes[passage]
         mean: Vectors = pooled(_vectors(vectors, start, stop), outline.lengths[start:stop], np.array([0]))[0]
         return mean
@@ -249,11 +249,7 @@ def _vector(place: TableShard, row: int) -> Vectors:
 
 
 def _row_of(passages: TableShard, passage_id: int) -> int:
-    return int(np.searchsorted(_passage_ids(passages), passage_id))
-
-
-def _passage_ids(place: TableShard) -> np.ndarray:
-    return _ids(place, "passage_id")
+    return int(np.searchsorted(_ids(passages, "passage_id"), passage_id))
 
 
 @lru_cache(OPEN_FILES)
@@ -270,10 +266,6 @@ def _ids(place: TableShard, column: str) -> np.ndarray:
 @lru_cache(CACHED_COLUMNS)
 def _outline(sentences: TableShard) -> Outline:
     return Outline.read(files.checked(*sentences))
-
-
-def _rows(vectors: TableShard) -> int:
-    return int(_parquet(vectors).metadata.num_rows)
 
 
 @lru_cache(CACHED_COLUMNS)

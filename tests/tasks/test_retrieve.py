@@ -13,7 +13,7 @@ from tests.support.fakes import HashEncoder
 from tests.support.indexing import index, table
 from tests.support.shared import indexed
 from vitalfew.configs.schema import RetrieveConfig
-from vitalfew.storage.indexes.faiss_shards import FaissShard, build_flat, search
+from vitalfew.storage.indexes.faiss_shards import FaissShard, build, search
 from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.storage.runs import IndexNotFound
 from vitalfew.tasks.retrieve import Searcher
@@ -121,7 +121,7 @@ def test_shards_together_are_one_index(tmp_path_factory, seed: int, sizes: list[
     shards = []
     for number, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
         path = folder / f"{number}.faiss"
-        build_flat(path, ids[start:end], [vectors[start:end]], 8)
+        build(path, faiss.IndexFlatIP(8), ids[start:end], [vectors[start:end]])
         shards.append(FaissShard(path))
     queries = random.standard_normal((3, 8)).astype(np.float32)
     top = search(shards, queries, k)
