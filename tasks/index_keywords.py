@@ -89,14 +89,8 @@ class Terms(Stage):
 
 def _table(unit: Unit, documents: Counter[str], occurrences: Counter[str]) -> pa.Table:
     terms = sorted(documents)
-    columns: list[Any] = [
-        [unit] * len(terms),
-        terms,
-        [documents[term] for term in terms],
-        [occurrences[term] for term in terms],
-    ]
-    fields = zip(columns, schemas.TERMS, strict=True)
-    return pa.table([pa.array(column, field.type) for column, field in fields], schema=schemas.TERMS)
+    counts = {"documents": [documents[term] for term in terms], "occurrences": [occurrences[term] for term in terms]}
+    return pa.table({"unit": [unit] * len(terms), "term": terms, **counts}, schema=schemas.TERMS)
 
 
 class IndexKeywords(Stage):
