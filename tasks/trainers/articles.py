@@ -134,6 +134,11 @@ class ArticleSplit(NamedTuple):
     held_out: Sequence[str]
     choosing: Sequence[str]
 
+    @property
+    def unseen(self) -> set[str]:
+        """Titles of the articles that the training does not learn from."""
+        return {*self.held_out, *self.choosing}
+
 
 def split_articles(articles: Iterable[str], held_out: int, choosing: int, seed: int, section: str = "") -> ArticleSplit:
     """A random choice of articles.

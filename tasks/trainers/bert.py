@@ -76,7 +76,7 @@ class BertTrainer(NetworkTrainer[Sequence[RowT]], Generic[ModelT, RowT]):
         self.sources = Sources.of(tables)
         options = self.options
         self.split = split_articles(self.whole.titles(), options.held_out, options.choosing, options.seed)
-        self.learnt = self.whole.without([*self.split.held_out, *self.split.choosing])
+        self.learnt = self.whole.without(self.split.unseen)
         self.check()
         torch.manual_seed(options.seed)
         self.model: ModelT = self.network().to(self.device)

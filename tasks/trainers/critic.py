@@ -7,7 +7,6 @@ what a context answers); the cross entropy of whether an answer is right, withou
 each judgement makes probabilities of its log-odds, fitted to candidates of the articles that choose the weights.
 """
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -22,7 +21,7 @@ from torch import Tensor
 from vitalfew.configs.section import ModelName
 from vitalfew.tasks.metrics.answers import RIGHT
 from vitalfew.tasks.models.small.reader import CriticModel
-from vitalfew.tasks.models.small.tuned import SETTINGS
+from vitalfew.tasks.models.small.tuned import settings_file
 from vitalfew.tasks.models.small.windows import Batch
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.raters.base import Judgement
@@ -176,8 +175,7 @@ class CriticTrainer(FromReader[CriticModel, SpanWindow]):
             right=RIGHT,
             candidates=FIRST,
         )
-        settings = {"base": self.base, "calibration": calibration}
-        return Finished(rows, files | {SETTINGS: f"{json.dumps(settings, indent=1)}\n".encode()})
+        return Finished(rows, files | settings_file(self.base, calibration=calibration))
 
 
 def _line(logits: Sequence[float | None], truth: Sequence[bool]) -> LogisticLine:

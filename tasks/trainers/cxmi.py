@@ -11,7 +11,6 @@ reader. The threshold of the refiner is the one with the best F1 of the sentence
 that choose the weights.
 """
 
-import json
 import logging
 import random
 from collections.abc import Iterator, Sequence
@@ -28,7 +27,7 @@ from vitalfew.configs.options import Batching
 from vitalfew.configs.section import ModelName
 from vitalfew.tasks.models.readings import Memory, remembering
 from vitalfew.tasks.models.small.sentence_filter import FilterModel, Request, SentenceFilter, parts_of
-from vitalfew.tasks.models.small.tuned import SETTINGS
+from vitalfew.tasks.models.small.tuned import settings_file
 from vitalfew.tasks.models.small.windows import Batch, PairWindow
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.trainers.articles import Material
@@ -179,8 +178,7 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
         rows += [figures(name, asked, scores) for name, scores in self._others(asked, tick)]
         told = [asdict(row) for row in rows]
         files = self.card_files("cxmi", told, labels=self._learnt, threshold=threshold, choosing=len(self._chosen_by))
-        settings = {"base": self.base, "threshold": threshold}
-        return Finished(told, files | {SETTINGS: f"{json.dumps(settings, indent=1)}\n".encode()})
+        return Finished(told, files | settings_file(self.base, threshold=threshold))
 
     def _others(self, asked: Sequence[Judged], tick: Tick) -> Iterator[tuple[str, list[list[float]]]]:
         """What the bundled encoder and critic say of the same sentences, read one by one."""

@@ -47,6 +47,16 @@ from vitalfew.tasks.trainers.retrieved import (
 from vitalfew.tasks.trainers.updates import OptimizerName, Updates
 
 
+def losses_of(packed: PackedExample, logits: Tensor) -> dict[str, Tensor]:
+    """The mean cross entropy of the ratings, if there are any, and of the answer's tokens.
+
+    `logits`: at the places of the ratings, then of the answer, float32 (places, vocabulary)."""
+    wanted = torch.tensor([token for _, token in (*packed.ratings, *packed.answer)], device=logits.device)
+    rated = len(packed.ratings)
+    parts = {"rating": slice(0, rated), "answer": slice(rated, None)} if rated else {"answer": slice(None)}
+    return {name: cross_entropy(logits[part], wanted[part]) for name, part in parts.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class Ratings:
     """Of one question: the probability of "yes" of each context and whether it should be; losses in nats, the answer's
@@ -61,14 +71,13 @@ class Ratings:
     @classmethod
     def of(cls, packed: PackedExample, logits: Tensor, yes: int) -> "Ratings":
         """`logits`: at the places of the ratings, then of the answer, (places, vocabulary)."""
-        wanted = torch.tensor([token for _, token in (*packed.ratings, *packed.answer)], device=logits.device)
-        rated = len(packed.ratings)
+        rated, losses = len(packed.ratings), losses_of(packed, logits)
         return cls(
             torch.softmax(logits[:rated], dim=1)[:, yes].tolist(),
             [token == yes for _, token in packed.ratings],
-            cross_entropy(logits[:rated], wanted[:rated]).item() if rated else None,
-            cross_entropy(logits[rated:], wanted[rated:]).item(),
-            bool((logits[rated:].argmax(1) == wanted[rated:]).all()),
+            losses["rating"].item() if rated else None,
+            losses["answer"].item(),
+            logits[rated:].argmax(1).tolist() == [token for _, token in packed.answer],
         )
 
 
@@ -162,8 +171,7 @@ class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
         self.sources = Sources.of(tables)
         articles = [question.article for question in self.whole.questions]
         self.split = split_articles(articles, options.held_out, options.choosing, options.seed)
-        unseen = {*self.split.held_out, *self.split.choosing}
-        learnt = [question for question in self.whole.questions if question.article not in unseen]
+        learnt = [question for question in self.whole.questions if question.article not in self.split.unseen]
         self.learnt = random.Random(options.seed).sample(learnt, len(learnt))
         torch.manual_seed(options.seed)
         self.model = CausalLora(
@@ -176,9 +184,8 @@ class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
         size = min(options.questions or len(self.learnt), len(self.learnt))
         first = epoch * size
         asked = [self.learnt[place % len(self.learnt)] for place in range(first, first + size)]
-        unseen = {*self.split.held_out, *self.split.choosing}
         draw = random.Random(f"{options.seed}/{epoch}")
-        examples = self._packed(self.whole.examples(asked, unseen, self.sizes, draw))
+        examples = self._packed(self.whole.examples(asked, self.split.unseen, self.sizes, draw))
         draw.shuffle(examples)
         return [examples[start : start + options.batch] for start in range(0, len(examples), options.batch)]
 
@@ -211,20 +218,12 @@ class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
         self.model.model.train()
         sums: dict[str, float] = {}
         for packed in batch:
-            losses = self._losses(packed)
+            losses = losses_of(packed, self._logits(packed))
             (torch.stack([*losses.values()]).sum() / len(batch)).backward()
             for name, loss in losses.items():
                 sums[name] = sums.get(name, 0.0) + loss.item() / len(batch)
         rate = self.updates.descend(done)
         return Step(len(batch), sum(len(packed.ids) for packed in batch), rate, {**sums, "loss": sum(sums.values())})
-
-    def _losses(self, packed: PackedExample) -> dict[str, torch.Tensor]:
-        targets = [*packed.ratings, *packed.answer]
-        logits = self._logits(packed)
-        wanted = torch.tensor([token for _, token in targets], device=self.device)
-        rated = len(packed.ratings)
-        parts = {"rating": slice(0, rated), "answer": slice(rated, None)} if rated else {"answer": slice(None)}
-        return {name: cross_entropy(logits[part], wanted[part]) for name, part in parts.items()}
 
     def _logits(self, packed: PackedExample) -> torch.Tensor:
         """At the places of the ratings and of the answer's tokens: float32 (places, vocabulary)."""

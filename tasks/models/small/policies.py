@@ -1,6 +1,5 @@
 """Policies by name: made for training, read from a directory for inference, and written as files."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,8 +66,7 @@ def files_of(policy: Policy, directory: Path) -> dict[str, bytes]:
     if isinstance(policy, Seq2SeqPolicy):
         return policy.files()
     assert isinstance(policy, Copier)
-    settings = {"base": Weights.at(directory, "train it again").name, "policy": "copier"}
-    return {**weight_files(policy, settings["base"]), SETTINGS: f"{json.dumps(settings, indent=1)}\n".encode()}
+    return weight_files(policy, Weights.at(directory, "train it again").name, policy="copier")
 
 
 def read_policy(directory: Path, shape: Shape) -> Policy:

@@ -253,10 +253,15 @@ def widened(types: Tensor, count: int) -> Tensor:
     return types[torch.arange(count).clamp(max=len(types) - 1)]
 
 
-def weight_files(model: TunedEncoder, base: str) -> dict[str, bytes]:
-    """The files of a directory of trained weights: the float16 tensors, and the name of their encoder."""
+def weight_files(model: TunedEncoder, base: str, **settings: Any) -> dict[str, bytes]:
+    """The files of a directory of trained weights: the float16 tensors, and the settings."""
     tensors = {name: weight.detach().half().contiguous().cpu() for name, weight in model.trained().items()}
-    return {SETTINGS: f"{json.dumps({'base': base}, indent=1)}\n".encode(), ADAPTER: save(tensors)}
+    return {**settings_file(base, **settings), ADAPTER: save(tensors)}
+
+
+def settings_file(base: str, **settings: Any) -> dict[str, bytes]:
+    """The settings of a directory of trained weights; `base`: the name of the encoder that they update."""
+    return {SETTINGS: f"{json.dumps({'base': base, **settings}, indent=1)}\n".encode()}
 
 
 def base_directory(base: str) -> Path:
