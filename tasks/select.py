@@ -9,9 +9,8 @@ import pyarrow as pa
 from vitalfew.configs.evaluation import SelectConfig
 from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact
-from vitalfew.tasks.metrics.answers import normalise
 from vitalfew.tasks.registry import make
-from vitalfew.tasks.selectors import Critiqued, Selected, Selector, front
+from vitalfew.tasks.selectors import Selected, Selector, critiqued, front
 from vitalfew.tasks.stage import MethodStage, Progress, ShardResult
 
 Row = dict[str, Any]
@@ -44,11 +43,16 @@ class Select(MethodStage):
         columns = ["question_id", "candidate", "text", "logprob", "completion_tokens", "error"]
         candidates = self.inputs["candidates"].read(shard, columns=columns).to_pylist()
         critiques = self.inputs["critiques"].read(shard).to_pylist()
-        judged = {(row["question_id"], row["candidate"]): row for row in critiques}
+        judgements = {(row["question_id"], row["candidate"]): row for row in critiques}
         questions: dict[int, list[Row]] = {}
         for row in candidates:
             questions.setdefault(row["question_id"], []).append(row)
-        matrix = critiqued([*questions.values()], judged)
+        matrix = critiqued(
+            [
+                [_judged(row, judgements[row["question_id"], row["candidate"]]) for row in answers]
+                for answers in questions.values()
+            ]
+        )
         chosen, on_front = self.method.select(matrix), front(matrix)
         rows = [
             {**row, "question_id": question, "strategy": self.config.selector}
@@ -60,24 +64,12 @@ class Select(MethodStage):
         return ShardResult(len(candidates), {self.table: pa.Table.from_pylist(rows, schemas.ANSWERS)}, notes=notes)
 
 
-def critiqued(questions: list[list[Row]], critiques: dict[tuple[int, int], Row]) -> Critiqued:
-    """The candidates as a matrix: a line per question, padded with unusable entries."""
-    shape = (len(questions), max(map(len, questions), default=0))
-    scores = {name: np.full(shape, np.nan) for name in ("isrel", "issup", "isuse", "logprob")}
-    same, usable = np.full(shape, -1, np.int64), np.zeros(shape, bool)
-    for line, candidates in enumerate(questions):
-        numbers: dict[str, int] = {}
-        for place, row in enumerate(candidates):
-            critique = critiques[row["question_id"], row["candidate"]]
-            same[line, place] = numbers.setdefault(normalise(row["text"]), len(numbers))
-            if row["error"] or critique["error"]:
-                continue
-            usable[line, place] = True
-            for name in ("isrel", "issup", "isuse"):
-                scores[name][line, place] = critique[name]
-            if row["logprob"] is not None:
-                scores["logprob"][line, place] = row["logprob"] / max(1, row["completion_tokens"])
-    return Critiqued(**scores, same=same, usable=usable)
+def _judged(candidate: Row, critique: Row) -> Row:
+    """A candidate with its scores."""
+    logprob = candidate["logprob"]
+    per_token = None if logprob is None else logprob / max(1, candidate["completion_tokens"])
+    error = candidate["error"] or critique["error"]
+    return {**critique, "text": candidate["text"], "error": error, "logprob": per_token}
 
 
 def _answers(candidates: list[Row], chosen: Selected, on_front: np.ndarray, line: int) -> list[Row]:

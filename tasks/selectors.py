@@ -9,6 +9,7 @@ ISSUP, and ISREL. The ideal point is F1 = F2 = 1. Of candidates that are equally
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -18,6 +19,7 @@ from pydantic import ConfigDict, Field
 from scipy.stats import rankdata
 
 from vitalfew.configs.evaluation import SelectConfig
+from vitalfew.tasks.metrics.answers import normalise
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -43,6 +45,26 @@ class Critiqued:
     @property
     def f2(self) -> Floats:
         return self.isrel
+
+
+def critiqued(questions: Sequence[Sequence[Mapping[str, Any]]]) -> Critiqued:
+    """The candidates of every question as a matrix: a line per question, padded with unusable entries.
+
+    A candidate has a `text`, an `error` (empty if it can be used), the three scores, and perhaps a `logprob`."""
+    shape = (len(questions), max(map(len, questions), default=0))
+    scores = {name: np.full(shape, np.nan) for name in ("isrel", "issup", "isuse", "logprob")}
+    same, usable = np.full(shape, -1, np.int64), np.zeros(shape, bool)
+    for line, candidates in enumerate(questions):
+        numbers: dict[str, int] = {}
+        for place, candidate in enumerate(candidates):
+            same[line, place] = numbers.setdefault(normalise(candidate["text"]), len(numbers))
+            if candidate["error"]:
+                continue
+            usable[line, place] = True
+            for name, values in scores.items():
+                if candidate.get(name) is not None:
+                    values[line, place] = candidate[name]
+    return Critiqued(**scores, same=same, usable=usable)
 
 
 @dataclass(frozen=True)

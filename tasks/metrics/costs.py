@@ -42,7 +42,7 @@ class Tokens(PerQuestion):
         answer, contexts = case.answer, case.contexts
         tokens = (answer.prompt_tokens, answer.completion_tokens) if answer else (None, None)
         price = (answer.seconds, answer.usd) if answer else (None, None)
-        of_contexts = (None, None)
+        of_contexts: tuple[int | None, int | None] = (None, None)
         if contexts is not None:
             of_contexts = sum(context.tokens for context in contexts), len(contexts)
         return (*tokens, *of_contexts, *price)

@@ -24,7 +24,7 @@ from vitalfew.tasks.metrics.answers import is_right
 from vitalfew.tasks.raters.calibration import calibration_error
 from vitalfew.tasks.reports.contents import CandidateChoice, ContextMap, CriticResult
 from vitalfew.tasks.reports.runs import read_manifest
-from vitalfew.tasks.selectors import Critiqued, front, front_sizes, rank_correlations
+from vitalfew.tasks.selectors import critiqued, front, front_sizes, rank_correlations
 
 Row = dict[str, Any]
 Rows = list[Row]
@@ -51,7 +51,7 @@ def _result(store: Path, run: Run, family: Sequence[Method]) -> CriticResult:
     judged: list[Rows] = []
     for shard in [record.shard for record in read_manifest(store, artifacts["critiques"]).shards]:
         judged += _with_truth(store, artifacts, shard)
-    matrix = _matrix(judged)
+    matrix = critiqued(judged)
     sizes, correlations = front_sizes(matrix), rank_correlations(matrix)
     rows = [row for question in judged for row in question]
     critique = family[0].critique
@@ -86,7 +86,7 @@ def _with_truth(store: Path, artifacts: dict[str, str], shard: int) -> Iterator[
         text = "\n".join(each["text"] for each in contexts).lower()
         answers = relevant and any(answer.lower() in text for answer in question["answers"])
         truth = {"isrel": relevant, "issup": useful if answers else None, "isuse": useful}
-        questions.setdefault(row["question_id"], []).append({**row, "truth": truth})
+        questions.setdefault(row["question_id"], []).append({**row, "text": candidate["text"], "truth": truth})
     yield from questions.values()
 
 
@@ -103,16 +103,6 @@ def _relevant(question: Row, contexts: Sequence[Row]) -> bool | None:
         for span in spans
         for fact in facts
     )
-
-
-def _matrix(judged: Sequence[Sequence[Row]]) -> Critiqued:
-    shape = len(judged), max(map(len, judged), default=0)
-    scores, usable = np.full((3, *shape), np.nan), np.zeros(shape, bool)
-    for line, rows in enumerate(judged):
-        scores[:, line, : len(rows)] = [[row[aspect] for row in rows] for aspect in ASPECTS]
-        usable[line, : len(rows)] = True
-    isrel, issup, isuse = scores
-    return Critiqued(isrel, issup, isuse, np.full(shape, np.nan), np.full(shape, -1, np.int64), usable)
 
 
 def _mean(values: np.ndarray) -> float | None:
@@ -148,7 +138,7 @@ def choice(store: Path, run: Run, methods: Sequence[Method]) -> CandidateChoice 
         question=asked[question],
         candidates=tuple(row["candidate"] for row in rows),
         points=tuple((row["utility_f1"], row["isrel"]) for row in rows),
-        on_front=tuple(map(bool, front(_matrix([rows]))[0])),
+        on_front=tuple(map(bool, front(critiqued([[{**row, "text": ""} for row in rows]]))[0])),
         chosen=chosen[question],
     )
 

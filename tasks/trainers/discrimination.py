@@ -15,10 +15,10 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from vitalfew.tasks.generators.base import Generator, Prompt
-from vitalfew.tasks.metrics.answers import is_right, normalise
+from vitalfew.tasks.metrics.answers import is_right
 from vitalfew.tasks.raters.base import Judgement, RatedContext
 from vitalfew.tasks.raters.calibration import calibration_error
-from vitalfew.tasks.selectors import Critiqued, front, front_sizes, rank_correlations
+from vitalfew.tasks.selectors import critiqued, front, front_sizes, rank_correlations
 from vitalfew.tasks.trainers.articles import CharSpan, MarkedQuestion, Material, contains_answer
 from vitalfew.tasks.trainers.examples import ranked
 from vitalfew.tasks.trainers.judgements import LabelledCandidate
@@ -160,19 +160,16 @@ def fronts(unit: str, judgements: Sequence[LabelledCandidate], critiques: Sequen
     places: dict[str, list[int]] = {}
     for number, judgement in enumerate(judgements):
         places.setdefault(judgement.candidate.question, []).append(number)
-    rows = [numbers[:FIRST] for numbers in places.values()]
-    shape = len(rows), max(map(len, rows), default=0)
-    scores, same, usable = np.full((3, *shape), np.nan), np.full(shape, -1, np.int64), np.zeros(shape, bool)
-    for line, numbers in enumerate(rows):
-        texts = [normalise(judgements[number].candidate.answer) for number in numbers]
-        for place, number in enumerate(numbers):
-            found = critiques[number]
-            scores[:, line, place] = found["isrel"], found["issup"], found["isuse"]
-            same[line, place], usable[line, place] = texts.index(texts[place]), not found.error
-    isrel, issup, isuse = scores
-    matrix = Critiqued(isrel, issup, isuse, np.full(shape, np.nan), same, usable)
+    rows = [
+        [
+            {**critiques[number].scores, "text": judgements[number].candidate.answer, "error": critiques[number].error}
+            for number in numbers[:FIRST]
+        ]
+        for numbers in places.values()
+    ]
+    matrix = critiqued(rows)
     sizes, on_front = front_sizes(matrix), front(matrix)
-    answers = [len(set(same[line, on_front[line]])) for line in range(len(rows))]
+    answers = [len(set(matrix.same[line, on_front[line]])) for line in range(len(rows))]
     correlations = rank_correlations(matrix)
     known = correlations[~np.isnan(correlations)]
     correlation = float(known.mean()) if len(known) else float("nan")

@@ -149,7 +149,7 @@ def _kinds(report: Report) -> tuple[list[str], list[int]]:
 def _marker_legend(drawing: Any, names: Sequence[str]) -> None:
     from matplotlib.lines import Line2D
 
-    looks = {"ls": "", "mfc": "none", "ms": 6}
+    looks: dict[str, Any] = {"ls": "", "mfc": "none", "ms": 6}
     handles = [Line2D([], [], marker=marker(kind), mec=colour(kind), **looks) for kind in range(len(names))]
     legend(drawing, handles, names)
 

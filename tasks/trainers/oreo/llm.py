@@ -17,7 +17,8 @@ from pydantic import ConfigDict, Field, SerializeAsAny
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.training import CollectConfig
 from vitalfew.tasks.generators.base import Generator, Prompt
-from vitalfew.tasks.registry import make, options_type, with_options
+from vitalfew.tasks.raters.asked import brief
+from vitalfew.tasks.registry import make
 from vitalfew.tasks.trainers.oreo.collector import UNKNOWN, OreoCase, Output, aligned
 
 GIVEN = "Texts:\n{chunks}\n\nQuestion: {question}\n"
@@ -33,8 +34,6 @@ TOLD = (
     "answer in the words given. Use the texts alone.\n\n" + GIVEN + "Right answer: {answer}\n"
 )
 BEFORE = "An earlier passage, which does not state the answer: {earlier}\n"
-BRIEF = {"temperature": 0.0, "max_tokens": 200}
-"""Settings of a generator that has them, unless others are given."""
 
 
 class Llm:
@@ -50,14 +49,18 @@ class Llm:
         )
         rounds: int = Field(3, ge=0, description="Maximum number of rounds in which the generator is given the answer.")
 
+        def writer(self) -> GenerateConfig:
+            """The generator with all its settings."""
+            return brief(self.generator, "collect.generator", max_tokens=200)
+
         def identity(self) -> dict[str, Any]:
-            return {**super().identity(), "generator": brief(self.generator).identity()}
+            return {**super().identity(), "generator": self.writer().identity()}
 
     version: ClassVar[str] = "1"
 
     def __init__(self, options: Options) -> None:
         """Raises what the generator's constructor raises."""
-        self.generator: Generator = make(brief(options.generator), "collect.generator")
+        self.generator: Generator = make(options.writer(), "collect.generator")
         self.attempts = 1 + options.rounds
         self.uses_gpu, self.workers = self.generator.uses_gpu, self.generator.workers
 
@@ -95,10 +98,3 @@ def asked(case: OreoCase, earlier: str | None) -> str:
     before = BEFORE.format(earlier=earlier) if earlier and UNKNOWN not in earlier else ""
     told = TOLD.format(chunks=chunks, question=case.question, answer=case.answers[0])
     return f"{told}{before}Passage:"
-
-
-def brief(section: GenerateConfig) -> GenerateConfig:
-    """A generator's settings, short and without chance where it can be."""
-    known = options_type(section).model_fields
-    added = {name: value for name, value in BRIEF.items() if name in known and name not in section.model_fields_set}
-    return with_options(GenerateConfig.model_validate({**section.given(), **added}), "collect.generator")
