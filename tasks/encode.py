@@ -28,7 +28,7 @@ from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.tasks.encoders import reuse, titles
 from vitalfew.tasks.encoders.base import Encoder, Vectors
 from vitalfew.tasks.encoders.contexts import UnitVectors, encode_units, identity, wants_passages
-from vitalfew.tasks.registry import make, with_options
+from vitalfew.tasks.registry import make
 from vitalfew.tasks.stage import Progress, RowsLost, ShardResult, Stage
 
 SAMPLE_UNITS = 1000
@@ -52,10 +52,9 @@ class Encode(Stage):
         self, store: Path, units: Artifact, config: EncodeConfig, passages: Artifact, rewritten: bool = False
     ) -> None:
         """`passages`: of the units, or the units themselves; `rewritten`: the sentences were not cut from them."""
-        options = with_options(config, "encode")
-        self.encoder = make_encoder(options)
-        self.context = _context(options, self.encoder, rewritten)
-        options = options.model_copy(update={"context": self.context})
+        self.encoder = make_encoder(config)
+        self.context = _context(config, self.encoder, rewritten)
+        options = config.model_copy(update={"context": self.context})
         self.num_gpus = 1.0 if self.encoder.uses_gpu else 0.0
         self.titles = passages if options.text == "titled" else None
         inputs = {units.table: units} | ({"originals": passages} if rewritten else {})
@@ -237,9 +236,8 @@ class EncodeQuestions(Stage):
     role: ClassVar[str | None] = "encoder"
 
     def __init__(self, store: Path, asked: Artifact, config: EncodeConfig) -> None:
-        options = with_options(config, "encode")
-        self.encoder = make_encoder(options)
-        super().__init__(store, {"asked": asked}, options)
+        self.encoder = make_encoder(config)
+        super().__init__(store, {"asked": asked}, config)
         self.num_gpus = 1.0 if self.encoder.uses_gpu else 0.0
 
     config: EncodeConfig

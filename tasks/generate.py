@@ -18,7 +18,7 @@ from vitalfew.storage.manifests import File, Manifest
 from vitalfew.tasks.generators import prompts
 from vitalfew.tasks.generators.base import Generator, Prompt, Rating
 from vitalfew.tasks.models.causal.engines.base import Completion
-from vitalfew.tasks.registry import kept, with_options
+from vitalfew.tasks.registry import kept
 from vitalfew.tasks.reusing import ReusingStage
 from vitalfew.tasks.stage import Progress, ShardResult
 
@@ -56,12 +56,11 @@ class Generate(ReusingStage):
 
     def __init__(self, store: Path, asked: Artifact, evidence: Artifact | None, config: GenerateConfig) -> None:
         """Raises UnknownName, ConfigError, EngineUnavailable."""
-        options = with_options(config, self.name)
-        generator: Generator = kept(options, self.name)
+        generator: Generator = kept(config, self.name)
         # A question without hits or without evidence gets the prompt for no retrieval.
         self.bare_template = prompts.source(config.prompt or generator.prompt_without_contexts)
         self.template = prompts.source(config.prompt or generator.prompt) if evidence else self.bare_template
-        super().__init__(store, {"asked": asked} | ({"evidence": evidence} if evidence else {}), options)
+        super().__init__(store, {"asked": asked} | ({"evidence": evidence} if evidence else {}), config)
 
     config: GenerateConfig
     method: Generator

@@ -24,7 +24,7 @@ from vitalfew.storage.indexes.faiss_shards import FaissShard
 from vitalfew.storage.indexes.recall import PROBES, Answers, Exact, Probes, Recall, chosen, neighbours
 from vitalfew.storage.indexes.types import FaissRecipe, Flat
 from vitalfew.storage.indexes.units import ShardVectors, table_of
-from vitalfew.tasks.registry import make, with_options
+from vitalfew.tasks.registry import construct
 from vitalfew.tasks.retrievers.dense import CoreContext
 from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
@@ -47,10 +47,9 @@ class Index(Stage):
 
     def __init__(self, store: Path, units: Artifact, vectors: Artifact, config: IndexConfig) -> None:
         """Raises UnknownName, ConfigError."""
-        options = with_options(config, "index")
-        self.type: Flat = make(options, "index")
+        self.type: Flat = construct(config)
         self.units, self.vectors = units, vectors
-        super().__init__(store, {units.table: units, "vectors": vectors}, options)
+        super().__init__(store, {units.table: units, "vectors": vectors}, config)
 
     def method_identity(self) -> dict[str, Any]:
         version = {"version": self.type.version} if self.type.version != Flat.version else {}

@@ -21,7 +21,7 @@ from vitalfew.tasks.models.loading import clock, cpu_clock
 from vitalfew.tasks.models.readings import Memory, Reading, remembering
 from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Vectors, Writing
 from vitalfew.tasks.refiners.sentences import Extent, Span, inside, parents, windows
-from vitalfew.tasks.registry import kept, with_options
+from vitalfew.tasks.registry import declared
 from vitalfew.tasks.reusing import ReusingStage
 from vitalfew.tasks.splitters.tokens import count_tokens
 from vitalfew.tasks.stage import Progress, ShardResult
@@ -53,12 +53,10 @@ class Refine(ReusingStage):
         """`corpus`: the index's passages, sentences and vectors, by role, as far as it has them; `question_vectors`: by
         the index's encoder, if the refiner needs vectors. Raises UnknownName, ConfigError,
         EngineUnavailable."""
-        options = with_options(config, "refine")
-        needs_sentences = kept(options, self.name).needs_sentences
-        inputs = {"asked": asked, "hits": hits, **_read(corpus, options, needs_sentences)}
+        inputs = {"asked": asked, "hits": hits, **_read(corpus, config)}
         if question_vectors:
             inputs |= {**corpus, "question_vectors": question_vectors}
-        super().__init__(store, inputs, options)
+        super().__init__(store, inputs, config)
 
     config: RefineConfig
     method: Refiner
@@ -180,9 +178,9 @@ class Refine(ReusingStage):
         return shard_of(passages, len(self.inputs["passages"].completed().shards))
 
 
-def _read(corpus: Mapping[str, Artifact], options: RefineConfig, needs_sentences: bool) -> dict[str, Artifact]:
+def _read(corpus: Mapping[str, Artifact], options: RefineConfig) -> dict[str, Artifact]:
     """Return the tables of the corpus that contexts need besides the hits. Raises ConfigError."""
-    sentences = options.text == "window" or needs_sentences
+    sentences = options.text == "window" or declared(options, "needs_sentences")
     roles = [*(["passages"] if options.is_wider or sentences else []), *(["sentences"] if sentences else [])]
     if missing := [role for role in roles if role not in corpus]:
         raise ConfigError(

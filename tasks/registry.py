@@ -229,6 +229,8 @@ def with_options(section: SectionT, path: str) -> SectionT:
     ConfigError, which names every key that the method lacks and the methods that have it.
     """
     options = options_type(section)
+    if type(section) is options:
+        return section
     given = section.given()
     if idle := [f"{path}.{key}: {advice}" for key, advice in section.idle().items() if given.get(key) is not None]:
         raise ConfigError("\n".join(idle))
@@ -256,19 +258,30 @@ def as_recorded(section: SectionT, path: str) -> SectionT:
 
 def make(section: Section, path: str) -> Any:
     """The method that a section names. Raises UnknownName, ConfigError, and what the method's constructor raises."""
-    return resolve(section.kind, section.methods[0])(with_options(section, path))
+    return construct(with_options(section, path))
+
+
+def construct(options: Section) -> Any:
+    """The method of complete options. Raises what the method's constructor raises."""
+    return resolve(options.kind, options.methods[0])(options)
+
+
+def declared(options: Section, need: str) -> Any:
+    """What a method needs of its stage (`dense`, `unit`, `needs_vectors`), as its class declares it, or its options
+    where it depends on them."""
+    return getattr(options, need, None) or getattr(resolve(options.kind, options.methods[0]), need)
 
 
 _latest: dict[str, tuple[str, Any, Any]] = {}
 
 
-def kept(section: Section, path: str) -> Any:
-    """The method that a section names, as `make` constructs it. The latest one of its kind, with the model it has
-    loaded, serves every stage of the process with these settings, as long as the model's files stay the same."""
-    settings = section.model_dump_json()
+def kept(options: Section, path: str) -> Any:
+    """The method of complete options. The latest one of its kind, with the model it has loaded, serves every stage of
+    the process with these settings, as long as the model's files stay the same."""
+    settings = options.model_dump_json()
     known, identity, method = _latest.get(path, ("", None, None))
     if known != settings or method.identity() != identity:
-        method = make(section, path)
+        method = construct(options)
         _latest[path] = settings, method.identity(), method
     return method
 

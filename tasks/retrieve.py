@@ -173,7 +173,7 @@ class Retrieve(MethodStage):
         inputs = {"asked": asked} | ({"question_vectors": vectors} if vectors else {})
         super().__init__(store, self.corpus | inputs, config)
 
-    make = staticmethod(make)
+    shared: ClassVar[bool] = False
     config: RetrieveConfig
     method: Retriever
 

@@ -34,7 +34,6 @@ from vitalfew.tasks.metrics.base import (
     Refinement,
 )
 from vitalfew.tasks.metrics.tables import make_metrics, metrics_identity, score_cases, summarise
-from vitalfew.tasks.registry import with_options
 from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
 _RATING = ("rank", "score", "kept", "tokens")
@@ -67,11 +66,10 @@ class Score(Stage):
         config: ScoreConfig,
     ) -> None:
         """`results`: by table; `corpus`: the units of the index that was searched. Raises UnknownName, ConfigError."""
-        options = with_options(config, "score")
-        self.metrics = make_metrics(options)
+        self.metrics = make_metrics(config)
         self.corpus = dict(corpus)
         super().__init__(
-            store, {"asked": asked, **results, **{table_of(unit): units for unit, units in corpus.items()}}, options
+            store, {"asked": asked, **results, **{table_of(unit): units for unit, units in corpus.items()}}, config
         )
 
     config: ScoreConfig

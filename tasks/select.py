@@ -9,7 +9,6 @@ import pyarrow as pa
 from vitalfew.configs.evaluation import SelectConfig
 from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact
-from vitalfew.tasks.registry import make
 from vitalfew.tasks.selectors import Selected, Selector, critiqued, front
 from vitalfew.tasks.stage import MethodStage, Progress, ShardResult
 
@@ -32,7 +31,7 @@ class Select(MethodStage):
         """Raises UnknownName, ConfigError."""
         super().__init__(store, {"candidates": candidates, "critiques": critiques}, config)
 
-    make = staticmethod(make)
+    shared: ClassVar[bool] = False
     config: SelectConfig
     method: Selector
 

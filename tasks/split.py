@@ -18,7 +18,7 @@ from vitalfew.configs.schema import SplitConfig
 from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.ids import rewritten_id, sentence_id
-from vitalfew.tasks.registry import make, resolve, with_options
+from vitalfew.tasks.registry import construct, resolve
 from vitalfew.tasks.splitters.base import RewritingSplitter, Splitter, StoredPassage, TrainedOptions
 from vitalfew.tasks.splitters.tokens import TOKEN
 from vitalfew.tasks.stage import MethodStage, Progress, RowsLost, ShardResult, Stage
@@ -37,13 +37,13 @@ class Split(Stage):
     def __init__(self, store: Path, passages: Artifact, config: SplitConfig) -> None:
         """Raises UnknownName, ConfigError."""
         self.method: type[Splitter] = resolve("splitter", config.splitter)
-        super().__init__(store, {"passages": passages}, with_options(config, "split"))
+        super().__init__(store, {"passages": passages}, config)
 
     def method_identity(self) -> dict[str, Any]:
         return {"splitter": self.config.splitter, "version": self.method.version}
 
     def _splitter(self) -> Splitter:
-        splitter: Splitter = make(self.config, "split")
+        splitter: Splitter = construct(self.config)
         return splitter
 
     @property

@@ -26,7 +26,7 @@ from vitalfew.storage.names import attempt
 from vitalfew.tasks.identity import compare
 from vitalfew.tasks.models.causal.engines.remote import Unanswered, remembering
 from vitalfew.tasks.models.ticks import Tick
-from vitalfew.tasks.registry import kept, with_options
+from vitalfew.tasks.registry import construct, kept
 
 Progress = Tick
 
@@ -283,16 +283,15 @@ class Stage(ABC):
 class MethodStage(Stage):
     """A stage whose work is done by one method of a kind. A worker constructs its own: a model is not pickled."""
 
-    make: Callable[[Section, str], Any] = staticmethod(kept)
-    """How the method is constructed: stages with the same settings share it, with the model that it has loaded."""
+    shared: ClassVar[bool] = True
+    """Stages with the same settings share the method, with the model that it has loaded."""
     method: Any
     config: Section
 
     def __init__(self, store: Path, inputs: Mapping[str, Artifact], config: Section) -> None:
-        """Raises UnknownName, ConfigError, and what the method's constructor raises."""
-        options = with_options(config, self.section)
-        self.method = self.make(options, self.section)
-        super().__init__(store, inputs, options)
+        """`config`: complete, as `with_options` makes it. Raises what the method's constructor raises."""
+        self.method = self._constructed(config)
+        super().__init__(store, inputs, config)
         self.num_gpus = 1.0 if getattr(self.method, "uses_gpu", False) else 0.0
         self.workers = getattr(self.method, "workers", self.workers)
 
@@ -301,7 +300,10 @@ class MethodStage(Stage):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self.method = self.make(self.config, self.section)
+        self.method = self._constructed(self.config)
+
+    def _constructed(self, options: Section) -> Any:
+        return kept(options, self.section) if self.shared else construct(options)
 
     def method_identity(self) -> dict[str, Any]:
         return self.method.identity()

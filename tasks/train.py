@@ -19,7 +19,6 @@ from vitalfew.configs.training import TrainConfig
 from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import WEIGHTS, Artifact
 from vitalfew.tasks.collect import unseen_titles
-from vitalfew.tasks.registry import make
 from vitalfew.tasks.stage import MethodStage, Progress, ShardResult
 from vitalfew.tasks.trainers.base import State, Tables, Trainer
 
@@ -52,7 +51,7 @@ class Train(MethodStage):
         """Raises UnknownName, ConfigError, and the trainer's errors about its settings."""
         super().__init__(store, {"questions": questions} | ({"passages": passages} if passages else {}), config)
 
-    make = staticmethod(make)  # a trainer is what it has learnt so far
+    shared: ClassVar[bool] = False  # a trainer is what it has learnt so far
     config: TrainConfig
     method: Trainer[Any]
 

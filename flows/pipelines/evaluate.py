@@ -28,7 +28,7 @@ from vitalfew.tasks.load import Load
 from vitalfew.tasks.perturb import Perturb
 from vitalfew.tasks.rate import Appraise, Critique, Label
 from vitalfew.tasks.refine import Refine
-from vitalfew.tasks.registry import as_recorded, completed, make, resolve, with_options
+from vitalfew.tasks.registry import as_recorded, completed, declared, resolve, with_options
 from vitalfew.tasks.report import WrittenReport, read_report, write_report
 from vitalfew.tasks.retrieve import Retrieve, Searcher
 from vitalfew.tasks.score import Score
@@ -82,7 +82,7 @@ def _variant(store: Path, method: Method, index: str) -> str:
         raise ConfigError(
             f"method {method.name}: variant has an unknown section {min(unknown)!r}; known: {', '.join(SECTIONS)}"
         )
-    unit = make(method.retrieve, "retrieve").unit if method.retrieve else ""
+    unit = declared(method.retrieve, "unit") if method.retrieve else ""
     differences = {
         name: sum(settings.get(key) != wanted.get(key) for key in wanted.keys() | settings.keys())
         for name, settings in _indexes_of(store, base)
@@ -278,21 +278,18 @@ def _method_stages(
         index = indexes[method.index]
         corpus = index.located(corpora)
         units = {unit: corpus[table_of(unit)] for unit in get_args(Unit) if table_of(unit) in corpus}
-        retrieve = Retrieve(store, asked, None, index, method.retrieve, corpora)
-        refiner = make(method.refine, "refine")
+        is_dense, needs_vectors = declared(method.retrieve, "dense"), declared(method.refine, "needs_vectors")
         vectors = None
-        if retrieve.method.dense or refiner.needs_vectors:
+        if is_dense or needs_vectors:
             encoding = as_recorded(EncodeConfig.model_validate(index.config["encode"]), "encode").without({"device"})
             vectors = line.add(EncodeQuestions(store, asked, encoding))
-        if retrieve.method.dense:
-            retrieve = Retrieve(store, asked, vectors, index, method.retrieve, corpora)
-        hits = line.add(retrieve)
+        hits = line.add(Retrieve(store, asked, vectors if is_dense else None, index, method.retrieve, corpora))
         if method.label:
             line.add(Label(store, asked, hits, corpus["passages"], method.label))
         roles = ("passages", "sentences", "vectors")
         read: dict[str, Artifact] = {role: corpus[role] for role in roles if role in corpus}
         given = line.add(Perturb(store, asked, hits, method.perturb)) if method.perturb.changes else hits
-        refined = line.add(Refine(store, asked, given, read, method.refine, vectors if refiner.needs_vectors else None))
+        refined = line.add(Refine(store, asked, given, read, method.refine, vectors if needs_vectors else None))
         if method.appraise:
             line.add(Appraise(store, asked, given, refined, method.appraise))
     if method.generate:

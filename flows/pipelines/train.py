@@ -13,7 +13,7 @@ from vitalfew.tasks.ask import Ask
 from vitalfew.tasks.collect import Collect
 from vitalfew.tasks.encode import EncodeQuestions
 from vitalfew.tasks.load import Load
-from vitalfew.tasks.registry import as_recorded
+from vitalfew.tasks.registry import as_recorded, declared, with_options
 from vitalfew.tasks.reports.plots.learning import learning_plot
 from vitalfew.tasks.retrieve import Retrieve
 from vitalfew.tasks.stage import Stage
@@ -68,7 +68,7 @@ def training_stages(parameters: TrainModel) -> list[Stage]:
     store = parameters.store.absolute()  # a worker may have another working directory
     loads = [Load(store, names, parameters.load) for names in (parameters.datasets, parameters.passages) if names]
     passages = loads[1].artifact if len(loads) > 1 else None
-    train = Train(store, loads[0].artifact, passages, parameters.train)
+    train = Train(store, loads[0].artifact, passages, with_options(parameters.train, Train.section))
     if parameters.num_gpus is not None and train.num_gpus:
         train.num_gpus = parameters.num_gpus
     return [*loads, train]
@@ -85,19 +85,21 @@ def oreo_stages(parameters: TrainOreo) -> list[Stage]:
         stages.append(Load(store, (parameters.questions.dataset,), LoadConfig()))
         asked = stages[-1].artifact
     ask = Ask(store, asked, parameters.questions)
-    retrieve = Retrieve(store, ask.artifact, None, index, parameters.retrieve)
     stages.append(ask)
-    if retrieve.method.dense:
+    wanted, vectors = with_options(parameters.retrieve, "retrieve"), None
+    if declared(wanted, "dense"):
         encoding = as_recorded(EncodeConfig.model_validate(index.config["encode"]), "encode").without({"device"})
         stages.append(EncodeQuestions(store, ask.artifact, encoding))
-        retrieve = Retrieve(store, ask.artifact, stages[-1].artifact, index, parameters.retrieve)
-    collect = Collect(store, ask.artifact, retrieve.artifact, passages, parameters.collect)
+        vectors = stages[-1].artifact
+    retrieve = Retrieve(store, ask.artifact, vectors, index, wanted)
+    collecting = with_options(parameters.collect, "collect")
+    collect = Collect(store, ask.artifact, retrieve.artifact, passages, collecting)
     stages += [retrieve, collect]
     earlier = None
     trainings = (TrainSft, parameters.sft), (TrainContrastive, parameters.contrastive), (TrainPpo, parameters.ppo)
     for kind, config in trainings:
         if config is not None:
-            training = kind(store, collect.artifact, earlier, config)
+            training = kind(store, collect.artifact, earlier, with_options(config, kind.section))
             if parameters.num_gpus is not None and training.num_gpus:
                 training.num_gpus = parameters.num_gpus
             stages.append(training)

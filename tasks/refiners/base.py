@@ -101,9 +101,10 @@ class Refiner(ABC):
     workers: int | None = None
     """Instances that a machine runs at once: None, one for every core; 1 for a model that uses all cores itself."""
     needs_vectors: bool = False
-    """`refine` needs the vectors of the index."""
+    """`refine` needs the vectors of the index. Where that depends on the options, they have such a property too: it is
+    asked before the refiner is constructed."""
     needs_sentences: bool = False
-    """`refine` needs the sentences of the hits."""
+    """`refine` needs the sentences of the hits. As `needs_vectors`."""
     cut: "Refiner | None" = None
     """The refiner that limits the hits that this one passes on, if it does not limit them itself."""
 

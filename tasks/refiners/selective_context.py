@@ -54,6 +54,11 @@ class SelectiveContext(SentenceRefiner[Surprise]):
             "max_words or max_tokens is set; the units with the most self-information then fill it.",
         )
 
+        @property
+        def needs_sentences(self) -> bool:
+            """As `Refiner.needs_sentences`."""
+            return self.unit == "sentence"
+
     example: ClassVar[tuple[str, ...]] = ("refine.model=smollm2", "refine.percentile=80")
     version: ClassVar[str] = "2"
     counted: ClassVar[tuple[str, ...]] = ("units", "kept")
@@ -61,7 +66,7 @@ class SelectiveContext(SentenceRefiner[Surprise]):
     def __init__(self, options: Options) -> None:
         """Raises ConfigError, EngineUnavailable."""
         super().__init__(options, Surprise(options.model, options, "refine"))
-        self.needs_sentences = options.unit == "sentence"
+        self.needs_sentences = options.needs_sentences
 
     def scores(
         self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], units: Sequence[Sequence[Sentence]], tick: Tick

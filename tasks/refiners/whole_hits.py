@@ -109,11 +109,16 @@ class Mmr(Refiner):
             description="Vectors to compare: those of the index, or MiniLM vectors of the texts (as in the paper).",
         )
 
+        @property
+        def needs_vectors(self) -> bool:
+            """As `Refiner.needs_vectors`."""
+            return self.vectors == "index"
+
     version: ClassVar[str] = "2"
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
-        self.needs_vectors = options.vectors == "index"
+        self.needs_vectors = options.needs_vectors
         self.cut: Cut = Cut(options)
         self.uses_gpu = not self.needs_vectors and self.encoder.uses_gpu
 

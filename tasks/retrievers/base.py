@@ -69,7 +69,8 @@ class SearchIndex(Protocol):
 
 class Retriever(Protocol):
     """A class that has `Options`, a RetrieveConfig with what can be set of it besides, of which an instance
-    constructs it. `dense`: whether it needs the questions' vectors; `keywords`: whether it needs BM25's index."""
+    constructs it. `dense`: whether it needs the questions' vectors; `keywords`: whether it needs BM25's index; `unit`:
+    what it searches, on the class or among its options. The plan reads these without constructing it."""
 
     version: ClassVar[str]
     dense: ClassVar[bool]

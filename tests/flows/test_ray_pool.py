@@ -20,6 +20,7 @@ from tests.flows.pipelines.test_evaluate import parameters as evaluation
 from tests.support.indexing import contents, index, objects_contents, parameters, sql
 from tests.support.object_store import ObjectServer, s3_server
 from tests.support.ray_nodes import ROOT, Nodes, three_nodes, wait_for
+from tests.support.stages import staged
 from tests.support.towns import towns
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.loading import ConfigError
@@ -79,8 +80,8 @@ def test_a_key_travels_with_the_stage_that_reads_it_alone(tmp_path: Path, monkey
     for name, value in {**environment, "AWS_SECRET_ACCESS_KEY": "of a bucket"}.items():
         monkeypatch.setenv(name, value)
     asked = stage(tmp_path).artifact
-    paid = Generate(tmp_path, asked, None, GenerateConfig.model_validate({"generator": "openai", "model": "m"}))
-    own = Generate(tmp_path, asked, None, GenerateConfig(generator="tests.support.fakes:FirstWords"))
+    paid = staged(Generate, tmp_path, asked, None, GenerateConfig.model_validate({"generator": "openai", "model": "m"}))
+    own = staged(Generate, tmp_path, asked, None, GenerateConfig(generator="tests.support.fakes:FirstWords"))
     assert secrets_of(paid) == environment
     assert secrets_of(own) == secrets_of(stage(tmp_path)) == {}
 

@@ -14,6 +14,7 @@ from pydantic import ConfigDict
 
 from tests.support.fakes import ChatServer, Reply, completion
 from tests.support.indexing import index
+from tests.support.stages import staged
 from vitalfew.configs.evaluation import CritiqueConfig, GenerateConfig, LabelConfig, Questions, RefineConfig
 from vitalfew.configs.options import Server
 from vitalfew.configs.schema import RetrieveConfig, SplitConfig
@@ -167,12 +168,12 @@ class Corpus:
         return other
 
     def hits(self) -> Artifact:
-        retrieve = Retrieve(self.store, self.asked, None, self.index, RetrieveConfig(retriever="bm25", top_k=2))
+        retrieve = staged(Retrieve, self.store, self.asked, None, self.index, RetrieveConfig(retriever="bm25", top_k=2))
         retrieve.run("before")
         return retrieve.artifact
 
     def evidence(self) -> Artifact:
-        refine = Refine(self.store, self.asked, self.hits(), {"passages": self.passages}, RefineConfig())
+        refine = staged(Refine, self.store, self.asked, self.hits(), {"passages": self.passages}, RefineConfig())
         refine.run("before")
         return refine.artifact
 
@@ -182,21 +183,21 @@ class Corpus:
         match name:
             case "generate":
                 options = {"generator": "openai", "model": "tiny", "temperature": 0, **server}
-                return Generate(self.store, self.asked, None, GenerateConfig(**options))
+                return staged(Generate, self.store, self.asked, None, GenerateConfig(**options))
             case "critique":
                 evidence = self.evidence()
                 fake = GenerateConfig(generator="tests.support.fakes:FirstWords", per_context=True)
-                candidates = Generate(self.store, self.asked, evidence, fake)
+                candidates = staged(Generate, self.store, self.asked, evidence, fake)
                 candidates.run("before")
                 judge = CritiqueConfig(critic="judge", engine="openai", model="tiny", **server)
-                return Critique(self.store, self.asked, evidence, candidates.artifact, judge)
+                return staged(Critique, self.store, self.asked, evidence, candidates.artifact, judge)
             case "label":
                 rater = LabelConfig(labeller="tests.support.paid:Rater", **server)
-                return Label(self.store, self.asked, self.hits(), self.passages, rater)
+                return staged(Label, self.store, self.asked, self.hits(), self.passages, rater)
             case "refine":
                 shortener = RefineConfig(refiner="tests.support.paid:Shortener", **server)
-                return Refine(self.store, self.asked, self.hits(), {"passages": self.passages}, shortener)
-        return Rewrite(self.store, self.passages, SplitConfig(splitter="tests.support.paid:Lister", **server))
+                return staged(Refine, self.store, self.asked, self.hits(), {"passages": self.passages}, shortener)
+        return staged(Rewrite, self.store, self.passages, SplitConfig(splitter="tests.support.paid:Lister", **server))
 
 
 class Timeless(OpenAIGenerator):

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import torch
 from pydantic import ConfigDict
 
+from tests.support.stages import staged
 from vitalfew.configs.schema import LoadConfig
 from vitalfew.configs.training import TrainConfig
 from vitalfew.tasks.load import Load
@@ -35,7 +36,7 @@ def train_stage(store: Path, squad: Path, **settings: Any) -> Train:
     load = Load(store, (f"squad:{squad}",), LoadConfig())
     load.run("test")
     given = {name: value for name, value in {**SMALL, **settings}.items() if value is not None}
-    return Train(store, load.artifact, None, TrainConfig(**given))
+    return staged(Train, store, load.artifact, None, TrainConfig(**given))
 
 
 def opened(store: Path, squad: Path, **settings: Any) -> Any:

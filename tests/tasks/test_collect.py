@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.indexing import index, sql
+from tests.support.stages import staged
 from tests.support.towns import towns
 from vitalfew.configs.evaluation import GenerateConfig, Questions
 from vitalfew.configs.schema import RetrieveConfig
@@ -35,14 +36,14 @@ def retrieved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Artifact, Artif
     ask = Ask(store, passages, Questions(batch=5))
     ask.run("test")
     config = RetrieveConfig(retriever="bm25", top_k=4, unit="passage")
-    retrieve = Retrieve(store, ask.artifact, None, named, config)
+    retrieve = staged(Retrieve, store, ask.artifact, None, named, config)
     retrieve.run("test")
     return ask.artifact, retrieve.artifact, passages
 
 
 def collect(retrieved: tuple[Artifact, Artifact, Artifact], **settings: object) -> Collect:
     given = {"held_out": 1, "choosing": 1, **settings}
-    stage = Collect(retrieved[0].store, *retrieved, CollectConfig.model_validate(given))
+    stage = staged(Collect, retrieved[0].store, *retrieved, CollectConfig.model_validate(given))
     stage.run("test")
     return stage
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.evaluating import parameters, run, values
 from tests.support.indexing import index, sql
+from tests.support.stages import staged
 from vitalfew.configs.evaluation import Questions
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.probing import PerturbConfig
@@ -31,7 +32,7 @@ def retrieved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Artifact, Artif
     named = find_index(store, "test")
     ask = Ask(store, named.located(store)["passages"], Questions(batch=4))
     ask.run("test")
-    retrieve = Retrieve(store, ask.artifact, None, named, RetrieveConfig(retriever="bm25", top_k=3))
+    retrieve = staged(Retrieve, store, ask.artifact, None, named, RetrieveConfig(retriever="bm25", top_k=3))
     retrieve.run("test")
     return ask.artifact, retrieve.artifact
 

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.stages import staged
 from tests.support.tiny_models import bert
 from tests.support.towns import towns
 from tests.support.training import Interrupted, kill, train_stage
@@ -95,7 +96,7 @@ def test_every_shard_is_in_the_ledger(whole: Train) -> None:
 def test_a_second_run_does_nothing(whole: Train, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Train, "work", lambda *given: pytest.fail("it was done already"))
     before = whole.artifact.completed()
-    again = Train(whole.store, whole.inputs["questions"], None, whole.config)
+    again = staged(Train, whole.store, whole.inputs["questions"], None, whole.config)
     assert again.artifact == whole.artifact
     assert again.run("later") == before
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from tests.support.fakes import Reply
 from tests.support.paid import CONCURRENCY, Corpus, PaidServer
+from tests.support.stages import staged
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.schema import Execution
 from vitalfew.flows.pipelines.run import StageProgress
@@ -222,7 +223,7 @@ def test_one_request_that_fails_holds_up_its_shard_alone(corpus: Corpus, server:
         assert stage.pending() == [0]
     options = {"base_url": server.url, "accept_errors": True}
     config = GenerateConfig(generator="openai", model="tiny", temperature=0, **options)
-    accepting = Generate(corpus.store, corpus.asked, None, config)
+    accepting = staged(Generate, corpus.store, corpus.asked, None, config)
     assert accepting.artifact == stage.artifact
     accepting.run("third")
     (error,) = [row["error"] for row in rows(accepting).to_pylist() if row["error"]]
@@ -237,7 +238,9 @@ def test_workers_of_ray_say_what_is_missing_and_what_they_warn_of(
     answered = failing(server, lambda prompt: len(prompt) % 3 == 0)
     counting, server.usage = server.usage, lambda prompt: (0, 0)  # type: ignore[method-assign,assignment]
     options = {"base_url": server.url, "retries": 0}
-    stage = Generate(corpus.store, corpus.asked, None, GenerateConfig(generator="openai", model="tiny", **options))
+    stage = staged(
+        Generate, corpus.store, corpus.asked, None, GenerateConfig(generator="openai", model="tiny", **options)
+    )
     pool = Workers(1)
     with ray_cluster(Execution(workers=1, store=corpus.store)), StageProgress("generate") as progress:
         with pytest.raises(Unanswered, match="out of memory"):

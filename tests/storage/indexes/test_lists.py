@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.support.stages import staged
 from vitalfew.configs.schema import IndexConfig
 from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact
@@ -59,7 +60,7 @@ def stage(store: Path, sentences: int, shards: int, **config: object) -> Index:
             kind = pa.DictionaryArray.from_arrays(np.zeros(len(own), np.int8), list(schemas.VECTOR_KINDS))
             rows.append(pa.table([pa.array(own), kind, vector], schema=schema))
         complete(vectors, rows, {"units": ["sentence"], "context": "exact"})
-    return Index(store, units, vectors, IndexConfig(**config))
+    return staged(Index, store, units, vectors, IndexConfig(**config))
 
 
 @pytest.mark.parametrize(("sentences", "shards"), [(2_000, 3), (20_000, 7), (70_000, 40)])

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.indexing import contents, index, table
+from tests.support.stages import staged
 from vitalfew.configs.evaluation import GenerateConfig, LabelConfig, Questions
 from vitalfew.configs.schema import RetrieveConfig
 from vitalfew.storage import schemas
@@ -32,13 +33,13 @@ def retrieved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Artifact, Artif
     passages = named.located(store)["passages"]
     ask = Ask(store, passages, Questions(batch=4))
     ask.run("test")
-    retrieve = Retrieve(store, ask.artifact, None, named, RetrieveConfig(retriever="bm25", top_k=5))
+    retrieve = staged(Retrieve, store, ask.artifact, None, named, RetrieveConfig(retriever="bm25", top_k=5))
     retrieve.run("test")
     return ask.artifact, retrieve.artifact, passages
 
 
 def label(retrieved: tuple[Artifact, Artifact, Artifact], **settings: object) -> Label:
-    stage = Label(retrieved[0].store, *retrieved, LabelConfig(**settings))
+    stage = staged(Label, retrieved[0].store, *retrieved, LabelConfig(**settings))
     stage.run("test")
     return stage
 
@@ -58,7 +59,7 @@ def test_a_passage_is_labelled_once_for_a_question(retrieved: tuple[Artifact, Ar
     before = contents(store)
     again = label(retrieved)
     assert (again.artifact, contents(store)) == (stage.artifact, before)
-    assert Label(store, *retrieved, LabelConfig(answer=True)).artifact != stage.artifact
+    assert staged(Label, store, *retrieved, LabelConfig(answer=True)).artifact != stage.artifact
 
 
 def test_gold_asks_for_the_answer_where_it_is_told_to() -> None:
@@ -82,7 +83,7 @@ def test_a_critic_has_the_last_word() -> None:
 
 def test_an_unknown_labeller_is_refused(retrieved: tuple[Artifact, Artifact, Artifact]) -> None:
     with pytest.raises(UnknownName, match="did you mean 'gold'"):
-        Label(retrieved[0].store, *retrieved, LabelConfig(labeller="glod"))
+        staged(Label, retrieved[0].store, *retrieved, LabelConfig(labeller="glod"))
 
 
 def labelled(title: str, text: str, **more: object) -> RatedContext:
@@ -181,7 +182,9 @@ def test_the_second_of_two_rounds_corrects_the_first() -> None:
 
 def test_both_rounds_are_in_the_table(retrieved: tuple[Artifact, Artifact, Artifact]) -> None:
     first = label(retrieved, labeller="two_round", rater={**ROUNDS["rater"], "word": "river"}, critic=None)
-    other = Label(retrieved[0].store, *retrieved, LabelConfig(labeller="two_round", rater=ROUNDS["rater"], critic=None))
+    other = staged(
+        Label, retrieved[0].store, *retrieved, LabelConfig(labeller="two_round", rater=ROUNDS["rater"], critic=None)
+    )
     assert first.artifact != other.artifact
     rows = first.artifact.read(0).to_pylist()
     assert {row["rater"] for row in rows} <= {0.0, 1.0}
@@ -206,7 +209,7 @@ def test_an_interrupted_labelling_goes_on(
     with pytest.raises(KeyboardInterrupt):
         label(retrieved, **settings)
     monkeypatch.setattr(Hasty, "generate", generate)
-    stage = Label(retrieved[0].store, *retrieved, LabelConfig(**settings))
+    stage = staged(Label, retrieved[0].store, *retrieved, LabelConfig(**settings))
     assert len(stage.pending()) == len(stage.shards()) - 1
     stage.run("later")
     assert stage.artifact.completed().rows["labels"] > asked[0]

@@ -15,6 +15,7 @@ from tests.support import tiny_models
 from tests.support.evaluating import copied
 from tests.support.indexing import sql
 from tests.support.shared import indexed
+from tests.support.stages import staged
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.cli.main import app
@@ -260,13 +261,13 @@ def test_the_stage_travels_without_its_model(store: Path, t5: Path) -> None:
     names = find_index(store, "test").artifacts
     passages = Artifact(store, *names["passages"].split("/"))
     chosen = RefineConfig(refiner="recomp", model=str(t5))
-    stage = Refine(store, passages, passages, passages, chosen)
+    stage = staged(Refine, store, passages, passages, passages, chosen)
     assert "method" not in stage.__getstate__()
     again = pickle.loads(pickle.dumps(stage))
     assert again.artifact == stage.artifact
     assert again.method is stage.method  # kept in this process
     assert (stage.workers, stage.num_gpus) == (1, 0.0)
     with pytest.raises(ConfigError, match=r"refine\.model is a setting of refiner .*recomp"):  # and not of `cut`
-        Refine(store, passages, passages, passages, chosen.model_copy(update={"refiner": "cut"}))
-    plain = Refine(store, passages, passages, passages, RefineConfig())
+        staged(Refine, store, passages, passages, passages, chosen.model_copy(update={"refiner": "cut"}))
+    plain = staged(Refine, store, passages, passages, passages, RefineConfig())
     assert plain.artifact != stage.artifact

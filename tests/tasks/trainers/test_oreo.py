@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.support.oreo import SMALL, examples, reader
+from tests.support.stages import staged
 from tests.support.tiny_models import llama, t5_generator
 from tests.support.towns import TOWNS
 from tests.support.training import Interrupted
@@ -39,7 +40,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def sft(store: Path, place: Path, **settings: Any) -> TrainOnExamples:
     given = {"trainer": "tests.support.oreo:MortalSft", "base": str(place), "epochs": 2, **SMALL, **settings}
-    return TrainSft(store, examples(store), None, TrainConfig.model_validate(given))
+    return staged(TrainSft, store, examples(store), None, TrainConfig.model_validate(given))
 
 
 def contents(artifact: Artifact) -> dict[str, bytes]:
@@ -238,11 +239,11 @@ def test_an_encoder_decoder_goes_through_all_stages(tmp_path: Path) -> None:
     base = t5_generator(tmp_path / "t5")
     given = {**SMALL, "policy": "seq2seq", "base": str(base), "max_input_tokens": 64, "max_new_tokens": 6, "epochs": 1}
     material = examples(tmp_path)
-    first = TrainSft(tmp_path, material, None, TrainConfig.model_validate({**given, "trainer": "oreo_sft"}))
+    first = staged(TrainSft, tmp_path, material, None, TrainConfig.model_validate({**given, "trainer": "oreo_sft"}))
     second = {**given, "trainer": "oreo_contrastive", "beams": 3}
-    then = TrainContrastive(tmp_path, material, first.artifact, TrainConfig.model_validate(second))
+    then = staged(TrainContrastive, tmp_path, material, first.artifact, TrainConfig.model_validate(second))
     third = TrainConfig.model_validate({**given, "trainer": "oreo_ppo", "batch": 4, "dropout": 0.0})
-    last = TrainPpo(tmp_path, material, then.artifact, third)
+    last = staged(TrainPpo, tmp_path, material, then.artifact, third)
     for stage in (first, then, last):
         stage.run("test")
     losses = dict(last.artifact.read(0).to_pylist()[0]["losses"])
@@ -259,12 +260,12 @@ def test_an_encoder_decoder_goes_through_all_stages(tmp_path: Path) -> None:
         Oreo(Oreo.Options(model=str(last.artifact.directory / "weights"), texts=2))
     causal = {**given, "trainer": "oreo_sft", "base": str(llama(tmp_path / "causal"))}
     with pytest.raises(UnsupportedModel, match="not an encoder-decoder"):
-        TrainSft(tmp_path, material, None, TrainConfig.model_validate(causal))
+        staged(TrainSft, tmp_path, material, None, TrainConfig.model_validate(causal))
     pickled = tmp_path / "pickled"
     pickled.mkdir()
     shutil.copy(base / "config.json", pickled)
     (pickled / "pytorch_model.bin").write_bytes(b"")
     with pytest.raises(UnsupportedModel, match=r"is a pickle.*--set sft\.base="):
-        TrainSft(tmp_path, material, None, TrainConfig.model_validate({**causal, "base": str(pickled)}))
+        staged(TrainSft, tmp_path, material, None, TrainConfig.model_validate({**causal, "base": str(pickled)}))
     with pytest.raises(UnsupportedModel, match=r"is a pickle.*--set refine\.model="):
         Oreo(Oreo.Options(model=str(pickled)))
