@@ -51,7 +51,7 @@ def later(kind: type[TrainOnExamples], first: TrainOnExamples, **settings: Any) 
     """A training that begins with the weights of another."""
     given = {**SMALL, **settings, "base": first.config.base}  # type: ignore[attr-defined]
     config = TrainConfig.model_validate(given)
-    return kind(first.store, first.inputs["examples"], first.artifact, config)
+    return staged(kind, first.store, first.inputs["examples"], first.artifact, config)
 
 
 @pytest.fixture(scope="module")

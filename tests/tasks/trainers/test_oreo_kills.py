@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.indexing import sql
 from tests.support.oreo import SMALL, examples, reader
+from tests.support.stages import staged
 from tests.support.training import kill
 from vitalfew.configs.training import TrainConfig
 from vitalfew.tasks.train import TrainContrastive, TrainOnExamples, TrainPpo, TrainSft
@@ -28,7 +29,7 @@ def train(store: Path, place: Path) -> list[TrainOnExamples]:
     for kind, settings in STAGES:
         earlier = stages[-1].artifact if stages else None
         config = TrainConfig.model_validate({**SMALL, **settings, "base": str(place)})
-        stages.append(kind(store, material, earlier, config))
+        stages.append(staged(kind, store, material, earlier, config))
         stages[-1].run("test")
     return stages
 
